@@ -1,0 +1,84 @@
+"""Moments, and the one place from which time comes."""
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from typing import NewType, Protocol
+
+from tokimori.errors import InvalidInput
+
+Moment = NewType("Moment", int)
+"""A point in time: whole microseconds since 1970-01-01T00:00:00Z, without leap seconds."""
+
+MICROSECOND = 1
+MILLISECOND = 1_000
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_RFC_3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d\d):(\d\d))\Z", re.ASCII
+)
+
+
+class Clock(Protocol):
+    """Where time comes from. Handed in, so that tests decide what time it is."""
+
+    def now(self) -> Moment:
+        """The wall clock, UTC. It may jump."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed point; never goes back."""
+        ...
+
+
+class SystemClock:
+    """This machine's clocks. The monotonic one goes on while the machine sleeps (CLOCK_BOOTTIME)."""
+
+    def now(self) -> Moment:
+        """The machine's wall clock."""
+        return Moment(time.time_ns() // 1000)
+
+    def monotonic(self) -> float:
+        """Seconds since boot, suspension included."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def to_datetime(moment: Moment) -> datetime:
+    """The moment as an aware datetime in UTC."""
+    return _EPOCH + timedelta(microseconds=moment)
+
+
+def from_datetime(value: datetime) -> Moment:
+    """The moment of an aware datetime."""
+    return Moment((value.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1))
+
+
+def format_moment(moment: Moment) -> str:
+    """RFC 3339 in UTC; a fraction only where there is one: `2030-01-01T00:00:00Z`."""
+    return to_datetime(moment).isoformat().replace("+00:00", "Z")
+
+
+def parse_moment(text: str, *, field: str = "time") -> Moment:
+    """Read RFC 3339 with an offset; digits beyond the microsecond are cut. Raises `InvalidInput`."""
+    allowed = "a date and time with offset, such as 2030-01-01T00:00:00Z"
+    found = _RFC_3339.match(text.strip())
+    if found is None:
+        raise InvalidInput(f"{field}: {text!r} is not a moment", field=field, value=text, allowed=allowed)
+    year, month, day, hour, minute, second, fraction, zulu, sign, offset_hours, offset_minutes = found.groups()
+    try:
+        local = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC)
+        moment = from_datetime(local) + int((fraction or "0").ljust(6, "0")[:6])
+        offset = 0 if zulu else (int(offset_hours) * 60 + _minutes(offset_minutes)) * MINUTE
+    except ValueError as fault:
+        raise InvalidInput(f"{field}: {text!r}: {fault}", field=field, value=text, allowed=allowed) from None
+    return Moment(moment - offset if sign == "+" else moment + offset)
+
+
+def _minutes(text: str) -> int:
+    if int(text) > 59:
+        raise ValueError("minutes of an offset must be in 0..59")
+    return int(text)

@@ -1,0 +1,1 @@
+"""What happened, told to whoever listens: one frozen value for each kind of event."""

@@ -1,0 +1,1 @@
+"""Log lines: text or JSON, to standard error or a file."""

@@ -1,0 +1,1 @@
+"""Jobs, runs, policies and the rules about them: values and pure functions."""

@@ -1,0 +1,1 @@
+"""One process that takes part: its loop, and the wiring that introduces everybody."""

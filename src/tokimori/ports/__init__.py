@@ -1,0 +1,1 @@
+"""The questions that the inside asks of the outside."""

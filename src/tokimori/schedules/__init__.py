@@ -1,0 +1,1 @@
+"""Time arithmetic: pure values that answer "the next moment after t"."""

@@ -1,0 +1,1 @@
+"""What users ask for, checked and carried out."""

@@ -1,0 +1,1 @@
+"""Foreign formats, one file each; nothing of them goes past here."""
