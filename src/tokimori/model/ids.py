@@ -1,0 +1,53 @@
+"""Names of things: what may be a job id, and how run and node ids are made."""
+
+import re
+from collections.abc import Callable
+from typing import NewType
+from uuid import UUID
+
+from tokimori.clock import MILLISECOND, Moment
+from tokimori.errors import InvalidInput
+
+JobId = NewType("JobId", str)
+RunId = NewType("RunId", str)
+NodeId = NewType("NodeId", str)
+ClaimId = NewType("ClaimId", str)
+Incarnation = NewType("Incarnation", int)
+"""A job's life from `add` to `delete`; the same id added again is another one. A random number below 2^63."""
+Token = NewType("Token", int)
+"""Grows with every claim of a run, and fences whoever held it before."""
+Lane = NewType("Lane", str)
+"""Where a ready run waits: queue, handler and labels, as one text."""
+
+RandomBytes = Callable[[int], bytes]
+
+JOB_ID_ALLOWED = "1 to 255 of A-Z a-z 0-9 . _ : @ + -, not starting with -"
+_JOB_ID = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,254}\Z", re.ASCII)
+
+
+def check_job_id(text: str) -> JobId:
+    """The text as a job id. Raises `InvalidInput`."""
+    if _JOB_ID.match(text) is None:
+        raise InvalidInput(f"id: {text!r} is not a job id", field="id", value=text, allowed=JOB_ID_ALLOWED)
+    return JobId(text)
+
+
+def uuid7(now: Moment, random: RandomBytes) -> str:
+    """A UUID version 7 (RFC 9562): 48 bits of milliseconds, then 74 random bits, so that ids are ordered by time."""
+    bits = int.from_bytes(random(10)) >> 6
+    value = (now // MILLISECOND & (1 << 48) - 1) << 80 | 7 << 76 | (bits >> 62) << 64 | 2 << 62 | bits & (1 << 62) - 1
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def new_incarnation(random: RandomBytes) -> Incarnation:
+    """A random incarnation; made by the caller, so that an `add` whose reply was lost can be asked about."""
+    return Incarnation(int.from_bytes(random(8)) >> 1)
+
+
+def check_uuid(text: str, *, field: str) -> str:
+    """A run or node id in its canonical form. Raises `InvalidInput`."""
+    try:
+        return str(UUID(text))
+    except ValueError:
+        raise InvalidInput(f"{field}: {text!r} is not a UUID", field=field, value=text, allowed="a UUID") from None

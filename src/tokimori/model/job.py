@@ -1,0 +1,206 @@
+"""Jobs: what to run, when, and under which rules."""
+
+import re
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from tokimori.clock import MINUTE, Moment
+from tokimori.errors import InvalidInput
+from tokimori.model.ids import Incarnation, JobId, Lane
+from tokimori.model.policies import Misfire, OnLostLease, Overlap, Retry, Seconds
+from tokimori.schedules.parse import parse_schedule
+from tokimori.schedules.schedule import Fold, Gap, Schedule
+
+_WORD = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)
+WORD_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -"
+
+
+class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="command"):
+    """A process: either `argv`, or a `shell` text that `shell_path -c` runs.
+
+    `env` is added to the base environment; `user` is an OS user, for which the node must be root; `stdin` is text.
+    """
+
+    argv: tuple[str, ...] = ()
+    shell: str | None = None
+    shell_path: str = "/bin/sh"
+    env: dict[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    user: str | None = None
+    stdin: str | None = None
+
+
+class Noop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="noop"):
+    """Nothing, at once: for tests and benchmarks."""
+
+
+Target = Command | Noop
+
+
+class Definition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a user says of a job; stored as typed. Durations are seconds.
+
+    `max_running` None means 1 for a scheduled job and unlimited otherwise; 0 means unlimited. `labels` are those that a
+    node must carry to run it. `grace` is how late an occurrence may be and still run. `mailto` is kept for
+    notifications.
+    """
+
+    target: Target
+    schedule: str | None = None
+    time_zone: str = "UTC"
+    gap: Gap = Gap.SHIFT
+    fold: Fold = Fold.FIRST
+    name: str | None = None
+    description: str | None = None
+    owner: str | None = None
+    misfire: Misfire = Misfire.LATEST
+    late_after: Seconds = 60
+    grace: Seconds | None = None
+    max_running: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+    on_overlap: Overlap = Overlap.SKIP
+    retry: Retry = Retry()
+    priority: Annotated[int, Meta(ge=-100, le=100)] = 0
+    queue: str = "default"
+    labels: dict[str, str] = field(default_factory=dict)
+    timeout: Annotated[float, Meta(gt=0)] | None = None
+    timeout_grace: Seconds = 10
+    on_lost_lease: OnLostLease | None = None
+    mailto: str | None = None
+
+
+class JobState(StrEnum):
+    """Whether a job fires: `paused` by a person, `parked` by a failure, `finished` when its schedule has no more."""
+
+    ENABLED = "enabled"
+    PAUSED = "paused"
+    PARKED = "parked"
+    FINISHED = "finished"
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A job as the store keeps it.
+
+    `version` grows with each edit. `anchor` is where `every …` starts counting. Every occurrence up to and including
+    `fired_through` is decided; `next_due` is when the job wants to be looked at next (None: never by itself).
+    """
+
+    id: JobId
+    incarnation: Incarnation
+    version: int
+    definition: Definition
+    state: JobState = JobState.ENABLED
+    reason: str | None = None
+    by: str | None = None
+    created: Moment
+    updated: Moment
+    anchor: Moment
+    fired_through: Moment
+    next_due: Moment | None = None
+
+
+def schedule_of(definition: Definition, anchor: Moment) -> Schedule:
+    """The schedule that the definition's text names. Raises `InvalidSchedule`."""
+    return parse_schedule(
+        definition.schedule or "on demand",
+        zone=definition.time_zone,
+        anchor=anchor,
+        gap=definition.gap,
+        fold=definition.fold,
+    )
+
+
+def limit_of(definition: Definition) -> int:
+    """How many runs of the job may run at a time; 0 = unlimited."""
+    if definition.max_running is not None:
+        return definition.max_running
+    return 0 if definition.schedule is None else 1
+
+
+def kills_on_lost_lease(definition: Definition) -> bool:
+    """Whether the node ends the job's processes before others may take them over: so where a limit is stated."""
+    match definition.on_lost_lease:
+        case OnLostLease.KILL:
+            return True
+        case OnLostLease.CONTINUE:
+            return False
+        case None:
+            return bool(definition.max_running)
+
+
+def lane_of(definition: Definition) -> Lane:
+    """Where ready runs of the job wait: `queue|handler|label=value,…`. Commands and no-ops need no handler."""
+    labels = ",".join(f"{key}={value}" for key, value in sorted(definition.labels.items()))
+    return Lane(f"{definition.queue}||{labels}")
+
+
+def serves(labels: dict[str, str], lane: Lane) -> bool:
+    """Whether a node with these labels may run what waits in the lane."""
+    _queue, handler, wanted = lane.split("|", 2)
+    pairs = (pair.split("=", 1) for pair in wanted.split(",") if pair)
+    return not handler and all(labels.get(key) == value for key, value in pairs)
+
+
+def rank_of(due: Moment, priority: int) -> int:
+    """The order in a lane, smaller first: no run due more than 200 minutes later can overtake."""
+    return due - priority * MINUTE
+
+
+def check_definition(definition: Definition) -> Definition:
+    """The definition, if it can be kept; the schedule is checked by `schedule_of`. Raises `InvalidInput`."""
+    _check_word("queue", definition.queue)
+    for key, value in definition.labels.items():
+        _check_word("labels", key)
+        _check_word(f"labels.{key}", value)
+    match definition.target:
+        case Command() as command:
+            _check_command(command)
+        case Noop():
+            pass
+    return definition
+
+
+def _check_word(name: str, text: str) -> None:
+    if _WORD.match(text) is None:
+        raise InvalidInput(f"{name}: {text!r} is not a word", field=name, value=text, allowed=WORD_ALLOWED)
+
+
+def _check_command(command: Command) -> None:
+    if bool(command.argv) == (command.shell is not None):
+        raise InvalidInput("target: a command is either argv or shell", field="target", allowed="one of argv, shell")
+    texts = [*command.argv, command.shell or "", command.cwd or "", *command.env, *command.env.values()]
+    if any("\0" in text for text in texts):
+        raise InvalidInput("target: a command can't hold a NUL character", field="target", allowed="no NUL")
+    if (command.argv and not command.argv[0]) or (command.shell is not None and not command.shell.strip()):
+        raise InvalidInput("target: the command is empty", field="target", value="", allowed="a program to run")
+    for key in command.env:
+        if not key or "=" in key:
+            raise InvalidInput(
+                f"env: {key!r} is not a variable's name", field="env", value=key, allowed="no =, not empty"
+            )
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Definition)
+
+
+def encode_definition(definition: Definition) -> bytes:
+    """The stored form: JSON, defaults left out."""
+    return _encoder.encode(definition)
+
+
+def decode_definition(data: bytes | str) -> Definition:
+    """Read the stored form, or what a user sent. Raises `InvalidInput` naming the field."""
+    try:
+        return _decoder.decode(data)
+    except msgspec.DecodeError as fault:
+        raise invalid_json(fault) from None
+
+
+def invalid_json(fault: msgspec.DecodeError) -> InvalidInput:
+    """What msgspec found wrong, as an error of ours: `Expected …` is what is allowed, `at $.x` the field."""
+    message, _, place = str(fault).partition(" - at `$")
+    name = place.rstrip("`").lstrip(".") or None
+    return InvalidInput(f"{name}: {message}" if name else message, field=name, allowed=message)

@@ -1,0 +1,72 @@
+"""What an attempt returned."""
+
+from dataclasses import dataclass
+
+from tokimori.clock import Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """It did what it should."""
+
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It ended otherwise; `signal` is the one that ended a process."""
+
+    error: str
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAt:
+    """It asks to be tried again, not before this moment."""
+
+    moment: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """It asks for a person."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Its node gave it back; it counts for nothing."""
+
+    reason: str
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Somebody ended it."""
+
+    reason: str
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """It took longer than its job allows."""
+
+    error: str
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Its node died or fell silent."""
+
+    reason: str
+
+
+Outcome = Succeeded | Failed | RetryAt | Hold | Released | Cancelled | TimedOut | Lost

@@ -1,0 +1,113 @@
+"""Runs, their attempts and output, and the occurrences that became no run."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tokimori.clock import Moment, format_moment
+from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token
+from tokimori.model.transitions import RunState
+
+
+FIRST_TOKEN = Token(0)
+"""Of a run that nobody has claimed yet."""
+
+
+def scheduled_origin(nominal: Moment) -> str:
+    """The origin of the run of an occurrence: at most one run of a job's incarnation has it."""
+    return f"s:{format_moment(nominal)}"
+
+
+def manual_origin(key: str) -> str:
+    """The origin of a run that somebody asked for, under a key of theirs or an id made for the request."""
+    return f"m:{key}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What became of one occurrence or one request.
+
+    `attempt` counts attempts begun; `failures` and `lost` are what the retry budgets have used. `node_id`, `pid`,
+    `started`, `exit_code`, `signal` and `error` tell of the newest attempt. `cancel` holds the reason of an order to
+    end that its node has still to carry out. `lane` is None while the job is paused.
+    """
+
+    id: RunId
+    job_id: JobId
+    incarnation: Incarnation
+    origin: str
+    nominal: Moment
+    due: Moment
+    state: RunState
+    priority: int
+    rank: int
+    lane: Lane | None
+    created: Moment
+    payload: str | None = None
+    attempt: int = 0
+    failures: int = 0
+    lost: int = 0
+    token: Token = FIRST_TOKEN
+    node_id: NodeId | None = None
+    pid: int | None = None
+    started: Moment | None = None
+    ended: Moment | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    error: str | None = None
+    cancel: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try at a run. A first attempt that succeeded is kept in the run itself and has no row."""
+
+    run_id: RunId
+    number: int
+    token: Token
+    node_id: NodeId | None
+    outcome: str
+    pid: int | None = None
+    started: Moment | None = None
+    ended: Moment | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What an attempt wrote: its first and its last bytes (each at most 64 KiB), and how many there were in all.
+
+    While the attempt runs `head` is empty and `tail` is what came last. Where all fits into `head`, `tail` is empty.
+    """
+
+    run_id: RunId
+    attempt: int
+    size: int
+    head: bytes = b""
+    tail: bytes = b""
+
+
+class SkipReason(StrEnum):
+    """Why an occurrence became no run."""
+
+    MISFIRE = "misfire"
+    """Missed, and the job's misfire policy does not run it."""
+    GRACE = "grace"
+    """Later than the job's grace."""
+    OVERLAP = "overlap"
+    """`max_running` runs were active."""
+    PAUSED = "paused"
+    """The job was paused."""
+    PARKED = "parked"
+    """The job was parked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skip:
+    """A range of consecutive occurrences, `first` and `last` included, that became no run for one reason."""
+
+    first: Moment
+    last: Moment
+    count: int
+    reason: SkipReason

@@ -1,0 +1,127 @@
+"""What becomes of a run when an attempt has ended: one pure rule for every outcome."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from tokimori.clock import MINUTE, Moment
+from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded, TimedOut
+from tokimori.model.policies import Retry
+from tokimori.model.retry import next_try
+from tokimori.model.run import Run
+from tokimori.model.transitions import Event, RunState, move
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """The finished values that a store writes for a run whose attempt has ended.
+
+    `outcome` is the word kept with the attempt. `due` and `rank` are where the run waits next, if it goes on.
+    """
+
+    state: RunState
+    outcome: str
+    due: Moment
+    rank: int
+    failures: int
+    lost: int
+    exit_code: int | None = None
+    signal: int | None = None
+    error: str | None = None
+
+
+def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float) -> Settlement:
+    """What becomes of a running run. `chance` in [0, 1) picks the jitter of a retry.
+
+    An order to cancel wins over everything but success: the run was not to go on. A release or a loss of a run that is
+    to be cancelled cancels it too.
+    """
+    match outcome:
+        case Succeeded():
+            return _settlement(run, Event.SUCCEED, "succeeded", exit_code=outcome.exit_code)
+        case Cancelled():
+            return _settlement(
+                run, Event.CANCEL, "cancelled", error=outcome.reason, exit_code=outcome.exit_code, signal=outcome.signal
+            )
+        case Failed() | TimedOut() | Released() | Lost() | Hold() | RetryAt() if run.cancel is not None:
+            return _settlement(run, Event.CANCEL, _word(outcome), error=run.cancel)
+        case Failed() | TimedOut():
+            return _failed(run, outcome, retry, now, chance)
+        case RetryAt():
+            return _settlement(run, Event.RETRY, "retry", due=max(outcome.moment, now))
+        case Hold():
+            return _settlement(run, Event.HOLD, "hold", error=outcome.reason)
+        case Released():
+            return _settlement(
+                run, Event.REQUEUE, "released", error=outcome.reason, exit_code=outcome.exit_code, signal=outcome.signal
+            )
+        case Lost():
+            return _lost(run, outcome, retry)
+        case _:
+            assert_never(outcome)
+
+
+def _failed(run: Run, outcome: Failed | TimedOut, retry: Retry, now: Moment, chance: float) -> Settlement:
+    failures = run.failures + 1
+    again = next_try(retry, nominal=run.nominal, failures=failures, now=now, chance=chance)
+    return _settlement(
+        run,
+        Event.FAIL if again is None else Event.RETRY,
+        _word(outcome),
+        due=again,
+        failures=failures,
+        error=outcome.error,
+        exit_code=outcome.exit_code,
+        signal=outcome.signal,
+    )
+
+
+def _lost(run: Run, outcome: Lost, retry: Retry) -> Settlement:
+    """A lost attempt lowers the priority by one, so that a run that kills its nodes does not stay first in line."""
+    lost = run.lost + 1
+    event = Event.FAIL if lost > retry.lost_attempts else Event.REQUEUE
+    return _settlement(run, event, "lost", rank=run.rank + MINUTE, lost=lost, error=outcome.reason)
+
+
+def _settlement(
+    run: Run,
+    event: Event,
+    outcome: str,
+    *,
+    due: Moment | None = None,
+    rank: int | None = None,
+    failures: int | None = None,
+    lost: int | None = None,
+    exit_code: int | None = None,
+    signal: int | None = None,
+    error: str | None = None,
+) -> Settlement:
+    later = 0 if due is None else due - run.due
+    return Settlement(
+        state=move(run.state, event),
+        outcome=outcome,
+        due=run.due if due is None else due,
+        rank=run.rank + later if rank is None else rank,
+        failures=run.failures if failures is None else failures,
+        lost=run.lost if lost is None else lost,
+        exit_code=exit_code,
+        signal=signal,
+        error=error,
+    )
+
+
+def _word(outcome: Failed | TimedOut | Released | Lost | Hold | RetryAt) -> str:
+    match outcome:
+        case Failed():
+            return "failed"
+        case TimedOut():
+            return "timed out"
+        case Released():
+            return "released"
+        case Lost():
+            return "lost"
+        case Hold():
+            return "hold"
+        case RetryAt():
+            return "retry"
+        case _:
+            assert_never(outcome)

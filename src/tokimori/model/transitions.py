@@ -1,0 +1,95 @@
+"""The states of a run, and every way from one to another: the one table."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+from tokimori.errors import Bug
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    WAITING = "waiting"
+    """Not due yet; a retry waits here too."""
+    READY = "ready"
+    """Due, and claimable."""
+    BLOCKED = "blocked"
+    """A limit is full; it stands in line."""
+    RUNNING = "running"
+    HELD = "held"
+    """A person has to say how it goes on."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    """Dropped before it started."""
+
+
+class Event(StrEnum):
+    """What moves a run."""
+
+    PROMOTE = "promote"
+    """Its moment has come."""
+    CLAIM = "claim"
+    """A node takes it."""
+    REFUSE = "refuse"
+    """A limit was full at its claim."""
+    WAKE = "wake"
+    """A place is free, and it is next in line."""
+    SUCCEED = "succeed"
+    FAIL = "fail"
+    RETRY = "retry"
+    REQUEUE = "requeue"
+    """Given back, or lost: whoever is next may claim it."""
+    HOLD = "hold"
+    RESUME = "resume"
+    CANCEL = "cancel"
+    DROP = "drop"
+
+
+_S = RunState
+_E = Event
+
+TRANSITIONS: Mapping[tuple[RunState, Event], RunState] = MappingProxyType(
+    {
+        (_S.WAITING, _E.PROMOTE): _S.READY,
+        (_S.READY, _E.CLAIM): _S.RUNNING,
+        (_S.READY, _E.REFUSE): _S.BLOCKED,
+        (_S.BLOCKED, _E.WAKE): _S.READY,
+        (_S.RUNNING, _E.SUCCEED): _S.SUCCEEDED,
+        (_S.RUNNING, _E.FAIL): _S.FAILED,
+        (_S.RUNNING, _E.RETRY): _S.WAITING,
+        (_S.RUNNING, _E.REQUEUE): _S.READY,
+        (_S.RUNNING, _E.HOLD): _S.HELD,
+        (_S.RUNNING, _E.CANCEL): _S.CANCELLED,
+        (_S.HELD, _E.RESUME): _S.READY,
+        (_S.HELD, _E.CANCEL): _S.CANCELLED,
+        (_S.WAITING, _E.CANCEL): _S.CANCELLED,
+        (_S.READY, _E.CANCEL): _S.CANCELLED,
+        (_S.BLOCKED, _E.CANCEL): _S.CANCELLED,
+        (_S.WAITING, _E.DROP): _S.SKIPPED,
+        (_S.READY, _E.DROP): _S.SKIPPED,
+        (_S.BLOCKED, _E.DROP): _S.SKIPPED,
+    }
+)
+"""(state, event) → state. What is not here does not happen. DESIGN §2."""
+
+ENDS = frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.SKIPPED})
+"""States that a run never leaves."""
+
+ACTIVE = frozenset({_S.WAITING, _S.READY, _S.BLOCKED, _S.RUNNING})
+"""States that count against `max_running` when an occurrence is decided. A held run counts for nothing."""
+
+
+def move(state: RunState, event: Event) -> RunState:
+    """The state after the event. Raises `Bug` for a move that the table does not have."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise Bug(f"a run that is {state} can't {event}") from None
+
+
+def sources(event: Event) -> frozenset[RunState]:
+    """The states in which the event can happen."""
+    return frozenset(state for state, known in TRANSITIONS if known is event)

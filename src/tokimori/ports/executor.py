@@ -1,0 +1,106 @@
+"""How the engine has targets run, and what it hears of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from tokimori.clock import Moment
+from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.job import Target
+from tokimori.model.outcome import Outcome
+from tokimori.model.run import Output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds."""
+
+    run_id: RunId
+    token: Token
+    attempt: int
+    job_id: JobId
+    target: Target
+    nominal: Moment
+    due: Moment
+    timeout: float | None
+    timeout_grace: float
+    kill_on_lost_lease: bool
+    time_zone: str = "UTC"
+    payload: str | None = None
+
+
+class StopReason(StrEnum):
+    """Why an attempt is to end. It decides the outcome that the attempt is reported with."""
+
+    CANCEL = "cancel"
+    """Somebody ordered it: outcome cancelled."""
+    RELEASE = "release"
+    """The node stops, or does not know whether the run is its own: outcome released."""
+    DISOWN = "disown"
+    """The run is no longer this node's: nothing is reported that anybody will settle."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """The attempt's process runs."""
+
+    run_id: RunId
+    token: Token
+    pid: int
+    at: Moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grew:
+    """The attempt has written more since it was last told; at most once a second."""
+
+    run_id: RunId
+    token: Token
+    output: Output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The attempt has ended, and nothing of it is left. `started` is None where it never began."""
+
+    run_id: RunId
+    token: Token
+    outcome: Outcome
+    at: Moment
+    started: Moment | None = None
+    pid: int | None = None
+    output: Output | None = None
+
+
+Report = Started | Grew | Ended
+
+
+class Executor(Protocol):
+    """Runs one kind of target. Every method is called on the loop, and none of them blocks it.
+
+    Each started task is reported `Ended` exactly once, whatever happens, the executor's own failures included.
+    """
+
+    async def open(self, report: Callable[[Report], None]) -> None:
+        """Make ready; from now on tell `report`, on the loop."""
+        ...
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        """Begin these attempts."""
+        ...
+
+    def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
+        """End an attempt: TERM, after `grace` seconds (default: the task's `timeout_grace`) KILL.
+
+        Idempotent; unknown attempts are ignored.
+        """
+        ...
+
+    def renew(self, sent: float) -> None:
+        """The lease was renewed by a beat sent at this `CLOCK_BOOTTIME` (seconds): its deadlines count from there."""
+        ...
+
+    async def close(self) -> None:
+        """End whatever is left, at once, and free everything."""
+        ...

@@ -1,0 +1,347 @@
+"""What the inside asks of the shared database, cut by who asks.
+
+One method is one transaction, and every method may be called again after an ambiguous error (`StoreUnavailable`): ids
+are made by the caller, so that the second call finds what the first one did. No method calls back, none leaves a lock
+behind. The store compares and writes finished values and says which took effect; the rules are in `tokimori.model`.
+`now` is the caller's corrected clock. Every method raises `StoreUnavailable` where trying again can help.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from tokimori.clock import Moment
+from tokimori.model.decide import Due, Plan
+from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId, Token
+from tokimori.model.job import Definition, Job
+from tokimori.model.run import Attempt, Output, Run, Skip
+from tokimori.model.transitions import RunState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaStatus:
+    """The store's schema (`version`, None: none yet) and the newest that this program knows."""
+
+    version: int | None
+    newest: int
+    pending: tuple[str, ...]
+
+
+class Schema(Protocol):
+    """Opening a store, and its tables."""
+
+    async def open(self) -> None:
+        """Connect. Raises `StoreError`; creates no tables."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was asked and free everything."""
+        ...
+
+    async def schema(self) -> SchemaStatus:
+        """Which migrations have been applied. Raises `SchemaMismatch` where one of them was changed since."""
+        ...
+
+    async def migrate(self) -> SchemaStatus:
+        """Apply what is pending; safe with several nodes at once. Raises `SchemaMismatch` for a newer schema."""
+        ...
+
+    def faults(self) -> Sequence[str]:
+        """What this store can't promise, one sentence each, for people."""
+        ...
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Call `wake`, on the loop, after somebody else may have changed something.
+
+        A hint only: it may be lost, or idle.
+        """
+        ...
+
+
+class Jobs(Protocol):
+    """Definitions, as the service asks for them."""
+
+    async def add_jobs(self, jobs: Sequence[Job]) -> None:
+        """Keep all or none. Raises `Conflict` naming an id that exists; the same incarnation again is no conflict."""
+        ...
+
+    async def get_job(self, job_id: JobId) -> Job:
+        """Raises `NotFound`."""
+        ...
+
+    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000) -> list[Job]:
+        """By id, those greater than `after`."""
+        ...
+
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
+        """Put `new` in place of `old` if incarnation, version, state and `fired_through` still are those of `old`.
+
+        When this returns, nothing of the old definition is claimed any more: runs of a paused or parked job lose their
+        lane, runs of an enabled or finished one get the lane of the new definition, runs blocked by its limit are woken
+        as far as there is room. Raises `Conflict` (it changed meanwhile) and `NotFound`.
+        """
+        ...
+
+    async def delete_job(self, job_id: JobId, now: Moment) -> None:
+        """Forget the job; its runs that have not started are cancelled, those that run go on to their end.
+
+        Raises `NotFound`.
+        """
+        ...
+
+    async def get_due(self, job_id: JobId) -> Due:
+        """The job as `due` gives it, whenever its next moment is. Raises `NotFound`."""
+        ...
+
+    async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
+        """The newest rows of the ledger that are skips, newest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Which runs: newest first, ids smaller than `before`."""
+
+    job_id: JobId | None = None
+    states: frozenset[RunState] = frozenset()
+    before: RunId | None = None
+    limit: int = 100
+
+
+class Runs(Protocol):
+    """Runs, as the service asks for them."""
+
+    async def add_run(self, run: Run, now: Moment) -> Run:
+        """Keep a requested run, `waiting` or `ready`; where its origin exists already, return that run instead.
+
+        Raises `NotFound` (no such job, or another incarnation) and `Refused` (the job is paused or parked).
+        """
+        ...
+
+    async def get_run(self, run_id: RunId) -> Run:
+        """Live or finished. Raises `NotFound`."""
+        ...
+
+    async def list_runs(self, wanted: RunFilter) -> list[Run]:
+        """Live and finished, newest first (by id)."""
+        ...
+
+    async def attempts(self, run_id: RunId) -> list[Attempt]:
+        """The kept attempts by number. The newest one of a running run, and a first success, are in the run itself."""
+        ...
+
+    async def output(self, run_id: RunId, attempt: int) -> Output | None:
+        """What the attempt wrote, as far as it is known."""
+        ...
+
+    async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
+        """End a run that has not started; leave the order (`cancel`) with one that runs.
+
+        An ended one stays as it is. Raises `NotFound`.
+        """
+        ...
+
+
+class Planning(Protocol):
+    """From schedules to runs."""
+
+    async def due(self, now: Moment, limit: int) -> list[Due]:
+        """Enabled jobs whose `next_due` has come, the longest due first."""
+        ...
+
+    async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
+        """Write each plan whose job still has its incarnation, version and `fired_from`, and is enabled.
+
+        Says which took effect. One id for each planned run. Runs are born ready where due, waiting otherwise. A refused plan hinders no other.
+        `replaces`: earlier scheduled runs of the job are cancelled where they have not started, and ordered to cancel
+        (`cancel`) where they run. An `s:` origin that exists already is ignored, row by row.
+        """
+        ...
+
+    async def promote(self, now: Moment, limit: int) -> int:
+        """Make waiting runs ready whose moment has come; how many."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """A node's row. `beat` grows while it lives; `left` is when it went, by itself or declared dead."""
+
+    id: NodeId
+    host: str
+    boot_id: str
+    pid: int
+    labels: dict[str, str] = field(default_factory=dict)
+    concurrency: int
+    version: str
+    started: Moment
+    beat: int = 0
+    state: "NodeState"
+    left: Moment | None = None
+
+
+class NodeState(StrEnum):
+    """Death is final: a dead node's row never lives again."""
+
+    ALIVE = "alive"
+    LEFT = "left"
+    """It went by itself, owning nothing."""
+    DEAD = "dead"
+    """Another node saw no beat for too long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """What a node tells with each tick: that it lives, and which processes began since."""
+
+    node: NodeId
+    started: tuple["StartedRun", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedRun:
+    """A run whose process began; kept with the run while (node, token) still hold it."""
+
+    run_id: RunId
+    token: Token
+    pid: int
+    at: Moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """What a node hears with each tick, all read in the tick's own transaction.
+
+    `now` is the store's time. `owned` are the runs that the store gives this node; `cancels` those of them that are to
+    end, with the reason. `peers` are the other living nodes with their beat counters. `orphans`: dead nodes own runs.
+    """
+
+    now: Moment
+    owned: frozenset[tuple[RunId, Token]]
+    cancels: tuple[tuple[RunId, Token, str], ...]
+    peers: tuple[tuple[NodeId, int], ...]
+    orphans: bool
+    survey: "Survey"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What there is to do: the next moment at which a job or a waiting run is due, and the lanes with ready runs."""
+
+    next_due: Moment | None
+    lanes: tuple[Lane, ...]
+
+
+class Nodes(Protocol):
+    """Who takes part, and who is alive. No wall clocks are compared."""
+
+    async def register(self, node: NodeRecord) -> None:
+        """Add a living node."""
+        ...
+
+    async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
+        """Raise the node's counter and tell it what concerns it. None: it is dead, for good."""
+        ...
+
+    async def survey(self, now: Moment) -> Survey:
+        """What there is to do, without a beat."""
+        ...
+
+    async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
+        """Declare a node dead if its counter still is `beat` and `by` lives. Whether it is dead now."""
+        ...
+
+    async def leave(self, node: NodeId, now: Moment) -> bool:
+        """The node goes; refused (False) while it owns runs."""
+        ...
+
+    async def orphans(self, limit: int) -> list["Claimed"]:
+        """Running runs of dead nodes, oldest rank first."""
+        ...
+
+    async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
+        """Living ones first, then those that went, newest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A request for work: at most `limit` ready runs of these lanes. The id is new for each request."""
+
+    id: ClaimId
+    node: NodeId
+    lanes: tuple[Lane, ...]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A run that a node owns, with its job's definition of now; None where the job is gone."""
+
+    run: Run
+    definition: Definition | None
+
+
+class Verdict(StrEnum):
+    """What became of a change."""
+
+    APPLIED = "applied"
+    ALREADY_APPLIED = "already applied"
+    LOST = "lost"
+    """The run is no longer this node's with this token; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A running run's next state, finished: what `settle` writes if (run, owner, token) still hold.
+
+    `attempt` is None for an attempt that needs no row of its own (a first success, or one that never began).
+    """
+
+    run_id: RunId
+    job_id: JobId
+    incarnation: Incarnation
+    owner: NodeId
+    token: Token
+    state: RunState
+    due: Moment
+    rank: int
+    failures: int
+    lost: int
+    ended: Moment
+    started: Moment | None = None
+    pid: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    error: str | None = None
+    attempt: Attempt | None = None
+    output: Output | None = None
+
+
+class Working(Protocol):
+    """From ready runs to ended ones."""
+
+    async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
+        """Give the node ready runs by (rank, id): running, token + 1, attempt + 1. Asked again, the same ones.
+
+        A run whose job is at its limit joins the line as blocked instead; a paused or parked job yields nothing; a dead
+        node gets nothing. The limit is exact, whatever claims at the same time.
+        """
+        ...
+
+    async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
+        """Write each change that still holds; a verdict for each, in order. A refused one hinders no other.
+
+        The owner settles its own runs while it lives; those of a dead owner any living node (`by`) may settle. What
+        ends moves to the history; a freed place wakes the next in line, in this transaction.
+        """
+        ...
+
+    async def save_outputs(self, outputs: Sequence[Output]) -> None:
+        """Keep what running attempts have written so far; the newest wins, and nothing overwrites a settled output."""
+        ...
+
+
+class Store(Schema, Jobs, Runs, Planning, Nodes, Working, Protocol):
+    """The shared database, and the only truth."""
