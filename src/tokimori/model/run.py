@@ -7,7 +7,6 @@ from tokimori.clock import Moment, format_moment
 from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token
 from tokimori.model.transitions import RunState
 
-
 FIRST_TOKEN = Token(0)
 """Of a run that nobody has claimed yet."""
 

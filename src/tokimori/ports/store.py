@@ -153,9 +153,9 @@ class Planning(Protocol):
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
         """Write each plan whose job still has its incarnation, version and `fired_from`, and is enabled.
 
-        Says which took effect. One id for each planned run. Runs are born ready where due, waiting otherwise. A refused plan hinders no other.
-        `replaces`: earlier scheduled runs of the job are cancelled where they have not started, and ordered to cancel
-        (`cancel`) where they run. An `s:` origin that exists already is ignored, row by row.
+        Says which took effect. One id for each planned run; they are born ready where due, waiting otherwise. A refused
+        plan hinders no other. `replaces`: earlier scheduled runs of the job are cancelled where they have not started,
+        and ordered to cancel (`cancel`) where they run. An `s:` origin that exists already is ignored, row by row.
         """
         ...
 
