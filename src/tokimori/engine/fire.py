@@ -1,0 +1,102 @@
+"""Fire: decide what is due, and have the store write it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from tokimori.clock import Moment
+from tokimori.errors import Conflict, NotFound
+from tokimori.model.decide import Due, Plan, decide
+from tokimori.model.ids import Lane, RandomBytes, RunId, uuid7
+from tokimori.model.job import Job, JobState, schedule_of
+from tokimori.ports.store import Jobs, Planning
+from tokimori.schedules.schedule import Schedule
+
+log = logging.getLogger(__name__)
+
+BATCH = 500
+"""How many jobs are decided, and how many waiting runs are made ready, in one transaction."""
+
+
+class Schedules:
+    """Parsed schedules of jobs, the newest `size` of them: parsing costs more than deciding."""
+
+    def __init__(self, size: int = 20_000) -> None:
+        self._size = size
+        self._known: dict[tuple[int, int], Schedule] = {}
+
+    def __call__(self, job: Job) -> Schedule:
+        """The job's schedule."""
+        key = (job.incarnation, job.version)
+        schedule = self._known.get(key)
+        if schedule is None:
+            schedule = schedule_of(job.definition, job.anchor)
+            if len(self._known) >= self._size:
+                self._known.pop(next(iter(self._known)))
+            self._known[key] = schedule
+        return schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fired:
+    """What one call of `fire` did. `more`: there may be more to do right now."""
+
+    runs: int
+    lanes: frozenset[Lane]
+    more: bool
+
+
+class Firing(Jobs, Planning, Protocol):
+    """What firing asks of the store."""
+
+
+async def fire(
+    store: Firing, now: Moment, random: RandomBytes, schedule_for: Callable[[Job], Schedule], limit: int = BATCH
+) -> Fired:
+    """Decide up to `limit` due jobs, and make up to `limit` waiting runs ready."""
+    dues = await store.due(now, limit)
+    plans, promoted = await asyncio.gather(
+        decide_and_apply(store, dues, now, random, schedule_for), store.promote(now, limit)
+    )
+    return Fired(
+        runs=sum(len(plan.runs) for plan in plans),
+        lanes=frozenset(run.lane for plan in plans for run in plan.runs),
+        more=len(dues) == limit or promoted == limit,
+    )
+
+
+async def decide_and_apply(
+    store: Firing,
+    dues: Sequence[Due],
+    now: Moment,
+    random: RandomBytes,
+    schedule_for: Callable[[Job], Schedule],
+) -> list[Plan]:
+    """Decide these jobs up to now; the plans that took effect. The others were changed meanwhile: read again."""
+    plans = []
+    for due in dues:
+        try:
+            plans.append(decide(due, schedule_for(due.job), now))
+        except Exception as fault:
+            log.exception("job %s can't be decided; it is parked", due.job.id)
+            await _park(store, due.job, f"its schedule can't be decided: {fault}", now)
+    if not plans:
+        return []
+    rows = [(plan, [RunId(uuid7(now, random)) for _ in plan.runs]) for plan in plans]
+    applied = await store.apply(rows, now)
+    return [plan for plan, done in zip(plans, applied, strict=True) if done]
+
+
+async def _park(store: Jobs, job: Job, reason: str, now: Moment) -> None:
+    """One job that can't be decided must not keep the others from firing."""
+    parked = msgspec.structs.replace(
+        job, state=JobState.PARKED, reason=reason, by="tokimori", version=job.version + 1, updated=now, next_due=None
+    )
+    try:
+        await store.replace_job(job, parked)
+    except (Conflict, NotFound):
+        log.info("job %s was changed meanwhile", job.id)

@@ -1,0 +1,42 @@
+"""Reap: take the runs of dead nodes, and have them settled as lost."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from tokimori.clock import Moment
+from tokimori.engine.settle import change_of
+from tokimori.model.ids import NodeId
+from tokimori.model.outcome import Lost
+from tokimori.ports.store import Change, Claimed, Nodes, Verdict, Working
+
+BATCH = 500
+
+
+class Reaping(Nodes, Working, Protocol):
+    """What reaping asks of the store."""
+
+
+async def reap(store: Reaping, by: NodeId, now: Moment, chance: Callable[[], float]) -> int:
+    """Settle up to `BATCH` runs of dead nodes; how many this call settled.
+
+    Zero: none is left, or others were faster.
+    """
+    orphans = await store.orphans(BATCH)
+    changes = [_lost(orphan, now, chance()) for orphan in orphans]
+    if not changes:
+        return 0
+    verdicts = await store.settle(changes, by, now)
+    return sum(verdict is Verdict.APPLIED for verdict in verdicts)
+
+
+def _lost(orphan: Claimed, now: Moment, chance: float) -> Change:
+    owner = orphan.run.node_id or NodeId("")
+    return change_of(
+        orphan,
+        Lost(f"node {owner} died"),
+        owner=owner,
+        now=now,
+        chance=chance,
+        started=orphan.run.started,
+        pid=orphan.run.pid,
+    )

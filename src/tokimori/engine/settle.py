@@ -1,0 +1,71 @@
+"""Settle: from what an executor reports, or a dead node leaves, to the change that the store writes."""
+
+from tokimori.clock import Moment
+from tokimori.model.ids import NodeId
+from tokimori.model.outcome import Outcome
+from tokimori.model.policies import Retry
+from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.settle import Settlement, settle
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import Change, Claimed
+
+
+def change_of(
+    claimed: Claimed,
+    outcome: Outcome,
+    *,
+    owner: NodeId,
+    now: Moment,
+    chance: float,
+    started: Moment | None = None,
+    pid: int | None = None,
+    output: Output | None = None,
+) -> Change:
+    """The change for an attempt that ended at `now`. `chance` in [0, 1) picks the jitter of a retry."""
+    run = claimed.run
+    retry = Retry() if claimed.definition is None else claimed.definition.retry
+    settlement = settle(run, outcome, retry, now, chance)
+    attempt = _attempt(run, settlement, owner=owner, started=started, pid=pid, now=now)
+    return Change(
+        run_id=run.id,
+        job_id=run.job_id,
+        incarnation=run.incarnation,
+        owner=owner,
+        token=run.token,
+        state=settlement.state,
+        due=settlement.due,
+        rank=settlement.rank,
+        failures=settlement.failures,
+        lost=settlement.lost,
+        ended=now,
+        started=started,
+        pid=pid,
+        exit_code=settlement.exit_code,
+        signal=settlement.signal,
+        error=settlement.error,
+        attempt=attempt,
+        output=output,
+    )
+
+
+def _attempt(
+    run: Run, settlement: Settlement, *, owner: NodeId, started: Moment | None, pid: int | None, now: Moment
+) -> Attempt | None:
+    """The row of the attempt: none for a first success (the run itself tells), none for one that never began."""
+    first_success = run.attempt == 1 and settlement.state is RunState.SUCCEEDED
+    never_began = started is None and settlement.outcome == "released"
+    if first_success or never_began:
+        return None
+    return Attempt(
+        run_id=run.id,
+        number=run.attempt,
+        token=run.token,
+        node_id=owner,
+        outcome=settlement.outcome,
+        pid=pid,
+        started=started,
+        ended=now,
+        exit_code=settlement.exit_code,
+        signal=settlement.signal,
+        error=settlement.error,
+    )

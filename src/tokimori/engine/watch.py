@@ -1,0 +1,48 @@
+"""Who is dead? A node whose beat counter an observer has seen unchanged for long enough. No wall clocks, no I/O.
+
+DESIGN §3: the observer's own monotonic clock counts, and only while its access to the store was unbroken.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tokimori.model.ids import NodeId
+
+DEAD_AFTER = 7.0
+"""Seconds without a beat, as the observer counts them. A living node beats every 2 s and gives up work at 6.5 s."""
+LATE_TICK = 1.0
+"""Seconds by which an observer's own tick may be late before its windows start again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A counter, and since when (the observer's monotonic seconds) it has been seen unchanged."""
+
+    beat: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What one node has seen of the others."""
+
+    peers: Mapping[NodeId, Seen] = field(default_factory=dict)
+
+
+def observe(watch: Watch, peers: Sequence[tuple[NodeId, int]], at: float, *, unbroken: bool) -> Watch:
+    """Note the counters that a tick answered at `at`. `unbroken`: no tick since the last one failed or came late."""
+    seen = {}
+    for node, beat in peers:
+        known = watch.peers.get(node)
+        seen[node] = known if known is not None and known.beat == beat and unbroken else Seen(beat, at)
+    return Watch(seen)
+
+
+def overdue(watch: Watch, at: float) -> list[tuple[NodeId, int]]:
+    """The nodes to declare dead, each with the counter at which it stands."""
+    return [(node, seen.beat) for node, seen in watch.peers.items() if at - seen.since >= DEAD_AFTER]
+
+
+def next_verdict(watch: Watch) -> float | None:
+    """When (monotonic seconds) the next node is overdue if it stays silent."""
+    return min((seen.since + DEAD_AFTER for seen in watch.peers.values()), default=None)

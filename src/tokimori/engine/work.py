@@ -1,0 +1,214 @@
+"""What a node has in hand: claimed runs on their way from the store to an executor and back. No I/O, no waiting."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tokimori.clock import Moment
+from tokimori.engine.settle import change_of
+from tokimori.model.ids import NodeId, RunId, Token
+from tokimori.model.job import kills_on_lost_lease
+from tokimori.model.outcome import Released
+from tokimori.model.run import Output
+from tokimori.ports.executor import Ended, Grew, Report, Started, Task
+from tokimori.ports.store import Change, Claimed, StartedRun, Verdict
+
+Key = tuple[RunId, Token]
+
+PREFETCH_SECONDS = 0.1
+"""A node claims no more than it can start within about this time."""
+MOST_CLAIMED = 1000
+"""And never more than this at once: one claim is one transaction."""
+_SMOOTHING = 0.3
+
+
+class Pace:
+    """How many runs a second this node gets through while it is busy, smoothed."""
+
+    def __init__(self) -> None:
+        self.rate = 0.0
+
+    def note(self, ended: int, seconds: float) -> None:
+        """So many runs ended within so many seconds of work."""
+        if ended and seconds > 0:
+            self.rate += _SMOOTHING * (ended / seconds - self.rate)
+
+
+class Work:
+    """The runs that this node owns: in the backlog, running, or ended and not yet settled."""
+
+    def __init__(self, concurrency: int) -> None:
+        self.concurrency = concurrency
+        self.pace = Pace()
+        self._owned: dict[Key, Claimed] = {}
+        self._backlog: deque[Claimed] = deque()
+        self._running: set[Key] = set()
+        self._changes: dict[Key, Change] = {}
+        self._started: dict[Key, StartedRun] = {}
+        self._outputs: dict[RunId, Output] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is in hand."""
+        return bool(self._owned)
+
+    @property
+    def running(self) -> frozenset[Key]:
+        """The attempts that an executor has."""
+        return frozenset(self._running)
+
+    @property
+    def waits(self) -> bool:
+        """Whether there are changes to settle, or claimed runs that could start now."""
+        return bool(self._changes or self._outputs) or bool(self._backlog and len(self._running) < self.concurrency)
+
+    def room(self) -> int:
+        """How many more runs to claim."""
+        free = self.concurrency - len(self._running)
+        ahead = int(self.pace.rate * PREFETCH_SECONDS)
+        return max(0, min(MOST_CLAIMED, free + ahead) - len(self._backlog))
+
+    def accept(self, claimed: Iterable[Claimed], owner: NodeId, now: Moment) -> None:
+        """Take over what a claim answered. A run whose job is gone is handed back at once."""
+        for run in claimed:
+            key = (run.run.id, run.run.token)
+            if key in self._owned:
+                continue
+            self._owned[key] = run
+            if run.definition is None:
+                self._hand_back(run, owner, now, "its job is gone")
+            else:
+                self._backlog.append(run)
+
+    def next_tasks(self) -> list[Task]:
+        """The tasks to start now, as far as there is room; they count as running from here."""
+        tasks = []
+        while self._backlog and len(self._running) < self.concurrency:
+            claimed = self._backlog.popleft()
+            task = task_of(claimed)
+            if task is not None:
+                self._running.add((task.run_id, task.token))
+                tasks.append(task)
+        return tasks
+
+    def take(self, report: Report, owner: NodeId, chance: float) -> None:
+        """Note what an executor reported. What this node no longer owns is dropped."""
+        key = (report.run_id, report.token)
+        claimed = self._owned.get(key)
+        if claimed is None or key not in self._running:
+            return
+        match report:
+            case Started():
+                self._started[key] = StartedRun(run_id=report.run_id, token=report.token, pid=report.pid, at=report.at)
+            case Grew():
+                self._outputs[report.run_id] = report.output
+            case Ended():
+                self._end(key, claimed, report, owner, chance)
+
+    def _end(self, key: Key, claimed: Claimed, report: Ended, owner: NodeId, chance: float) -> None:
+        self._running.discard(key)
+        self._started.pop(key, None)
+        self._outputs.pop(report.run_id, None)
+        self._changes[key] = change_of(
+            claimed,
+            report.outcome,
+            owner=owner,
+            now=report.at,
+            chance=chance,
+            started=report.started,
+            pid=report.pid,
+            output=report.output,
+        )
+
+    def hand_back_backlog(self, owner: NodeId, now: Moment, reason: str) -> None:
+        """Give back, unpenalised, what has not begun."""
+        while self._backlog:
+            self._hand_back(self._backlog.popleft(), owner, now, reason)
+
+    def _hand_back(self, claimed: Claimed, owner: NodeId, now: Moment, reason: str) -> None:
+        key = (claimed.run.id, claimed.run.token)
+        self._changes[key] = change_of(claimed, Released(reason), owner=owner, now=now, chance=0)
+
+    def changes(self) -> list[Change]:
+        """What is to be settled, the oldest first, no more than one transaction should hold."""
+        return list(self._changes.values())[:MOST_CLAIMED]
+
+    def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> list[Change]:
+        """Forget what the store has taken or refused; the refused ones are returned."""
+        for change in changes:
+            key = (change.run_id, change.token)
+            self._changes.pop(key, None)
+            self._owned.pop(key, None)
+        return [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.LOST]
+
+    def started(self) -> tuple[StartedRun, ...]:
+        """The processes that began, still run, and are not yet told to the store."""
+        return tuple(self._started.values())
+
+    def told(self, started: Iterable[StartedRun]) -> None:
+        """The store knows of these."""
+        for run in started:
+            self._started.pop((run.run_id, run.token), None)
+
+    def take_outputs(self) -> list[Output]:
+        """What running attempts wrote since this was last asked."""
+        outputs = list(self._outputs.values())
+        self._outputs.clear()
+        return outputs
+
+    def compare(self, owned: frozenset[Key]) -> tuple[list[Key], list[Key]]:
+        """Against what the store says this node owns: (unknown here, unknown there)."""
+        return [key for key in owned if key not in self._owned], [key for key in self._owned if key not in owned]
+
+    def note_cancel(self, key: Key, reason: str) -> bool:
+        """Keep the order with the run; whether it has to be carried out (False: known, or not running here)."""
+        claimed = self._owned.get(key)
+        if claimed is None or claimed.run.cancel is not None or key in self._changes:
+            return False
+        self._owned[key] = with_cancel(claimed, reason)
+        return True
+
+    def cancel_backlog(self, key: Key, owner: NodeId, now: Moment) -> bool:
+        """Whether the run was still in the backlog; then it is given back, and so cancelled."""
+        for claimed in self._backlog:
+            if (claimed.run.id, claimed.run.token) == key:
+                self._backlog.remove(claimed)
+                self._hand_back(self._owned[key], owner, now, "cancelled before it began")
+                return True
+        return False
+
+    def disown(self, key: Key) -> None:
+        """Forget a run that is somebody else's now."""
+        claimed = self._owned.pop(key, None)
+        if claimed is not None and claimed in self._backlog:
+            self._backlog.remove(claimed)
+        self._running.discard(key)
+        self._changes.pop(key, None)
+        self._started.pop(key, None)
+        self._outputs.pop(key[0], None)
+
+
+def task_of(claimed: Claimed) -> Task | None:
+    """What an executor has to know of a claimed run; None where its job is gone."""
+    run, definition = claimed.run, claimed.definition
+    if definition is None:
+        return None
+    return Task(
+        run_id=run.id,
+        token=run.token,
+        attempt=run.attempt,
+        job_id=run.job_id,
+        target=definition.target,
+        nominal=run.nominal,
+        due=run.due,
+        timeout=definition.timeout,
+        timeout_grace=definition.timeout_grace,
+        kill_on_lost_lease=kills_on_lost_lease(definition),
+        time_zone=definition.time_zone,
+        payload=run.payload,
+    )
+
+
+def with_cancel(claimed: Claimed, reason: str) -> Claimed:
+    """The claimed run, ordered to cancel."""
+    return replace(claimed, run=replace(claimed.run, cancel=reason))

@@ -1,0 +1,24 @@
+"""The one thing that a node waits on: a moment, or being woken before it."""
+
+import asyncio
+
+
+class Alarm:
+    """Sleeps for a while, unless something rings; what rang while nobody slept is not lost."""
+
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        """End the sleep, or the next one. To be called on the loop."""
+        self._rung.set()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until rung, at most so long."""
+        if seconds > 0:
+            handle = asyncio.get_running_loop().call_later(seconds, self._rung.set)
+            await self._rung.wait()
+            handle.cancel()
+        else:
+            await asyncio.sleep(0)
+        self._rung.clear()

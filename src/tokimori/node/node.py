@@ -1,0 +1,349 @@
+"""A node: the duties of the engine, one after the other, and the only loop that waits."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from random import Random
+
+from tokimori.clock import SECOND, Clock, Moment
+from tokimori.engine.fire import BATCH as FIRE_BATCH
+from tokimori.engine.fire import Schedules, fire
+from tokimori.engine.lease import TICK_BUSY, TICK_IDLE, Lease
+from tokimori.engine.reap import reap
+from tokimori.engine.settle import change_of
+from tokimori.engine.timeline import Timeline, follow
+from tokimori.engine.watch import LATE_TICK, Watch, next_verdict, observe, overdue
+from tokimori.engine.work import Key, Work
+from tokimori.errors import NotFound, StoreError
+from tokimori.model.ids import ClaimId, Lane, NodeId, RandomBytes, uuid7
+from tokimori.model.job import serves
+from tokimori.model.outcome import Released
+from tokimori.node.alarm import Alarm
+from tokimori.ports.executor import Executor, Report, StopReason
+from tokimori.ports.store import Beat, Claim, Claimed, NodeRecord, NodeState, Pulse, Store, Survey
+
+log = logging.getLogger(__name__)
+
+LONGEST_SLEEP = 2.0
+FIRST_BACKOFF = 0.1
+NOT_STARTED_REASON = "the node stops"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a node says of itself."""
+
+    host: str
+    boot_id: str
+    pid: int
+    version: str
+    labels: dict[str, str] = field(default_factory=dict)
+    concurrency: int = 32
+    stop_grace: float = 30.0
+
+
+class Phase(Enum):
+    """How a node stops: first it claims no more, then it hands back what is left."""
+
+    WORKING = "working"
+    DRAINING = "draining"
+    RELEASING = "releasing"
+
+
+class Node:
+    """One process that takes part.
+
+    `cycle` does whatever is to be done and says when it wants to be called again; `run` calls it until the node has
+    stopped. Everything that a node knows of the store's state is a copy that the next tick corrects.
+    """
+
+    def __init__(self, store: Store, executor: Executor, clock: Clock, random: RandomBytes, identity: Identity) -> None:
+        self._store = store
+        self._executor = executor
+        self._clock = clock
+        self._random = random
+        self._chance = Random(int.from_bytes(random(8))).random  # noqa: S311  jitter, no secret
+        self._identity = identity
+        self._alarm = Alarm()
+        self._schedules = Schedules()
+        self._reports: list[Report] = []
+        self._begin(clock.monotonic())
+
+    def _begin(self, at: float) -> None:
+        """A new life under a new id."""
+        self.id = NodeId(uuid7(self._clock.now(), self._random))
+        self.phase = Phase.WORKING
+        self.finished = False
+        self._work = Work(self._identity.concurrency)
+        self._lease = Lease(at)
+        self._timeline = Timeline(self._clock.now(), at)
+        self._watch = Watch()
+        self._unbroken = False
+        self._tick_at = at
+        self._survey = Survey(next_due=None, lanes=())
+        self._stale = True
+        self._orphans = False
+        self._release_at = float("inf")
+
+    @property
+    def now(self) -> Moment:
+        """The corrected time."""
+        return self._timeline.now(self._clock.monotonic())
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the store has answered a beat lately."""
+        return self._lease.holds(self._clock.monotonic())
+
+    def wake(self) -> None:
+        """Something may have changed: look at once."""
+        self._stale = True
+        self._alarm.ring()
+
+    def hear(self, report: Report) -> None:
+        """What the executors tell; kept until the next cycle."""
+        self._reports.append(report)
+        self._alarm.ring()
+
+    async def start(self) -> None:
+        """Join the store. A first offset by chance keeps nodes from planning the same jobs at the same moment."""
+        self._store.watch(self.wake)
+        await self._register()
+        self._tick_at = self._clock.monotonic() + self._chance() * TICK_BUSY
+        await self._tick()
+
+    async def _register(self) -> None:
+        identity = self._identity
+        await self._store.register(
+            NodeRecord(
+                id=self.id,
+                host=identity.host,
+                boot_id=identity.boot_id,
+                pid=identity.pid,
+                labels=identity.labels,
+                concurrency=identity.concurrency,
+                version=identity.version,
+                started=self._clock.now(),
+                state=NodeState.ALIVE,
+            )
+        )
+
+    async def run(self) -> None:
+        """Work until stopped. An error of the store is waited out; what was in hand stays in hand."""
+        backoff = FIRST_BACKOFF
+        while not self.finished:
+            try:
+                delay = await self.cycle()
+                backoff = FIRST_BACKOFF
+            except StoreError as fault:
+                log.warning("the store does not answer: %s", fault)
+                delay, backoff = backoff, min(backoff * 2, LONGEST_SLEEP)
+            except Exception:
+                log.exception("a cycle failed; the node goes on")
+                delay, backoff = backoff, min(backoff * 2, LONGEST_SLEEP)
+            await self._alarm.sleep(delay)
+
+    def stop(self) -> None:
+        """Asked once: claim no more, let runs finish for the grace. Asked again: hand them back now."""
+        if self.phase is Phase.WORKING:
+            self.phase = Phase.DRAINING
+            self._release_at = self._clock.monotonic() + self._identity.stop_grace
+        elif self.phase is Phase.DRAINING:
+            self._release_at = self._clock.monotonic()
+        else:
+            self._end_all(grace=0)
+        self._alarm.ring()
+
+    async def cycle(self) -> float:
+        """Do what is to be done now; the seconds until there is more."""
+        self._take_reports()
+        if self._clock.monotonic() >= self._tick_at:
+            await self._tick()
+        if self._orphans:
+            await self._reap()
+        if self.phase is Phase.WORKING:
+            await self._work_on()
+        else:
+            await self._wind_down()
+        return self._delay()
+
+    async def _work_on(self) -> None:
+        began, ended = self._clock.monotonic(), len(self._work.changes())
+        # The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
+        fired, _, claimed, _ = await _all(self._fire(), self._settle(), self._claim(), self._save_outputs())
+        if fired:
+            self._stale = True
+        if self._stale and not claimed:
+            await self._look()
+        if self._lease.holds(self._clock.monotonic()):
+            self._executor.start(self._work.next_tasks())
+        self._take_reports()
+        self._work.pace.note(ended, self._clock.monotonic() - began)
+
+    async def _look(self) -> None:
+        self._stale = False
+        self._survey = await self._store.survey(self.now)
+
+    async def _fire(self) -> bool:
+        """Whether anything was fired or became ready."""
+        next_due = self._survey.next_due
+        if next_due is None or next_due > self.now or not self._timeline.trusted:
+            return False
+        fired = await fire(self._store, self.now, self._random, self._schedules, FIRE_BATCH)
+        lanes = fired.lanes.union(self._survey.lanes)
+        self._survey = replace(self._survey, lanes=tuple(sorted(lanes)))
+        return True
+
+    async def _claim(self) -> bool:
+        """Whether there may be more to claim."""
+        lanes = tuple(lane for lane in self._survey.lanes if serves(self._identity.labels, lane))
+        limit = self._work.room()
+        if not lanes or not limit or not self._lease.holds(self._clock.monotonic()):
+            return False
+        claim = Claim(id=ClaimId(self._random(16).hex()), node=self.id, lanes=lanes, limit=limit)
+        claimed = await self._store.claim(claim, self.now)
+        self._work.accept(claimed, self.id, self.now)
+        if len(claimed) < limit:
+            self._survey = replace(self._survey, lanes=_without(self._survey.lanes, lanes))
+        return len(claimed) == limit
+
+    async def _settle(self) -> bool:
+        """Whether anything was settled, and so may have woken somebody."""
+        changes = self._work.changes()
+        if not changes:
+            return False
+        verdicts = await self._store.settle(changes, self.id, self.now)
+        self._stale = True
+        for change in self._work.settled(changes, verdicts):
+            log.warning("run %s of %s was no longer this node's; its end changed nothing", change.run_id, change.job_id)
+        return True
+
+    async def _save_outputs(self) -> bool:
+        """Whether anything was written."""
+        outputs = self._work.take_outputs()
+        if outputs:
+            await self._store.save_outputs(outputs)
+        return bool(outputs)
+
+    def _take_reports(self) -> None:
+        reports, self._reports = self._reports, []
+        for report in reports:
+            self._work.take(report, self.id, self._chance())
+
+    async def _tick(self) -> None:
+        """Beat, and hear what concerns this node. Late or failed ticks break the watch over the others."""
+        sent = self._clock.monotonic()
+        on_time = sent - self._tick_at <= LATE_TICK
+        self._tick_at = sent + (TICK_BUSY if self._work.busy else TICK_IDLE)
+        unbroken, self._unbroken = self._unbroken and on_time, False
+        started = self._work.started()
+        pulse = await self._store.tick(Beat(node=self.id, started=started), self.now)
+        self._work.told(started)
+        if pulse is None:
+            await self._reborn()
+            return
+        at = self._clock.monotonic()
+        self._unbroken = True
+        self._lease = Lease(sent)
+        self._executor.renew(sent)
+        self._timeline = follow(self._timeline, pulse.now, at)
+        self._survey, self._stale = pulse.survey, False
+        self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken)
+        self._orphans = pulse.orphans
+        await self._bury(at)
+        await self._compare(pulse)
+
+    async def _bury(self, at: float) -> None:
+        for peer, beat in overdue(self._watch, at):
+            if await self._store.bury(peer, beat, self.id, self.now):
+                log.warning("node %s has fallen silent; its runs are taken over", peer)
+                self._orphans = True
+
+    async def _reap(self) -> None:
+        self._orphans = await reap(self._store, self.id, self.now, self._chance) > 0
+        self._stale = True
+
+    async def _compare(self, pulse: Pulse) -> None:
+        """Hand back what the store gives this node and it does not know; end what it runs and no longer owns."""
+        unknown, lost = self._work.compare(pulse.owned)
+        for key in lost:
+            log.warning("run %s is no longer this node's; its process is ended", key[0])
+            self._executor.stop(*key, StopReason.DISOWN)
+            self._work.disown(key)
+        for key in unknown:
+            await self._hand_back(key)
+        for run_id, token, reason in pulse.cancels:
+            self._cancel((run_id, token), reason)
+
+    async def _hand_back(self, key: Key) -> None:
+        try:
+            run = await self._store.get_run(key[0])
+        except NotFound:
+            return
+        if run.node_id == self.id and run.token == key[1]:
+            reason = Released("the reply to its claim was lost")
+            claimed = Claimed(run=run, definition=None)
+            change = change_of(claimed, reason, owner=self.id, now=self.now, chance=0)
+            await self._store.settle([change], self.id, self.now)
+
+    def _cancel(self, key: Key, reason: str) -> None:
+        if self._work.note_cancel(key, reason) and not self._work.cancel_backlog(key, self.id, self.now):
+            self._executor.stop(*key, StopReason.CANCEL)
+
+    async def _reborn(self) -> None:
+        """This node was declared dead: nothing that it does counts any more. It ends its processes and joins anew."""
+        log.warning("node %s was declared dead; it ends its processes and goes on under a new id", self.id)
+        for key in self._work.running:
+            self._executor.stop(*key, StopReason.DISOWN)
+        phase, release_at = self.phase, self._release_at
+        self._begin(self._clock.monotonic())
+        self.phase, self._release_at = phase, release_at
+        await self._register()
+
+    async def _wind_down(self) -> None:
+        self._work.hand_back_backlog(self.id, self.now, NOT_STARTED_REASON)
+        if self.phase is Phase.DRAINING and self._clock.monotonic() >= self._release_at:
+            self.phase = Phase.RELEASING
+            self._end_all(grace=None)
+        await self._settle()
+        await self._save_outputs()
+        if not self._work.busy:
+            self.finished = await self._store.leave(self.id, self.now)
+
+    def _end_all(self, grace: float | None) -> None:
+        for key in self._work.running:
+            self._executor.stop(*key, StopReason.RELEASE, grace=grace)
+
+    def _delay(self) -> float:
+        if self._reports or self._work.waits or self._orphans:
+            return 0
+        at = self._clock.monotonic()
+        moments = [self._tick_at, at + LONGEST_SLEEP]
+        if self.phase is Phase.WORKING:
+            if self._survey.next_due is not None and self._timeline.trusted:
+                moments.append(at + max(0, self._survey.next_due - self.now) / SECOND)
+            if any(serves(self._identity.labels, lane) for lane in self._survey.lanes) and self._work.room():
+                return 0
+        elif self.phase is Phase.DRAINING:
+            moments.append(self._release_at)
+        verdict = next_verdict(self._watch)
+        if verdict is not None and verdict > at:
+            self._tick_at = min(self._tick_at, verdict)
+            moments.append(verdict)
+        return max(0, min(moments) - at)
+
+
+def _without(lanes: tuple[Lane, ...], drained: tuple[Lane, ...]) -> tuple[Lane, ...]:
+    gone = frozenset(drained)
+    return tuple(lane for lane in lanes if lane not in gone)
+
+
+async def _all(*duties: Awaitable[bool]) -> list[bool]:
+    """Carry out all of them, each to its end; then the first error, if there was one, is raised."""
+    results = await asyncio.gather(*duties, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if isinstance(result, bool)]
