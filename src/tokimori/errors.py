@@ -7,7 +7,8 @@
     │   └── InvalidFile            a foreign file, with its name and line
     ├── Refused                    well-formed, but not done here or now                          exit 2
     ├── NotFound                   no such job, run or node                                       exit 3
-    ├── Conflict                   it exists already, or was changed meanwhile                    exit 4
+    ├── Conflict                   somebody else changed it meanwhile                             exit 4
+    │   └── AlreadyExists          the id that was given is taken                                 exit 2
     ├── StoreError                 the store can't be used                                        exit 2
     │   ├── StoreUnavailable       a reply may be lost; trying again can help
     │   └── SchemaMismatch         its schema is newer than this version knows, or missing
@@ -87,11 +88,18 @@ class NotFound(TokimoriError):
 
 
 class Conflict(TokimoriError):
-    """It exists already, or somebody else changed it meanwhile."""
+    """Somebody else changed it meanwhile."""
 
     code = "conflict"
     exit_code = 4
     status = 409
+
+
+class AlreadyExists(Conflict):
+    """The id that was given is taken. To a program a conflict, to a person bad input: docs/decisions/0010."""
+
+    code = "already_exists"
+    exit_code = 2
 
 
 class StoreError(TokimoriError):

@@ -40,15 +40,14 @@ class Noop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
 Target = Command | Noop
 
 
-class Definition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a user says of a job; stored as typed. Durations are seconds.
+class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """When a job runs, and under which policies: all that a user says of it but its target. Durations are seconds.
 
     `max_running` None means 1 for a scheduled job and unlimited otherwise; 0 means unlimited. `labels` are those that a
     node must carry to run it. `grace` is how late an occurrence may be and still run. `mailto` is kept for
     notifications.
     """
 
-    target: Target
     schedule: str | None = None
     time_zone: str = "UTC"
     gap: Gap = Gap.SHIFT
@@ -69,6 +68,12 @@ class Definition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     timeout_grace: Seconds = 10
     on_lost_lease: OnLostLease | None = None
     mailto: str | None = None
+
+
+class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a user says of a job; stored as typed."""
+
+    target: Target
 
 
 class JobState(StrEnum):

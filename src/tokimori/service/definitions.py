@@ -1,0 +1,156 @@
+"""The flat form in which every door writes a job, and the way from it to a definition and back. Pure."""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import get_args, get_type_hints
+
+import msgspec
+from msgspec import field
+
+from tokimori.errors import InvalidInput
+from tokimori.model.job import Command, Definition, Noop, Target, Terms, check_definition
+from tokimori.model.policies import Retry
+
+
+class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a user says of a job, with its target beside its terms.
+
+    `command` is a text for the shell, or a program and its arguments; `noop` instead of it runs nothing. `env`, `cwd`,
+    `user`, `stdin` and `shell_path` are those of the command.
+    """
+
+    command: str | tuple[str, ...] | None = None
+    noop: bool = False
+    shell_path: str = "/bin/sh"
+    env: dict[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    user: str | None = None
+    stdin: str | None = None
+
+
+_OF_A_COMMAND = ("command", "shell_path", "env", "cwd", "user", "stdin")
+_INDEX = re.compile(r"\[[^]]*\]")
+_UNKNOWN = re.compile(r"unknown field `([^`]*)`")
+
+
+def definition_from(fields: Mapping[str, object], *, time_zone: str = "UTC") -> Definition:
+    """The definition that these fields of `JobFields` say; a null is the default, `time_zone` is that of a job without.
+
+    Raises `InvalidInput` naming the field. The schedule's text is checked by `schedule_of`.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    parsed = _convert({"time_zone": time_zone, **given})
+    terms = {name: getattr(parsed, name) for name in Terms.__struct_fields__}
+    return check_definition(Definition(target=_target(parsed), **terms))
+
+
+def fields_of(definition: Definition) -> dict[str, object]:
+    """The fields that say this definition; `definition_from` reads them back."""
+    terms: dict[str, object] = msgspec.to_builtins(definition)
+    del terms["target"]
+    return {"time_zone": definition.time_zone, **terms, **target_fields(definition.target)}
+
+
+def target_fields(target: Target) -> dict[str, object]:
+    """The fields of `JobFields` that say this target."""
+    match target:
+        case Command():
+            command = target.argv if target.shell is None else target.shell
+            others = {name: getattr(target, name) for name in _OF_A_COMMAND if name != "command"}
+            return {"command": command, **others}
+        case Noop():
+            return {"noop": True}
+
+
+def patched(definition: Definition, changes: Mapping[str, object]) -> Definition:
+    """The definition after a JSON merge patch (RFC 7396) of its fields; a null brings the default back.
+
+    Naming another kind of target drops the fields of the old one. Raises `InvalidInput`.
+    """
+    fields = fields_of(definition)
+    if changes.get("noop"):
+        fields = {name: value for name, value in fields.items() if name not in _OF_A_COMMAND}
+    elif changes.get("command") is not None:
+        fields.pop("noop", None)
+    return definition_from(_merge(fields, changes))
+
+
+def _merge(old: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
+    merged = dict(old)
+    for name, change in changes.items():
+        if change is None:
+            merged.pop(name, None)
+        elif isinstance(change, Mapping):
+            below = merged.get(name)
+            merged[name] = _merge(below if isinstance(below, Mapping) else {}, change)
+        else:
+            merged[name] = change
+    return merged
+
+
+def _target(fields: JobFields) -> Target:
+    if (fields.command is not None) == fields.noop:
+        raise InvalidInput(
+            "command: a job runs either a command or nothing (noop)", field="command", allowed="one of command, noop"
+        )
+    if fields.noop:
+        return _noop(fields)
+    is_shell = isinstance(fields.command, str)
+    return Command(
+        shell=fields.command if isinstance(fields.command, str) else None,
+        argv=() if is_shell else tuple(fields.command or ()),
+        shell_path=fields.shell_path,
+        env=fields.env,
+        cwd=fields.cwd,
+        user=fields.user,
+        stdin=fields.stdin,
+    )
+
+
+def _noop(fields: JobFields) -> Noop:
+    for name, value in (("env", fields.env), ("cwd", fields.cwd), ("user", fields.user), ("stdin", fields.stdin)):
+        if value:
+            raise InvalidInput(f"{name}: only a command has it", field=name, value=value, allowed="no value with noop")
+    return Noop()
+
+
+def _convert(fields: Mapping[str, object]) -> JobFields:
+    known = JobFields.__struct_fields__
+    for name in fields:
+        if name not in known:
+            allowed = f"one of {', '.join(sorted(known))}"
+            raise InvalidInput(f"{name}: a job has no such field", field=name, value=fields[name], allowed=allowed)
+    try:
+        return msgspec.convert(fields, JobFields)
+    except msgspec.DecodeError as fault:
+        raise _invalid(str(fault), fields) from None
+
+
+def _invalid(fault: str, fields: Mapping[str, object]) -> InvalidInput:
+    """What msgspec found wrong: `Expected …, got …`, `Invalid enum value …` or `Object contains unknown field …`."""
+    said, _, place = fault.partition(" - at `$")
+    path = _INDEX.sub("", place.strip("`."))
+    value = _at(fields, path)
+    allowed = said.removeprefix("Expected ").partition(", got")[0].replace("`", "")
+    if said.startswith("Invalid enum value"):
+        allowed = _words(path)
+    elif unknown := _UNKNOWN.search(said):  # of `retry`: the others have no fields of their own
+        path = f"{path}.{unknown[1]}"
+        value, allowed = _at(fields, path), f"one of {', '.join(Retry.__struct_fields__)}"
+    return InvalidInput(f"{path}: {value!r} is not allowed", field=path, value=value, allowed=allowed)
+
+
+def _words(name: str) -> str:
+    """The values of a field that is a choice."""
+    hint = get_type_hints(JobFields)[name]
+    choices = (kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and issubclass(kind, StrEnum))
+    return ", ".join(member.value for choice in choices for member in choice)
+
+
+def _at(fields: object, path: str) -> object:
+    """What stands at `a.b` of nested mappings."""
+    for name in path.split("."):
+        if isinstance(fields, Mapping):
+            fields = fields.get(name)
+    return fields

@@ -1,0 +1,356 @@
+"""Everything that a door can ask for, checked and carried out."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tokimori.clock import Clock, Moment
+from tokimori.engine.fire import decide_and_apply
+from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.model.decide import Due
+from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, new_incarnation, uuid7
+from tokimori.model.job import Definition, Job, JobState, lane_of, rank_of, schedule_of, serves
+from tokimori.model.run import Attempt, Output, Run, Skip, manual_origin
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import NodeRecord, RunFilter, SchemaStatus, Store
+from tokimori.schedules.parse import parse_schedule
+from tokimori.schedules.schedule import Reboot, Schedule, next_moments
+from tokimori.service.definitions import definition_from, patched
+from tokimori.service.edits import edited, new_job, paused, resumed
+
+_T = TypeVar("_T")
+
+MOST_TRIES = 10
+"""How often a change is tried that others keep changing under our hands."""
+MOST_MOMENTS = 10_000
+MOST_LISTED = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import did with its jobs."""
+
+    added: tuple[JobId, ...]
+    unchanged: tuple[JobId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptDetails:
+    """An attempt and the host of its node; `outcome` of one that runs is `running`."""
+
+    attempt: Attempt
+    host: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDetails:
+    """A run, its attempts by number, and the zone of its job."""
+
+    run: Run
+    attempts: tuple[AttemptDetails, ...]
+    time_zone: str
+
+
+class Service:
+    """One store, as people and programs use it. `author` is kept with what they order.
+
+    Every method may raise `StoreError`; those that name a job or a run raise `NotFound` where there is none.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, random: RandomBytes, *, time_zone: str = "UTC", author: str | None = None
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._author = author
+        self.time_zone = time_zone
+
+    # Jobs
+
+    def define(self, fields: Mapping[str, object]) -> Definition:
+        """The definition that the fields of `JobFields` say, in this service's zone unless they name one."""
+        return definition_from(fields, time_zone=self.time_zone)
+
+    async def add(self, definition: Definition, job_id: str | None = None) -> Job:
+        """Add a job, under a new UUID if no id is given. Raises `InvalidInput` and `AlreadyExists`."""
+        now = self._clock.now()
+        checked = check_job_id(uuid7(now, self._random) if job_id is None else job_id)
+        job = new_job(checked, definition, new_incarnation(self._random), now)
+        try:
+            await _retried(lambda: self._store.add_jobs([job]), StoreUnavailable)
+        except Conflict:
+            raise _taken(checked) from None
+        return job
+
+    async def import_all(self, jobs: Sequence[tuple[str, Definition]]) -> Imported:
+        """Add those whose ids are free, and leave the others as they are: all in one transaction, or nothing.
+
+        Raises `InvalidInput` if any of them is invalid, or two have one id.
+        """
+        now = self._clock.now()
+        new: dict[JobId, Job] = {}
+        for job_id, definition in jobs:
+            checked = check_job_id(job_id)
+            if checked in new:
+                raise _taken(checked)
+            new[checked] = new_job(checked, definition, new_incarnation(self._random), now)
+        added = await _retried(lambda: self._add_missing(new), Conflict, StoreUnavailable)
+        return Imported(added=tuple(added), unchanged=tuple(job_id for job_id in new if job_id not in added))
+
+    async def _add_missing(self, new: Mapping[JobId, Job]) -> dict[JobId, Job]:
+        """Add those that are not there; ours from a first try whose reply was lost count as added."""
+        missing: dict[JobId, Job] = {}
+        for job_id, job in new.items():
+            try:
+                found = await self._store.get_job(job_id)
+            except NotFound:
+                missing[job_id] = job
+            else:
+                if found.incarnation == job.incarnation:
+                    missing[job_id] = job
+        if missing:
+            await self._store.add_jobs(list(missing.values()))
+        return missing
+
+    async def get(self, job_id: str) -> Job:
+        """The job."""
+        return await self._store.get_job(check_job_id(job_id))
+
+    async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Job]:
+        """Jobs by id, those greater than `after`."""
+        first = None if after is None else check_job_id(after)
+        return await self._store.list_jobs(after=first, limit=_checked("limit", limit, MOST_LISTED))
+
+    async def update(self, job_id: str, changes: Mapping[str, object]) -> Job:
+        """Change fields of `JobFields`, as a JSON merge patch: a null brings the default back.
+
+        Everything up to now is first decided by the old definition. Raises `InvalidInput`, and `Conflict` where others
+        keep changing the job.
+        """
+        checked = check_job_id(job_id)
+        return await _retried(lambda: self._update(checked, changes), Conflict, StoreUnavailable)
+
+    async def _update(self, job_id: JobId, changes: Mapping[str, object]) -> Job:
+        now = self._clock.now()
+        due = await self._store.get_due(job_id)
+        definition = patched(due.job.definition, changes)
+        if definition == due.job.definition:
+            return due.job
+        edit = edited(due, definition, now)
+        decided = await self._decided(due, now)
+        if decided is not due:
+            edit = edited(decided, definition, now)
+        await self._store.replace_job(decided.job, edit.job, edit.skips)
+        return edit.job
+
+    async def _decided(self, due: Due, now: Moment) -> Due:
+        """The job after its occurrences up to now are decided; what a full catch-up leaves is skipped by the edit."""
+        for _ in range(MOST_TRIES):
+            job = due.job
+            if job.state is not JobState.ENABLED or job.next_due is None or job.next_due > now:
+                break
+            await decide_and_apply(self._store, [due], now, self._random, _schedule_for)
+            due = await self._store.get_due(job.id)
+        return due
+
+    async def delete(self, job_id: str) -> None:
+        """Forget the job; its runs that have not started are cancelled, those that run go on."""
+        checked = check_job_id(job_id)
+        try:
+            await self._store.delete_job(checked, self._clock.now())
+        except StoreUnavailable:
+            with suppress(NotFound):  # the first try may have done it
+                await self._store.delete_job(checked, self._clock.now())
+
+    async def pause(self, job_id: str, reason: str | None = None) -> Job:
+        """From now on nothing of the job is claimed. A paused job stays as it is."""
+        checked = check_job_id(job_id)
+        return await _retried(lambda: self._pause(checked, reason), Conflict, StoreUnavailable)
+
+    async def _pause(self, job_id: JobId, reason: str | None) -> Job:
+        job = await self._store.get_job(job_id)
+        if job.state is JobState.PAUSED:
+            return job
+        after = paused(job, self._clock.now(), reason, self._author)
+        await self._store.replace_job(job, after)
+        return after
+
+    async def resume(self, job_id: str) -> Job:
+        """Enable a paused or parked job; what it missed is recorded as skipped. Others stay as they are."""
+        checked = check_job_id(job_id)
+        return await _retried(lambda: self._resume(checked), Conflict, StoreUnavailable)
+
+    async def _resume(self, job_id: JobId) -> Job:
+        due = await self._store.get_due(job_id)
+        if due.job.state not in (JobState.PAUSED, JobState.PARKED):
+            return due.job
+        edit = resumed(due, self._clock.now())
+        await self._store.replace_job(due.job, edit.job, edit.skips)
+        return edit.job
+
+    async def next_times(self, job_id: str, n: int = 10, after: Moment | None = None) -> Sequence[Moment]:
+        """The next moments that the job's schedule names, whatever its state."""
+        job = await self.get(job_id)
+        start = self._clock.now() if after is None else after
+        return next_moments(_schedule_for(job), start, _checked("n", n, MOST_MOMENTS))
+
+    def preview(
+        self, text: str, n: int = 10, time_zone: str | None = None, after: Moment | None = None
+    ) -> Sequence[Moment]:
+        """The next moments that a schedule's text names. Raises `InvalidSchedule`."""
+        start = self._clock.now() if after is None else after
+        schedule = parse_schedule(text, zone=time_zone or self.time_zone, anchor=start)
+        return next_moments(schedule, start, _checked("n", n, MOST_MOMENTS))
+
+    async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:
+        """The job's occurrences that became no run, newest first."""
+        return await self._store.skips(check_job_id(job_id), limit=_checked("limit", limit, MOST_LISTED))
+
+    # Runs
+
+    async def trigger(self, job_id: str, key: str | None = None, payload: str | None = None) -> Run:
+        """Ask for a run now; the same key again gives the same run. Raises `Refused` for a paused or parked job."""
+        now = self._clock.now()
+        job = await self.get(job_id)
+        run_id = RunId(uuid7(now, self._random))
+        run = Run(
+            id=run_id,
+            job_id=job.id,
+            incarnation=job.incarnation,
+            origin=manual_origin(_checked_key(run_id if key is None else key)),
+            nominal=now,
+            due=now,
+            state=RunState.READY,
+            priority=job.definition.priority,
+            rank=rank_of(now, job.definition.priority),
+            lane=lane_of(job.definition),
+            created=now,
+            payload=payload,
+        )
+        return await _retried(lambda: self._store.add_run(run, now), StoreUnavailable)
+
+    async def trigger_reboot(self, host: str, boot_id: str, labels: Mapping[str, str]) -> Sequence[Run]:
+        """Ask for a run of every `@reboot` job that a node with these labels may run: once per host and boot."""
+        runs: list[Run] = []
+        for job in await self._reboot_jobs():
+            if job.state is JobState.ENABLED and serves(dict(labels), lane_of(job.definition)):
+                with suppress(NotFound, Refused):  # deleted or paused meanwhile
+                    runs.append(await self.trigger(job.id, f"reboot:{host}:{boot_id}"))
+        return runs
+
+    async def _reboot_jobs(self) -> Sequence[Job]:
+        found: list[Job] = []
+        after: JobId | None = None
+        while page := await self._store.list_jobs(after=after, limit=MOST_LISTED):
+            candidates = (job for job in page if job.next_due is None and job.definition.schedule is not None)
+            found += [job for job in candidates if isinstance(_schedule_for(job), Reboot)]
+            after = page[-1].id
+        return found
+
+    async def get_run(self, run_id: str) -> RunDetails:
+        """The run with all its attempts."""
+        run = await self._store.get_run(_run_id(run_id))
+        attempts = await self._store.attempts(run.id)
+        newest = _newest_attempt(run)
+        if newest is not None and all(attempt.number != newest.number for attempt in attempts):
+            attempts = [*attempts, newest]
+        hosts = {node.id: node.host for node in await self._store.list_nodes()} if attempts else {}
+        details = (
+            AttemptDetails(attempt=attempt, host=hosts.get(attempt.node_id) if attempt.node_id else None)
+            for attempt in attempts
+        )
+        return RunDetails(run=run, attempts=tuple(details), time_zone=await self._zone_of(run.job_id))
+
+    async def _zone_of(self, job_id: JobId) -> str:
+        try:
+            job = await self._store.get_job(job_id)
+        except NotFound:
+            return self.time_zone
+        return job.definition.time_zone
+
+    async def list_runs(self, wanted: RunFilter) -> Sequence[Run]:
+        """Runs, newest first."""
+        _checked("limit", wanted.limit, MOST_LISTED)
+        return await self._store.list_runs(wanted)
+
+    async def cancel(self, run_id: str, reason: str = "cancelled by hand") -> Run:
+        """End a run, or order its node to; an ended one stays as it is."""
+        checked = _run_id(run_id)
+        now = self._clock.now()
+        return await _retried(lambda: self._store.cancel_run(checked, reason, now), StoreUnavailable)
+
+    async def output(self, run_id: str, attempt: int | None = None) -> Output | None:
+        """What an attempt wrote, as far as it is known; the newest attempt by default."""
+        checked = _run_id(run_id)
+        if attempt is None:
+            attempt = (await self._store.get_run(checked)).attempt
+        return await self._store.output(checked, attempt)
+
+    # Nodes and the store itself
+
+    async def nodes(self) -> Sequence[NodeRecord]:
+        """Living nodes first, then those that went."""
+        return await self._store.list_nodes()
+
+    async def schema(self) -> SchemaStatus:
+        """Which migrations have been applied."""
+        return await self._store.schema()
+
+    async def migrate(self) -> SchemaStatus:
+        """Apply what is pending. Raises `SchemaMismatch` for a newer schema."""
+        return await self._store.migrate()
+
+
+async def _retried(act: Callable[[], Awaitable[_T]], *again: type[Exception]) -> _T:
+    """Do it again after these errors: `act` starts from what the store says now, so that a lost reply is harmless."""
+    for _ in range(MOST_TRIES - 1):
+        try:
+            return await act()
+        except again:
+            continue
+    return await act()
+
+
+def _schedule_for(job: Job) -> Schedule:
+    return schedule_of(job.definition, job.anchor)
+
+
+def _newest_attempt(run: Run) -> Attempt | None:
+    """The newest attempt as the run tells of it; None where it never began or its row says it all."""
+    if run.state is not RunState.RUNNING and (run.started is None or run.ended is None):
+        return None
+    return Attempt(
+        run_id=run.id,
+        number=run.attempt,
+        token=run.token,
+        node_id=run.node_id,
+        outcome=run.state.value,
+        pid=run.pid,
+        started=run.started,
+        ended=run.ended,
+        exit_code=run.exit_code,
+        signal=run.signal,
+        error=run.error,
+    )
+
+
+def _taken(job_id: JobId) -> AlreadyExists:
+    return AlreadyExists(f"id: there is a job {job_id!r} already", field="id", value=job_id, allowed="an id not in use")
+
+
+def _run_id(text: str) -> RunId:
+    return RunId(check_uuid(text, field="run"))
+
+
+def _checked(name: str, value: int, most: int) -> int:
+    if not 1 <= value <= most:
+        raise InvalidInput(f"{name}: {value} is out of range", field=name, value=value, allowed=f"1..{most}")
+    return value
+
+
+def _checked_key(key: str) -> str:
+    if not 1 <= len(key) <= 255 or not key.isprintable():
+        raise InvalidInput(f"key: {key!r} is no key", field="key", value=key, allowed="1 to 255 printable characters")
+    return key

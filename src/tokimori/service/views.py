@@ -1,0 +1,212 @@
+"""The one JSON shape of everything that a door prints. Moments are RFC 3339 texts in UTC, states are words. Pure."""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, Struct, UnsetType
+
+from tokimori.clock import Moment, format_moment
+from tokimori.errors import TokimoriError
+from tokimori.model.job import Job, Terms
+from tokimori.model.run import Run, Skip
+from tokimori.ports.store import NodeRecord
+from tokimori.service.definitions import JobFields, target_fields
+from tokimori.service.service import AttemptDetails, RunDetails
+
+
+class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
+    """A job: its fields as typed, and how it stands. `next_times` only where somebody asked for them."""
+
+    id: str
+    version: int
+    state: str
+    reason: str | None
+    by: str | None
+    created: str
+    updated: str
+    next_due: str | None
+    next_times: tuple[str, ...] | UnsetType = UNSET
+
+
+class AttemptView(Struct, frozen=True, kw_only=True):
+    """One try at a run; `outcome` is `running` until it ends."""
+
+    number: int
+    outcome: str
+    node_id: str | None
+    host: str | None
+    pid: int | None
+    started: str | None
+    ended: str | None
+    exit_code: int | None
+    signal: int | None
+    error: str | None
+
+
+class RunView(Struct, frozen=True, kw_only=True):
+    """A run; `attempts` only where a single run is shown. `cancel` is an order to end, not carried out yet."""
+
+    id: str
+    job_id: str
+    origin: str
+    state: str
+    nominal: str
+    due: str
+    priority: int
+    created: str
+    payload: str | None
+    attempt: int
+    failures: int
+    lost: int
+    node_id: str | None
+    pid: int | None
+    started: str | None
+    ended: str | None
+    exit_code: int | None
+    signal: int | None
+    error: str | None
+    cancel: str | None
+    attempts: tuple[AttemptView, ...] | UnsetType = UNSET
+
+
+class SkipView(Struct, frozen=True, kw_only=True):
+    """A range of occurrences that became no run."""
+
+    first: str
+    last: str
+    count: int
+    reason: str
+
+
+class NodeView(Struct, frozen=True, kw_only=True):
+    """A node."""
+
+    id: str
+    host: str
+    boot_id: str
+    pid: int
+    labels: dict[str, str]
+    concurrency: int
+    version: str
+    state: str
+    beat: int
+    started: str
+    left: str | None
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """What went wrong: which field, what stood there and what may stand there."""
+
+    code: str
+    message: str
+    field: str | None
+    value: object
+    allowed: str | None
+
+
+class ErrorView(Struct, frozen=True, kw_only=True):
+    """An error as JSON."""
+
+    error: Fault
+
+
+def job_view(job: Job, next_times: Sequence[Moment] | None = None) -> JobView:
+    """The job as JSON shows it."""
+    definition = job.definition
+    fields = {name: getattr(definition, name) for name in Terms.__struct_fields__}
+    return JobView(
+        id=job.id,
+        version=job.version,
+        state=job.state.value,
+        reason=job.reason,
+        by=job.by,
+        created=format_moment(job.created),
+        updated=format_moment(job.updated),
+        next_due=_moment(job.next_due),
+        next_times=UNSET if next_times is None else tuple(map(format_moment, next_times)),
+        **(fields | target_fields(definition.target)),
+    )
+
+
+def run_view(run: Run, attempts: Sequence[AttemptDetails] | None = None) -> RunView:
+    """The run as JSON shows it."""
+    return RunView(
+        id=run.id,
+        job_id=run.job_id,
+        origin=run.origin,
+        state=run.state.value,
+        nominal=format_moment(run.nominal),
+        due=format_moment(run.due),
+        priority=run.priority,
+        created=format_moment(run.created),
+        payload=run.payload,
+        attempt=run.attempt,
+        failures=run.failures,
+        lost=run.lost,
+        node_id=run.node_id,
+        pid=run.pid,
+        started=_moment(run.started),
+        ended=_moment(run.ended),
+        exit_code=run.exit_code,
+        signal=run.signal,
+        error=run.error,
+        cancel=run.cancel,
+        attempts=UNSET if attempts is None else tuple(map(attempt_view, attempts)),
+    )
+
+
+def run_details_view(details: RunDetails) -> RunView:
+    """The run with its attempts as JSON shows them."""
+    return run_view(details.run, details.attempts)
+
+
+def attempt_view(details: AttemptDetails) -> AttemptView:
+    """The attempt as JSON shows it."""
+    attempt = details.attempt
+    return AttemptView(
+        number=attempt.number,
+        outcome=attempt.outcome,
+        node_id=attempt.node_id,
+        host=details.host,
+        pid=attempt.pid,
+        started=_moment(attempt.started),
+        ended=_moment(attempt.ended),
+        exit_code=attempt.exit_code,
+        signal=attempt.signal,
+        error=attempt.error,
+    )
+
+
+def skip_view(skip: Skip) -> SkipView:
+    """The skip as JSON shows it."""
+    return SkipView(
+        first=format_moment(skip.first), last=format_moment(skip.last), count=skip.count, reason=skip.reason.value
+    )
+
+
+def node_view(node: NodeRecord) -> NodeView:
+    """The node as JSON shows it."""
+    return NodeView(
+        id=node.id,
+        host=node.host,
+        boot_id=node.boot_id,
+        pid=node.pid,
+        labels=node.labels,
+        concurrency=node.concurrency,
+        version=node.version,
+        state=node.state.value,
+        beat=node.beat,
+        started=format_moment(node.started),
+        left=_moment(node.left),
+    )
+
+
+def error_view(error: TokimoriError) -> ErrorView:
+    """The error as JSON shows it; a value that JSON has no form for is shown as text."""
+    value = error.value if isinstance(error.value, str | int | float | bool | None) else str(error.value)
+    return ErrorView(
+        error=Fault(code=error.code, message=error.message, field=error.field, value=value, allowed=error.allowed)
+    )
+
+
+def _moment(moment: Moment | None) -> str | None:
+    return None if moment is None else format_moment(moment)
