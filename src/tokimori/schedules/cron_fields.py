@@ -1,0 +1,207 @@
+"""The fields of a cron expression: what each may hold, read into bit sets and printed back."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import NamedTuple, NoReturn
+
+from tokimori.errors import InvalidSchedule
+from tokimori.schedules.days import FIRST_YEAR, LAST_YEAR, lowest
+from tokimori.schedules.special_days import (
+    LastDay,
+    LastWeekday,
+    LastWorkday,
+    NearestWorkday,
+    NthWeekday,
+    SpecialDay,
+)
+
+_VALUE = r"\d{1,4}|[a-z]{3}"
+_TERM = re.compile(rf"(?:\*|({_VALUE})(?:-({_VALUE}))?)(?:/(\d{{1,4}}))?\Z", re.ASCII | re.IGNORECASE)
+_SPREAD_TERM = re.compile(rf"H(?:\(({_VALUE})-({_VALUE})\))?(?:/(\d{{1,4}}))?\Z", re.ASCII | re.IGNORECASE)
+_DAY_TERM = re.compile(r"(?:L(?:-(\d{1,2}))?|(LW)|(\d{1,2})W)\Z", re.ASCII | re.IGNORECASE)
+_WEEKDAY_TERM = re.compile(r"(\d|[a-z]{3})(?:#(\d)|L)\Z", re.ASCII | re.IGNORECASE)
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FieldKind:
+    """What one field of an expression may hold: low … high, and names for the numbers from low on.
+
+    Bit n of a field's bits is the value n + `zero`. `more` says what else is allowed, for people.
+    """
+
+    name: str
+    low: int
+    high: int
+    names: tuple[str, ...] = ()
+    zero: int = 0
+    more: str = ""
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values, for people."""
+        names = f" or {self.names[0]}-{self.names[-1]}" if self.names else ""
+        return f"{self.low}-{self.high}{names}, with * , - / and H{self.more}"
+
+
+SECOND = FieldKind("second", 0, 59)
+MINUTE = FieldKind("minute", 0, 59)
+HOUR = FieldKind("hour", 0, 23)
+DAY = FieldKind("day of month", 1, 31, more=", ? L L-n LW nW")
+MONTH = FieldKind("month", 1, 12, _MONTHS)
+WEEKDAY = FieldKind("day of week", 0, 7, _WEEKDAYS, more=", ? n#k nL")
+YEAR = FieldKind("year", FIRST_YEAR, LAST_YEAR, zero=FIRST_YEAR)
+
+
+class Field(NamedTuple):
+    """The values of a field as bits, and the days that depend on the month. `star`: its text begins with `*`.
+
+    The star matters beside the values: it decides whether days and days of the week are united (Vixie cron), and
+    whether a time counts as fixed where clocks jump.
+    """
+
+    bits: int
+    star: bool
+    special: tuple[SpecialDay, ...] = ()
+
+
+def parse_field(kind: FieldKind, text: str, spread: str) -> Field:
+    """Read a field; `spread` (a job's id) decides what `H` stands for. Raises `InvalidSchedule`."""
+    return _parse_field(kind, text, spread if "H" in text or "h" in text else "")
+
+
+def star(kind: FieldKind) -> Field:
+    """The field `*`."""
+    return _parse_field(kind, "*", "")
+
+
+@lru_cache(maxsize=8192)
+def _parse_field(kind: FieldKind, text: str, spread: str) -> Field:
+    if text == "?" and kind in (DAY, WEEKDAY):
+        text = "*"
+    bits, special = 0, set()
+    for term in text.split(","):
+        day = _special_day(kind, term)
+        if day is None:
+            bits |= _bits(kind, _values(kind, term, spread))
+        else:
+            special.add(day)
+    return Field(bits, text.startswith("*"), tuple(sorted(special, key=str)))
+
+
+def _bits(kind: FieldKind, values: Iterable[int]) -> int:
+    bits = 0
+    for value in values:
+        bits |= 1 << value - kind.zero
+    return bits
+
+
+def _values(kind: FieldKind, term: str, spread: str) -> Iterable[int]:
+    """The values of a term without special days."""
+    found = _TERM.match(term)
+    if found is None:
+        return _spread_values(kind, term, spread)
+    low, high, every = found.groups()
+    step = _step(kind, every, term)
+    top = 6 if kind is WEEKDAY else kind.high
+    if low is None:
+        return range(kind.low, top + 1, step)
+    first = _value(kind, low, term)
+    if high is not None:
+        return _range(kind, first, _value(kind, high, term), step, term)
+    first = 0 if kind is WEEKDAY and first == 7 else first
+    return (first,) if every is None else range(first, top + 1, step)
+
+
+def _range(kind: FieldKind, first: int, last: int, step: int, term: str) -> Iterable[int]:
+    """The values from first to last; where last is smaller, over the end of the field (`fri-mon`, `22-2`)."""
+    if last < first and kind is YEAR:
+        _refuse(kind, term)
+    low, size = kind.low, (7 if kind is WEEKDAY else kind.high - kind.low + 1)
+    through = last if first <= last else last + size
+    return ((value - low) % size + low for value in range(first, through + 1, step))
+
+
+def _spread_values(kind: FieldKind, term: str, spread: str) -> Iterable[int]:
+    """`H`: a value that is stable for the job's id and spreads many jobs evenly; `H/n`: every n from such a start."""
+    found = _SPREAD_TERM.match(term)
+    if found is None or kind is YEAR:
+        _refuse(kind, term)
+    low, high, every = found.groups()
+    default_high = {DAY: 28, WEEKDAY: 6}.get(kind, kind.high)
+    first = kind.low if low is None else _value(kind, low, term)
+    last = default_high if high is None else _value(kind, high, term)
+    if last < first:
+        _refuse(kind, term)
+    number = int.from_bytes(blake2b(f"{kind.name}\0{spread}".encode(), digest_size=8).digest())
+    if every is None:
+        return _range(kind, value := first + number % (last - first + 1), value, 1, term)
+    step = _step(kind, every, term)
+    return (v for start in (first + number % min(step, last - first + 1),) for v in range(start, last + 1, step))
+
+
+def _special_day(kind: FieldKind, term: str) -> SpecialDay | None:
+    if kind is DAY and (found := _DAY_TERM.match(term)):
+        before, last_workday, near = found.groups()
+        if last_workday:
+            return LastWorkday()
+        if near is not None:
+            return NearestWorkday(_value(kind, near, term))
+        return LastDay(_number(kind, before or "0", 0, 30, term))
+    if kind is WEEKDAY and (found := _WEEKDAY_TERM.match(term)):
+        weekday = _value(kind, found[1], term) % 7
+        return LastWeekday(weekday) if found[2] is None else NthWeekday(weekday, _number(kind, found[2], 1, 5, term))
+    return None
+
+
+def _value(kind: FieldKind, text: str, term: str) -> int:
+    if not text.isdigit():
+        name = text.lower()
+        if name not in kind.names:
+            _refuse(kind, term)
+        return kind.low + kind.names.index(name)
+    return _number(kind, text, kind.low, kind.high, term)
+
+
+def _step(kind: FieldKind, text: str | None, term: str) -> int:
+    return 1 if text is None else _number(kind, text, 1, 9999, term)
+
+
+def _number(kind: FieldKind, text: str, low: int, high: int, term: str) -> int:
+    number = int(text)
+    if not low <= number <= high:
+        _refuse(kind, term)
+    return number
+
+
+def _refuse(kind: FieldKind, term: str) -> NoReturn:
+    message = f"{kind.name}: {term!r} is not allowed; allowed: {kind.allowed}"
+    raise InvalidSchedule(message, field=kind.name, value=term, allowed=kind.allowed)
+
+
+def print_field(kind: FieldKind, field: Field) -> str:
+    """The shortest plain text of the field: the same values, star and special days."""
+    bits = field.bits
+    terms = [] if not field.star else [_star_term(kind, field)]
+    if field.star:
+        bits &= ~_bits(kind, _values(kind, terms[0], ""))
+    while bits:
+        first = lowest(bits)
+        length = lowest(~(bits >> first))
+        bits &= ~(((1 << length) - 1) << first)
+        low, high = first + kind.zero, first + kind.zero + length - 1
+        terms += [f"{low}-{high}"] if length > 2 else [str(value) for value in range(low, high + 1)]
+    return ",".join([*terms, *map(str, field.special)])
+
+
+def _star_term(kind: FieldKind, field: Field) -> str:
+    """`*` with the smallest step all of whose values the field has: it began so, therefore there is one."""
+    step = 1
+    while _bits(kind, _values(kind, f"*/{step}", "")) & ~field.bits:
+        step += 1
+    return f"*/{step}" if step > 1 else "*"

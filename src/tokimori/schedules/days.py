@@ -1,0 +1,144 @@
+"""Sets of calendar days, searched month by month with bit sets."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+
+_EPOCH = date(1970, 1, 1).toordinal()
+FIRST_DAY = date(1, 1, 1).toordinal() - _EPOCH
+_LAST_YEAR_OF_ALL = 9998
+LAST_DAY = date(_LAST_YEAR_OF_ALL, 12, 31).toordinal() - _EPOCH
+FIRST_YEAR, LAST_YEAR = 1970, 2199
+"""The years that a notation may name, as in Quartz. Without a year, schedules go on to the year 9998."""
+
+_CYCLE = 400  # years, after which the Gregorian calendar repeats itself exactly
+_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+ALL_MONTHS = 0b1_1111_1111_1110
+ALL_WEEKDAYS = 0b111_1111
+LENGTHS = (28, 29, 30, 31)
+
+
+def lowest(bits: int) -> int:
+    """The number of the lowest bit that is set; `bits` is not 0."""
+    return (bits & -bits).bit_length() - 1
+
+
+def month_length(year: int, month: int) -> int:
+    """28 to 31."""
+    if month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
+        return 29
+    return _LENGTHS[month]
+
+
+def day_of(year: int, month: int, day: int) -> int:
+    """The number of the day, counted from 1970-01-01."""
+    return date(year, month, day).toordinal() - _EPOCH
+
+
+def date_of(day: int) -> date:
+    """The date of a day's number."""
+    return date.fromordinal(day + _EPOCH)
+
+
+def weekday_of(day: int) -> int:
+    """0 = Sunday … 6 = Saturday."""
+    return (day + 4) % 7
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """A set of days, each its number counted from 1970-01-01.
+
+    `masks[(length - 28) * 7 + weekday of the 1st]` holds the days of such a month (bit 1 = the 1st): there are only 28
+    kinds of months. `months` has bits 1 … 12, `years` has bit 0 = 1970, None = every year. `weekdays` is set
+    where nothing but the day of the week counts (bit 0 = Sunday), which makes for a short cut.
+    """
+
+    masks: tuple[int, ...]
+    months: int
+    years: int | None
+    weekdays: int
+
+    def at_or_after(self, day: int) -> int | None:
+        """The first day at or after the given one."""
+        day = max(day, FIRST_DAY)
+        if day > LAST_DAY:
+            return None
+        if self.weekdays:
+            found = day + lowest(_two_weeks(self.weekdays) >> weekday_of(day))
+            return found if found <= LAST_DAY else None
+        at = date.fromordinal(day + _EPOCH)
+        skip = at.day
+        for year, month in self._months_from(at.year, at.month, at.year + _CYCLE):
+            first, mask = self._month(year, month)
+            if rest := mask >> skip:
+                return first + skip + lowest(rest) - 1
+            skip = 0
+        return None
+
+    def at_or_before(self, day: int) -> int | None:
+        """The last day at or before the given one."""
+        day = min(day, LAST_DAY)
+        if day < FIRST_DAY:
+            return None
+        if self.weekdays:
+            past = _two_weeks(self.weekdays) & ((1 << weekday_of(day) + 8) - 1)
+            found = day - (weekday_of(day) + 8 - past.bit_length())
+            return found if found >= FIRST_DAY else None
+        at = date.fromordinal(day + _EPOCH)
+        keep = (2 << at.day) - 1
+        for year, month in self._months_back(at.year, at.month):
+            first, mask = self._month(year, month)
+            if rest := mask & keep:
+                return first + rest.bit_length() - 2
+            keep = -1
+        return None
+
+    def count(self, low: int, high: int) -> int:
+        """How many days d there are with low <= d < high."""
+        low, high = max(low, FIRST_DAY), min(high, LAST_DAY + 1)
+        if low >= high:
+            return 0
+        if self.weekdays:
+            weeks, rest = divmod(high - low, 7)
+            turned = _two_weeks(self.weekdays) >> weekday_of(low) & ((1 << rest) - 1)
+            return weeks * self.weekdays.bit_count() + turned.bit_count()
+        start, last = date.fromordinal(low + _EPOCH), date.fromordinal(high - 1 + _EPOCH)
+        total = 0
+        for year, month in self._months_from(start.year, start.month, last.year):
+            first, mask = self._month(year, month)
+            before, until = max(low - first + 1, 0), max(min(high - first + 1, 32), 0)
+            total += (mask & ((1 << until) - 1) >> before << before).bit_count()
+        return total
+
+    def _month(self, year: int, month: int) -> tuple[int, int]:
+        """The number of the month's first day, and its days as bits."""
+        first = date(year, month, 1).toordinal() - _EPOCH
+        return first, self.masks[(month_length(year, month) - 28) * 7 + (first + 4) % 7]
+
+    def _months_from(self, year: int, month: int, last_year: int) -> Iterator[tuple[int, int]]:
+        """The months of the set from the given one to the end of the last year."""
+        months = self.months >> month << month
+        for at in range(year, min(last_year, _LAST_YEAR_OF_ALL) + 1):
+            while months and self._has_year(at):
+                yield at, lowest(months)
+                months &= months - 1
+            months = self.months
+
+    def _months_back(self, year: int, month: int) -> Iterator[tuple[int, int]]:
+        """The months of the set from the given one back, as far as the calendar has new ones."""
+        months = self.months & (2 << month) - 1
+        for at in range(year, max(year - _CYCLE, 1) - 1, -1):
+            while months and self._has_year(at):
+                highest = months.bit_length() - 1
+                yield at, highest
+                months ^= 1 << highest
+            months = self.months
+
+    def _has_year(self, year: int) -> bool:
+        return self.years is None or (year >= FIRST_YEAR and self.years >> (year - FIRST_YEAR) & 1 == 1)
+
+
+def _two_weeks(weekdays: int) -> int:
+    return weekdays | weekdays << 7

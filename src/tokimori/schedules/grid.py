@@ -1,0 +1,176 @@
+"""Times at a fixed distance: the nth is computed from the anchor, never from the one before."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from tokimori.clock import DAY, Moment
+from tokimori.errors import Bug
+from tokimori.schedules.days import FIRST_DAY, LAST_DAY, date_of, day_of, month_length
+from tokimori.schedules.zoned import Zoned
+from tokimori.schedules.zones import FOREVER
+
+FIRST_WALL, LAST_WALL = FIRST_DAY * DAY, (LAST_DAY + 1) * DAY - 1
+_MEAN_MONTH = 146_097 * DAY // 4_800  # 400 years are 146,097 days
+
+
+class MonthEnd(StrEnum):
+    """What 31 January plus one month is: 28 February (clamp), or 3 March (normalise, as Go does)."""
+
+    CLAMP = "clamp"
+    NORMALISE = "normalise"
+
+
+class Steps(Protocol):
+    """An endless, strictly increasing sequence of times, in microseconds; index 0 is the anchor."""
+
+    def nth(self, n: int) -> int:
+        """The time with the index n, which may be negative; ±FOREVER beyond the calendar."""
+        ...
+
+    def index(self, at: int) -> int:
+        """The smallest n whose time is at or after the given one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The times of `steps` with first <= n <= last, None = without end (a `WallTimes`)."""
+
+    steps: Steps
+    first: int | None
+    last: int | None
+
+    def at_or_after(self, wall: int) -> int | None:
+        """The first time at or after the given one."""
+        if wall > LAST_WALL:
+            return None
+        n = self.steps.index(max(wall, FIRST_WALL))
+        if self.first is not None and n < self.first:
+            n = self.first
+        if self.last is not None and n > self.last:
+            return None
+        found = self.steps.nth(n)
+        return found if found <= LAST_WALL else None
+
+    def at_or_before(self, wall: int) -> int | None:
+        """The last time at or before the given one."""
+        if wall < FIRST_WALL:
+            return None
+        n = self.steps.index(min(wall, LAST_WALL) + 1) - 1
+        if self.last is not None and n > self.last:
+            n = self.last
+        if self.first is not None and n < self.first:
+            return None
+        found = self.steps.nth(n)
+        return found if found >= FIRST_WALL else None
+
+    def count(self, low: int, high: int) -> int:
+        """How many times t there are with low <= t < high."""
+        low, high = max(low, FIRST_WALL), min(high, LAST_WALL + 1)
+        if low >= high:
+            return 0
+        start, stop = self.steps.index(low), self.steps.index(high)
+        if self.first is not None:
+            start = max(start, self.first)
+        if self.last is not None:
+            stop = min(stop, self.last + 1)
+        return max(stop - start, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSteps:
+    """anchor + n × period."""
+
+    anchor: int
+    period: int
+
+    def nth(self, n: int) -> int:
+        """The time with the index n."""
+        return self.anchor + n * self.period
+
+    def index(self, at: int) -> int:
+        """The smallest n whose time is at or after the given one."""
+        return -((self.anchor - at) // self.period)
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarSteps:
+    """The anchor's wall-clock time plus n × months, then plus n × days."""
+
+    anchor: int
+    months: int
+    days: int
+    month_end: MonthEnd
+
+    def nth(self, n: int) -> int:
+        """The wall-clock time with the index n."""
+        day, time = divmod(self.anchor, DAY)
+        if self.months:
+            moved = self._plus_months(day, n * self.months)
+            if moved is None:
+                return FOREVER if n > 0 else -FOREVER
+            day = moved
+        return (day + n * self.days) * DAY + time
+
+    def index(self, at: int) -> int:
+        """The smallest n whose time is at or after the given one: a good guess, then the few steps that it is off."""
+        n = (at - self.anchor) // (self.months * _MEAN_MONTH + self.days * DAY)
+        while self.nth(n) >= at:
+            n -= 1
+        while self.nth(n) < at:
+            n += 1
+        return n
+
+    def _plus_months(self, day: int, months: int) -> int | None:
+        start = date_of(day)
+        year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
+        if not 1 <= year < 9999:
+            return None
+        excess = start.day - month_length(year, month + 1)
+        if excess > 0:
+            over = excess if self.month_end is MonthEnd.NORMALISE else 0
+            return day_of(year, month + 1, start.day - excess) + over
+        return day_of(year, month + 1, start.day)
+
+
+@dataclass(frozen=True, slots=True)
+class MixedSteps:
+    """A period with calendar and exact parts: n × the first on the wall clock of the zone, then n × the second in UTC.
+
+    The wall-clock part that falls into a gap counts from its end, and one that is shown twice from the first time.
+    """
+
+    calendar: CalendarSteps
+    exact: int
+    zone: str
+
+    def nth(self, n: int) -> int:
+        """The moment with the index n."""
+        wall = self.calendar.nth(n)
+        if not FIRST_WALL + 2 * DAY < wall < LAST_WALL - 2 * DAY:
+            return FOREVER if n > 0 else -FOREVER
+        return moment_of(wall, self.zone) + n * self.exact
+
+    def index(self, at: int) -> int:
+        """The smallest n whose moment is at or after the given one."""
+        calendar = self.calendar
+        n = (at - calendar.anchor) // (calendar.months * _MEAN_MONTH + calendar.days * DAY + self.exact)
+        while self.nth(n) >= at:
+            n -= 1
+        while self.nth(n) < at:
+            n += 1
+        return n
+
+
+def single(wall: int) -> Grid:
+    """A set of one time."""
+    return Grid(ExactSteps(wall, 1), 0, 0)
+
+
+def moment_of(wall: int, zone: str) -> int:
+    """The first moment at which the clock of the zone shows the time; the end of the gap that swallows it."""
+    found = Zoned(single(wall), zone, shift=True, once=True).next_after(Moment(wall - 2 * DAY))
+    if found is None:
+        raise Bug(f"no moment has the wall-clock time {wall} in {zone}")
+    return found

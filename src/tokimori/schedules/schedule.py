@@ -1,0 +1,74 @@
+"""What every notation of time comes down to: a value that answers "the next moment after t"."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from tokimori.clock import Moment
+
+
+class Gap(StrEnum):
+    """What becomes of a fixed time that wall clocks skip: it runs right after the gap, once, or not on that day."""
+
+    SHIFT = "shift"
+    SKIP = "skip"
+
+
+class Fold(StrEnum):
+    """What becomes of a fixed time that wall clocks show twice: it runs the first time, or both times."""
+
+    FIRST = "first"
+    BOTH = "both"
+
+
+class Schedule(Protocol):
+    """A set of moments: an immutable, hashable value. `str` gives the text that `parse_schedule` reads back."""
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """The first moment strictly after the given one; None when there is none."""
+        ...
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """The last moment strictly before the given one; None when there is none."""
+        ...
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """How many moments t there are with after < t <= through, without walking them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OnDemand:
+    """No moments: the job runs when somebody asks."""
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """Always None."""
+        return None
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """Always None."""
+        return None
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """Always 0."""
+        return 0
+
+    def __str__(self) -> str:
+        return "on demand"
+
+
+@dataclass(frozen=True, slots=True)
+class Reboot(OnDemand):
+    """No moments of its own: the job runs once for each start of the host, which a schedule can't know."""
+
+    def __str__(self) -> str:
+        return "@reboot"
+
+
+def next_moments(schedule: Schedule, after: Moment, n: int) -> list[Moment]:
+    """The first `n` moments strictly after the given one, fewer where the schedule ends."""
+    moments: list[Moment] = []
+    while len(moments) < n and (found := schedule.next_after(after)) is not None:
+        moments.append(found)
+        after = found
+    return moments

@@ -1,0 +1,85 @@
+"""The days of cron that depend on the month: `L`, `L-3`, `LW`, `15W`, `fri#2`, `friL` (Quartz's notation)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LastDay:
+    """`L`, or `L-n`: n days before the last day of the month."""
+
+    before: int
+
+    def day(self, length: int, first: int) -> int:
+        """The day of a month of that length whose 1st has that weekday; below 1 where it has none."""
+        return length - self.before
+
+    def __str__(self) -> str:
+        return f"L-{self.before}" if self.before else "L"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LastWorkday:
+    """`LW`: the last Monday to Friday of the month."""
+
+    def day(self, length: int, first: int) -> int:
+        """The day of a month of that length whose 1st has that weekday."""
+        return _nearest_workday(length, length, first)
+
+    def __str__(self) -> str:
+        return "LW"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NearestWorkday:
+    """`nW`: the Monday to Friday nearest to the day n, within the month; none where the month has no day n."""
+
+    near: int
+
+    def day(self, length: int, first: int) -> int:
+        """The day of a month of that length whose 1st has that weekday; below 1 where it has none."""
+        return _nearest_workday(self.near, length, first) if self.near <= length else 0
+
+    def __str__(self) -> str:
+        return f"{self.near}W"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NthWeekday:
+    """`w#n`: the nth (1 to 5) such weekday of the month."""
+
+    weekday: int
+    nth: int
+
+    def day(self, length: int, first: int) -> int:
+        """The day of a month of that length whose 1st has that weekday; below 1 where it has none."""
+        day = 1 + (self.weekday - first) % 7 + 7 * (self.nth - 1)
+        return day if day <= length else 0
+
+    def __str__(self) -> str:
+        return f"{self.weekday}#{self.nth}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LastWeekday:
+    """`wL`: the last such weekday of the month."""
+
+    weekday: int
+
+    def day(self, length: int, first: int) -> int:
+        """The day of a month of that length whose 1st has that weekday."""
+        return length - (first + length - 1 - self.weekday) % 7
+
+    def __str__(self) -> str:
+        return f"{self.weekday}L"
+
+
+SpecialDay = LastDay | LastWorkday | NearestWorkday | NthWeekday | LastWeekday
+
+
+def _nearest_workday(day: int, length: int, first: int) -> int:
+    weekday = (first + day - 1) % 7
+    if weekday == 0:
+        return day + 1 if day < length else day - 2
+    if weekday == 6:
+        return day - 1 if day > 1 else day + 2
+    return day

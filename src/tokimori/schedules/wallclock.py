@@ -1,0 +1,79 @@
+"""Times of the day on a set of days."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tokimori.clock import SECOND
+from tokimori.schedules.days import Days, lowest
+
+_DAY = 86_400  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """Wall-clock times (a `WallTimes`): every day of `days` at every minute of `minutes` and second of `seconds`.
+
+    `minutes` has a bit for each minute of the day (0 … 1439), `seconds` one for each second of the minute.
+    """
+
+    days: Days
+    minutes: int
+    seconds: int
+
+    def at_or_after(self, wall: int) -> int | None:
+        """The first time at or after the given one (microseconds)."""
+        day, second = divmod(-(-wall // SECOND), _DAY)
+        found = self.days.at_or_after(day)
+        if found == day:
+            minute, second = divmod(second, 60)
+            minutes = self.minutes >> minute
+            if minutes & 1 and (seconds := self.seconds >> second):
+                return (day * _DAY + minute * 60 + second + lowest(seconds)) * SECOND
+            if minutes := minutes >> 1:
+                minute += 1 + lowest(minutes)
+                return (day * _DAY + minute * 60 + lowest(self.seconds)) * SECOND
+            found = self.days.at_or_after(day + 1)
+        if found is None:
+            return None
+        return (found * _DAY + lowest(self.minutes) * 60 + lowest(self.seconds)) * SECOND
+
+    def at_or_before(self, wall: int) -> int | None:
+        """The last time at or before the given one (microseconds)."""
+        day, second = divmod(wall // SECOND, _DAY)
+        found = self.days.at_or_before(day)
+        if found == day:
+            minute, second = divmod(second, 60)
+            minutes = self.minutes & (2 << minute) - 1
+            if minutes >> minute and (seconds := self.seconds & (2 << second) - 1):
+                return (day * _DAY + minute * 60 + seconds.bit_length() - 1) * SECOND
+            if minutes := minutes & (1 << minute) - 1:
+                return (day * _DAY + (minutes.bit_length() - 1) * 60 + self.seconds.bit_length() - 1) * SECOND
+            found = self.days.at_or_before(day - 1)
+        if found is None:
+            return None
+        return (found * _DAY + (self.minutes.bit_length() - 1) * 60 + self.seconds.bit_length() - 1) * SECOND
+
+    def count(self, low: int, high: int) -> int:
+        """How many times t there are with low <= t < high."""
+        first_day, first_second = divmod(-(-low // SECOND), _DAY)
+        last_day, last_second = divmod(-(-high // SECOND), _DAY)
+        whole = self.days.count(first_day, last_day) * self.minutes.bit_count() * self.seconds.bit_count()
+        return whole + self._count_before(last_day, last_second) - self._count_before(first_day, first_second)
+
+    def _count_before(self, day: int, second: int) -> int:
+        """How many times the day has before its given second."""
+        if second == 0 or not self.days.count(day, day + 1):
+            return 0
+        minute, second = divmod(second, 60)
+        past = (self.minutes & (1 << minute) - 1).bit_count() * self.seconds.bit_count()
+        return past + (self.minutes >> minute & 1) * (self.seconds & (1 << second) - 1).bit_count()
+
+
+@lru_cache(maxsize=16_384)
+def minutes_of_day(hours: int, minutes: int) -> int:
+    """The minutes of the day as bits, of the hours (24 bits) and the minutes of the hour (60 bits)."""
+    bits = 0
+    while hours:
+        bits |= minutes << 60 * lowest(hours)
+        hours &= hours - 1
+    return bits

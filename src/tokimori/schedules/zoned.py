@@ -1,0 +1,144 @@
+"""Wall-clock times put on the time line of a zone, under the rules for gaps and folds (DESIGN §4)."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tokimori.clock import DAY, Moment
+from tokimori.schedules.schedule import Fold, Gap
+from tokimori.schedules.zones import FOREVER, Stretch, stretch_at
+
+_MAX_STRETCHES = 300
+"""How many stretches a search visits. Only times that are always in a gap need more: 100 years of them are enough."""
+
+
+class WallTimes(Protocol):
+    """A set of times as wall clocks show them: microseconds since 1970-01-01T00:00 on that clock, without a zone."""
+
+    def at_or_after(self, wall: int) -> int | None:
+        """The first time at or after the given one."""
+        ...
+
+    def at_or_before(self, wall: int) -> int | None:
+        """The last time at or before the given one."""
+        ...
+
+    def count(self, low: int, high: int) -> int:
+        """How many times t there are with low <= t < high."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Zoned:
+    """The moments at which the wall clocks of `zone` show one of `times`.
+
+    `shift`: the end of a gap is a moment where the gap swallowed a time. `once`: of a time that is shown twice, only
+    the first pass counts. With neither, the moments are exactly those at which the clock shows the time.
+    """
+
+    times: WallTimes
+    zone: str
+    shift: bool
+    once: bool
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """The first moment strictly after the given one."""
+        at: int = moment + 1
+        for _ in range(_MAX_STRETCHES):
+            stretch = stretch_at(self.zone, at)
+            start, end, offset, before = stretch
+            if at == start and self._shifts(stretch):
+                return Moment(start)
+            if before > offset and self.once:
+                at = max(at, start + before - offset)
+            wall = self.times.at_or_after(at + offset)
+            if wall is not None and wall - offset < end:
+                return Moment(wall - offset)
+            if end >= FOREVER:
+                return None
+            following = stretch_at(self.zone, end).offset
+            at = end
+            if following < offset:
+                continue  # a fold shows times again that this stretch has shown
+            if wall is None:
+                return None
+            if wall >= end + following:
+                at = max(end, wall - offset - 2 * DAY)
+        return None
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """The last moment strictly before the given one."""
+        at: int = moment - 1
+        for _ in range(_MAX_STRETCHES):
+            stretch = stretch_at(self.zone, at)
+            start, _end, offset, before = stretch
+            floor = start + before - offset if before > offset and self.once else start
+            wall = self.times.at_or_before(at + offset)
+            if wall is not None and wall - offset >= floor:
+                return Moment(wall - offset)
+            if self._shifts(stretch):
+                return Moment(start)
+            if start <= -FOREVER:
+                return None
+            at = start - 1
+            if before > offset:
+                continue  # what this stretch shows again, the one before it showed first
+            if wall is None:
+                return None
+            at = min(at, wall - offset + 2 * DAY)
+        return None
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """How many moments t there are with after < t <= through."""
+        at, stop = after + 1, min(through + 1, FOREVER)
+        total = 0
+        while at < stop:
+            stretch = stretch_at(self.zone, at)
+            start, end, offset, before = stretch
+            upper = min(end, stop)
+            if at == start and self._shifts(stretch) and not self.times.count(start + offset, start + offset + 1):
+                total += 1
+            low = max(at, start + before - offset) if before > offset and self.once else at
+            if low < upper:
+                total += self.times.count(low + offset, upper + offset)
+            at = upper
+        return total
+
+    def _shifts(self, stretch: Stretch) -> bool:
+        """Whether the stretch begins with a gap that swallowed a time which then runs at the start."""
+        if not self.shift or stretch.before >= stretch.offset:
+            return False
+        wall = self.times.at_or_after(stretch.start + stretch.before)
+        return wall is not None and wall < stretch.start + stretch.offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZonedSchedule:
+    """A `Schedule` whose moments are those of a `Zoned`; that follows from the other fields and is not compared."""
+
+    moments: Zoned = field(repr=False, compare=False)
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """The first moment strictly after the given one."""
+        return self.moments.next_after(moment)
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """The last moment strictly before the given one."""
+        return self.moments.last_before(moment)
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """How many moments t there are with after < t <= through."""
+        return self.moments.count(after, through)
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneRules:
+    """The zone in which a text means its wall-clock times, and what becomes of fixed ones where clocks jump."""
+
+    zone: str
+    gap: Gap = Gap.SHIFT
+    fold: Fold = Fold.FIRST
+
+    def moments(self, times: WallTimes, zone: str | None = None, *, fixed: bool = True) -> Zoned:
+        """The moments of the times, in the text's own zone if it has one; the rules concern `fixed` times only."""
+        shift, once = fixed and self.gap is Gap.SHIFT, fixed and self.fold is Fold.FIRST
+        return Zoned(times, zone or self.zone, shift=shift, once=once)

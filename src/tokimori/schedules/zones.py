@@ -1,0 +1,117 @@
+"""Time zones, as stretches of time within which the offset from UTC stays the same."""
+
+import re
+from datetime import datetime
+from functools import lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from tokimori.clock import DAY, HOUR, MINUTE, SECOND
+from tokimori.errors import InvalidInput
+
+FOREVER = 1 << 62
+"""Later than every moment that a schedule can name (microseconds)."""
+
+_BUCKET_BITS = 44  # 2**44 microseconds are about 204 days: two lookups answer for a year
+_PROBE = 3 * DAY  # tzdata has no two changes of an offset within less than 6.9 days since 1970
+_FIRST_SECOND = -62_100_000_000  # in the year 2, so that no zone leaves what datetime can hold
+_LAST_SECOND = 253_370_000_000  # in the year 9998
+_FIXED_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)\Z", re.ASCII)
+
+
+class Stretch(NamedTuple):
+    """The moments `start <= t < end`, in which wall clocks show t + `offset`; before them it was t + `before`.
+
+    Where `before` < `offset`, wall clocks jump forward at `start` (a gap); where it is larger, back (a fold). All are
+    microseconds. A stretch may be cut in two where nothing changes.
+    """
+
+    start: int
+    end: int
+    offset: int
+    before: int
+
+
+def stretch_at(zone: str, moment: int) -> Stretch:
+    """The stretch of the zone that holds the moment; `zone` is an IANA name or a fixed offset such as `+02:00`."""
+    for stretch in _stretches(zone, moment >> _BUCKET_BITS):
+        if moment < stretch.end:
+            return stretch
+    raise AssertionError("the stretches of a bucket cover it")
+
+
+def check_zone(name: str, *, field: str = "timezone") -> str:
+    """The name, if it is one of the IANA time zones, spelt exactly so. Raises `InvalidInput`."""
+    names = _names()
+    if name in names:
+        return name
+    folded = name.strip().casefold()
+    near = next((known for known in sorted(names) if known.casefold() == folded), None)
+    allowed = near or "an IANA name such as UTC or Europe/Paris"
+    raise InvalidInput(f"{field}: there is no time zone {name!r}", field=field, value=name, allowed=allowed)
+
+
+@lru_cache(maxsize=1)
+def _names() -> frozenset[str]:
+    """All names of the tzdata package: looked up, never tried as a path. `Factory` is its name for "not set"."""
+    return frozenset(files("tzdata").joinpath("zones").read_text().split()) - {"Factory"}
+
+
+@lru_cache(maxsize=8192)
+def _stretches(zone: str, bucket: int) -> tuple[Stretch, ...]:
+    """The stretches that cover the bucket, in order, cut at its borders; one for all time where the offset is fixed."""
+    fixed = _fixed_offset(zone)
+    if fixed is not None:
+        return (Stretch(-FOREVER, FOREVER, fixed, fixed),)
+    info = ZoneInfo(zone)
+    start, stop = bucket << _BUCKET_BITS, (bucket + 1) << _BUCKET_BITS
+    before = _offset(info, start - 1)
+    offset, found = _offset(info, start), []
+    for change, next_offset in _changes(info, start, stop):
+        found.append(Stretch(start, change, offset, before))
+        start, before, offset = change, offset, next_offset
+    found.append(Stretch(start, stop, offset, before))
+    return tuple(found)
+
+
+def _changes(info: ZoneInfo, start: int, stop: int) -> list[tuple[int, int]]:
+    """The moments within start < t < stop at which the offset becomes another one, with that."""
+    changes = []
+    offset = _offset(info, start)
+    for probe in [*range(start + _PROBE, stop - 1, _PROBE), stop - 1]:
+        if _offset(info, probe) != offset:
+            change = _change_within(info, probe - _PROBE, probe)
+            offset = _offset(info, change)
+            changes.append((change, offset))
+    return changes
+
+
+def _change_within(info: ZoneInfo, low: int, high: int) -> int:
+    """The whole second within low < t <= high at which the offset of `low` ends, by halving."""
+    offset = _offset(info, low)
+    low, high = low // SECOND, high // SECOND
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _offset(info, middle * SECOND) == offset:
+            low = middle
+        else:
+            high = middle
+    return high * SECOND
+
+
+def _offset(info: ZoneInfo, moment: int) -> int:
+    second = min(max(moment // SECOND, _FIRST_SECOND), _LAST_SECOND)
+    offset = datetime.fromtimestamp(second, info).utcoffset()
+    assert offset is not None  # noqa: S101 an aware datetime has one
+    return offset.days * DAY + offset.seconds * SECOND
+
+
+def _fixed_offset(zone: str) -> int | None:
+    if zone == "UTC":
+        return 0
+    found = _FIXED_OFFSET.match(zone)
+    if found is None:
+        return None
+    offset = int(found[2]) * HOUR + int(found[3]) * MINUTE
+    return -offset if found[1] == "-" else offset
