@@ -1,5 +1,6 @@
 """Everything that a door can ask for, checked and carried out."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from tokimori.model.decide import Due
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, lane_of, rank_of, schedule_of, serves
 from tokimori.model.run import Attempt, Output, Run, Skip, manual_origin
-from tokimori.model.transitions import RunState
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import NodeRecord, RunFilter, SchemaStatus, Store
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Reboot, Schedule, next_moments
@@ -23,6 +24,8 @@ _T = TypeVar("_T")
 
 MOST_TRIES = 10
 """How often a change is tried that others keep changing under our hands."""
+POLL = 0.1
+"""Seconds between two looks at a run that somebody waits for."""
 MOST_MOMENTS = 10_000
 MOST_LISTED = 1_000
 
@@ -269,6 +272,16 @@ class Service:
         except NotFound:
             return self.time_zone
         return job.definition.time_zone
+
+    async def wait(self, run_id: str, timeout: float | None = None) -> Run:
+        """The run when it has ended. Raises `Refused` if it has not after so many seconds."""
+        checked = _run_id(run_id)
+        deadline = None if timeout is None else self._clock.monotonic() + timeout
+        while (run := await self._store.get_run(checked)).state not in ENDS:
+            if deadline is not None and self._clock.monotonic() > deadline:
+                raise Refused(f"run {checked} is still {run.state} after {timeout} s", field="timeout", value=timeout)
+            await asyncio.sleep(POLL)
+        return run
 
     async def list_runs(self, wanted: RunFilter) -> Sequence[Run]:
         """Runs, newest first."""
