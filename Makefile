@@ -1,0 +1,75 @@
+# What there is to run. `make` alone lists it.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+SOURCES := src tests benchmarks
+RULES := */tokimori/model/decide.py,*/tokimori/model/settle.py,*/tokimori/model/transitions.py
+
+.PHONY: help run test prove bench lint coverage format lock clean
+
+help:  ## list the targets
+	@awk -F ':.*## +' '/^[a-z]+:.*##/ { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+run: .venv/.installed  ## start a node on ./.tokimori/ with example jobs and the page
+	@exec sh examples/demo.sh
+
+# Every check runs, so that one failure does not hide another; pytest's summary stays the last line.
+test: .venv/.installed-dev  ## lint, then every test but the long proofs
+	@failed=0; \
+	$(MAKE) --no-print-directory --keep-going lint coverage || failed=1; \
+	$(BIN)/pytest -q -n auto --dist worksteal -m "not prove" || failed=1; \
+	exit $$failed
+
+prove: .venv/.installed-dev  ## the long proofs: sweeps, cluster, soak
+	$(BIN)/pytest -n auto --dist worksteal -m prove --timeout 1800
+
+bench: .venv/.installed-dev  ## Tokimori and its peers side by side, in ratios
+	$(BIN)/python -m benchmarks
+
+LINTERS := lint-check lint-format lint-types lint-floors
+.PHONY: $(LINTERS)
+lint: $(LINTERS)  ## ruff, mypy --strict and the floors
+
+lint-check: .venv/.installed-dev
+	$(BIN)/ruff check --quiet $(SOURCES)
+
+lint-format: .venv/.installed-dev
+	$(BIN)/ruff format --check --quiet $(SOURCES)
+
+lint-types: .venv/.installed-dev
+	$(BIN)/mypy --no-error-summary
+
+lint-floors: .venv/.installed-dev
+	$(BIN)/lint-imports --no-logo
+
+coverage: .venv/.installed-dev  ## every branch of the rules of a run is taken by a test
+	$(BIN)/coverage run -m pytest -q tests/unit/model
+	$(BIN)/coverage report --include='$(RULES)' --fail-under=100
+
+format: .venv/.installed-dev  ## let ruff write what it can
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+lock:  ## write requirements-dev.lock anew, with the newest versions
+	scratch=$$(mktemp -d) && $(PYTHON) -m venv $$scratch && \
+	$$scratch/bin/pip install --quiet --upgrade pip && \
+	$$scratch/bin/pip install --quiet --group dev . && \
+	{ head -n 1 requirements-dev.lock; $$scratch/bin/pip freeze --exclude tokimori; } > $$scratch/lock && \
+	mv $$scratch/lock requirements-dev.lock && rm -r $$scratch
+
+clean:  ## remove what was built, tested and cached; .tokimori/ and its jobs stay
+	rm -rf .venv .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -r {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tokimori needs Python 3.11 or newer: make PYTHON=python3.11")'
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo 'This Python makes no venv. On Debian: apt-get install python3-venv' >&2; exit 2; }
+
+.venv/.installed: pyproject.toml requirements-dev.lock | $(BIN)/python
+	$(PIP) install --constraint requirements-dev.lock --editable .
+	@touch $@
+
+.venv/.installed-dev: .venv/.installed
+	$(PIP) install --requirement requirements-dev.lock
+	@touch $@
