@@ -69,12 +69,11 @@ class Days:
             found = day + lowest(_two_weeks(self.weekdays) >> weekday_of(day))
             return found if found <= LAST_DAY else None
         at = date.fromordinal(day + _EPOCH)
-        skip = at.day
         for year, month in self._months_from(at.year, at.month, at.year + _CYCLE):
             first, mask = self._month(year, month)
+            skip = at.day if first <= day else 0
             if rest := mask >> skip:
                 return first + skip + lowest(rest) - 1
-            skip = 0
         return None
 
     def at_or_before(self, day: int) -> int | None:
@@ -87,12 +86,10 @@ class Days:
             found = day - (weekday_of(day) + 8 - past.bit_length())
             return found if found >= FIRST_DAY else None
         at = date.fromordinal(day + _EPOCH)
-        keep = (2 << at.day) - 1
         for year, month in self._months_back(at.year, at.month):
             first, mask = self._month(year, month)
-            if rest := mask & keep:
+            if rest := mask & ((2 << min(day - first + 1, 31)) - 1):
                 return first + rest.bit_length() - 2
-            keep = -1
         return None
 
     def count(self, low: int, high: int) -> int:

@@ -1,0 +1,75 @@
+"""Cron against the truth: a walk over every minute (or second) around the transitions of odd zones."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.unit.schedules import walk
+
+from tokimori.clock import DAY, SECOND, Moment
+from tokimori.errors import InvalidSchedule
+from tokimori.schedules.parse import parse_schedule
+from tokimori.schedules.schedule import Fold, Gap, next_moments
+
+MODES = [(gap, fold) for gap in Gap for fold in Fold]
+
+
+def check_window(text: str, zone: str, window: list[walk.Wall], gap: Gap, fold: Fold) -> None:
+    """The moments within the window are the truth: forward, backward and counted."""
+    schedule = parse_schedule(text, zone=zone, gap=gap, fold=fold)
+    expected = [Moment(utc * SECOND) for utc in walk.truth(text, window, gap, fold)]
+    about = f"{text!r} in {zone} from {datetime.fromtimestamp(window[0].utc, UTC)}, {gap} {fold}"
+    start, stop = Moment(window[0].utc * SECOND), Moment(window[-1].utc * SECOND)
+    found = next_moments(schedule, start, len(expected))
+    assert found == expected, about
+    following = schedule.next_after(found[-1] if found else start)
+    assert following is None or following > stop, about
+    assert schedule.count(start, stop) == len(expected), about
+    back, at = [], schedule.last_before(Moment(stop + 1))
+    while at is not None and at > start:
+        back.append(at)
+        at = schedule.last_before(at)
+    assert back[::-1] == expected, about
+
+
+def check_transition(zone: str, transition: int, rng: random.Random, *, days: int, expressions: int) -> None:
+    """Random expressions within days of a transition, minute by minute; one in ten within 3 hours, second by second."""
+    minutes = walk.walls(zone, transition // 60 * 60 - days * 86_400, transition + days * 86_400, 60)
+    seconds = walk.walls(zone, transition - 10_800, transition + 10_800, 1)
+    for n in range(expressions):
+        fine = n % 10 == 9
+        window = seconds if fine else minutes[rng.randrange(len(minutes) - 1) :]
+        gap, fold = rng.choice(MODES)
+        text = walk.random_expression(rng, seconds=fine)
+        try:
+            check_window(text, zone, window, gap, fold)
+        except InvalidSchedule as fault:
+            assert fault.field == "day of month", text
+
+
+@pytest.mark.parametrize("zone", walk.ODD_ZONES)
+def test_it_equals_a_walk_over_every_minute_around_a_transition(zone: str) -> None:
+    """2,000 random (expression, zone, start) have the moments of the walk, whatever the rules for gaps and folds."""
+    rng = random.Random(zone)
+    transitions = walk.transitions(zone)
+    for transition in rng.choices(transitions, k=2):
+        check_transition(zone, transition, rng, days=2, expressions=25)
+
+
+def test_it_equals_a_walk_over_days_for_distant_answers() -> None:
+    """Over 20 years of days, the days of random expressions are those of the walk, forward and counted."""
+    rng = random.Random(60)
+    epoch, first = datetime(1970, 1, 1), datetime(2019, 1, 1)
+    days = [first + timedelta(days=n) for n in range(20 * 366)]
+    start = Moment((first - epoch) // timedelta(microseconds=1) - 1)
+    for _ in range(40):
+        text = "0 0 " + walk.random_expression(rng).split(maxsplit=2)[2]
+        matches, _ = walk.matcher(text)
+        expected = [Moment((day - epoch) // timedelta(microseconds=1)) for day in days if matches(day)]
+        try:
+            schedule = parse_schedule(text)
+        except InvalidSchedule:
+            assert not expected, text
+            continue
+        assert next_moments(schedule, start, len(expected)) == expected, text
+        assert schedule.count(start, Moment(start + len(days) * DAY)) == len(expected), text
