@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.schedules.texts import anchors, modes, schedules, texts, zones
+from tests.unit.schedules.texts import Mode, anchors, modes, schedules, texts, zones
 
 from tokimori.clock import DAY, HOUR, Moment
 from tokimori.schedules.parse import parse_schedule
@@ -68,9 +68,7 @@ def test_counts_add_up(schedule: Schedule, start: Moment, days: int, more: int) 
 
 @law
 @given(texts, zones, anchors, modes)
-def test_a_printed_schedule_is_read_back_as_the_same(
-    text: str, zone: str, anchor: Moment, mode: tuple[Gap, Fold]
-) -> None:
+def test_a_printed_schedule_is_read_back_as_the_same(text: str, zone: str, anchor: Moment, mode: Mode) -> None:
     """parse(print(s)) == s, with the same hash and the same text."""
     gap, fold = mode
     schedule = parse_schedule(text, zone=zone, anchor=anchor, gap=gap, fold=fold)
