@@ -1,0 +1,78 @@
+"""Definitions, in memory."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from tokimori.clock import Moment
+from tokimori.errors import Conflict
+from tokimori.model.decide import Due
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job
+from tokimori.model.run import Skip
+from tokimori.model.transitions import ACTIVE, RunState
+from tokimori.stores.memory.tables import Tables, lane_for
+from tokimori.stores.rules import JOB_DELETED, may_replace, was_replaced
+
+
+def add_jobs(tables: Tables, jobs: Sequence[Job]) -> None:
+    """See `Jobs.add_jobs`."""
+    added: dict[JobId, Job] = {}
+    for job in jobs:
+        known = tables.jobs.get(job.id) or added.setdefault(job.id, job)
+        if known.incarnation != job.incarnation:
+            raise Conflict(f"there is a job {job.id!r} already", field="id", value=job.id)
+    tables.jobs.update(added)
+    tables.job_ids.update((job.incarnation, job.id) for job in added.values())
+
+
+def list_jobs(tables: Tables, after: JobId | None, limit: int) -> list[Job]:
+    """See `Jobs.list_jobs`."""
+    ids = sorted(job_id for job_id in tables.jobs if after is None or job_id > after)
+    return [tables.jobs[job_id] for job_id in ids[:limit]]
+
+
+def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip]) -> None:
+    """See `Jobs.replace_job`."""
+    stored = tables.job(old.id)
+    if was_replaced(stored, new):
+        return
+    if not may_replace(stored, old):
+        raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
+    fired_through = Moment(max(stored.fired_through, new.fired_through))
+    tables.jobs[old.id] = msgspec.structs.replace(new, fired_through=fired_through)
+    tables.keep_skips(new.incarnation, skips)
+    lane = lane_for(new)
+    runs = tables.by_job.get(new.incarnation, set())
+    for run_id in runs:
+        row = tables.live[run_id]
+        row.run = replace(row.run, lane=lane)
+    tables.wake(Counter({new.incarnation: len(runs)}))
+
+
+def delete_job(tables: Tables, job_id: JobId, now: Moment) -> None:
+    """See `Jobs.delete_job`."""
+    job = tables.job(job_id)
+    del tables.jobs[job_id]
+    del tables.job_ids[job.incarnation]
+    rows = [tables.live[run_id] for run_id in tables.by_job.get(job.incarnation, ())]
+    tables.cancel([row for row in rows if row.run.state is not RunState.RUNNING], JOB_DELETED, now)
+
+
+def due_of(tables: Tables, job: Job) -> Due:
+    """The job, with what `decide` has to know of its runs."""
+    skips = tables.skips.get(job.incarnation, {})
+    newest = skips[max(skips)] if skips else None
+    return Due(
+        job=job,
+        active=len(tables.runs_of(job.incarnation, *ACTIVE)),
+        tail=newest if newest is not None and newest.last == job.fired_through else None,
+    )
+
+
+def list_skips(tables: Tables, job_id: JobId, limit: int) -> list[Skip]:
+    """See `Jobs.skips`."""
+    skips = tables.skips.get(tables.job(job_id).incarnation, {})
+    return [skips[first] for first in sorted(skips, reverse=True)[:limit]]

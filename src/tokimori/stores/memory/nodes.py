@@ -1,0 +1,101 @@
+"""Who takes part, and who is alive, in memory."""
+
+from dataclasses import replace
+
+from tokimori.clock import Moment
+from tokimori.model.ids import NodeId
+from tokimori.model.job import JobState
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
+from tokimori.stores.memory.tables import RunRow, Tables, in_line
+
+
+def register(tables: Tables, node: NodeRecord) -> None:
+    """See `Nodes.register`."""
+    tables.nodes.setdefault(node.id, node)
+
+
+def tick(tables: Tables, beat: Beat, store_now: Moment) -> Pulse | None:
+    """See `Nodes.tick`."""
+    node = tables.nodes.get(beat.node)
+    if node is None or node.state is not NodeState.ALIVE:
+        return None
+    tables.nodes[node.id] = replace(node, beat=node.beat + 1)
+    owned = {row.run.id: row for row in owned_by(tables, node.id)}
+    for started in beat.started:
+        row = owned.get(started.run_id)
+        if row is not None and row.run.token == started.token:
+            row.run = replace(row.run, pid=started.pid, started=started.at)
+    runs = [row.run for row in owned.values()]
+    return Pulse(
+        now=store_now,
+        owned=frozenset((run.id, run.token) for run in runs),
+        cancels=tuple((run.id, run.token, run.cancel) for run in runs if run.cancel is not None),
+        peers=tuple(
+            (peer.id, peer.beat)
+            for peer in tables.nodes.values()
+            if peer.state is NodeState.ALIVE and peer.id != node.id
+        ),
+        orphans=bool(_orphans(tables)),
+        survey=survey(tables),
+    )
+
+
+def survey(tables: Tables) -> Survey:
+    """See `Nodes.survey`."""
+    runs = [row.run for row in tables.live.values()]
+    moments = [
+        job.next_due for job in tables.jobs.values() if job.state is JobState.ENABLED and job.next_due is not None
+    ]
+    moments += [run.due for run in runs if run.state is RunState.WAITING]
+    lanes = {run.lane for run in runs if run.state is RunState.READY and run.lane is not None}
+    return Survey(next_due=min(moments, default=None), lanes=tuple(sorted(lanes)))
+
+
+def bury(tables: Tables, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
+    """See `Nodes.bury`."""
+    node, judge = tables.nodes.get(dead), tables.nodes.get(by)
+    if node is None:
+        return False
+    if node.state is NodeState.ALIVE and node.beat == beat and judge is not None and judge.state is NodeState.ALIVE:
+        node = tables.nodes[dead] = replace(node, state=NodeState.DEAD, left=now)
+    return node.state is NodeState.DEAD
+
+
+def leave(tables: Tables, node_id: NodeId, now: Moment) -> bool:
+    """See `Nodes.leave`."""
+    node = tables.nodes.get(node_id)
+    if node is None or node.state is not NodeState.ALIVE:
+        return True
+    if owned_by(tables, node_id):
+        return False
+    tables.nodes[node_id] = replace(node, state=NodeState.LEFT, left=now)
+    return True
+
+
+def orphans(tables: Tables, limit: int) -> list[Claimed]:
+    """See `Nodes.orphans`."""
+    return [claimed(tables, row) for row in sorted(_orphans(tables), key=in_line)[:limit]]
+
+
+def list_nodes(tables: Tables, limit: int) -> list[NodeRecord]:
+    """See `Nodes.list_nodes`."""
+    nodes = sorted(tables.nodes.values(), key=lambda node: (node.left or node.started, node.id), reverse=True)
+    nodes.sort(key=lambda node: node.state is not NodeState.ALIVE)
+    return nodes[:limit]
+
+
+def owned_by(tables: Tables, node_id: NodeId) -> list[RunRow]:
+    """The running runs of a node."""
+    return [row for row in tables.live.values() if row.run.state is RunState.RUNNING and row.run.node_id == node_id]
+
+
+def claimed(tables: Tables, row: RunRow) -> Claimed:
+    """A run as its owner gets it."""
+    job = tables.job_of(row.run.incarnation)
+    return Claimed(run=row.run, definition=None if job is None else job.definition)
+
+
+def _orphans(tables: Tables) -> list[RunRow]:
+    dead = {node.id for node in tables.nodes.values() if node.state is NodeState.DEAD}
+    return [row for row in tables.live.values() if row.run.state is RunState.RUNNING and row.run.node_id in dead]

@@ -1,0 +1,84 @@
+"""From schedules to runs, in memory."""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from tokimori.clock import Moment
+from tokimori.model.decide import Due, Plan
+from tokimori.model.ids import RunId
+from tokimori.model.job import Job, JobState
+from tokimori.model.run import Run
+from tokimori.model.transitions import ACTIVE, Event, RunState, move
+from tokimori.stores.memory.jobs import due_of
+from tokimori.stores.memory.tables import Tables
+from tokimori.stores.rules import REPLACED, Cursor, born, may_apply, was_applied
+
+
+def due(tables: Tables, now: Moment, limit: int) -> list[Due]:
+    """See `Planning.due`."""
+    waiting = (
+        (job.next_due, job.incarnation, job)
+        for job in tables.jobs.values()
+        if job.state is JobState.ENABLED and job.next_due is not None and job.next_due <= now
+    )
+    return [due_of(tables, job) for _, _, job in heapq.nsmallest(limit, waiting)]
+
+
+def apply(tables: Tables, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
+    """See `Planning.apply`."""
+    return [_apply(tables, plan, ids, now) for plan, ids in plans]
+
+
+def _apply(tables: Tables, plan: Plan, ids: Sequence[RunId], now: Moment) -> bool:
+    job = tables.job_of(plan.incarnation)
+    cursor = None if job is None else Cursor(job.incarnation, job.version, job.fired_through, job.state)
+    if job is None or cursor is None or not may_apply(plan, cursor):
+        exists = any(run_id in tables.live or run_id in tables.history for run_id in ids[:1])
+        return was_applied(plan, cursor, first_run_exists=exists)
+    if plan.replaces:
+        _replace_scheduled(tables, plan, now)
+    for planned, run_id in zip(plan.runs, ids, strict=True):
+        tables.add(
+            Run(
+                id=run_id,
+                job_id=plan.job_id,
+                incarnation=plan.incarnation,
+                origin=planned.origin,
+                nominal=planned.nominal,
+                due=planned.due,
+                state=born(planned.due, now),
+                priority=planned.priority,
+                rank=planned.rank,
+                lane=planned.lane,
+                created=now,
+            )
+        )
+    tables.keep_skips(plan.incarnation, plan.skips)
+    tables.jobs[job.id] = _moved(job, plan)
+    return True
+
+
+def _moved(job: Job, plan: Plan) -> Job:
+    fired_through = Moment(max(job.fired_through, plan.fired_through))
+    return msgspec.structs.replace(job, fired_through=fired_through, next_due=plan.next_due, state=plan.state)
+
+
+def _replace_scheduled(tables: Tables, plan: Plan, now: Moment) -> None:
+    rows = tables.runs_of(plan.incarnation, *ACTIVE)
+    tables.cancel([row for row in rows if row.run.origin.startswith("s:")], REPLACED, now)
+
+
+def promote(tables: Tables, now: Moment, limit: int) -> int:
+    """See `Planning.promote`."""
+    waiting = (
+        (row.run.due, row.run.id, row)
+        for row in tables.live.values()
+        if row.run.state is RunState.WAITING and row.run.due <= now
+    )
+    ready = heapq.nsmallest(limit, waiting)
+    for _, _, row in ready:
+        row.run = replace(row.run, state=move(row.run.state, Event.PROMOTE))
+    return len(ready)

@@ -1,0 +1,61 @@
+"""Runs as people and programs ask for them, in memory."""
+
+from dataclasses import replace
+
+from tokimori.clock import Moment
+from tokimori.errors import NotFound, Refused
+from tokimori.model.ids import RunId
+from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.transitions import ENDS
+from tokimori.ports.store import RunFilter
+from tokimori.stores.memory.tables import Tables, lane_for
+from tokimori.stores.rules import CLAIMABLE
+
+
+def add_run(tables: Tables, run: Run) -> Run:
+    """See `Runs.add_run`."""
+    known = tables.origins.get((run.incarnation, run.origin))
+    if known is not None:
+        return tables.row(known).run
+    job = tables.job(run.job_id)
+    if job.incarnation != run.incarnation:
+        raise NotFound(f"the job {run.job_id!r} was deleted meanwhile", field="id", value=run.job_id)
+    if job.state not in CLAIMABLE:
+        raise Refused(f"the job {run.job_id!r} is {job.state}", field="id", value=run.job_id)
+    tables.add(replace(run, lane=lane_for(job)))
+    return tables.row(run.id).run
+
+
+def list_runs(tables: Tables, wanted: RunFilter) -> list[Run]:
+    """See `Runs.list_runs`."""
+    runs = [row.run for rows in (tables.live, tables.history) for row in rows.values() if _is_wanted(row.run, wanted)]
+    runs.sort(key=lambda run: run.id, reverse=True)
+    return runs[: wanted.limit]
+
+
+def _is_wanted(run: Run, wanted: RunFilter) -> bool:
+    return (
+        (wanted.job_id is None or run.job_id == wanted.job_id)
+        and (not wanted.states or run.state in wanted.states)
+        and (wanted.before is None or run.id < wanted.before)
+    )
+
+
+def attempts(tables: Tables, run_id: RunId) -> list[Attempt]:
+    """See `Runs.attempts`."""
+    known = tables.attempts.get(run_id, {})
+    return [known[number] for number in sorted(known)]
+
+
+def output(tables: Tables, run_id: RunId, attempt: int) -> Output | None:
+    """See `Runs.output`."""
+    row = tables.outputs.get((run_id, attempt))
+    return None if row is None else row.output
+
+
+def cancel_run(tables: Tables, run_id: RunId, reason: str, now: Moment) -> Run:
+    """See `Runs.cancel_run`."""
+    row = tables.row(run_id)
+    if row.run.state not in ENDS:
+        tables.cancel([row], reason, now)
+    return row.run

@@ -1,0 +1,176 @@
+"""The memory store: each method yields to other tasks once, then does its work without waiting."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from tokimori.clock import Clock, Moment
+from tokimori.model.decide import Due, Plan
+from tokimori.model.ids import JobId, NodeId, RunId
+from tokimori.model.job import Job
+from tokimori.model.run import Attempt, Output, Run, Skip
+from tokimori.ports.store import (
+    Beat,
+    Change,
+    Claim,
+    Claimed,
+    NodeRecord,
+    Pulse,
+    RunFilter,
+    SchemaStatus,
+    Survey,
+    Verdict,
+)
+from tokimori.stores.memory import jobs, nodes, planning, runs, working
+from tokimori.stores.memory.tables import Tables
+
+
+class MemoryStore:
+    """A `Store` whose contents end with this object. `clock` is the store's own."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tables = Tables()
+        self._watchers: list[Callable[[], None]] = []
+
+    async def _turn(self) -> Tables:
+        await asyncio.sleep(0)
+        return self._tables
+
+    def _tell(self) -> None:
+        for wake in self._watchers:
+            asyncio.get_running_loop().call_soon(wake)
+
+    async def open(self) -> None:
+        """See `Schema.open`."""
+
+    async def close(self) -> None:
+        """See `Schema.close`."""
+        self._watchers.clear()
+
+    async def schema(self) -> SchemaStatus:
+        """See `Schema.schema`."""
+        return SchemaStatus(version=1, newest=1, pending=())
+
+    async def migrate(self) -> SchemaStatus:
+        """See `Schema.migrate`."""
+        return await self.schema()
+
+    def faults(self) -> Sequence[str]:
+        """See `Schema.faults`."""
+        return ("memory: jobs and runs end with this process",)
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """See `Schema.watch`."""
+        self._watchers.append(wake)
+
+    async def add_jobs(self, jobs_: Sequence[Job]) -> None:
+        """See `Jobs.add_jobs`."""
+        jobs.add_jobs(await self._turn(), jobs_)
+        self._tell()
+
+    async def get_job(self, job_id: JobId) -> Job:
+        """See `Jobs.get_job`."""
+        return (await self._turn()).job(job_id)
+
+    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000) -> list[Job]:
+        """See `Jobs.list_jobs`."""
+        return jobs.list_jobs(await self._turn(), after, limit)
+
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
+        """See `Jobs.replace_job`."""
+        jobs.replace_job(await self._turn(), old, new, skips)
+        self._tell()
+
+    async def delete_job(self, job_id: JobId, now: Moment) -> None:
+        """See `Jobs.delete_job`."""
+        jobs.delete_job(await self._turn(), job_id, now)
+        self._tell()
+
+    async def get_due(self, job_id: JobId) -> Due:
+        """See `Jobs.get_due`."""
+        tables = await self._turn()
+        return jobs.due_of(tables, tables.job(job_id))
+
+    async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
+        """See `Jobs.skips`."""
+        return jobs.list_skips(await self._turn(), job_id, limit)
+
+    async def add_run(self, run: Run, now: Moment) -> Run:
+        """See `Runs.add_run`."""
+        added = runs.add_run(await self._turn(), run)
+        self._tell()
+        return added
+
+    async def get_run(self, run_id: RunId) -> Run:
+        """See `Runs.get_run`."""
+        return (await self._turn()).row(run_id).run
+
+    async def list_runs(self, wanted: RunFilter) -> list[Run]:
+        """See `Runs.list_runs`."""
+        return runs.list_runs(await self._turn(), wanted)
+
+    async def attempts(self, run_id: RunId) -> list[Attempt]:
+        """See `Runs.attempts`."""
+        return runs.attempts(await self._turn(), run_id)
+
+    async def output(self, run_id: RunId, attempt: int) -> Output | None:
+        """See `Runs.output`."""
+        return runs.output(await self._turn(), run_id, attempt)
+
+    async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
+        """See `Runs.cancel_run`."""
+        run = runs.cancel_run(await self._turn(), run_id, reason, now)
+        self._tell()
+        return run
+
+    async def due(self, now: Moment, limit: int) -> list[Due]:
+        """See `Planning.due`."""
+        return planning.due(await self._turn(), now, limit)
+
+    async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
+        """See `Planning.apply`."""
+        return planning.apply(await self._turn(), plans, now)
+
+    async def promote(self, now: Moment, limit: int) -> int:
+        """See `Planning.promote`."""
+        return planning.promote(await self._turn(), now, limit)
+
+    async def register(self, node: NodeRecord) -> None:
+        """See `Nodes.register`."""
+        nodes.register(await self._turn(), node)
+
+    async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
+        """See `Nodes.tick`."""
+        return nodes.tick(await self._turn(), beat, self._clock.now())
+
+    async def survey(self, now: Moment) -> Survey:
+        """See `Nodes.survey`."""
+        return nodes.survey(await self._turn())
+
+    async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
+        """See `Nodes.bury`."""
+        return nodes.bury(await self._turn(), dead, beat, by, now)
+
+    async def leave(self, node: NodeId, now: Moment) -> bool:
+        """See `Nodes.leave`."""
+        return nodes.leave(await self._turn(), node, now)
+
+    async def orphans(self, limit: int) -> list[Claimed]:
+        """See `Nodes.orphans`."""
+        return nodes.orphans(await self._turn(), limit)
+
+    async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
+        """See `Nodes.list_nodes`."""
+        return nodes.list_nodes(await self._turn(), limit)
+
+    async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
+        """See `Working.claim`."""
+        return working.claim(await self._turn(), claim)
+
+    async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
+        """See `Working.settle`."""
+        return working.settle(await self._turn(), changes, by)
+
+    async def save_outputs(self, outputs: Sequence[Output]) -> None:
+        """See `Working.save_outputs`."""
+        working.save_outputs(await self._turn(), outputs)

@@ -1,0 +1,123 @@
+"""What the memory store keeps, and the moves that several of its methods share."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from tokimori.clock import Moment
+from tokimori.errors import NotFound
+from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId, Token
+from tokimori.model.job import Job, lane_of, limit_of
+from tokimori.model.run import Attempt, Output, Run, Skip
+from tokimori.model.transitions import ENDS, Event, RunState, move
+from tokimori.ports.store import NodeRecord
+from tokimori.stores.rules import CLAIMABLE, room
+
+
+@dataclass(slots=True)
+class RunRow:
+    """A run, by which claim it was taken, and who settled it last with which token."""
+
+    run: Run
+    claim_id: ClaimId | None = None
+    settled_by: NodeId | None = None
+    settled_token: Token | None = None
+
+
+@dataclass(slots=True)
+class OutputRow:
+    """What an attempt wrote; `settled`: it came with the attempt's end."""
+
+    output: Output
+    settled: bool
+
+
+@dataclass(slots=True)
+class Tables:
+    """Live runs and finished ones are apart, as in every store; `by_job` finds the live runs of an incarnation."""
+
+    jobs: dict[JobId, Job] = field(default_factory=dict)
+    job_ids: dict[Incarnation, JobId] = field(default_factory=dict)
+    live: dict[RunId, RunRow] = field(default_factory=dict)
+    history: dict[RunId, RunRow] = field(default_factory=dict)
+    by_job: dict[Incarnation, set[RunId]] = field(default_factory=dict)
+    origins: dict[tuple[Incarnation, str], RunId] = field(default_factory=dict)
+    attempts: dict[RunId, dict[int, Attempt]] = field(default_factory=dict)
+    outputs: dict[tuple[RunId, int], OutputRow] = field(default_factory=dict)
+    skips: dict[Incarnation, dict[Moment, Skip]] = field(default_factory=dict)
+    nodes: dict[NodeId, NodeRecord] = field(default_factory=dict)
+
+    def job(self, job_id: JobId) -> Job:
+        """The job. Raises `NotFound`."""
+        try:
+            return self.jobs[job_id]
+        except KeyError:
+            raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id) from None
+
+    def job_of(self, incarnation: Incarnation) -> Job | None:
+        """The job that a run belongs to; None where it is gone."""
+        job_id = self.job_ids.get(incarnation)
+        return None if job_id is None else self.jobs[job_id]
+
+    def row(self, run_id: RunId) -> RunRow:
+        """The run, live or finished. Raises `NotFound`."""
+        row = self.live.get(run_id) or self.history.get(run_id)
+        if row is None:
+            raise NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
+        return row
+
+    def runs_of(self, incarnation: Incarnation, *states: RunState) -> list[RunRow]:
+        """The live runs of a job in these states, next in line first."""
+        rows = (self.live[run_id] for run_id in self.by_job.get(incarnation, ()))
+        return sorted((row for row in rows if row.run.state in states), key=in_line)
+
+    def add(self, run: Run) -> None:
+        """Keep a new run, unless its origin is known."""
+        if self.origins.setdefault((run.incarnation, run.origin), run.id) == run.id:
+            self.live[run.id] = RunRow(run)
+            self.by_job.setdefault(run.incarnation, set()).add(run.id)
+
+    def put(self, row: RunRow, run: Run) -> None:
+        """Write a run's next value; where it ended it moves to the history."""
+        row.run = run
+        if run.state in ENDS:
+            del self.live[run.id]
+            self.by_job[run.incarnation].discard(run.id)
+            self.history[run.id] = row
+
+    def cancel(self, rows: Iterable[RunRow], reason: str, now: Moment) -> None:
+        """End runs that have not started, order the others to end; those that were ready pass their turn on."""
+        passed: Counter[Incarnation] = Counter()
+        for row in rows:
+            run = row.run
+            if run.state is RunState.RUNNING:
+                row.run = replace(run, cancel=run.cancel or reason)
+                continue
+            passed[run.incarnation] += run.state is RunState.READY
+            self.put(row, replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now))
+        self.wake(passed)
+
+    def wake(self, freed: Counter[Incarnation]) -> None:
+        """Make the next in line ready, for as many places as were freed."""
+        for incarnation, places in freed.items():
+            job = self.job_of(incarnation)
+            line = self.runs_of(incarnation, RunState.BLOCKED)
+            if job is None or job.state not in CLAIMABLE or not line:
+                continue
+            running = len(self.runs_of(incarnation, RunState.RUNNING))
+            for row in line[: room(running, limit_of(job.definition), min(places, len(line)))]:
+                row.run = replace(row.run, state=move(row.run.state, Event.WAKE))
+
+    def keep_skips(self, incarnation: Incarnation, skips: Iterable[Skip]) -> None:
+        """Write rows of the ledger; one that begins where a known one begins replaces it."""
+        self.skips.setdefault(incarnation, {}).update({skip.first: skip for skip in skips})
+
+
+def in_line(row: RunRow) -> tuple[int, RunId]:
+    """Smaller is sooner."""
+    return row.run.rank, row.run.id
+
+
+def lane_for(job: Job) -> Lane | None:
+    """Where the job's runs wait: nowhere while it is paused or parked."""
+    return lane_of(job.definition) if job.state in CLAIMABLE else None

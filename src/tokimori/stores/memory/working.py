@@ -1,0 +1,113 @@
+"""From ready runs to ended ones, in memory."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tokimori.model.ids import Incarnation, NodeId, Token
+from tokimori.model.job import limit_of
+from tokimori.model.run import Output
+from tokimori.model.transitions import ENDS, Event, RunState, move
+from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
+from tokimori.stores.memory.nodes import claimed, owned_by
+from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
+from tokimori.stores.rules import MOST_EXAMINED, Standing, ending, fits, judge
+
+
+def claim(tables: Tables, claim: Claim) -> list[Claimed]:
+    """See `Working.claim`."""
+    node = tables.nodes.get(claim.node)
+    if node is None or node.state is not NodeState.ALIVE:
+        return []
+    taken = [row for row in owned_by(tables, claim.node) if row.claim_id == claim.id]
+    if not taken:
+        taken = _take(tables, claim)
+    return [claimed(tables, row) for row in sorted(taken, key=in_line)]
+
+
+def _take(tables: Tables, claim: Claim) -> list[RunRow]:
+    """Walk the ready runs in order: what fits is taken, what does not joins the line."""
+    ready = [row for row in tables.live.values() if row.run.state is RunState.READY and row.run.lane in claim.lanes]
+    running: dict[Incarnation, int] = {}
+    taken: list[RunRow] = []
+    for row in sorted(ready, key=in_line)[: claim.limit + MOST_EXAMINED]:
+        if len(taken) == claim.limit:
+            break
+        incarnation = row.run.incarnation
+        if incarnation not in running:
+            running[incarnation] = len(tables.runs_of(incarnation, RunState.RUNNING))
+        job = tables.job_of(incarnation)
+        if job is None or not fits(running[incarnation], limit_of(job.definition)):
+            row.run = replace(row.run, state=move(row.run.state, Event.REFUSE))
+            continue
+        running[incarnation] += 1
+        row.claim_id = claim.id
+        row.run = replace(
+            row.run,
+            state=move(row.run.state, Event.CLAIM),
+            token=Token(row.run.token + 1),
+            attempt=row.run.attempt + 1,
+            node_id=claim.node,
+            pid=None,
+            started=None,
+            exit_code=None,
+            signal=None,
+            error=None,
+        )
+        taken.append(row)
+    return taken
+
+
+def settle(tables: Tables, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
+    """See `Working.settle`."""
+    nodes = {node.id: node.state for node in tables.nodes.values()}
+    freed: Counter[Incarnation] = Counter()
+    verdicts = []
+    for change in changes:
+        row = tables.live.get(change.run_id) or tables.history.get(change.run_id)
+        verdict = judge(change, None if row is None else _standing(row), by, nodes)
+        if row is not None and verdict is Verdict.APPLIED:
+            _write(tables, row, change, by)
+            freed[change.incarnation] += 1
+        verdicts.append(verdict)
+    tables.wake(freed)
+    return verdicts
+
+
+def _standing(row: RunRow) -> Standing:
+    run = row.run
+    return Standing(run.state is RunState.RUNNING, run.node_id, run.token, row.settled_by, row.settled_token)
+
+
+def _write(tables: Tables, row: RunRow, change: Change, by: NodeId) -> None:
+    run = row.run
+    job = tables.job_of(run.incarnation)
+    state, error = ending(change, cancel=run.cancel, job_exists=job is not None)
+    row.settled_by, row.settled_token = by, change.token
+    after = replace(
+        run,
+        state=state,
+        due=change.due,
+        rank=change.rank,
+        failures=change.failures,
+        lost=change.lost,
+        started=run.started if change.started is None else change.started,
+        pid=run.pid if change.pid is None else change.pid,
+        ended=change.ended if state in ENDS else None,
+        exit_code=change.exit_code,
+        signal=change.signal,
+        error=error,
+    )
+    tables.put(row, after)
+    if change.attempt is not None:
+        tables.attempts.setdefault(run.id, {})[change.attempt.number] = change.attempt
+    if change.output is not None:
+        tables.outputs[run.id, change.output.attempt] = OutputRow(change.output, settled=True)
+
+
+def save_outputs(tables: Tables, outputs: Iterable[Output]) -> None:
+    """See `Working.save_outputs`."""
+    for output in outputs:
+        known = tables.outputs.get((output.run_id, output.attempt))
+        if known is None or (not known.settled and known.output.size <= output.size):
+            tables.outputs[output.run_id, output.attempt] = OutputRow(output, settled=False)

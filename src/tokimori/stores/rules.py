@@ -1,0 +1,112 @@
+"""The few rules that live in the stores, because only they see all at once. Pure, and the same for every store."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tokimori.clock import Moment
+from tokimori.model.decide import Plan
+from tokimori.model.ids import Incarnation, NodeId, Token
+from tokimori.model.job import Job, JobState
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.store import Change, NodeState, Verdict
+
+JOB_DELETED = "the job was deleted"
+REPLACED = "replaced by a newer run"
+MOST_EXAMINED = 10_000
+"""How many ready runs one claim may send to the line of a full job before it gives up until it is asked again."""
+
+CLAIMABLE = frozenset({JobState.ENABLED, JobState.FINISHED})
+"""States of a job whose runs have a lane."""
+
+
+def fits(running: int, limit: int) -> bool:
+    """Whether one more run may run; limit 0 is unlimited."""
+    return not limit or running < limit
+
+
+def room(running: int, limit: int, waiters: int) -> int:
+    """How many of the waiters may be woken."""
+    return waiters if not limit else max(0, min(waiters, limit - running))
+
+
+def born(due: Moment, now: Moment) -> RunState:
+    """The first state of a planned run."""
+    return RunState.READY if due <= now else RunState.WAITING
+
+
+class Cursor(NamedTuple):
+    """What of a job guards a plan."""
+
+    incarnation: Incarnation
+    version: int
+    fired_through: Moment
+    state: JobState
+
+
+def may_apply(plan: Plan, cursor: Cursor) -> bool:
+    """Whether the plan was made from what the job still is."""
+    made_from = Cursor(plan.incarnation, plan.version, plan.fired_from, JobState.ENABLED)
+    return cursor == made_from
+
+
+def was_applied(plan: Plan, cursor: Cursor | None, *, first_run_exists: bool) -> bool:
+    """Whether a refused plan is refused because it took effect before: its caller's reply was lost."""
+    if plan.runs or cursor is None:
+        return first_run_exists
+    moved = plan.fired_through > plan.fired_from
+    return moved and cursor[:3] == (plan.incarnation, plan.version, plan.fired_through)
+
+
+def was_replaced(stored: Job, new: Job) -> bool:
+    """Whether `stored` is what an earlier call with `new` left: nobody has edited it since, it may have fired since."""
+    return (
+        (stored.incarnation, stored.version, stored.updated) == (new.incarnation, new.version, new.updated)
+        and (stored.definition, stored.reason, stored.by) == (new.definition, new.reason, new.by)
+        and (stored.state is new.state or stored.state is JobState.FINISHED)
+    )
+
+
+def may_replace(stored: Job, old: Job) -> bool:
+    """Whether the job still is what the caller of `replace_job` read."""
+    return (stored.incarnation, stored.version, stored.state, stored.fired_through) == (
+        old.incarnation,
+        old.version,
+        old.state,
+        old.fired_through,
+    )
+
+
+class Standing(NamedTuple):
+    """What of a run guards a settle. `settled_*`: who settled it last, with which token."""
+
+    running: bool
+    node_id: NodeId | None
+    token: Token
+    settled_by: NodeId | None
+    settled_token: Token | None
+
+
+def judge(change: Change, standing: Standing | None, by: NodeId, nodes: Mapping[NodeId, NodeState]) -> Verdict:
+    """Whether a change still holds. The owner settles its own runs; those of a dead node any living one may."""
+    if standing is None:
+        return Verdict.LOST
+    if (standing.settled_by, standing.settled_token) == (by, change.token):
+        return Verdict.ALREADY_APPLIED
+    held = standing.running and (standing.node_id, standing.token) == (change.owner, change.token)
+    alive = nodes.get(by) is NodeState.ALIVE
+    allowed = change.owner == by or nodes.get(change.owner) is not NodeState.ALIVE
+    return Verdict.APPLIED if held and alive and allowed else Verdict.LOST
+
+
+def ending(change: Change, *, cancel: str | None, job_exists: bool) -> tuple[RunState, str | None]:
+    """State and error to write for a change that holds.
+
+    An order to cancel, or the job's deletion, may have come after the change was made: such a run does not go on.
+    """
+    if change.state in ENDS:
+        return change.state, change.error
+    if cancel is not None:
+        return RunState.CANCELLED, cancel
+    if not job_exists:
+        return RunState.CANCELLED, JOB_DELETED
+    return change.state, change.error

@@ -1,0 +1,151 @@
+"""A thread that owns one connection and carries out what is asked in groups: one transaction for many callers."""
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from tokimori.errors import StoreError
+from tokimori.stores.sqlite.connection import connect
+from tokimori.stores.sqlite.faults import store_error
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+Lock = Callable[[], AbstractContextManager[None]]
+
+GROUP_SECONDS = 0.05
+"""A group takes up nothing more after so long, so that no caller's reply waits for many others'."""
+
+
+@dataclass(slots=True)
+class _Request:
+    """Work to be done, and who waits for it. `first`: before the others of its group."""
+
+    work: Work[Any]
+    future: asyncio.Future[Any]
+    first: bool = False
+    result: Any = field(default=None)
+    error: Exception | None = field(default=None)
+
+    def answer(self) -> None:
+        """Tell who waits, if anybody still does."""
+        if self.future.done():
+            return
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+
+
+class ConnectionThread:
+    """One connection in one thread. `begin` is the statement that begins its transactions; `lock` is held meanwhile.
+
+    Each request is a savepoint: one that fails takes none of its group with it. Nobody is answered before the commit.
+    Whoever stops waiting (`CancelledError`) leaves the work to be done or not: it may be asked for again.
+    """
+
+    def __init__(self, path: str, *, begin: str, lock: Lock) -> None:
+        self._path = path
+        self._begin = begin
+        self._lock = lock
+        self._queue: SimpleQueue[_Request | None] = SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name=f"tokimori-store-{begin.lower()}", daemon=True)
+        self._closing = False
+        self._opened = _Request(lambda _db: None, self._loop.create_future())
+        self._closed = _Request(lambda _db: None, self._loop.create_future())
+
+    async def open(self) -> None:
+        """Connect. Raises `StoreError`."""
+        self._thread.start()
+        await self._opened.future
+
+    async def close(self) -> None:
+        """Do what was asked before, then disconnect."""
+        self._queue.put(None)
+        await self._closed.future
+        self._thread.join()
+
+    async def run(self, work: Work[T], *, first: bool = False) -> T:
+        """Have the work done, in a transaction. Raises `StoreError`, and what the work raises."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(_Request(work, future, first))
+        return await future
+
+    def _run(self) -> None:
+        try:
+            with self._lock():
+                db = connect(self._path)
+        except (sqlite3.Error, StoreError) as fault:
+            self._opened.error = store_error(fault, self._path)
+            self._answer([self._opened, self._closed])
+            return
+        self._answer([self._opened])
+        waiting: list[_Request] = []
+        while self._fill(waiting):
+            done, waiting = self._carry_out(db, waiting)
+            self._answer(done)
+        with self._lock():  # the last connection to go makes a checkpoint
+            db.close()
+        self._answer([self._closed])
+
+    def _fill(self, waiting: list[_Request]) -> bool:
+        """Take what is asked; wait for it where there is nothing. False: all is done, and nobody asks any more."""
+        while not self._closing and (not waiting or not self._queue.empty()):
+            request = self._queue.get()
+            if request is None:
+                self._closing = True
+            else:
+                waiting.append(request)
+        waiting.sort(key=lambda request: not request.first)
+        return bool(waiting)
+
+    def _carry_out(self, db: sqlite3.Connection, waiting: list[_Request]) -> tuple[list[_Request], list[_Request]]:
+        """One group: those that are answered now, and those left for the next one."""
+        group: list[_Request] = []
+        try:
+            with self._lock():
+                db.execute(self._begin)
+                end = time.monotonic() + GROUP_SECONDS
+                for request in waiting:
+                    group.append(request)
+                    _do(db, request, self._path)
+                    if time.monotonic() > end:
+                        break
+                db.execute("COMMIT")
+        except (sqlite3.Error, StoreError) as fault:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            group = group or waiting
+            for request in group:
+                request.error = store_error(fault, self._path)
+        return group, waiting[len(group) :]
+
+    def _answer(self, requests: Sequence[_Request]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(_answer_all, requests)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits any more
+
+
+def _do(db: sqlite3.Connection, request: _Request, path: str) -> None:
+    """The work, in a savepoint. Raises what ended the whole transaction."""
+    db.execute("SAVEPOINT request")
+    try:
+        request.result = request.work(db)
+    except Exception as fault:
+        if not db.in_transaction:
+            raise
+        db.execute("ROLLBACK TO request")
+        request.error = store_error(fault, path) if isinstance(fault, sqlite3.Error) else fault
+    db.execute("RELEASE request")
+
+
+def _answer_all(requests: Sequence[_Request]) -> None:
+    for request in requests:
+        request.answer()

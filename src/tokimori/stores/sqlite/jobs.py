@@ -1,0 +1,128 @@
+"""Definitions: statements on the tables of jobs and skips."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+
+from tokimori.clock import Moment
+from tokimori.errors import Conflict, NotFound
+from tokimori.model.decide import Due
+from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.job import Job
+from tokimori.model.run import Skip
+from tokimori.stores.rules import JOB_DELETED, may_replace, was_replaced
+from tokimori.stores.sqlite import line
+from tokimori.stores.sqlite.rows import (
+    JOB,
+    JOB_COLUMNS,
+    JOB_STAMPS,
+    SKIP,
+    Row,
+    job_of,
+    job_row,
+    marks,
+    prefixed,
+    skip_of,
+    skip_row,
+)
+
+MOST_COUNTED = 1001
+"""How far active runs are counted: one more than catch-up allows."""
+
+DUE = f"""
+SELECT {prefixed(JOB, "j")},
+    (SELECT count(*) FROM (
+        SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held' LIMIT {MOST_COUNTED})),
+    {prefixed(SKIP, "s")}
+FROM tokimori_jobs j
+LEFT JOIN tokimori_skips s ON s.incarnation = j.incarnation AND s.last = j.fired_through
+    AND s.first = (SELECT max(first) FROM tokimori_skips WHERE incarnation = j.incarnation)
+"""
+"""Jobs as `due_of` reads them; a live run that is not held is active."""
+
+
+def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job]) -> None:
+    """See `Jobs.add_jobs`."""
+    ids = json.dumps([job.id for job in jobs])
+    known: dict[JobId, Incarnation] = dict(
+        db.execute("SELECT id, incarnation FROM tokimori_jobs WHERE id IN (SELECT value FROM json_each(?))", (ids,))
+    )
+    added = []
+    for job in jobs:
+        if job.id not in known:
+            added.append(job_row(job))
+        if known.setdefault(job.id, job.incarnation) != job.incarnation:
+            raise Conflict(f"there is a job {job.id!r} already", field="id", value=job.id)
+    columns = f"{JOB}, {JOB_STAMPS}"
+    db.executemany(f"INSERT INTO tokimori_jobs ({columns}) VALUES ({marks(columns)})", added)
+
+
+def get_job(db: sqlite3.Connection, job_id: JobId) -> Job:
+    """See `Jobs.get_job`."""
+    row = db.execute(f"SELECT {JOB} FROM tokimori_jobs WHERE id = ?", (job_id,)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+    return job_of(row)
+
+
+def list_jobs(db: sqlite3.Connection, after: JobId | None, limit: int) -> list[Job]:
+    """See `Jobs.list_jobs`."""
+    statement = f"SELECT {JOB} FROM tokimori_jobs WHERE id > ? ORDER BY id LIMIT ?"
+    return [job_of(row) for row in db.execute(statement, (after or "", limit))]
+
+
+def replace_job(db: sqlite3.Connection, old: Job, new: Job, skips: Sequence[Skip]) -> None:
+    """See `Jobs.replace_job`."""
+    stored = get_job(db, old.id)
+    if was_replaced(stored, new):
+        return
+    if not may_replace(stored, old):
+        raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
+    columns = f"{JOB}, {JOB_STAMPS}"
+    values = ", ".join(f"{column} = ?" for column in columns.split(", ") if column != "fired_through")
+    row = dict(zip(columns.split(", "), job_row(new), strict=True))
+    fired_through = row.pop("fired_through")
+    db.execute(
+        f"UPDATE tokimori_jobs SET {values}, fired_through = max(fired_through, ?) WHERE incarnation = ?",
+        (*row.values(), fired_through, old.incarnation),
+    )
+    keep_skips(db, [(new.incarnation, skip) for skip in skips])
+    moved = db.execute("UPDATE tokimori_runs SET lane = ? WHERE incarnation = ?", (row["lane"], new.incarnation))
+    line.wake(db, Counter({new.incarnation: moved.rowcount}))
+
+
+def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> None:
+    """See `Jobs.delete_job`."""
+    job = get_job(db, job_id)
+    db.execute("DELETE FROM tokimori_jobs WHERE incarnation = ?", (job.incarnation,))
+    line.cancel(db, "incarnation = ? AND state <> 'running'", (job.incarnation,), JOB_DELETED, now)
+
+
+def due_of(row: Row) -> Due:
+    """A due job from the columns of `DUE`."""
+    active, *tail = row[JOB_COLUMNS:]
+    return Due(job=job_of(row[:JOB_COLUMNS]), active=active, tail=None if tail[0] is None else skip_of(tuple(tail)))
+
+
+def get_due(db: sqlite3.Connection, job_id: JobId) -> Due:
+    """See `Jobs.get_due`."""
+    row = db.execute(f"{DUE} WHERE j.id = ?", (job_id,)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+    return due_of(row)
+
+
+def keep_skips(db: sqlite3.Connection, skips: Sequence[tuple[Incarnation, Skip]]) -> None:
+    """Write rows of the ledger; one that begins where a known one begins replaces it."""
+    db.executemany(
+        f"INSERT OR REPLACE INTO tokimori_skips (incarnation, {SKIP}) VALUES (?, {marks(SKIP)})",
+        [(incarnation, *skip_row(skip)) for incarnation, skip in skips],
+    )
+
+
+def list_skips(db: sqlite3.Connection, job_id: JobId, limit: int) -> list[Skip]:
+    """See `Jobs.skips`."""
+    job = get_job(db, job_id)
+    statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = ? ORDER BY first DESC LIMIT ?"
+    return [skip_of(row) for row in db.execute(statement, (job.incarnation, limit))]

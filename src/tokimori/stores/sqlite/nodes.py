@@ -1,0 +1,131 @@
+"""Who takes part, and who is alive: statements on nodes, and what a beat tells of everything else."""
+
+import sqlite3
+
+from tokimori.clock import Moment
+from tokimori.model.ids import Lane, NodeId
+from tokimori.model.job import decode_definition
+from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
+from tokimori.stores.sqlite.rows import NODE, RUN, RUN_COLUMNS, Row, marks, node_of, node_row, prefixed, run_of
+
+CLAIMED = f"""
+SELECT {prefixed(RUN, "r")}, j.definition
+FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+WHERE r.state = 'running'
+"""
+"""Running runs as `claimed_of` reads them."""
+
+# Both walk an index from one distinct value to the next: as many steps as there are lanes or owners, not runs.
+_LANES = """
+WITH RECURSIVE lanes (lane) AS (
+    SELECT min(lane) FROM tokimori_runs WHERE state = 'ready' AND lane IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(lane) FROM tokimori_runs WHERE state = 'ready' AND lane > lanes.lane)
+    FROM lanes WHERE lanes.lane IS NOT NULL)
+SELECT lane FROM lanes WHERE lane IS NOT NULL
+"""
+_DEAD_OWNERS = """
+WITH RECURSIVE owners (id) AS (
+    SELECT min(node_id) FROM tokimori_runs WHERE state = 'running'
+    UNION ALL
+    SELECT (SELECT min(node_id) FROM tokimori_runs WHERE state = 'running' AND node_id > owners.id)
+    FROM owners WHERE owners.id IS NOT NULL)
+SELECT o.id FROM owners o JOIN tokimori_nodes n ON n.id = o.id AND n.state = 'dead'
+"""
+_NEXT_DUE = """
+SELECT min(next) FROM (
+    SELECT min(next_due) AS next FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL
+    UNION ALL
+    SELECT min(due) FROM tokimori_runs WHERE state = 'waiting')
+"""
+
+
+def register(db: sqlite3.Connection, node: NodeRecord) -> None:
+    """See `Nodes.register`."""
+    db.execute(f"INSERT INTO tokimori_nodes ({NODE}) VALUES ({marks(NODE)}) ON CONFLICT DO NOTHING", node_row(node))
+
+
+def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
+    """See `Nodes.tick`."""
+    raised = db.execute("UPDATE tokimori_nodes SET beat = beat + 1 WHERE id = ? AND state = 'alive'", (beat.node,))
+    if not raised.rowcount:
+        return None
+    db.executemany(
+        """UPDATE tokimori_runs SET pid = ?, started = ?
+        WHERE id = ? AND state = 'running' AND node_id = ? AND token = ?""",
+        [(run.pid, run.at, run.run_id, beat.node, run.token) for run in beat.started],
+    )
+    owned = db.execute(
+        "SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = ?", (beat.node,)
+    ).fetchall()
+    peers = db.execute("SELECT id, beat FROM tokimori_nodes WHERE state = 'alive' AND id <> ?", (beat.node,))
+    return Pulse(
+        now=store_now,
+        owned=frozenset((run_id, token) for run_id, token, _ in owned),
+        cancels=tuple((run_id, token, reason) for run_id, token, reason in owned if reason is not None),
+        peers=tuple((node_id, counter) for node_id, counter in peers),
+        orphans=bool(_dead_owners(db)),
+        survey=survey(db),
+    )
+
+
+def survey(db: sqlite3.Connection) -> Survey:
+    """See `Nodes.survey`."""
+    (next_due,) = db.execute(_NEXT_DUE).fetchone()
+    return Survey(next_due=next_due, lanes=tuple(Lane(lane) for (lane,) in db.execute(_LANES)))
+
+
+def bury(db: sqlite3.Connection, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
+    """See `Nodes.bury`."""
+    db.execute(
+        """
+        UPDATE tokimori_nodes SET state = 'dead', "left" = ? WHERE id = ? AND beat = ? AND state = 'alive'
+            AND EXISTS (SELECT 1 FROM tokimori_nodes WHERE id = ? AND state = 'alive')
+        """,
+        (now, dead, beat, by),
+    )
+    return state_of(db, dead) is NodeState.DEAD
+
+
+def leave(db: sqlite3.Connection, node: NodeId, now: Moment) -> bool:
+    """See `Nodes.leave`."""
+    db.execute(
+        """
+        UPDATE tokimori_nodes SET state = 'left', "left" = ? WHERE id = ? AND state = 'alive'
+            AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = tokimori_nodes.id)
+        """,
+        (now, node),
+    )
+    return state_of(db, node) is not NodeState.ALIVE
+
+
+def state_of(db: sqlite3.Connection, node: NodeId) -> NodeState | None:
+    """Whether the node lives; None where there is no such node."""
+    row = db.execute("SELECT state FROM tokimori_nodes WHERE id = ?", (node,)).fetchone()
+    return None if row is None else NodeState(row[0])
+
+
+def orphans(db: sqlite3.Connection, limit: int) -> list[Claimed]:
+    """See `Nodes.orphans`."""
+    dead = _dead_owners(db)
+    owned = f'{CLAIMED} AND r.node_id IN ({", ".join("?" for _ in dead)}) ORDER BY r."rank", r.id LIMIT ?'
+    return [claimed_of(row) for row in db.execute(owned, (*dead, limit))]
+
+
+def list_nodes(db: sqlite3.Connection, limit: int) -> list[NodeRecord]:
+    """See `Nodes.list_nodes`."""
+    newest = f"""SELECT {NODE} FROM tokimori_nodes
+        ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT ?"""
+    return [node_of(row) for row in db.execute(newest, (limit,))]
+
+
+def claimed_of(row: Row) -> Claimed:
+    """A run as its owner gets it, from the columns of `CLAIMED`."""
+    definition = row[RUN_COLUMNS]
+    return Claimed(
+        run=run_of(row[:RUN_COLUMNS]), definition=None if definition is None else decode_definition(definition)
+    )
+
+
+def _dead_owners(db: sqlite3.Connection) -> list[NodeId]:
+    return [node_id for (node_id,) in db.execute(_DEAD_OWNERS)]

@@ -1,0 +1,104 @@
+"""From schedules to runs: statements that find what is due and write what was decided."""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+from tokimori.clock import Moment
+from tokimori.model.decide import Due, Plan
+from tokimori.model.ids import Incarnation, RunId
+from tokimori.model.job import JobState
+from tokimori.model.run import FIRST_TOKEN
+from tokimori.stores.rules import REPLACED, Cursor, born, may_apply, was_applied
+from tokimori.stores.sqlite import line
+from tokimori.stores.sqlite.jobs import DUE, due_of, keep_skips
+from tokimori.stores.sqlite.rows import Row
+
+_BORN = 'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, token'
+
+
+def due(db: sqlite3.Connection, now: Moment, limit: int) -> list[Due]:
+    """See `Planning.due`."""
+    rows = db.execute(
+        f"""{DUE} WHERE j.state = 'enabled' AND j.next_due IS NOT NULL AND j.next_due <= ?
+        ORDER BY j.next_due, j.incarnation LIMIT ?""",
+        (now, limit),
+    )
+    return [due_of(row) for row in rows]
+
+
+def apply(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
+    """See `Planning.apply`."""
+    cursors = _cursors(db, [plan.incarnation for plan, _ in plans])
+    answers, accepted = [], list[tuple[Plan, Sequence[RunId]]]()
+    for plan, ids in plans:
+        cursor = cursors.get(plan.incarnation)
+        if cursor is not None and may_apply(plan, cursor):
+            cursors[plan.incarnation] = cursor._replace(fired_through=plan.fired_through, state=plan.state)
+            accepted.append((plan, ids))
+            answers.append(True)
+        else:
+            answers.append(was_applied(plan, cursor, first_run_exists=_exists(db, ids[:1])))
+    _write(db, accepted, now)
+    return answers
+
+
+def _cursors(db: sqlite3.Connection, incarnations: Sequence[Incarnation]) -> dict[Incarnation, Cursor]:
+    rows = db.execute(
+        """SELECT incarnation, version, fired_through, state FROM tokimori_jobs
+        WHERE incarnation IN (SELECT value FROM json_each(?))""",
+        (json.dumps(incarnations),),
+    )
+    return {row[0]: Cursor(row[0], row[1], row[2], JobState(row[3])) for row in rows}
+
+
+def _exists(db: sqlite3.Connection, ids: Sequence[RunId]) -> bool:
+    statement = "SELECT 1 FROM tokimori_runs WHERE id = ?1 UNION ALL SELECT 1 FROM tokimori_history WHERE id = ?1"
+    return any(db.execute(statement, (run_id,)).fetchone() for run_id in ids)
+
+
+def _write(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> None:
+    for plan, _ in plans:
+        if plan.replaces:
+            scheduled = "incarnation = ? AND origin LIKE 's:%' AND state <> 'held'"
+            line.cancel(db, scheduled, (plan.incarnation,), REPLACED, now)
+    db.executemany(
+        f"INSERT INTO tokimori_runs ({_BORN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {FIRST_TOKEN}) "
+        "ON CONFLICT (incarnation, origin) DO NOTHING",
+        (row for plan, ids in plans for row in _births(plan, ids, now)),
+    )
+    keep_skips(db, [(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips])
+    db.executemany(
+        """UPDATE tokimori_jobs SET fired_through = max(fired_through, ?), next_due = ?, state = ?
+        WHERE incarnation = ?""",
+        [(plan.fired_through, plan.next_due, plan.state, plan.incarnation) for plan, _ in plans],
+    )
+
+
+def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Row]:
+    for planned, run_id in zip(plan.runs, ids, strict=True):
+        yield (
+            run_id,
+            plan.job_id,
+            plan.incarnation,
+            planned.origin,
+            planned.nominal,
+            planned.due,
+            born(planned.due, now),
+            planned.priority,
+            planned.rank,
+            planned.lane,
+            now,
+        )
+
+
+def promote(db: sqlite3.Connection, now: Moment, limit: int) -> int:
+    """See `Planning.promote`."""
+    promoted = db.execute(
+        """
+        UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
+            SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= ? ORDER BY due LIMIT ?)
+        """,
+        (now, limit),
+    )
+    return promoted.rowcount

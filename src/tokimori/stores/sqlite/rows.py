@@ -1,0 +1,182 @@
+"""From rows to values and back: the only place that knows the order of columns."""
+
+import json
+from typing import Any
+
+from tokimori.model.job import Job, JobState, decode_definition, encode_definition, lane_of, limit_of
+from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import NodeRecord, NodeState
+from tokimori.stores.rules import CLAIMABLE
+
+Row = tuple[Any, ...]
+
+JOB = 'id, incarnation, version, definition, state, reason, "by", created, updated, anchor, fired_through, next_due'
+JOB_STAMPS = "max_running, lane"
+"""What the store keeps of the definition in columns of its own."""
+
+RUN = (
+    'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, attempt, '
+    "failures, lost, token, node_id, pid, started, ended, exit_code, signal, error, cancel"
+)
+SETTLED = "settled_by, settled_token"
+ATTEMPT = "run_id, number, token, node_id, outcome, pid, started, ended, exit_code, signal, error"
+OUTPUT = "run_id, attempt, size, head, tail"
+SKIP = "first, last, count, reason"
+NODE = 'id, host, boot_id, pid, labels, concurrency, version, started, beat, state, "left"'
+
+RUN_COLUMNS = RUN.count(",") + 1
+JOB_COLUMNS = JOB.count(",") + 1
+_RUN_STATES = {str(state): state for state in RunState}
+
+
+def prefixed(columns: str, table: str) -> str:
+    """The columns as those of this table."""
+    return ", ".join(f"{table}.{column}" for column in columns.split(", "))
+
+
+def marks(columns: str) -> str:
+    """A question mark for each column."""
+    return ", ".join("?" for _ in columns.split(", "))
+
+
+def job_of(row: Row) -> Job:
+    """A job from the columns `JOB`."""
+    (id_, incarnation, version, definition, state, reason, by, created, updated, anchor, fired, next_due) = row
+    return Job(
+        id=id_,
+        incarnation=incarnation,
+        version=version,
+        definition=decode_definition(definition),
+        state=JobState(state),
+        reason=reason,
+        by=by,
+        created=created,
+        updated=updated,
+        anchor=anchor,
+        fired_through=fired,
+        next_due=next_due,
+    )
+
+
+def job_row(job: Job) -> Row:
+    """The columns `JOB` and `JOB_STAMPS` of a job."""
+    return (
+        job.id,
+        job.incarnation,
+        job.version,
+        encode_definition(job.definition).decode(),
+        job.state,
+        job.reason,
+        job.by,
+        job.created,
+        job.updated,
+        job.anchor,
+        job.fired_through,
+        job.next_due,
+        limit_of(job.definition),
+        lane_of(job.definition) if job.state in CLAIMABLE else None,
+    )
+
+
+def run_of(row: Row) -> Run:
+    """A run from the columns `RUN`."""
+    (id_, job_id, incarnation, origin, nominal, due, state, priority, rank, lane, created, payload, *rest) = row
+    attempt, failures, lost, token, node_id, pid, started, ended, exit_code, signal, error, cancel = rest
+    return Run(
+        id=id_,
+        job_id=job_id,
+        incarnation=incarnation,
+        origin=origin,
+        nominal=nominal,
+        due=due,
+        state=_RUN_STATES[state],
+        priority=priority,
+        rank=rank,
+        lane=lane,
+        created=created,
+        payload=payload,
+        attempt=attempt,
+        failures=failures,
+        lost=lost,
+        token=token,
+        node_id=node_id,
+        pid=pid,
+        started=started,
+        ended=ended,
+        exit_code=exit_code,
+        signal=signal,
+        error=error,
+        cancel=cancel,
+    )
+
+
+def run_row(run: Run) -> Row:
+    """The columns `RUN` of a run."""
+    return tuple(getattr(run, column.strip('"')) for column in RUN.split(", "))
+
+
+def attempt_of(row: Row) -> Attempt:
+    """An attempt from the columns `ATTEMPT`."""
+    return Attempt(**dict(zip(ATTEMPT.split(", "), row, strict=True)))
+
+
+def attempt_row(attempt: Attempt) -> Row:
+    """The columns `ATTEMPT` of an attempt."""
+    return tuple(getattr(attempt, column) for column in ATTEMPT.split(", "))
+
+
+def output_of(row: Row) -> Output:
+    """An output from the columns `OUTPUT`."""
+    return Output(**dict(zip(OUTPUT.split(", "), row, strict=True)))
+
+
+def output_row(output: Output) -> Row:
+    """The columns `OUTPUT` of an output."""
+    return output.run_id, output.attempt, output.size, output.head, output.tail
+
+
+def skip_of(row: Row) -> Skip:
+    """A skip from the columns `SKIP`."""
+    first, last, count, reason = row
+    return Skip(first=first, last=last, count=count, reason=SkipReason(reason))
+
+
+def skip_row(skip: Skip) -> Row:
+    """The columns `SKIP` of a skip."""
+    return skip.first, skip.last, skip.count, skip.reason
+
+
+def node_of(row: Row) -> NodeRecord:
+    """A node from the columns `NODE`."""
+    (id_, host, boot_id, pid, labels, concurrency, version, started, beat, state, left) = row
+    return NodeRecord(
+        id=id_,
+        host=host,
+        boot_id=boot_id,
+        pid=pid,
+        labels=json.loads(labels),
+        concurrency=concurrency,
+        version=version,
+        started=started,
+        beat=beat,
+        state=NodeState(state),
+        left=left,
+    )
+
+
+def node_row(node: NodeRecord) -> Row:
+    """The columns `NODE` of a node."""
+    return (
+        node.id,
+        node.host,
+        node.boot_id,
+        node.pid,
+        json.dumps(node.labels),
+        node.concurrency,
+        node.version,
+        node.started,
+        node.beat,
+        node.state,
+        node.left,
+    )

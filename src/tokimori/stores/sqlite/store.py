@@ -1,0 +1,225 @@
+"""The SQLite store: a writing and a reading connection, each with its thread."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from sqlite3 import Connection
+from typing import Concatenate, ParamSpec
+
+from tokimori.clock import Clock, Moment
+from tokimori.errors import StoreError
+from tokimori.model.decide import Due, Plan
+from tokimori.model.ids import JobId, NodeId, RunId
+from tokimori.model.job import Job
+from tokimori.model.run import Attempt, Output, Run, Skip
+from tokimori.ports.store import (
+    Beat,
+    Change,
+    Claim,
+    Claimed,
+    NodeRecord,
+    Pulse,
+    RunFilter,
+    SchemaStatus,
+    Survey,
+    Verdict,
+)
+from tokimori.stores.sqlite import connection, jobs, nodes, planning, runs, schema, working
+from tokimori.stores.sqlite.connection_thread import ConnectionThread, T
+from tokimori.stores.sqlite.file_lock import FileLock
+from tokimori.stores.sqlite.watch import Poller
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class _Connections:
+    """What an open store holds."""
+
+    lock: FileLock
+    writer: ConnectionThread
+    reader: ConnectionThread
+
+
+class SqliteStore:
+    """A `Store` in the file at `path` (absolute). `clock` is this machine's, and with it the store's own.
+
+    Belongs to the event loop that opened it. Not for files on a network: SQLite's locks don't hold there.
+    """
+
+    def __init__(self, path: str, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._known = schema.known_migrations()
+        self._connections: _Connections | None = None
+        self._watchers: list[Callable[[], None]] = []
+        self._poller: Poller | None = None
+
+    async def open(self) -> None:
+        """See `Schema.open`. Makes the file, not its directory."""
+        lock = FileLock(f"{self._path}-lock")
+        writer = ConnectionThread(self._path, begin="BEGIN IMMEDIATE", lock=lock.held)
+        reader = ConnectionThread(self._path, begin="BEGIN", lock=nullcontext)
+        try:
+            await writer.open()
+        except StoreError:
+            lock.close()
+            raise
+        await reader.open()
+        self._connections = _Connections(lock, writer, reader)
+
+    async def close(self) -> None:
+        """See `Schema.close`. The writer goes last: whoever leaves a file last makes a checkpoint, under the lock."""
+        if self._poller is not None:
+            await self._poller.stop()
+        if self._connections is not None:
+            await self._connections.reader.close()
+            await self._connections.writer.close()
+            self._connections.lock.close()
+        self._poller = self._connections = None
+
+    @property
+    def _open(self) -> _Connections:
+        if self._connections is None:
+            raise StoreError(f"store {self._path} is not open")
+        return self._connections
+
+    async def _read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._open.reader.run(lambda db: work(db, *args, **kwargs))
+
+    async def _write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._open.writer.run(lambda db: work(db, *args, **kwargs))
+
+    async def schema(self) -> SchemaStatus:
+        """See `Schema.schema`."""
+        return await self._read(schema.status, self._known)
+
+    async def migrate(self) -> SchemaStatus:
+        """See `Schema.migrate`."""
+        return await self._write(schema.migrate, self._known, self._clock.now())
+
+    def faults(self) -> Sequence[str]:
+        """See `Schema.faults`."""
+        return connection.faults()
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """See `Schema.watch`. What this object's own callers ask of jobs and runs wakes at once."""
+        self._watchers.append(wake)
+        if self._poller is None:
+            self._poller = Poller(self._path, self._open.writer, self._tell)
+
+    def _tell(self) -> None:
+        for wake in self._watchers:
+            wake()
+
+    async def add_jobs(self, jobs_: Sequence[Job]) -> None:
+        """See `Jobs.add_jobs`."""
+        await self._write(jobs.add_jobs, jobs_)
+        self._tell()
+
+    async def get_job(self, job_id: JobId) -> Job:
+        """See `Jobs.get_job`."""
+        return await self._read(jobs.get_job, job_id)
+
+    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000) -> list[Job]:
+        """See `Jobs.list_jobs`."""
+        return await self._read(jobs.list_jobs, after, limit)
+
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
+        """See `Jobs.replace_job`."""
+        await self._write(jobs.replace_job, old, new, skips)
+        self._tell()
+
+    async def delete_job(self, job_id: JobId, now: Moment) -> None:
+        """See `Jobs.delete_job`."""
+        await self._write(jobs.delete_job, job_id, now)
+        self._tell()
+
+    async def get_due(self, job_id: JobId) -> Due:
+        """See `Jobs.get_due`."""
+        return await self._read(jobs.get_due, job_id)
+
+    async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
+        """See `Jobs.skips`."""
+        return await self._read(jobs.list_skips, job_id, limit)
+
+    async def add_run(self, run: Run, now: Moment) -> Run:
+        """See `Runs.add_run`."""
+        run = await self._write(runs.add_run, run)
+        self._tell()
+        return run
+
+    async def get_run(self, run_id: RunId) -> Run:
+        """See `Runs.get_run`."""
+        return await self._read(runs.get_run, run_id)
+
+    async def list_runs(self, wanted: RunFilter) -> list[Run]:
+        """See `Runs.list_runs`."""
+        return await self._read(runs.list_runs, wanted)
+
+    async def attempts(self, run_id: RunId) -> list[Attempt]:
+        """See `Runs.attempts`."""
+        return await self._read(runs.attempts, run_id)
+
+    async def output(self, run_id: RunId, attempt: int) -> Output | None:
+        """See `Runs.output`."""
+        return await self._read(runs.output, run_id, attempt)
+
+    async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
+        """See `Runs.cancel_run`."""
+        run = await self._write(runs.cancel_run, run_id, reason, now)
+        self._tell()
+        return run
+
+    async def due(self, now: Moment, limit: int) -> list[Due]:
+        """See `Planning.due`."""
+        return await self._read(planning.due, now, limit)
+
+    async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
+        """See `Planning.apply`."""
+        return await self._write(planning.apply, plans, now)
+
+    async def promote(self, now: Moment, limit: int) -> int:
+        """See `Planning.promote`."""
+        return await self._write(planning.promote, now, limit)
+
+    async def register(self, node: NodeRecord) -> None:
+        """See `Nodes.register`."""
+        await self._write(nodes.register, node)
+
+    async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
+        """See `Nodes.tick`."""
+        store_now = self._clock.now()
+        return await self._open.writer.run(lambda db: nodes.tick(db, beat, store_now), first=True)
+
+    async def survey(self, now: Moment) -> Survey:
+        """See `Nodes.survey`."""
+        return await self._read(nodes.survey)
+
+    async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
+        """See `Nodes.bury`."""
+        return await self._write(nodes.bury, dead, beat, by, now)
+
+    async def leave(self, node: NodeId, now: Moment) -> bool:
+        """See `Nodes.leave`."""
+        return await self._write(nodes.leave, node, now)
+
+    async def orphans(self, limit: int) -> list[Claimed]:
+        """See `Nodes.orphans`."""
+        return await self._read(nodes.orphans, limit)
+
+    async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
+        """See `Nodes.list_nodes`."""
+        return await self._read(nodes.list_nodes, limit)
+
+    async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
+        """See `Working.claim`."""
+        return await self._write(working.claim, claim)
+
+    async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
+        """See `Working.settle`."""
+        return await self._write(working.settle, changes, by)
+
+    async def save_outputs(self, outputs: Sequence[Output]) -> None:
+        """See `Working.save_outputs`."""
+        await self._write(working.save_outputs, outputs)

@@ -1,0 +1,168 @@
+"""From ready runs to ended ones: each method reads a batch, judges it by the rules, and writes the batch."""
+
+import heapq
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing
+from itertools import islice
+from typing import NamedTuple
+
+from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
+from tokimori.model.run import Output
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
+from tokimori.stores.rules import MOST_EXAMINED, Standing, ending, fits, judge
+from tokimori.stores.sqlite import line
+from tokimori.stores.sqlite.nodes import CLAIMED, claimed_of, state_of
+from tokimori.stores.sqlite.rows import ATTEMPT, OUTPUT, Row, attempt_row, marks, output_row
+
+_READY = """
+SELECT r."rank", r.id, r.incarnation, j.max_running,
+    CASE WHEN j.max_running = 0 THEN 0 ELSE (
+        SELECT count(*) FROM tokimori_runs WHERE incarnation = r.incarnation AND state = 'running') END
+FROM tokimori_runs r JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+WHERE r.state = 'ready' AND r.lane = ? ORDER BY r."rank", r.id
+"""
+_TAKE = """
+UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = ?, claim_id = ?,
+    pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL
+WHERE id = ?
+"""
+_STANDING = """
+SELECT r.id, r.state, r.node_id, r.token, r.settled_by, r.settled_token, r.cancel, r.incarnation,
+    EXISTS (SELECT 1 FROM tokimori_jobs WHERE incarnation = r.incarnation)
+FROM tokimori_runs r WHERE r.id IN (SELECT value FROM json_each(?1))
+UNION ALL
+SELECT id, state, node_id, token, settled_by, settled_token, NULL, incarnation, 0
+FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))
+"""
+_SETTLE = """
+UPDATE tokimori_runs SET state = ?, due = ?, "rank" = ?, failures = ?, lost = ?, started = coalesce(?, started),
+    pid = coalesce(?, pid), ended = ?, exit_code = ?, signal = ?, error = ?, settled_by = ?, settled_token = ?
+WHERE id = ?
+"""
+
+
+def claim(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
+    """See `Working.claim`."""
+    if state_of(db, claim.node) is not NodeState.ALIVE:
+        return []
+    return _taken(db, claim) or (_taken(db, claim) if _take(db, claim) else [])
+
+
+def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
+    """What this very claim has taken, and still owns."""
+    rows = db.execute(f'{CLAIMED} AND r.node_id = ? AND r.claim_id = ? ORDER BY r."rank", r.id', (claim.node, claim.id))
+    return [claimed_of(row) for row in rows]
+
+
+def _take(db: sqlite3.Connection, claim: Claim) -> bool:
+    """Walk the ready runs in order: what fits is taken, what does not joins the line. Whether any was taken."""
+    running: dict[Incarnation, int] = {}
+    taken: list[RunId] = []
+    refused: list[RunId] = []
+    with closing(_ready(db, claim.lanes, claim.limit + MOST_EXAMINED)) as ready:
+        for _, run_id, incarnation, limit, counted in ready:
+            if len(taken) == claim.limit:
+                break
+            others = running.setdefault(incarnation, counted)
+            if fits(others, limit):
+                running[incarnation] = others + 1
+                taken.append(run_id)
+            else:
+                refused.append(run_id)
+    db.executemany(_TAKE, [(claim.node, claim.id, run_id) for run_id in taken])
+    db.executemany("UPDATE tokimori_runs SET state = 'blocked' WHERE id = ?", [(run_id,) for run_id in refused])
+    return bool(taken)
+
+
+def _ready(db: sqlite3.Connection, lanes: Sequence[Lane], limit: int) -> Generator[Row, None, None]:
+    """The ready runs of these lanes in one order, read as far as they are asked for."""
+    with ExitStack() as stack:
+        cursors = [stack.enter_context(closing(db.execute(_READY, (lane,)))) for lane in lanes]
+        yield from islice(heapq.merge(*cursors), limit)
+
+
+class _Held(NamedTuple):
+    """A run as `settle` finds it."""
+
+    standing: Standing
+    cancel: str | None
+    incarnation: Incarnation
+    job_exists: bool
+
+
+def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
+    """See `Working.settle`."""
+    held = _held(db, [change.run_id for change in changes])
+    nodes = {node: state_of(db, node) for node in {by, *(change.owner for change in changes)}}
+    states = {node: state for node, state in nodes.items() if state is not None}
+    accepted: list[tuple[Change, RunState, str | None]] = []
+    verdicts = []
+    for change in changes:
+        run = held.get(change.run_id)
+        verdict = judge(change, None if run is None else run.standing, by, states)
+        if run is not None and verdict is Verdict.APPLIED:
+            accepted.append((change, *ending(change, cancel=run.cancel, job_exists=run.job_exists)))
+            settled = run.standing._replace(running=False, settled_by=by, settled_token=change.token)
+            held[change.run_id] = run._replace(standing=settled)
+        verdicts.append(verdict)
+    _write(db, accepted, by)
+    line.wake(db, Counter(held[change.run_id].incarnation for change, _, _ in accepted))
+    return verdicts
+
+
+def _held(db: sqlite3.Connection, runs: Sequence[RunId]) -> dict[RunId, _Held]:
+    held = {}
+    for run_id, state, node_id, token, settled_by, settled_token, cancel, incarnation, job_exists in db.execute(
+        _STANDING, (json.dumps(runs),)
+    ):
+        standing = Standing(state == RunState.RUNNING, node_id, token, settled_by, settled_token)
+        held[run_id] = _Held(standing, cancel, incarnation, bool(job_exists))
+    return held
+
+
+def _write(db: sqlite3.Connection, accepted: Sequence[tuple[Change, RunState, str | None]], by: NodeId) -> None:
+    db.executemany(_SETTLE, [_settled_row(change, state, error, by) for change, state, error in accepted])
+    line.archive(db, [change.run_id for change, state, _ in accepted if state in ENDS])
+    db.executemany(
+        f"INSERT OR REPLACE INTO tokimori_attempts ({ATTEMPT}) VALUES ({marks(ATTEMPT)})",
+        [attempt_row(change.attempt) for change, _, _ in accepted if change.attempt is not None],
+    )
+    db.executemany(
+        f"INSERT OR REPLACE INTO tokimori_outputs ({OUTPUT}, settled) VALUES ({marks(OUTPUT)}, 1)",
+        [output_row(change.output) for change, _, _ in accepted if change.output is not None],
+    )
+
+
+def _settled_row(change: Change, state: RunState, error: str | None, by: NodeId) -> Row:
+    return (
+        state,
+        change.due,
+        change.rank,
+        change.failures,
+        change.lost,
+        change.started,
+        change.pid,
+        change.ended if state in ENDS else None,
+        change.exit_code,
+        change.signal,
+        error,
+        by,
+        change.token,
+        change.run_id,
+    )
+
+
+def save_outputs(db: sqlite3.Connection, outputs: Sequence[Output]) -> None:
+    """See `Working.save_outputs`."""
+    db.executemany(
+        f"""
+        INSERT INTO tokimori_outputs ({OUTPUT}, settled) VALUES ({marks(OUTPUT)}, 0)
+        ON CONFLICT (run_id, attempt) DO UPDATE SET size = excluded.size, head = excluded.head, tail = excluded.tail
+        WHERE NOT settled AND excluded.size >= size
+        """,
+        [output_row(output) for output in outputs],
+    )

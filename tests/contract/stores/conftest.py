@@ -1,0 +1,52 @@
+"""The stores that must keep the promises: one line each."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.contract.stores.actors import NOW, Worker
+from tokimori.clock import Moment
+from tokimori.ports.store import Store
+from tokimori.stores.memory.store import MemoryStore
+from tokimori.stores.sqlite.store import SqliteStore
+
+
+class StoppedClock:
+    """A clock that stands still."""
+
+    def now(self) -> Moment:
+        """The new year of 2030."""
+        return NOW
+
+    def monotonic(self) -> float:
+        """Always the same."""
+        return 0.0
+
+
+STORES: dict[str, Callable[[Path], Store]] = {
+    "memory": lambda _folder: MemoryStore(StoppedClock()),
+    "sqlite": lambda folder: SqliteStore(str(folder / "tokimori.db"), StoppedClock()),
+}
+
+
+@pytest.fixture(params=STORES)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    """An open, empty store with its tables."""
+    opened = STORES[request.param](tmp_path)
+    await opened.open()
+    await opened.migrate()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def worker(store: Store) -> Worker:
+    """A living node."""
+    return await Worker.join(store)
+
+
+@pytest.fixture
+async def other(store: Store) -> Worker:
+    """Another living node."""
+    return await Worker.join(store)
