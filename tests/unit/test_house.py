@@ -1,0 +1,230 @@
+"""The rules of the house that no linter knows. Each is a function of a source text, so that it is itself tested."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LONGEST_FILE, LONGEST_FUNCTION = 450, 60
+VAGUE = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "managers", "misc"})
+
+Check = Callable[[str], Iterator[str]]
+
+
+def long_files(text: str) -> Iterator[str]:
+    """A file that is too long to be read at one sitting."""
+    length = len(text.splitlines())
+    if length > LONGEST_FILE:
+        yield f"{length} lines, at most {LONGEST_FILE}"
+
+
+def long_functions(text: str) -> Iterator[str]:
+    """A function that does more than one thing."""
+    for function in functions(text):
+        length = (function.end_lineno or function.lineno) - function.lineno + 1
+        if length > LONGEST_FUNCTION:
+            yield f"line {function.lineno}: {function.name} has {length} lines, at most {LONGEST_FUNCTION}"
+
+
+def imports_of_the_root(text: str) -> Iterator[str]:
+    """An import of the package's front door from inside the house."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import(names=names) if any(name.name == "tokimori" for name in names):
+                yield f"line {node.lineno}: imports tokimori itself"
+            case ast.ImportFrom(module="tokimori", level=0):
+                yield f"line {node.lineno}: imports from tokimori itself"
+            case _:
+                pass
+
+
+def untold_tests(text: str) -> Iterator[str]:
+    """A test whose first line does not say, in one sentence, what must hold."""
+    for function in functions(text):
+        if not function.name.startswith("test_"):
+            continue
+        said = (ast.get_docstring(function) or "").strip()
+        sentence = " ".join(said.split("\n\n")[0].split())
+        if not sentence.endswith(".") or re.search(r"[a-z0-9)`]\. [A-Z]", sentence):
+            yield f"line {function.lineno}: {function.name} needs a docstring that begins with one sentence"
+
+
+def open_suppressions(text: str) -> Iterator[str]:
+    """A suppression that hides more than the one fault that it was written for."""
+    for line, comment in comments(text):
+        if re.search(r"type:\s*ignore(?!\[)", comment) or re.search(r"noqa(?!:\s*[A-Z]+[0-9]+)", comment):
+            yield f"line {line}: name the code: {comment}"
+
+
+def sleeps(text: str) -> Iterator[str]:
+    """A unit test that waits: there time is an argument."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="sleep") | ast.Name(id="sleep")):
+                yield f"line {node.lineno}: sleeps"
+            case _:
+                pass
+
+
+def uncounted_lines(text: str) -> Iterator[str]:
+    """A line of the rules that is hidden from the count of branches."""
+    for line, comment in comments(text):
+        if "pragma" in comment:
+            yield f"line {line}: {comment}"
+
+
+def test_source_files_are_short() -> None:
+    """No file of the package is longer than 450 lines."""
+    assert faults(long_files, "src/tokimori") == []
+
+
+def test_functions_are_short() -> None:
+    """No function of the package is longer than 60 lines."""
+    assert faults(long_functions, "src/tokimori") == []
+
+
+def test_nobody_inside_uses_the_front_door() -> None:
+    """No module of the package imports the package's root."""
+    assert faults(imports_of_the_root, "src/tokimori") == []
+
+
+def test_every_test_says_what_must_hold() -> None:
+    """Every test begins with a sentence that says what must hold."""
+    assert faults(untold_tests, "tests") == []
+
+
+def test_suppressions_name_their_code() -> None:
+    """Every suppressed fault is named by its code."""
+    assert faults(open_suppressions, "src", "tests", "benchmarks") == []
+
+
+def test_unit_tests_do_not_sleep() -> None:
+    """No unit test sleeps."""
+    assert faults(sleeps, "tests/unit") == []
+
+
+def test_no_rule_is_hidden_from_coverage() -> None:
+    """The model takes no line out of the count of branches."""
+    assert faults(uncounted_lines, "src/tokimori/model") == []
+
+
+def test_names_say_what_is_inside() -> None:
+    """No file or folder has a name under which anything could be put."""
+    vague = [path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*")]
+    assert [str(path.relative_to(ROOT)) for path in vague if path.stem in VAGUE] == []
+
+
+def test_every_word_of_the_house_is_in_the_glossary_once() -> None:
+    """The glossary holds the words of the design, each once, in the order of the alphabet."""
+    text = (ROOT / "docs/glossary.md").read_text()
+    words = re.findall(r"^\*\*(.+?)\*\*", text, re.MULTILINE)
+    assert words == sorted(set(words), key=str.casefold)
+    assert set(words) >= WORDS
+
+
+def test_decisions_are_records() -> None:
+    """Every decision has a number of its own, and says its status, context, decision and consequences."""
+    records = sorted((ROOT / "docs/decisions").glob("*.md"))
+    numbers = [record.name[:4] for record in records]
+    assert numbers == [f"{number:04}" for number in range(1, len(records) + 1)]
+    for record in records:
+        text = record.read_text()
+        parts = re.findall(r"^## (.+)$", text, re.MULTILINE)
+        assert text.startswith(f"# {int(record.name[:4])}. "), record.name
+        assert re.search(r"^Status: \S", text, re.MULTILINE), record.name
+        assert parts == ["Context", "Decision", "Consequences"], record.name
+
+
+@pytest.mark.parametrize(
+    ("check", "text"),
+    [
+        (long_files, "\n" * 451),
+        (long_functions, "def f():\n" + "    pass\n" * 60),
+        (long_functions, "class C:\n async def f():\n" + "    pass\n" * 60),
+        (imports_of_the_root, "import tokimori"),
+        (imports_of_the_root, "def f():\n    from tokimori import open"),
+        (untold_tests, "def test_a(): pass"),
+        (untold_tests, "class TestA:\n    async def test_a(self):\n        '''No full stop'''"),
+        (untold_tests, "def test_a():\n    '''One sentence. And another.'''"),
+        (open_suppressions, "x = 1  # type: " + "ignore"),
+        (open_suppressions, "x = 1  # no" + "qa"),
+        (sleeps, "import time\ntime.sleep(1)"),
+        (sleeps, "async def f():\n    await sleep(1)"),
+        (uncounted_lines, "x = 1  # pragma: no cover"),
+    ],
+)
+def test_each_rule_finds_what_breaks_it(check: Check, text: str) -> None:
+    """A text that breaks a rule is found by it."""
+    assert list(check(text))
+
+
+@pytest.mark.parametrize(
+    ("check", "text"),
+    [
+        (long_files, "\n" * 450),
+        (long_functions, "def f():\n" + "    pass\n" * 59),
+        (imports_of_the_root, "from tokimori.model.run import Run\nimport tokimori.clock"),
+        (untold_tests, "def test_a():\n    '''A thing holds, e.g. this one.\n\n    Because. Of that.\n    '''"),
+        (open_suppressions, "x = 1  # type: ignore[attr-defined]  # noqa: S101"),
+        (open_suppressions, "x = '# noqa'"),
+        (sleeps, "sleeps(3)\nasleep()"),
+    ],
+)
+def test_each_rule_lets_good_text_pass(check: Check, text: str) -> None:
+    """A text that keeps a rule is not found by it."""
+    assert list(check(text)) == []
+
+
+WORDS = frozenset(
+    {
+        "attempt",
+        "claim",
+        "cursor",
+        "gate",
+        "incarnation",
+        "job",
+        "keeper",
+        "lane",
+        "ledger",
+        "misfire",
+        "mutex",
+        "node",
+        "occurrence",
+        "origin",
+        "outcome",
+        "permit",
+        "rank",
+        "run",
+        "schedule",
+        "semaphore",
+        "signal",
+        "skip",
+        "store",
+        "target",
+    }
+)
+
+
+def faults(check: Check, *folders: str) -> list[str]:
+    """What a check finds in every Python file below these folders."""
+    paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    return [f"{path.relative_to(ROOT)}: {fault}" for path in paths for fault in check(path.read_text())]
+
+
+def functions(text: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function of a source text."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """Every comment of a source text, with its line."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
