@@ -63,7 +63,7 @@ def target_fields(target: Target) -> dict[str, object]:
             return {"noop": True}
 
 
-def patched(definition: Definition, changes: Mapping[str, object]) -> Definition:
+def patched(definition: Definition, changes: Mapping[str, object], *, time_zone: str = "UTC") -> Definition:
     """The definition after a JSON merge patch (RFC 7396) of its fields; a null brings the default back.
 
     Naming another kind of target drops the fields of the old one. Raises `InvalidInput`.
@@ -73,7 +73,7 @@ def patched(definition: Definition, changes: Mapping[str, object]) -> Definition
         fields = {name: value for name, value in fields.items() if name not in _OF_A_COMMAND}
     elif changes.get("command") is not None:
         fields.pop("noop", None)
-    return definition_from(_merge(fields, changes))
+    return definition_from(_merge(fields, changes), time_zone=time_zone)
 
 
 def _merge(old: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:

@@ -1,9 +1,11 @@
 """Everything that a door can ask for, checked and carried out."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
 from typing import TypeVar
 
 from tokimori.clock import Clock, Moment
@@ -126,6 +128,13 @@ class Service:
         first = None if after is None else check_job_id(after)
         return await self._store.list_jobs(after=first, limit=_checked("limit", limit, MOST_LISTED))
 
+    async def _jobs(self) -> AsyncIterator[Job]:
+        after: JobId | None = None
+        while page := await self._store.list_jobs(after=after, limit=MOST_LISTED):
+            for job in page:
+                yield job
+            after = page[-1].id
+
     async def update(self, job_id: str, changes: Mapping[str, object]) -> Job:
         """Change fields of `JobFields`, as a JSON merge patch: a null brings the default back.
 
@@ -138,7 +147,7 @@ class Service:
     async def _update(self, job_id: JobId, changes: Mapping[str, object]) -> Job:
         now = self._clock.now()
         due = await self._store.get_due(job_id)
-        definition = patched(due.job.definition, changes)
+        definition = patched(due.job.definition, changes, time_zone=self.time_zone)
         if definition == due.job.definition:
             return due.job
         edit = edited(due, definition, now)
@@ -199,6 +208,13 @@ class Service:
         start = self._clock.now() if after is None else after
         return next_moments(_schedule_for(job), start, _checked("n", n, MOST_MOMENTS))
 
+    async def upcoming(self, n: int = 20, after: Moment | None = None) -> Sequence[tuple[Job, Moment]]:
+        """The next moments of all enabled jobs together, soonest first."""
+        start = self._clock.now() if after is None else after
+        jobs = [job async for job in self._jobs() if job.state is JobState.ENABLED]
+        merged = merge(*(_moments(job, start) for job in jobs), key=lambda pair: (pair[1], pair[0].id))
+        return list(islice(merged, _checked("n", n, MOST_MOMENTS)))
+
     def preview(
         self, text: str, n: int = 10, time_zone: str | None = None, after: Moment | None = None
     ) -> Sequence[Moment]:
@@ -237,20 +253,11 @@ class Service:
     async def trigger_reboot(self, host: str, boot_id: str, labels: Mapping[str, str]) -> Sequence[Run]:
         """Ask for a run of every `@reboot` job that a node with these labels may run: once per host and boot."""
         runs: list[Run] = []
-        for job in await self._reboot_jobs():
-            if job.state is JobState.ENABLED and serves(dict(labels), lane_of(job.definition)):
+        async for job in self._jobs():
+            if _is_reboot(job) and job.state is JobState.ENABLED and serves(dict(labels), lane_of(job.definition)):
                 with suppress(NotFound, Refused):  # deleted or paused meanwhile
                     runs.append(await self.trigger(job.id, f"reboot:{host}:{boot_id}"))
         return runs
-
-    async def _reboot_jobs(self) -> Sequence[Job]:
-        found: list[Job] = []
-        after: JobId | None = None
-        while page := await self._store.list_jobs(after=after, limit=MOST_LISTED):
-            candidates = (job for job in page if job.next_due is None and job.definition.schedule is not None)
-            found += [job for job in candidates if isinstance(_schedule_for(job), Reboot)]
-            after = page[-1].id
-        return found
 
     async def get_run(self, run_id: str) -> RunDetails:
         """The run with all its attempts."""
@@ -265,6 +272,10 @@ class Service:
             for attempt in attempts
         )
         return RunDetails(run=run, attempts=tuple(details), time_zone=await self._zone_of(run.job_id))
+
+    async def zones_of(self, job_ids: Collection[JobId]) -> dict[JobId, str]:
+        """The zone of each job; of one that is gone, the service's."""
+        return {job_id: await self._zone_of(job_id) for job_id in job_ids}
 
     async def _zone_of(self, job_id: JobId) -> str:
         try:
@@ -328,6 +339,17 @@ async def _retried(act: Callable[[], Awaitable[_T]], *again: type[Exception]) ->
 
 def _schedule_for(job: Job) -> Schedule:
     return schedule_of(job.definition, job.anchor)
+
+
+def _is_reboot(job: Job) -> bool:
+    return job.next_due is None and job.definition.schedule is not None and isinstance(_schedule_for(job), Reboot)
+
+
+def _moments(job: Job, after: Moment) -> Iterator[tuple[Job, Moment]]:
+    schedule = _schedule_for(job)
+    while (moment := schedule.next_after(after)) is not None:
+        yield job, moment
+        after = moment
 
 
 def _newest_attempt(run: Run) -> Attempt | None:

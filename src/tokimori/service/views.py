@@ -7,7 +7,7 @@ from msgspec import UNSET, Struct, UnsetType
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import TokimoriError
 from tokimori.model.job import Job, Terms
-from tokimori.model.run import Run, Skip
+from tokimori.model.run import Output, Run, Skip
 from tokimori.ports.store import NodeRecord
 from tokimori.service.definitions import JobFields, target_fields
 from tokimori.service.service import AttemptDetails, RunDetails
@@ -75,6 +75,16 @@ class SkipView(Struct, frozen=True, kw_only=True):
     last: str
     count: int
     reason: str
+
+
+class OutputView(Struct, frozen=True, kw_only=True):
+    """What an attempt wrote: `size` bytes in all, of which the first and the last are kept, as UTF-8 text."""
+
+    run_id: str
+    attempt: int
+    size: int
+    head: str
+    tail: str
 
 
 class NodeView(Struct, frozen=True, kw_only=True):
@@ -180,6 +190,17 @@ def skip_view(skip: Skip) -> SkipView:
     """The skip as JSON shows it."""
     return SkipView(
         first=format_moment(skip.first), last=format_moment(skip.last), count=skip.count, reason=skip.reason.value
+    )
+
+
+def output_view(output: Output) -> OutputView:
+    """The output as JSON shows it; bytes that are no UTF-8 are replaced."""
+    return OutputView(
+        run_id=output.run_id,
+        attempt=output.attempt,
+        size=output.size,
+        head=output.head.decode(errors="replace"),
+        tail=output.tail.decode(errors="replace"),
     )
 
 

@@ -1,0 +1,126 @@
+"""The flat form of a job."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tokimori.errors import InvalidInput
+from tokimori.model.job import Command, Definition, Noop, Target
+from tokimori.model.policies import Misfire, OnLostLease, Overlap, Retry
+from tokimori.schedules.schedule import Fold, Gap
+from tokimori.service.definitions import JobFields, definition_from, fields_of, patched
+
+WORDS = st.text("abcXYZ019._-", min_size=1, max_size=8)
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
+SECONDS = st.floats(0, 1_000_000)
+
+
+@st.composite
+def definitions(draw: st.DrawFn) -> Definition:
+    """Any definition that can be kept."""
+    program = st.lists(WORDS, min_size=1, max_size=3).map(lambda argv: Command(argv=tuple(argv)))
+    shell = WORDS.map(lambda text: Command(shell=text, shell_path="/bin/bash"))
+    command: Target = replace(
+        draw(program | shell),
+        env=draw(st.dictionaries(WORDS, TEXTS, max_size=2)),
+        cwd=draw(st.none() | TEXTS),
+        user=draw(st.none() | WORDS),
+        stdin=draw(st.none() | TEXTS),
+    )
+    return Definition(
+        target=draw(st.sampled_from([command, Noop()])),
+        schedule=draw(st.none() | TEXTS),
+        time_zone=draw(st.sampled_from(["UTC", "Europe/Paris"])),
+        gap=draw(st.sampled_from(Gap)),
+        fold=draw(st.sampled_from(Fold)),
+        description=draw(st.none() | TEXTS),
+        misfire=draw(st.sampled_from(Misfire)),
+        late_after=draw(SECONDS),
+        grace=draw(st.none() | SECONDS),
+        max_running=draw(st.none() | st.integers(0, 9)),
+        on_overlap=draw(st.sampled_from(Overlap)),
+        retry=Retry(attempts=draw(st.integers(1, 9)), delay=draw(SECONDS), cap=draw(st.none() | SECONDS)),
+        priority=draw(st.integers(-100, 100)),
+        labels=draw(st.dictionaries(WORDS, WORDS, max_size=2)),
+        on_lost_lease=draw(st.none() | st.sampled_from(OnLostLease)),
+    )
+
+
+@given(definitions())
+def test_fields_say_a_definition(definition: Definition) -> None:
+    """What `fields_of` writes, `definition_from` reads back, whatever the default zone is."""
+    assert definition_from(fields_of(definition), time_zone="Asia/Tokyo") == definition
+
+
+@given(definitions(), definitions())
+def test_a_patch_of_all_fields_replaces_all(old: Definition, new: Definition) -> None:
+    """A patch that names every field leaves nothing of the old definition."""
+    everything = {**dict.fromkeys(JobFields.__struct_fields__), **fields_of(new)}
+    cleared = patched(old, dict.fromkeys(("env", "labels", "retry")))
+    assert patched(cleared, everything) == new
+
+
+@given(definitions())
+def test_an_empty_patch_changes_nothing(definition: Definition) -> None:
+    """Nothing said, nothing changed."""
+    assert patched(definition, {}) == definition
+
+
+def test_a_text_is_for_the_shell_and_a_list_is_a_program() -> None:
+    """`command` says both kinds."""
+    assert definition_from({"command": "make report"}).target == Command(shell="make report")  # noqa: S604 - says it, does not run it
+    assert definition_from({"command": ["make", "report"]}).target == Command(argv=("make", "report"))
+
+
+def test_a_null_is_the_default() -> None:
+    """In a new job as in a patch."""
+    assert definition_from({"noop": True, "priority": None}).priority == 0
+    assert patched(definition_from({"noop": True, "priority": 7}), {"priority": None}).priority == 0
+
+
+def test_the_zone_is_the_given_default_unless_named() -> None:
+    """A job without a zone gets that of the settings, also when a patch takes its own away."""
+    assert definition_from({"noop": True}, time_zone="Asia/Tokyo").time_zone == "Asia/Tokyo"
+    abroad = definition_from({"noop": True, "time_zone": "UTC"}, time_zone="Asia/Tokyo")
+    assert abroad.time_zone == "UTC"
+    assert patched(abroad, {"time_zone": None}, time_zone="Asia/Tokyo").time_zone == "Asia/Tokyo"
+
+
+def test_a_patch_goes_into_tables() -> None:
+    """One variable changes, the others stay; a null takes one away."""
+    old = definition_from({"command": "x", "env": {"A": "1", "B": "2"}})
+    assert patched(old, {"env": {"A": None, "C": "3"}}).target == Command(shell="x", env={"B": "2", "C": "3"})  # noqa: S604 - says it, does not run it
+
+
+def test_naming_another_target_drops_the_old_one() -> None:
+    """From a command to nothing and back, without naming what it had."""
+    nothing = patched(definition_from({"command": "x", "cwd": "/tmp"}), {"noop": True})
+    assert nothing.target == Noop()
+    assert patched(nothing, {"command": ["y"]}).target == Command(argv=("y",))
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "allowed"),
+    [
+        ({}, "command", "one of command, noop"),
+        ({"command": "x", "noop": True}, "command", "one of command, noop"),
+        ({"noop": True, "cwd": "/"}, "cwd", "no value with noop"),
+        ({"command": 1}, "command", "str | array | null"),
+        ({"command": [1]}, "command", "str"),
+        ({"command": "x", "env": {"A": 1}}, "env", "str"),
+        ({"command": "x", "priority": 101}, "priority", "int <= 100"),
+        ({"command": "x", "misfire": "never"}, "misfire", "latest, all, skip"),
+        ({"command": "x", "on_lost_lease": "never"}, "on_lost_lease", "kill, continue"),
+        ({"command": "x", "retry": {"attempts": 0}}, "retry.attempts", "int >= 1"),
+        ({"command": "x", "retry": {"tries": 1}}, "retry.tries", "one of attempts, delay"),
+        ({"command": "x", "prioritty": 1}, "prioritty", "one of command, cwd"),
+        ({"command": "x", "labels": {"a b": "1"}}, "labels", "1 to 128 of"),
+    ],
+)
+def test_bad_fields_are_named(fields: dict[str, object], field: str, allowed: str) -> None:
+    """The error says which field, and what may stand there."""
+    with pytest.raises(InvalidInput) as caught:
+        definition_from(fields)
+    assert caught.value.field == field
+    assert str(caught.value.allowed).startswith(allowed)

@@ -1,0 +1,162 @@
+"""What users ask for about runs, on the memory store."""
+
+import pytest
+
+from tests.unit.examples import NEW_YEAR
+from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
+from tokimori.errors import (
+    InvalidInput,
+    Refused,
+)
+from tokimori.model.ids import ClaimId
+from tokimori.model.job import Definition, Noop
+from tokimori.model.outcome import Failed, Released, Succeeded
+from tokimori.model.policies import Retry
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import Beat, Claim, RunFilter
+
+
+async def test_a_trigger_makes_a_run_now(world: World) -> None:
+    """Ready, due now, with its payload."""
+    await world.service.add(ON_DEMAND, "j")
+    run = await world.service.trigger("j", payload="p")
+    assert (run.state, run.due, run.payload, run.origin) == (RunState.READY, NEW_YEAR, "p", f"m:{run.id}")
+
+
+async def test_the_same_key_gives_the_same_run(world: World) -> None:
+    """And another key another one."""
+    await world.service.add(ON_DEMAND, "j")
+    run = await world.service.trigger("j", "k")
+    world.pass_seconds(5)
+    assert await world.service.trigger("j", "k") == run
+    assert (await world.service.trigger("j", "k2")).id != run.id
+
+
+async def test_a_lost_reply_to_a_trigger_makes_no_second_run(world: World) -> None:
+    """The id is made before it is sent."""
+    await world.service.add(ON_DEMAND, "j")
+    world.store.lose_replies = 1
+    run = await world.service.trigger("j")
+    assert await world.service.list_runs(RunFilter()) == [run]
+
+
+@pytest.mark.parametrize("key", ["", "a\nb", "x" * 256])
+async def test_a_bad_key_is_refused(world: World, key: str) -> None:
+    """Nothing runs."""
+    await world.service.add(ON_DEMAND, "j")
+    with pytest.raises(InvalidInput):
+        await world.service.trigger("j", key)
+    assert await world.service.list_runs(RunFilter()) == []
+
+
+async def test_a_paused_job_is_not_triggered(world: World) -> None:
+    """It is refused, exit code 2."""
+    await world.service.add(ON_DEMAND, "j")
+    await world.service.pause("j")
+    with pytest.raises(Refused) as caught:
+        await world.service.trigger("j")
+    assert caught.value.exit_code == 2
+
+
+async def test_reboot_jobs_run_once_for_each_host_and_boot(world: World) -> None:
+    """On nodes that carry their labels, unless they are paused; other jobs do not."""
+    await world.service.add(every_minute(), "minutes")
+    await world.service.add(ON_DEMAND, "demand")
+    await world.service.add(Definition(target=Noop(), schedule="@reboot"), "anywhere")
+    await world.service.add(Definition(target=Noop(), schedule="@reboot", labels={"host": "h2"}), "pinned")
+    await world.service.add(Definition(target=Noop(), schedule="@reboot"), "paused")
+    await world.service.pause("paused")
+
+    async def started(host: str, boot: str) -> list[str]:
+        before = len(await world.service.list_runs(RunFilter()))
+        runs = await world.service.trigger_reboot(host, boot, {"host": host})
+        assert len(await world.service.list_runs(RunFilter())) - before <= len(runs)
+        new = len(await world.service.list_runs(RunFilter())) - before
+        return [run.job_id for run in runs] if new else []
+
+    assert await started("h1", "b1") == ["anywhere"]
+    assert await started("h1", "b1") == []
+    assert await started("h1", "b2") == ["anywhere"]
+    assert await started("h2", "b1") == ["anywhere", "pinned"]
+
+
+async def test_a_run_shows_every_attempt_with_its_host(world: World) -> None:
+    """Failed ones have rows, the first success is in the run itself; a release that never began is none."""
+    await world.service.add(Definition(target=Noop(), retry=Retry(attempts=2), time_zone="Asia/Tokyo"), "j")
+    first = await world.service.trigger("j")
+    await world.work(Failed("no", exit_code=3), Succeeded(exit_code=0))
+    details = await world.service.get_run(first.id)
+    shown = [
+        (each.attempt.number, each.attempt.outcome, each.attempt.exit_code, each.host) for each in details.attempts
+    ]
+    assert shown == [(1, "failed", 3, "h"), (2, "succeeded", 0, "h")]
+    assert details.time_zone == "Asia/Tokyo"
+
+    second = await world.service.trigger("j")
+    await world.work(Released("stop"), started=False)
+    assert (await world.service.get_run(second.id)).attempts == ()
+    await world.work(Succeeded(exit_code=0))
+    (only,) = (await world.service.get_run(second.id)).attempts
+    assert (only.attempt.outcome, only.attempt.pid) == ("succeeded", 7)
+
+
+async def test_a_first_success_is_shown_as_an_attempt(world: World) -> None:
+    """Though it has no row of its own; the run outlives its job, and is then shown in the service's zone."""
+    await world.service.add(ON_DEMAND, "j")
+    run = await world.service.trigger("j")
+    assert (await world.service.get_run(run.id)).attempts == ()
+    await world.work(Succeeded(exit_code=0))
+    await world.service.delete("j")
+    details = await world.service.get_run(run.id)
+    (only,) = details.attempts
+    assert (only.attempt.number, only.attempt.outcome, only.attempt.started, only.host) == (
+        1,
+        "succeeded",
+        NEW_YEAR,
+        "h",
+    )
+    assert details.time_zone == "Europe/Paris"
+
+
+async def test_a_running_attempt_is_shown_as_running(world: World) -> None:
+    """With its host, before it ends."""
+    await world.service.add(ON_DEMAND, "j")
+    run = await world.service.trigger("j")
+    await world.work()
+    lanes = (await world.store.survey(NEW_YEAR)).lanes
+    await world.store.claim(Claim(id=ClaimId("c"), node=NODE, lanes=lanes, limit=1), NEW_YEAR)
+    assert await world.store.tick(Beat(node=NODE), NEW_YEAR) is not None
+    (only,) = (await world.service.get_run(run.id)).attempts
+    assert (only.attempt.outcome, only.attempt.ended, only.host) == ("running", None, "h")
+
+
+async def test_a_cancelled_run_stays_cancelled(world: World) -> None:
+    """Once ended, no second order changes it."""
+    await world.service.add(ON_DEMAND, "j")
+    run = await world.service.trigger("j")
+    cancelled = await world.service.cancel(run.id, "why")
+    assert (cancelled.state, cancelled.error) == (RunState.CANCELLED, "why")
+    assert await world.service.cancel(run.id, "again") == cancelled
+    assert (await world.service.wait(run.id)).state is RunState.CANCELLED
+
+
+async def test_waiting_for_a_run_ends_at_its_time_out(world: World) -> None:
+    """It is refused, not waited for longer."""
+    await world.service.add(ON_DEMAND, "j")
+    run = await world.service.trigger("j")
+    with pytest.raises(Refused):
+        await world.service.wait(run.id, -1)
+
+
+async def test_a_run_that_never_began_has_no_output(world: World) -> None:
+    """That is no error."""
+    await world.service.add(ON_DEMAND, "j")
+    run = await world.service.trigger("j")
+    assert await world.service.output(run.id) is None
+
+
+@pytest.mark.parametrize("run_id", ["", "x", "../etc"])
+async def test_a_run_id_is_a_uuid(world: World, run_id: str) -> None:
+    """Anything else is bad input."""
+    with pytest.raises(InvalidInput):
+        await world.service.get_run(run_id)

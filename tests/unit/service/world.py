@@ -1,0 +1,113 @@
+"""A service, its store and its clock, and what a node would do."""
+
+import os
+from collections.abc import Callable, Sequence
+
+from tests.unit.examples import NEW_YEAR
+from tokimori.clock import SECOND, Moment
+from tokimori.engine.fire import decide_and_apply
+from tokimori.engine.settle import change_of
+from tokimori.errors import StoreUnavailable
+from tokimori.model.ids import ClaimId, JobId, NodeId
+from tokimori.model.job import Definition, Job, Noop, schedule_of
+from tokimori.model.outcome import Outcome
+from tokimori.model.run import Run, Skip
+from tokimori.ports.store import Claim, NodeRecord, NodeState
+from tokimori.service.service import Service
+from tokimori.stores.memory.store import MemoryStore
+
+
+class SetClock:
+    """A clock that tests set."""
+
+    def __init__(self) -> None:
+        self.moment = NEW_YEAR
+
+    def now(self) -> Moment:
+        return self.moment
+
+    def monotonic(self) -> float:
+        return self.moment / SECOND
+
+
+NODE = NodeId("node")
+ON_DEMAND = Definition(target=Noop())
+
+
+class FickleStore(MemoryStore):
+    """A memory store whose reply to the next call is lost, or whose job changes under our hands."""
+
+    def __init__(self, clock: SetClock) -> None:
+        super().__init__(clock)
+        self.tables = self._tables
+        self.lose_replies = 0
+        self.before_replace: Callable[[], None] = lambda: None
+
+    def _lose(self) -> None:
+        if self.lose_replies:
+            self.lose_replies -= 1
+            raise StoreUnavailable("the reply is lost")
+
+    async def add_jobs(self, jobs_: Sequence[Job]) -> None:
+        await super().add_jobs(jobs_)
+        self._lose()
+
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
+        self.before_replace()
+        await super().replace_job(old, new, skips)
+        self._lose()
+
+    async def delete_job(self, job_id: JobId, now: Moment) -> None:
+        await super().delete_job(job_id, now)
+        self._lose()
+
+    async def add_run(self, run: Run, now: Moment) -> Run:
+        kept = await super().add_run(run, now)
+        self._lose()
+        return kept
+
+
+class World:
+    """A service, its store and its clock, and what a node would do."""
+
+    def __init__(self) -> None:
+        self.clock = SetClock()
+        self.store = FickleStore(self.clock)
+        self.service = Service(self.store, self.clock, os.urandom, time_zone="Europe/Paris", author="ada")
+
+    def pass_seconds(self, n: float) -> None:
+        self.clock.moment = Moment(self.clock.moment + round(n * SECOND))
+
+    async def fire(self) -> None:
+        now = self.clock.now()
+        dues = await self.store.due(now, 100)
+        await decide_and_apply(self.store, dues, now, os.urandom, lambda job: schedule_of(job.definition, job.anchor))
+
+    async def work(self, *outcomes: Outcome, started: bool = True) -> None:
+        """A node on host `h` claims a run for each outcome, one after the other, and settles it so."""
+        if not await self.store.list_nodes():
+            await self.store.register(
+                NodeRecord(
+                    id=NODE,
+                    host="h",
+                    boot_id="b",
+                    pid=1,
+                    concurrency=1,
+                    version="0",
+                    started=NEW_YEAR,
+                    state=NodeState.ALIVE,
+                )
+            )
+        for n, outcome in enumerate(outcomes):
+            now = self.clock.now()
+            await self.store.promote(now, 10)
+            lanes = (await self.store.survey(now)).lanes
+            claim = Claim(id=ClaimId(f"{now}-{n}"), node=NODE, lanes=lanes, limit=1)
+            (claimed,) = await self.store.claim(claim, now)
+            change = change_of(claimed, outcome, owner=NODE, now=now, chance=0, started=now if started else None, pid=7)
+            await self.store.settle([change], NODE, now)
+
+
+def every_minute(**terms: object) -> Definition:
+    """A no-op at every full minute."""
+    return Definition(target=Noop(), schedule="* * * * *", **terms)  # type: ignore[arg-type]
