@@ -1,0 +1,184 @@
+"""Cron expressions: their fields, their printing, their errors and their rules where clocks jump."""
+
+import pytest
+from tests.unit.schedules.test_cron_vectors import at
+
+from tokimori.clock import DAY, HOUR, Moment
+from tokimori.errors import InvalidSchedule
+from tokimori.schedules.parse import parse_schedule
+from tokimori.schedules.schedule import Fold, Gap, next_moments
+
+PRINTED = [
+    ("*/5 * * * *", "*/5 * * * *"),
+    ("0-59/5 * * * *", "0,5,10,15,20,25,30,35,40,45,50,55 * * * *"),
+    ("0 0 * jan-mar MON", "0 0 * 1-3 1"),
+    ("0 0 9 * * 1-5", "0 9 * * 1-5"),
+    ("30 0 9 * * *", "30 0 9 * * *"),
+    ("0 22-2 * * 7", "0 0-2,22,23 * * 0"),
+    ("*/7,3 * * * *", "*/7,3 * * * *"),
+    ("*/90 * * * *", "*/60 * * * *"),
+    ("0 0 l,lw,15w,L-3 * fri#2,6L", "0 0 15W,L,L-3,LW * 5#2,6L"),
+    ("0 0 ? * ?", "0 0 * * *"),
+    ("0 0 0 1 1 * 2030-2032", "0 0 0 1 1 * 2030-2032"),
+    ("0 30 9 * * * *", "30 9 * * *"),
+    ("@weekly", "0 0 * * 0"),
+    ("5/20 1-1 * * *", "5,25,45 1 * * *"),
+]
+
+BAD = [
+    ("60 * * * *", "minute", "60"),
+    ("* 9-24 * * *", "hour", "9-24"),
+    ("0 0 0 * *", "day of month", "0"),
+    ("0 0 L-31 * *", "day of month", "L-31"),
+    ("0 0 0W * *", "day of month", "0W"),
+    ("0 0 * 13 *", "month", "13"),
+    ("0 0 * feb-xyz *", "month", "feb-xyz"),
+    ("0 0 * * 8", "day of week", "8"),
+    ("0 0 * * 5#6", "day of week", "5#6"),
+    ("0 0 * * 5#0", "day of week", "5#0"),
+    ("0 0 * * jan", "day of week", "jan"),
+    ("0 0 * * L", "day of week", "L"),
+    ("60 0 0 * * *", "second", "60"),
+    ("0 0 0 1 1 * 1969", "year", "1969"),
+    ("0 0 0 1 1 * 2040-2030", "year", "2040-2030"),
+    ("*/0 * * * *", "minute", "*/0"),
+    ("1,,2 * * * *", "minute", ""),
+    ("? * * * *", "minute", "?"),
+    ("٣ * * * *", "minute", "٣"),
+    ("1- * * * *", "minute", "1-"),
+    ("0 0 30 2 *", "day of month", "30"),
+    ("0 0 31 4,6,9,11 *", "day of month", "31"),
+    ("0 0 0 29 2 * 2027", "day of month", "29"),
+    ("0 0 31W 2 *", "day of month", "31W"),
+    ("* * * *", "schedule", "* * * *"),
+    ("* * * * * * * *", "schedule", "* * * * * * * *"),
+]
+
+
+@pytest.mark.parametrize(("text", "printed"), PRINTED)
+def test_it_prints_the_plain_form(text: str, printed: str) -> None:
+    """Names become numbers, lists become ranges, and what begins with a star still does."""
+    schedule = parse_schedule(text)
+    assert str(schedule) == printed
+    assert parse_schedule(printed) == schedule
+
+
+@pytest.mark.parametrize(("text", "field", "value"), BAD)
+def test_an_error_names_the_field_the_text_and_what_is_allowed(text: str, field: str, value: str) -> None:
+    """Whoever typed it finds the place and a way on."""
+    with pytest.raises(InvalidSchedule) as caught:
+        parse_schedule(text)
+    assert (caught.value.field, caught.value.value) == (field, value)
+    assert caught.value.allowed
+    assert field in caught.value.message
+
+
+def test_an_equal_range_is_one_value() -> None:
+    """`22-22` is ten in the evening, not every hour."""
+    assert parse_schedule("0 22-22 * * *") == parse_schedule("0 22 * * *")
+
+
+def test_a_star_is_not_the_full_range() -> None:
+    """`0-59` and `*` have the same minutes but other rules where clocks jump, so they are two schedules."""
+    assert parse_schedule("0-59 2 * * *") != parse_schedule("* 2 * * *")
+
+
+def test_a_fixed_time_in_a_gap_runs_once_right_after_it() -> None:
+    """All the fixed times that a gap swallows share one moment; gap = skip has none on that day."""
+    text, start = "10,20,30 2 * * *", at("2026-03-28 12:00", "Europe/Paris")
+    found = next_moments(parse_schedule(text, zone="Europe/Paris"), start, 2)
+    assert found == [at("2026-03-29 03:00+02:00"), at("2026-03-30 02:10+02:00")]
+    skipping = parse_schedule(text, zone="Europe/Paris", gap=Gap.SKIP)
+    assert skipping.next_after(start) == at("2026-03-30 02:10+02:00")
+
+
+def test_a_fixed_time_at_the_end_of_a_gap_is_not_doubled() -> None:
+    """Where a swallowed time and a time at the end of the gap meet, there is one moment, and one is counted."""
+    schedule = parse_schedule("0 2,3 * * *", zone="Europe/Paris")
+    start = at("2026-03-28 12:00", "Europe/Paris")
+    assert next_moments(schedule, start, 2) == [at("2026-03-29 03:00+02:00"), at("2026-03-30 02:00+02:00")]
+    assert schedule.count(start, Moment(start + DAY)) == 1
+
+
+def test_a_fixed_time_in_a_fold_runs_the_first_time() -> None:
+    """fold = first runs 02:30+02:00 only; both runs 02:30+01:00 too."""
+    start = at("2026-10-24 12:00", "Europe/Paris")
+    first = parse_schedule("30 2 * * *", zone="Europe/Paris")
+    assert next_moments(first, start, 2) == [at("2026-10-25 02:30+02:00"), at("2026-10-26 02:30+01:00")]
+    both = parse_schedule("30 2 * * *", zone="Europe/Paris", fold=Fold.BOTH)
+    assert next_moments(both, start, 2) == [at("2026-10-25 02:30+02:00"), at("2026-10-25 02:30+01:00")]
+
+
+def test_the_lost_day_of_apia_runs_its_fixed_times_at_its_end() -> None:
+    """2011-12-30 did not exist in Apia: what was fixed on it runs when the 31st begins."""
+    schedule = parse_schedule("0 9 30 12 *", zone="Pacific/Apia")
+    assert schedule.next_after(at("2011-12-01")) == at("2011-12-31 00:00+14:00")
+    assert schedule.last_before(at("2012-01-05")) == at("2011-12-31 00:00+14:00")
+
+
+def test_a_time_that_is_always_in_a_gap_never_comes() -> None:
+    """New York's clocks always skip 02:30 on the second Sunday of March: the search ends, in both directions."""
+    schedule = parse_schedule("*/30 2 * 3 0#2", zone="America/New_York")
+    assert schedule.next_after(at("2026-01-01")) is None
+    assert schedule.last_before(at("2026-01-01")) == at("2006-03-12 02:30-05:00")
+
+
+def test_the_rarest_date_is_found_within_bounds() -> None:
+    """A 29 February that is a Monday comes after up to 40 years, across 2100 too."""
+    schedule = parse_schedule("0 0 29 2 */7,1")
+    assert str(schedule) == "0 0 29 2 */7,1"
+    assert parse_schedule("0 0 29 2 */1").next_after(at("2096-03-01")) == at("2104-02-29")
+
+
+def test_counting_a_year_of_seconds_needs_no_walk() -> None:
+    """31,536,000 moments are counted, as are those of a century, in folds and gaps too."""
+    start = at("2026-01-01", "Europe/Paris")
+    schedule = parse_schedule("* * * * * *", zone="Europe/Paris")
+    assert schedule.count(start, Moment(start + 365 * DAY)) == 31_536_000
+    hourly = parse_schedule("0 * * * *", zone="Europe/Paris")
+    assert hourly.count(start, Moment(start + 36_500 * DAY)) == 36_500 * DAY // HOUR
+
+
+def test_a_moment_within_a_second_counts_as_after_its_second() -> None:
+    """Microseconds are neither lost nor rounded up."""
+    schedule = parse_schedule("* * * * * *")
+    assert schedule.next_after(Moment(1)) == 1_000_000
+    assert schedule.next_after(Moment(999_999)) == 1_000_000
+    assert schedule.next_after(Moment(1_000_000)) == 2_000_000
+    assert schedule.last_before(Moment(1_000_001)) == 1_000_000
+    assert schedule.last_before(Moment(1_000_000)) == 0
+
+
+def test_it_ends_with_the_calendar() -> None:
+    """After the year 9998 and before the year 1 there is nothing, and no error."""
+    schedule = parse_schedule("0 0 1 1 *", zone="Asia/Tokyo")
+    assert schedule.next_after(Moment(2**60)) is None
+    assert schedule.last_before(Moment(-(2**60))) is None
+    assert schedule.count(Moment(-(2**55)), Moment(-(2**55) + 1)) == 0
+
+
+def test_the_year_bounds_the_schedule() -> None:
+    """Seven fields: the last one is the year."""
+    schedule = parse_schedule("0 0 12 1 1 ? 2030,2035")
+    assert next_moments(schedule, at("2026-01-01"), 3) == [at("2030-01-01 12:00"), at("2035-01-01 12:00")]
+    assert schedule.last_before(at("2026-01-01")) is None
+    assert schedule.count(at("2026-01-01"), at("2090-01-01")) == 2
+
+
+def test_hashed_values_are_stable_and_spread() -> None:
+    """`H` gives the same value for the same job for ever, and a thousand jobs nearly all minutes."""
+    assert str(parse_schedule("H H * * *", job_id="nightly")) == str(parse_schedule("H H * * *", job_id="nightly"))
+    texts = {str(parse_schedule("H * * * *", job_id=f"job-{n}")) for n in range(1000)}
+    assert len(texts) > 55
+    for n in range(50):
+        minutes = str(parse_schedule("H(10-19)/5 * * * *", job_id=f"job-{n}")).split()[0]
+        first, second = (int(minute) for minute in minutes.split(","))
+        assert 10 <= first < 15
+        assert second == first + 5
+
+
+@pytest.mark.parametrize("text", ["H(5-1) * * * *", "H(0-60) * * * *", "0 0 0 1 1 * H", "HH * * * *", "H/0 * * * *"])
+def test_a_bad_hash_is_refused(text: str) -> None:
+    """Its range lies within the field and is not reversed; a year can't be spread."""
+    with pytest.raises(InvalidSchedule):
+        parse_schedule(text)
