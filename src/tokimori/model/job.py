@@ -1,6 +1,7 @@
 """Jobs: what to run, when, and under which rules."""
 
 import re
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -154,11 +155,22 @@ def rank_of(due: Moment, priority: int) -> int:
 
 
 def check_definition(definition: Definition) -> Definition:
-    """The definition, if it can be kept; the schedule is checked by `schedule_of`. Raises `InvalidInput`."""
-    _check_word("queue", definition.queue)
+    """The definition, if it can be kept; the schedule is checked by `schedule_of`. Raises `InvalidInput`.
+
+    Python checks neither types nor bounds when it makes one, so that is done here.
+    """
+    plain = msgspec.to_builtins(definition)
+    try:
+        msgspec.convert(plain, Definition)
+    except msgspec.ValidationError as fault:
+        raise invalid_json(fault, plain) from None
+    for name, value in plain.items():
+        for text in _texts(value):
+            _check_text(name, text)
+    check_word("queue", definition.queue)
     for key, value in definition.labels.items():
-        _check_word("labels", key)
-        _check_word(f"labels.{key}", value)
+        check_word("labels", key)
+        check_word(f"labels.{key}", value)
     match definition.target:
         case Command() as command:
             _check_command(command)
@@ -167,19 +179,39 @@ def check_definition(definition: Definition) -> Definition:
     return definition
 
 
-def _check_word(name: str, text: str) -> None:
+def check_word(name: str, text: str) -> None:
+    """Refuse what can't be the key or the value of a label, or a queue's name. Raises `InvalidInput`."""
     if _WORD.match(text) is None:
         raise InvalidInput(f"{name}: {text!r} is not a word", field=name, value=text, allowed=WORD_ALLOWED)
+
+
+def _texts(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for part in (*value, *value.values()):
+                yield from _texts(part)
+        case list() | tuple():
+            for part in value:
+                yield from _texts(part)
+        case _:
+            pass
+
+
+def _check_text(name: str, text: str) -> None:
+    """Neither a program's arguments nor every database can hold a NUL, or a half of a surrogate pair."""
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        allowed = "characters of Unicode except NUL"
+        raise InvalidInput(f"{name}: {text!r} can't be kept", field=name, value=text, allowed=allowed)
 
 
 def _check_command(command: Command) -> None:
     if bool(command.argv) == (command.shell is not None):
         raise InvalidInput("target: a command is either argv or shell", field="target", allowed="one of argv, shell")
-    texts = [*command.argv, command.shell or "", command.cwd or "", *command.env, *command.env.values()]
-    if any("\0" in text for text in texts):
-        raise InvalidInput("target: a command can't hold a NUL character", field="target", allowed="no NUL")
-    if (command.argv and not command.argv[0]) or (command.shell is not None and not command.shell.strip()):
-        raise InvalidInput("target: the command is empty", field="target", value="", allowed="a program to run")
+    program = command.argv[0] if command.shell is None else command.shell
+    if not program.strip():
+        raise InvalidInput("target: the command is empty", field="target", value=program, allowed="a program to run")
     for key in command.env:
         if not key or "=" in key:
             raise InvalidInput(
@@ -187,6 +219,7 @@ def _check_command(command: Command) -> None:
             )
 
 
+_FIELD = re.compile(r"field `([^`]+)`")
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Definition)
 
@@ -202,10 +235,17 @@ def decode_definition(data: bytes | str) -> Definition:
         return _decoder.decode(data)
     except msgspec.DecodeError as fault:
         raise invalid_json(fault) from None
+    except UnicodeDecodeError:
+        raise InvalidInput("a definition must be UTF-8", allowed="JSON in UTF-8") from None
 
 
-def invalid_json(fault: msgspec.DecodeError) -> InvalidInput:
-    """What msgspec found wrong, as an error of ours: `Expected …` is what is allowed, `at $.x` the field."""
+def invalid_json(fault: msgspec.DecodeError, plain: object = None) -> InvalidInput:
+    """What msgspec found wrong in `plain`, as an error of ours: `Expected …` is what is allowed, `at $.x` the field."""
     message, _, place = str(fault).partition(" - at `$")
-    name = place.rstrip("`").lstrip(".") or None
-    return InvalidInput(f"{name}: {message}" if name else message, field=name, allowed=message)
+    path = place.rstrip("`").lstrip(".")
+    if found := _FIELD.search(message):
+        path = f"{path}.{found[1]}".lstrip(".")
+    value = plain
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return InvalidInput(f"{path}: {message}" if path else message, field=path or None, value=value, allowed=message)

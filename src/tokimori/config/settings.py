@@ -1,0 +1,221 @@
+"""The settings: each one's name, type, default and meaning, and how they are found."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+
+from msgspec import NODEFAULT, Meta, Struct, field
+from msgspec.structs import fields
+
+from tokimori.config.file import find_file, flattened, read_toml
+from tokimori.config.machine import Machine, this_machine
+from tokimori.config.value import masked_url, read_value
+from tokimori.config.variables import PREFIX, from_variables
+from tokimori.errors import InvalidConfig, InvalidInput
+from tokimori.model.policies import Seconds
+
+
+class NodeSettings(Struct, frozen=True, kw_only=True):
+    """What a node carries and how it stops."""
+
+    concurrency: Annotated[int, Meta(ge=1, le=100_000, description="Runs at a time; by default 16 for each core.")]
+    labels: Annotated[
+        dict[str, str], Meta(description="What jobs may ask of a node, besides the label host that every node carries.")
+    ] = field(default_factory=dict)
+    stop_grace: Annotated[Seconds, Meta(description="Seconds that running runs get to finish when the node stops.")] = (
+        30
+    )
+
+
+class HttpSettings(Struct, frozen=True, kw_only=True):
+    """The HTTP door of a node."""
+
+    enabled: Annotated[bool, Meta(description="Whether the node answers over HTTP.")] = True
+    interface: Annotated[str, Meta(min_length=1, description="The address that it listens on.")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="The port that it listens on; 0: any free one.")] = 8000
+    port_fixed: Annotated[
+        bool, Meta(description="Whether a port that is taken is an error; otherwise the next free one is used.")
+    ] = False
+
+
+class LogSettings(Struct, frozen=True, kw_only=True):
+    """What a node tells on standard error."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="The least grave messages that are written.")
+    ] = "info"
+    format: Annotated[Literal["text", "json"], Meta(description="Lines for people, or JSON for programs.")] = "text"
+    file: Annotated[Path | None, Meta(description="A file that gets every message too.")] = None
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """All settings. These classes are the one table of them: what they don't name is unknown."""
+
+    store: Annotated[str, Meta(min_length=1, description="The URL of the store; by default SQLite in state_dir.")]
+    time_zone: Annotated[str, Meta(description="The IANA time zone of jobs that name none.")] = "UTC"
+    state_dir: Annotated[Path, Meta(description="Where the output of runs and the default store are kept.")]
+    node: NodeSettings
+    http: HttpSettings
+    log: LogSettings
+
+
+DEFAULT = "default"
+FLAG = "flag"
+
+
+class Setting(NamedTuple):
+    """One setting: `http.port` is named so in flags, `TOKIMORI_HTTP_PORT` as a variable, `port` of `[http]` in a file.
+
+    `default` is `NODEFAULT` where it depends on the machine.
+    """
+
+    name: str
+    kind: object
+    default: object
+    meaning: str
+
+
+class Loaded(NamedTuple):
+    """The settings, where each came from (`default`, `flag`, a variable or a file), and what a person should know."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    warnings: tuple[str, ...]
+
+
+class ShownSetting(Struct, frozen=True, kw_only=True):
+    """A setting as `config show` prints it; passwords are masked."""
+
+    name: str
+    value: object
+    origin: str
+    meaning: str
+
+
+def load_settings(
+    flags: Mapping[str, object],
+    environ: Mapping[str, str],
+    *,
+    cwd: Path,
+    config: Path | None = None,
+    machine: Machine | None = None,
+) -> Loaded:
+    """The settings: for each the flag, else the variable, else the file's value, else the default.
+
+    `flags` are named as in `Setting`; `config` is a configuration file that somebody named. Raises `InvalidConfig` with
+    every fault of every source.
+    """
+    machine = machine or this_machine(environ)
+    table = {setting.name: setting for setting in settings_table()}
+    found = find_file(config, environ, cwd, machine)
+    variables, warnings = from_variables(environ, table)
+    faults = list(found.faults)
+    layers = []
+    if found.path is not None:
+        toml, file_faults = read_toml(found.path)
+        faults += file_faults
+        layers.append(_Layer(flattened(toml, table), str(found.path), found.path.parent, is_text=False))
+    layers.append(_Layer(variables, None, cwd, is_text=True))
+    layers.append(_Layer(flags, FLAG, cwd, is_text=False))
+    values: dict[str, object] = {}
+    origins: dict[str, str] = {}
+    for layer in layers:
+        for name, value in _read_layer(layer, table, machine, faults):
+            values[name], origins[name] = value, layer.origin_of(name)
+    if faults:
+        raise InvalidConfig(faults)
+    settings = _built(_defaults(table, values, machine) | values)
+    return Loaded(settings, {name: origins.get(name, DEFAULT) for name in table}, warnings)
+
+
+def settings_table() -> tuple[Setting, ...]:
+    """Every setting, those of a section together."""
+    return tuple(_settings_of(Settings, ""))
+
+
+def shown_settings(loaded: Loaded) -> tuple[ShownSetting, ...]:
+    """Every setting with its value and where that came from."""
+    return tuple(
+        ShownSetting(
+            name=setting.name,
+            value=_shown(_value_of(loaded.settings, setting.name)),
+            origin=loaded.origins[setting.name],
+            meaning=setting.meaning,
+        )
+        for setting in settings_table()
+    )
+
+
+class _Layer(NamedTuple):
+    values: Mapping[str, object]
+    origin: str | None
+    base: Path
+    is_text: bool
+
+    def origin_of(self, name: str) -> str:
+        return self.origin or PREFIX + name.upper().replace(".", "_")
+
+
+def _read_layer(
+    layer: _Layer, table: Mapping[str, Setting], machine: Machine, faults: list[str]
+) -> Iterator[tuple[str, object]]:
+    """The valid values of a layer; what is wrong with the others goes to `faults`."""
+    for name, given in layer.values.items():
+        try:
+            yield name, read_value(name, given, table, base=layer.base, home=machine.home, is_text=layer.is_text)
+        except InvalidInput as fault:
+            allowed = f"; allowed: {fault.allowed}" if fault.allowed else ""
+            faults.append(f"{layer.origin_of(name)}: {fault.message}{allowed}")
+
+
+def _settings_of(section: type[Struct], prefix: str) -> Iterator[Setting]:
+    hints = get_type_hints(section, include_extras=True)
+    for each in fields(section):
+        kind = hints[each.name]
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            yield from _settings_of(kind, f"{each.name}.")
+        else:
+            default = each.default if each.default_factory is NODEFAULT else each.default_factory()
+            meaning = next(meta.description for meta in reversed(kind.__metadata__) if meta.description)
+            yield Setting(prefix + each.name, kind, default, meaning)
+
+
+def _defaults(table: Mapping[str, Setting], given: Mapping[str, object], machine: Machine) -> dict[str, object]:
+    state_dir = given.get("state_dir", machine.state_dir)
+    assert isinstance(state_dir, Path)  # noqa: S101 its type says so
+    of_the_machine: dict[str, object] = {
+        "store": machine.default_store(state_dir),
+        "state_dir": state_dir,
+        "node.concurrency": 16 * machine.cores,
+    }
+    return {name: of_the_machine.get(name, setting.default) for name, setting in table.items()}
+
+
+def _built(values: Mapping[str, object]) -> Settings:
+    arguments: dict[str, dict[str, Any]] = {"": {}, "node": {}, "http": {}, "log": {}}
+    for name, value in values.items():
+        section, _, key = name.rpartition(".")
+        arguments[section][key] = value
+    return Settings(
+        **arguments[""],
+        node=NodeSettings(**arguments["node"]),
+        http=HttpSettings(**arguments["http"]),
+        log=LogSettings(**arguments["log"]),
+    )
+
+
+def _value_of(settings: Settings, name: str) -> object:
+    value: object = settings
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _shown(value: object) -> object:
+    match value:
+        case Path():
+            return str(value)
+        case str():
+            return masked_url(value)
+        case _:
+            return value

@@ -1,0 +1,114 @@
+"""One value of a setting: read, checked, and shown."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args, get_origin
+
+import msgspec
+from msgspec import inspect
+
+from tokimori.errors import InvalidInput
+from tokimori.model.job import check_word
+from tokimori.schedules.zones import check_zone
+
+_PASSWORD = re.compile(r"(://[^/:@]*:).*(@)")
+_PASSWORD_IN_QUERY = re.compile(r"([?&][^=&]*password=)[^&]*", re.IGNORECASE)
+
+
+class Described(Protocol):
+    """What reading a value needs to know of its setting."""
+
+    @property
+    def kind(self) -> object:
+        """Its type, with limits."""
+        ...
+
+
+def read_value(
+    name: str, given: object, table: Mapping[str, Described], *, base: Path, home: Path, is_text: bool
+) -> object:
+    """The value of the setting that `given` says; text of a variable is read leniently. Raises `InvalidInput`.
+
+    A relative path starts at `base`, one that begins with `~` at `home`.
+    """
+    setting = table.get(name)
+    if setting is None:
+        raise _unknown(name, given, table)
+    kind: Any = setting.kind
+    try:
+        if Path in (kind.__origin__, *get_args(kind.__origin__)):
+            return base / _expanded(msgspec.convert(given, str), home)
+        if is_text and get_origin(kind.__origin__) is dict:
+            return _checked(name, _pairs(str(given)))
+        return _checked(name, msgspec.convert(given, kind, strict=not is_text))
+    except (msgspec.ValidationError, ValueError) as fault:
+        if isinstance(fault, InvalidInput):
+            raise
+        shown = masked_url(given) if isinstance(given, str) else given
+        raise InvalidInput(
+            f"{name}: {shown!r} is not allowed", field=name, value=shown, allowed=allowed_of(kind)
+        ) from None
+
+
+def masked_url(text: str) -> str:
+    """The text with the password of a URL in it masked."""
+    return _PASSWORD_IN_QUERY.sub(r"\1***", _PASSWORD.sub(r"\1***\2", text))
+
+
+def allowed_of(kind: object) -> str:
+    """What a setting of this type may be, in words."""
+    origin: Any = getattr(kind, "__origin__", kind)
+    if Path in (origin, *get_args(origin)):
+        return "the path of a file or directory, as text"
+    if get_origin(origin) is Literal:
+        return f"one of {', '.join(get_args(origin))}"
+    described = inspect.type_info(kind)
+    match described.type if isinstance(described, inspect.Metadata) else described:
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.IntType(ge=least, le=most):
+            return f"a whole number, {least} to {most}"
+        case inspect.FloatType(ge=least):
+            return f"a number of seconds, at least {least}"
+        case inspect.DictType():
+            return "a table of texts; as a variable: key=value,key=value"
+        case _:
+            return "a text that is not empty"
+
+
+def _checked(name: str, value: object) -> object:
+    match value:
+        case str() if name == "time_zone":
+            return check_zone(value, field=name)
+        case float() if math.isnan(value):
+            raise ValueError("not a number")
+        case dict():
+            for key, text in value.items():
+                check_word(name, key)
+                check_word(f"{name}.{key}", text)
+        case _:
+            pass
+    return value
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """`a=1,b=2` as a mapping."""
+    return {key.strip(): value.strip() for key, value in (pair.split("=", 1) for pair in text.split(",") if pair)}
+
+
+def _expanded(text: str, home: Path) -> Path:
+    if not text:
+        raise ValueError("empty")
+    first, _, rest = text.partition("/")
+    return home / rest if first == "~" else Path(text)
+
+
+def _unknown(name: str, given: object, names: Iterable[str]) -> InvalidInput:
+    by_last_part = {known.rpartition(".")[2]: known for known in names}
+    near = get_close_matches(name, by_last_part.values(), n=1)
+    near += [by_last_part[part] for part in get_close_matches(name.rpartition(".")[2], by_last_part, n=1)]
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return InvalidInput(f"{name}: there is no such setting{hint}", field=name, value=given)

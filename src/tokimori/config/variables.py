@@ -1,0 +1,31 @@
+"""Settings from the environment."""
+
+from collections.abc import Collection, Mapping
+
+PREFIX = "TOKIMORI_"
+CONFIG_PATH = f"{PREFIX}CONFIG_PATH"
+
+_NOT_SETTINGS = frozenset(
+    PREFIX + name
+    for name in (
+        "CONFIG_PATH",
+        "DEBUG",
+        # what a job gets to know of its own run (DESIGN §7), and hands on to a tokimori that it starts
+        "JOB_ID",
+        "RUN_ID",
+        "ATTEMPT",
+        "TOKEN",
+        "NOMINAL_TIME",
+        "DUE_TIME",
+        "PARENT_RUN_ID",
+    )
+)
+
+
+def from_variables(environ: Mapping[str, str], names: Collection[str]) -> tuple[dict[str, object], tuple[str, ...]]:
+    """What variables set, and a warning for each unknown `TOKIMORI_` variable; an empty one sets nothing."""
+    settings = {PREFIX + name.upper().replace(".", "_"): name for name in names}
+    found: dict[str, object] = {settings[key]: text for key, text in environ.items() if key in settings and text}
+    ours = (key for key in sorted(environ) if key.startswith(PREFIX))
+    unknown = (key for key in ours if key not in settings and key not in _NOT_SETTINGS)
+    return found, tuple(f"{key}: there is no such setting; the variable is ignored" for key in unknown)

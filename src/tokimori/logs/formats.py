@@ -1,0 +1,47 @@
+"""How a message looks: a line for people, or JSON for programs."""
+
+import logging
+from datetime import UTC, datetime
+
+from msgspec import UNSET, Struct, UnsetType, json
+
+
+class TextFormatter(logging.Formatter):
+    """`2030-01-01T00:00:00.123Z INFO tokimori.node: message`, an exception on the lines below."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 the base's name
+        """RFC 3339 in UTC, with milliseconds."""
+        return _time_of(record)
+
+
+class JsonLine(Struct, frozen=True, kw_only=True):
+    """A message as JSON."""
+
+    time: str
+    level: str
+    logger: str
+    message: str
+    exception: str | UnsetType = UNSET
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object on one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        exception = self.formatException(record.exc_info) if record.exc_info else record.exc_text
+        line = JsonLine(
+            time=_time_of(record),
+            level=record.levelname.lower(),
+            logger=record.name,
+            message=record.getMessage(),
+            exception=exception or UNSET,
+        )
+        return json.encode(line).decode()
+
+
+def _time_of(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,167 @@
+"""Starting and stopping the log: every logger of the process, uvicorn's too, writes through here."""
+
+import logging
+import os
+import queue
+import select
+import threading
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from logging.handlers import QueueHandler, WatchedFileHandler
+from pathlib import Path
+from typing import Literal
+
+from tokimori.errors import InvalidInput
+from tokimori.logs.formats import JsonFormatter, TextFormatter
+
+MOST_WAITING = 10_000
+"""Messages that may wait for a slow reader; further ones are dropped and counted."""
+STOP_TIMEOUT = 2.0
+"""Seconds that stopping waits for a reader that does not read."""
+STANDARD_ERROR = 2
+
+_Queue = queue.Queue[logging.LogRecord | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log at work; `stop` writes what waits and gives the root logger back as it was."""
+
+    _handler: "DroppingQueueHandler"
+    _writer: "LogWriter"
+    _level_before: int
+
+    def stop(self) -> None:
+        """Write what waits, as far as somebody reads it within `STOP_TIMEOUT`."""
+        root = logging.getLogger()
+        root.removeHandler(self._handler)
+        root.setLevel(self._level_before)
+        self._handler.close()
+        self._writer.stop()
+
+
+def start_logging(
+    *,
+    level: str = "info",
+    format: Literal["text", "json"] = "text",
+    file: Path | None = None,
+    stderr: int = STANDARD_ERROR,
+) -> Log:
+    """Write every message of at least this level to the file descriptor `stderr`, and to the file if there is one.
+
+    A thread writes, so that a blocked reader stops nobody. The file is opened again when somebody has moved it away, as
+    logrotate does. Raises `InvalidInput` where the file can't be written.
+    """
+    formatter = JsonFormatter() if format == "json" else TextFormatter()
+    outputs: list[logging.Handler] = [DescriptorHandler(stderr)]
+    if file is not None:
+        outputs.append(_file_handler(file))
+    for output in outputs:
+        output.setFormatter(formatter)
+    waiting: _Queue = queue.Queue(MOST_WAITING)
+    writer = LogWriter(waiting, outputs)
+    handler = DroppingQueueHandler(waiting)
+    root = logging.getLogger()
+    level_before = root.level
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    writer.start()
+    return Log(handler, writer, level_before)
+
+
+class DroppingQueueHandler(QueueHandler):
+    """Puts messages into the queue and never waits: where it is full it drops, counts, and says so later."""
+
+    def __init__(self, waiting: _Queue) -> None:
+        super().__init__(waiting)
+        self._waiting = waiting
+        self._dropped = 0
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """The record with its arguments and exception as texts, which no later change can reach."""
+        record = copy(record)
+        record.msg, record.args = record.getMessage(), None
+        if record.exc_info:
+            record.exc_text = logging.Formatter().formatException(record.exc_info)
+            record.exc_info = None
+        return record
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Put the record, and before it how many were dropped."""
+        try:
+            if self._dropped:
+                self._waiting.put_nowait(_dropped_notice(self._dropped))
+                self._dropped = 0
+            self._waiting.put_nowait(record)
+        except queue.Full:
+            self._dropped += 1
+
+
+class LogWriter(threading.Thread):
+    """Hands the queue's messages to the outputs until it is stopped.
+
+    The standard library's QueueListener would wait for ever for a reader that does not read.
+    """
+
+    def __init__(self, waiting: _Queue, outputs: Sequence[logging.Handler]) -> None:
+        super().__init__(name="tokimori-log", daemon=True)
+        self._waiting = waiting
+        self._outputs = outputs
+        self._abandoned = False
+
+    def run(self) -> None:
+        """Write until the end mark comes."""
+        while (record := self._waiting.get()) is not None and not self._abandoned:
+            for output in self._outputs:
+                output.handle(record)
+        for output in self._outputs:
+            output.close()
+
+    def stop(self) -> None:
+        """Send the end mark and wait a moment for it to arrive; a writer that is stuck is left behind."""
+        try:
+            self._waiting.put(None, timeout=STOP_TIMEOUT)
+        except queue.Full:
+            self._abandoned = True
+        else:
+            self.join(STOP_TIMEOUT)
+
+
+class DescriptorHandler(logging.Handler):
+    """Writes to a file descriptor directly: `sys.stderr` has a lock that a blocked writer would keep at exit."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the line, all of it; an error here has nobody to be told to."""
+        try:
+            self._write(self.format(record).encode(errors="backslashreplace") + b"\n")
+        except OSError:
+            pass
+
+    def _write(self, data: bytes) -> None:
+        while data:
+            try:
+                data = data[os.write(self._descriptor, data) :]
+            except BlockingIOError:  # somebody who shares it has made it non-blocking
+                select.select([], [self._descriptor], [])
+
+
+def _file_handler(file: Path) -> logging.Handler:
+    try:
+        return WatchedFileHandler(file, encoding="utf-8", errors="backslashreplace")
+    except OSError as fault:
+        raise InvalidInput(
+            f"log.file: {file}: {fault.strerror}",
+            field="log.file",
+            value=str(file),
+            allowed="a file that can be written",
+        ) from None
+
+
+def _dropped_notice(count: int) -> logging.LogRecord:
+    message = "%d messages were dropped, because nobody read them"
+    return logging.LogRecord(__name__, logging.WARNING, "", 0, message, (count,), None)

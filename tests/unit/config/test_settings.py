@@ -1,0 +1,208 @@
+from pathlib import Path
+
+import pytest
+
+from tokimori.config.machine import Machine, this_machine
+from tokimori.config.settings import Loaded, load_settings, settings_table, shown_settings
+from tokimori.errors import InvalidConfig
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(
+        home=tmp_path / "home",
+        state_dir=tmp_path / "state",
+        config_files=(tmp_path / "user.toml", tmp_path / "etc.toml"),
+        cores=2,
+    )
+
+
+def load(
+    machine: Machine,
+    cwd: Path,
+    flags: dict[str, object] | None = None,
+    environ: dict[str, str] | None = None,
+    config: Path | None = None,
+) -> Loaded:
+    return load_settings(flags or {}, environ or {}, cwd=cwd, config=config, machine=machine)
+
+
+def faults(*arguments: object, **options: object) -> tuple[str, ...]:
+    with pytest.raises(InvalidConfig) as caught:
+        load(*arguments, **options)  # type: ignore[arg-type]
+    return caught.value.faults
+
+
+def test_defaults(machine: Machine, tmp_path: Path) -> None:
+    """Without any source there is a store in the state directory, 16 runs for each core, and a door on loopback."""
+    settings = load(machine, tmp_path).settings
+    assert settings.store == f"sqlite://{tmp_path}/state/tokimori.db"
+    assert settings.state_dir == tmp_path / "state"
+    assert (settings.node.concurrency, settings.node.stop_grace, settings.node.labels) == (32, 30, {})
+    assert (settings.http.enabled, settings.http.interface, settings.http.port) == (True, "127.0.0.1", 8000)
+    assert not settings.http.port_fixed
+    assert (settings.log.level, settings.log.format, settings.log.file) == ("info", "text", None)
+    assert settings.time_zone == "UTC"
+
+
+def test_precedence(machine: Machine, tmp_path: Path) -> None:
+    """A flag beats the environment, which beats the file, which beats the default; each says where it came from."""
+    file = tmp_path / "tokimori.toml"
+    file.write_text('time_zone = "Asia/Tokyo"\n[http]\nport = 1\n[node]\nconcurrency = 1\nstop_grace = 1\n')
+    environ = {"TOKIMORI_HTTP_PORT": "2", "TOKIMORI_NODE_CONCURRENCY": "2"}
+    loaded = load(machine, tmp_path, {"http.port": 3}, environ)
+    assert (loaded.settings.http.port, loaded.origins["http.port"]) == (3, "flag")
+    assert (loaded.settings.node.concurrency, loaded.origins["node.concurrency"]) == (2, "TOKIMORI_NODE_CONCURRENCY")
+    assert (loaded.settings.node.stop_grace, loaded.origins["node.stop_grace"]) == (1.0, str(file))
+    assert loaded.origins["store"] == "default"
+
+
+def test_default_store_follows_state_dir(machine: Machine, tmp_path: Path) -> None:
+    """The default store lies in the state directory that somebody chose, whatever characters its path has."""
+    settings = load(machine, tmp_path, environ={"TOKIMORI_STATE_DIR": "/srv/a b#c"}).settings
+    assert settings.store == "sqlite:///srv/a%20b%23c/tokimori.db"
+
+
+def test_variables_are_read_by_type(machine: Machine, tmp_path: Path) -> None:
+    """A variable is text, and is read as what its setting is."""
+    environ = {
+        "TOKIMORI_NODE_LABELS": "host=a, ssd=yes",
+        "TOKIMORI_HTTP_ENABLED": "false",
+        "TOKIMORI_NODE_STOP_GRACE": "1.5",
+        "TOKIMORI_LOG_FORMAT": "json",
+        "TOKIMORI_LOG_FILE": "~/log/t.log",
+        "TOKIMORI_TIME_ZONE": "",
+    }
+    settings = load(machine, tmp_path, environ=environ).settings
+    assert settings.node.labels == {"host": "a", "ssd": "yes"}
+    assert not settings.http.enabled
+    assert settings.node.stop_grace == 1.5
+    assert settings.log.format == "json"
+    assert settings.log.file == tmp_path / "home/log/t.log"
+    assert settings.time_zone == "UTC"
+
+
+def test_relative_paths(machine: Machine, tmp_path: Path) -> None:
+    """A relative path starts at the directory of the file that says it, or else at the current one."""
+    (tmp_path / "sub").mkdir()
+    file = tmp_path / "sub" / "x.toml"
+    file.write_text('state_dir = "state"\n')
+    settings = load(machine, tmp_path, {"log.file": "log"}, config=Path("sub/x.toml")).settings
+    assert settings.state_dir == tmp_path / "sub/state"
+    assert settings.log.file == tmp_path / "log"
+
+
+def test_every_fault_at_once(machine: Machine, tmp_path: Path) -> None:
+    """Whatever is wrong anywhere is told in one go, each with its source, the value and what is allowed."""
+    file = tmp_path / "tokimori.toml"
+    file.write_text(
+        'stor = "x"\ntime_zone = "Europe/Pariss"\nfoo.bar = 1\n[http]\nport = "8000"\nprot = 1\n'
+        '[node]\nstop_grace = nan\nlabels = {"a b" = "c"}\n[log]\nlevel = "loud"\nfile = 3\n'
+    )
+    environ = {"TOKIMORI_HTTP_ENABLED": "maybe", "TOKIMORI_NODE_LABELS": "x"}
+    assert faults(machine, tmp_path, {"http.port": 70_000}, environ) == (
+        f"{file}: stor: there is no such setting; did you mean store?",
+        f"{file}: time_zone: there is no time zone 'Europe/Pariss'; allowed: an IANA name such as UTC or Europe/Paris",
+        f"{file}: foo: there is no such setting",
+        f"{file}: http.port: '8000' is not allowed; allowed: a whole number, 0 to 65535",
+        f"{file}: http.prot: there is no such setting; did you mean http.port?",
+        f"{file}: node.stop_grace: nan is not allowed; allowed: a number of seconds, at least 0",
+        f"{file}: node.labels: 'a b' is not a word; allowed: 1 to 128 of A-Z a-z 0-9 . _ -",
+        f"{file}: log.level: 'loud' is not allowed; allowed: one of debug, info, warning, error",
+        f"{file}: log.file: 3 is not allowed; allowed: the path of a file or directory, as text",
+        "TOKIMORI_HTTP_ENABLED: http.enabled: 'maybe' is not allowed; allowed: true or false",
+        "TOKIMORI_NODE_LABELS: node.labels: 'x' is not allowed; "
+        "allowed: a table of texts; as a variable: key=value,key=value",
+        "flag: http.port: 70000 is not allowed; allowed: a whole number, 0 to 65535",
+    )
+
+
+def test_a_key_of_another_section_is_guessed(machine: Machine, tmp_path: Path) -> None:
+    """A setting in the wrong section is recognised by its last part."""
+    (tmp_path / "tokimori.toml").write_text("port = 1\n")
+    assert faults(machine, tmp_path)[0].endswith("port: there is no such setting; did you mean http.port?")
+
+
+def test_bad_toml_names_file_and_line(machine: Machine, tmp_path: Path) -> None:
+    """A file that is no TOML is named with the line, and the other sources are still checked."""
+    file = tmp_path / "tokimori.toml"
+    file.write_text('store = "memory:"\n[http\n')
+    first, second = faults(machine, tmp_path, environ={"TOKIMORI_HTTP_PORT": "x"})
+    assert first.startswith(f"{file}:2: ")
+    assert second.startswith("TOKIMORI_HTTP_PORT: ")
+
+
+def test_a_file_that_is_cut_off(machine: Machine, tmp_path: Path) -> None:
+    """A TOML file that ends too early is named."""
+    file = tmp_path / "tokimori.toml"
+    file.write_text("store =")
+    assert faults(machine, tmp_path)[0].startswith(f"{file}")
+
+
+def test_a_file_in_another_encoding(machine: Machine, tmp_path: Path) -> None:
+    """A file that is not UTF-8 is named."""
+    file = tmp_path / "tokimori.toml"
+    file.write_bytes(b'store = "\xff"\n')
+    assert faults(machine, tmp_path) == (f"{file}: is not UTF-8 text",)
+
+
+def test_a_directory_is_no_file(machine: Machine, tmp_path: Path) -> None:
+    """A directory in the place of the file is an error and not passed over."""
+    (tmp_path / "tokimori.toml").mkdir()
+    assert faults(machine, tmp_path) == (f"{tmp_path}/tokimori.toml: can't be read: Is a directory",)
+
+
+@pytest.mark.parametrize("by", ["flag", "variable"])
+def test_a_named_file_must_exist(machine: Machine, tmp_path: Path, by: str) -> None:
+    """A file that somebody names and that does not exist is an error, even where another one exists."""
+    (tmp_path / "tokimori.toml").write_text("")
+    if by == "flag":
+        assert faults(machine, tmp_path, config=Path("no")) == (f"--config: there is no file {tmp_path}/no",)
+    else:
+        expected = (f"TOKIMORI_CONFIG_PATH: there is no file {tmp_path}/no",)
+        assert faults(machine, tmp_path, environ={"TOKIMORI_CONFIG_PATH": "no"}) == expected
+
+
+def test_order_of_files(machine: Machine, tmp_path: Path) -> None:
+    """Of the flag's file, the variable's, the current directory's, the user's and the system's the first is read."""
+    names = ["flag", "variable", "tokimori", "user", "etc"]
+    for port, name in enumerate(names):
+        (tmp_path / f"{name}.toml").write_text(f"http.port = {port}\n")
+    environ = {"TOKIMORI_CONFIG_PATH": "variable.toml"}
+    ports = [load(machine, tmp_path, environ=environ, config=Path("flag.toml")).settings.http.port]
+    ports.append(load(machine, tmp_path, environ=environ).settings.http.port)
+    for name in names[2:]:
+        ports.append(load(machine, tmp_path).settings.http.port)
+        (tmp_path / f"{name}.toml").unlink()
+    assert ports == [0, 1, 2, 3, 4]
+
+
+def test_unknown_variables_are_warned_of(machine: Machine, tmp_path: Path) -> None:
+    """An unknown TOKIMORI_ variable is no error; those of a job's own run, and foreign ones, are not even mentioned."""
+    environ = {"TOKIMORI_HTTP_PROT": "1", "TOKIMORI_RUN_ID": "x", "TOKIMORI_DEBUG": "1", "HOME": "/"}
+    warnings = load(machine, tmp_path, environ=environ).warnings
+    assert warnings == ("TOKIMORI_HTTP_PROT: there is no such setting; the variable is ignored",)
+
+
+def test_passwords_are_masked(machine: Machine, tmp_path: Path) -> None:
+    """What is shown to people holds no password."""
+    url = "postgresql://me:p@ss/w:rd@db.example:5432/jobs?sslmode=require&sslpassword=secret"
+    loaded = load(machine, tmp_path, {"store": url})
+    shown = next(each for each in shown_settings(loaded) if each.name == "store")
+    assert shown.value == "postgresql://me:***@db.example:5432/jobs?sslmode=require&sslpassword=***"
+    assert loaded.settings.store == url
+
+
+def test_shown_settings_cover_the_table(machine: Machine, tmp_path: Path) -> None:
+    """Every setting is shown, with a meaning and an origin."""
+    shown = shown_settings(load(machine, tmp_path))
+    assert [each.name for each in shown] == [setting.name for setting in settings_table()]
+    assert all(each.meaning and each.origin == "default" for each in shown)
+
+
+def test_relative_xdg_directories_are_ignored() -> None:
+    """The XDG specification has relative paths ignored; absolute ones are used."""
+    machine = this_machine({"HOME": "/home/me", "XDG_CONFIG_HOME": "etc"})
+    assert machine.config_files[0] == Path("/home/me/.config/tokimori/tokimori.toml")
+    machine = this_machine({"HOME": "/home/me", "XDG_CONFIG_HOME": "/x"})
+    assert machine.config_files == (Path("/x/tokimori/tokimori.toml"), Path("/etc/tokimori/tokimori.toml"))

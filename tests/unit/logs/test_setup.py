@@ -1,0 +1,124 @@
+import logging
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import json
+
+from tokimori.errors import InvalidInput
+from tokimori.logs import setup
+from tokimori.logs.setup import start_logging
+
+log = logging.getLogger("tokimori.test")
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reader, writer = os.pipe()
+    yield reader, writer
+    for end in (reader, writer):
+        os.close(end)
+
+
+def lines_of(reader: int) -> list[str]:
+    return os.read(reader, 1 << 16).decode().splitlines()
+
+
+def test_messages_of_the_level_and_above(pipe: tuple[int, int]) -> None:
+    """Every logger of the process writes here, from the level on; afterwards the root logger is as it was."""
+    root = logging.getLogger()
+    before = (root.level, list(root.handlers))
+    started = start_logging(level="info", stderr=pipe[1])
+    log.debug("no")
+    log.info("yes %s", "indeed")
+    logging.getLogger("uvicorn.error").warning("uvicorn's too")
+    started.stop()
+    assert [line.split(" ", 1)[1] for line in lines_of(pipe[0])] == [
+        "INFO tokimori.test: yes indeed",
+        "WARNING uvicorn.error: uvicorn's too",
+    ]
+    assert (root.level, root.handlers) == before
+
+
+def test_json_with_exception(pipe: tuple[int, int]) -> None:
+    """As JSON a message and its exception make one line."""
+    started = start_logging(format="json", stderr=pipe[1])
+    try:
+        os.environ["gone"]
+    except KeyError:
+        log.exception("oops %d", 1)
+    started.stop()
+    (line,) = lines_of(pipe[0])
+    decoded = json.decode(line)
+    assert decoded["message"] == "oops 1"
+    assert decoded["exception"].endswith("KeyError: 'gone'")
+
+
+def test_arguments_are_rendered_at_once(pipe: tuple[int, int]) -> None:
+    """What an argument was when the message was written is what is read."""
+    started = start_logging(stderr=pipe[1])
+    runs = [1]
+    log.info("runs %s", runs)
+    runs.append(2)
+    started.stop()
+    assert lines_of(pipe[0])[0].endswith("runs [1]")
+
+
+def test_file_survives_rotation(pipe: tuple[int, int], tmp_path: Path) -> None:
+    """The file gets every message too, also after somebody has moved it away."""
+    file = tmp_path / "t.log"
+    started = start_logging(file=file, stderr=pipe[1])
+    log.info("one")
+    while not file.read_text():
+        pass
+    file.rename(tmp_path / "t.log.1")
+    log.info("two")
+    started.stop()
+    assert (tmp_path / "t.log.1").read_text().endswith("one\n")
+    assert file.read_text().endswith("two\n")
+    assert len(lines_of(pipe[0])) == 2
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    """A log file that can't be written is bad input, and nothing has been started."""
+    before = list(logging.getLogger().handlers)
+    with pytest.raises(InvalidInput, match=r"log\.file"):
+        start_logging(file=tmp_path / "no" / "t.log")
+    assert logging.getLogger().handlers == before
+
+
+def test_a_reader_that_does_not_read_stops_nobody(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody reads, messages are dropped and counted; the writer goes on, stopping ends, reading resumes."""
+    monkeypatch.setattr(setup, "MOST_WAITING", 10)
+    monkeypatch.setattr(setup, "STOP_TIMEOUT", 0.05)
+    reader, writer = pipe
+    started = start_logging(stderr=writer)
+    for number in range(2_000):  # far more than a pipe (64 KiB) and the queue hold
+        log.info("%d %s", number, "x" * 100)
+    started.stop()
+    stuck = next(thread for thread in threading.enumerate() if thread.name == "tokimori-log")
+    first = lines_of(reader)
+    assert " 0 xx" in first[0]
+    assert len(first) < 1_000
+    stuck.join(10)
+    assert not stuck.is_alive()
+
+
+def test_dropped_messages_are_counted() -> None:
+    """Once there is room again, the next message follows the number of those that were dropped."""
+    waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(2)
+    handler = setup.DroppingQueueHandler(waiting)
+    for message in ("a", "b", "c", "d"):
+        handler.handle(logging.LogRecord("x", logging.INFO, "", 0, message, None, None))
+    got = [waiting.get_nowait(), waiting.get_nowait()]
+    handler.handle(logging.LogRecord("x", logging.INFO, "", 0, "e", None, None))
+    got += [waiting.get_nowait(), waiting.get_nowait()]
+    assert [record and record.getMessage() for record in got] == [
+        "a",
+        "b",
+        "2 messages were dropped, because nobody read them",
+        "e",
+    ]
