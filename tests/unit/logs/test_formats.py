@@ -11,7 +11,7 @@ def record(message: str, *arguments: object, failed: bool = False) -> logging.Lo
     exception = None
     if failed:
         try:
-            os.environ["gone"]
+            os.environ["GONE"]
         except KeyError:
             exception = sys.exc_info()
     made = logging.LogRecord("tokimori.node", logging.WARNING, "", 0, message, arguments, exception)
@@ -29,7 +29,7 @@ def test_text_exception() -> None:
     """An exception stands below its line."""
     lines = TextFormatter().format(record("oops", failed=True)).splitlines()
     assert lines[0].endswith("oops")
-    assert lines[-1] == "KeyError: 'gone'"
+    assert lines[-1] == "KeyError: 'GONE'"
 
 
 def test_json_line() -> None:
@@ -47,4 +47,4 @@ def test_json_line() -> None:
 def test_json_exception() -> None:
     """An exception is a text of its own."""
     decoded = json.decode(JsonFormatter().format(record("oops", failed=True)))
-    assert decoded["exception"].endswith("KeyError: 'gone'")
+    assert decoded["exception"].endswith("KeyError: 'GONE'")

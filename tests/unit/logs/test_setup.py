@@ -47,14 +47,14 @@ def test_json_with_exception(pipe: tuple[int, int]) -> None:
     """As JSON a message and its exception make one line."""
     started = start_logging(format="json", stderr=pipe[1])
     try:
-        os.environ["gone"]
+        os.environ["GONE"]
     except KeyError:
         log.exception("oops %d", 1)
     started.stop()
     (line,) = lines_of(pipe[0])
     decoded = json.decode(line)
     assert decoded["message"] == "oops 1"
-    assert decoded["exception"].endswith("KeyError: 'gone'")
+    assert decoded["exception"].endswith("KeyError: 'GONE'")
 
 
 def test_arguments_are_rendered_at_once(pipe: tuple[int, int]) -> None:
