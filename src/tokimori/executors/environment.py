@@ -1,0 +1,89 @@
+"""What a command gets: a small environment of its own, an account, a folder. Never what the node itself was given."""
+
+import os
+import pwd
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tokimori.clock import format_moment
+from tokimori.errors import Refused
+from tokimori.model.job import Command
+from tokimori.ports.executor import Task
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+DEFAULT_LANG = "C.UTF-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An OS user."""
+
+    name: str
+    uid: int
+    gid: int
+    home: str
+
+    def credentials(self) -> tuple[int, int, list[int]]:
+        """What a process must take on to be this user: uid, gid, and all groups as initgroups(3) gives them."""
+        return self.uid, self.gid, os.getgrouplist(self.name, self.gid)
+
+
+def own_account() -> Account:
+    """The user that the node runs as. One without an entry (as in some containers) is called by its number."""
+    uid = os.geteuid()
+    try:
+        return _account(pwd.getpwuid(uid))
+    except KeyError:
+        return Account(str(uid), uid, os.getegid(), "/")
+
+
+def account_for(user: str | None, own: Account) -> Account:
+    """The user that a command runs as. Raises `Refused`."""
+    if user is None or user == own.name:
+        return own
+    try:
+        account = _account(pwd.getpwnam(user))
+    except (KeyError, ValueError):
+        raise Refused(f"user {user!r}: this machine has no such user", field="user", value=user) from None
+    if own.uid not in {0, account.uid}:
+        raise Refused(f"user {user!r}: only a node that runs as root can change users", field="user", value=user)
+    return account
+
+
+def environment_of(task: Task, command: Command, account: Account, node: Mapping[str, str]) -> dict[str, str]:
+    """Everything that a command finds in its environment, and nothing else of the node's but PATH and LANG.
+
+    `command.env` may replace the first six, never what says which run this is.
+    """
+    return {
+        "PATH": node.get("PATH") or DEFAULT_PATH,
+        "HOME": account.home,
+        "USER": account.name,
+        "SHELL": command.shell_path,
+        "LANG": node.get("LANG") or DEFAULT_LANG,
+        "TZ": task.time_zone,
+        **command.env,
+        "TOKIMORI_JOB_ID": task.job_id,
+        "TOKIMORI_RUN_ID": task.run_id,
+        "TOKIMORI_ATTEMPT": str(task.attempt),
+        "TOKIMORI_TOKEN": str(task.token),
+        "TOKIMORI_NOMINAL_TIME": format_moment(task.nominal),
+        "TOKIMORI_DUE_TIME": format_moment(task.due),
+    }
+
+
+def arguments_of(command: Command) -> list[str]:
+    """What is executed."""
+    return list(command.argv) if command.shell is None else [command.shell_path, "-c", command.shell]
+
+
+def folder_of(command: Command, environment: Mapping[str, str]) -> str:
+    """Where a command starts: its `cwd`, else its HOME as with cron, else (HOME can't be entered) the root."""
+    if command.cwd is not None:
+        return command.cwd
+    home = environment["HOME"]
+    return home if os.access(home, os.X_OK) else "/"
+
+
+def _account(entry: pwd.struct_passwd) -> Account:
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir)

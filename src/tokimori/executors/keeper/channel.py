@@ -1,0 +1,77 @@
+"""The keeper's end of the line to the engine. It never waits for the engine, which may be frozen."""
+
+import socket
+from collections import deque
+
+from .wire import ORDERS, Frames, Notice, Order, encode
+
+_FRAME = 64
+"""Messages in one frame at most: what bounds the memory that a frame takes, and how long the engine is busy with it."""
+
+
+class Channel:
+    """Reads orders and sends notices, in frames. What the engine does not take waits here."""
+
+    def __init__(self, line: socket.socket) -> None:
+        line.setblocking(False)
+        self._line = line
+        self._frames: Frames[Order] = Frames(ORDERS)
+        self._notices: deque[Notice] = deque()
+        self._partly = memoryview(b"")
+        self.open = True
+
+    def fileno(self) -> int:
+        """The descriptor to watch."""
+        return self._line.fileno()
+
+    @property
+    def backlog(self) -> bool:
+        """Whether the engine is behind: then whatever can be left out is left out."""
+        return bool(self._partly)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is something to send."""
+        return bool(self._partly or self._notices)
+
+    def tell(self, notice: Notice) -> None:
+        """Send it with the next `flush`."""
+        if self.open:
+            self._notices.append(notice)
+
+    def receive(self) -> list[Order]:
+        """The orders that have arrived. Clears `open` when the engine is gone."""
+        try:
+            data = self._line.recv(1 << 18)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        if not data:
+            self._lost()
+        return self._frames.feed(data)
+
+    def flush(self) -> None:
+        """Send what the socket takes."""
+        try:
+            while self.waiting:
+                if not self._partly:
+                    self._partly = memoryview(encode(self._next_batch()))
+                self._partly = self._partly[self._line.send(self._partly) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._lost()
+
+    def close(self) -> None:
+        """No more."""
+        self._lost()
+        self._line.close()
+
+    def _next_batch(self) -> list[Notice]:
+        return [self._notices.popleft() for _ in range(min(_FRAME, len(self._notices)))]
+
+    def _lost(self) -> None:
+        self.open = False
+        self._notices.clear()
+        self._partly = memoryview(b"")

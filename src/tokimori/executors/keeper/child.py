@@ -1,0 +1,196 @@
+"""One attempt's process: how it is spawned, what is known of it, and when it wants to be looked at again."""
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+from math import inf
+from pathlib import Path
+from typing import NamedTuple
+
+from .kernel import boottime, send
+from .output import Output
+from .wire import Cause, Start
+
+CANNOT_EXECUTE = 126
+NOT_FOUND = 127
+"""The exit codes with which a shell says so (POSIX, 2.8.2)."""
+
+_GIVE_UP = 5.0
+"""Seconds after which a killed group that does not vanish (stuck in the kernel) is no longer waited for."""
+
+
+class Refusal(NamedTuple):
+    """Why nothing was spawned."""
+
+    exit_code: int | None
+    error: str
+
+
+class Surroundings(NamedTuple):
+    """What every child gets from the keeper: an open /dev/null, limits as the node had them, and where output goes."""
+
+    null: int
+    umask: int
+    descriptors: tuple[int, int]
+    runs: Path
+    limit: int
+
+
+class Child:
+    """A spawned process, leader of a group of its own in the keeper's session. Times are seconds since boot.
+
+    `status` is None until the leader has exited. The `…_at` are the moments at which something is due, `inf` for never:
+    the time-out, the KILL after a TERM, the next word on growing output, the next look at what an exited leader left.
+    """
+
+    __slots__ = (
+        "cause",
+        "ended",
+        "giving_up_at",
+        "kill_at",
+        "look_at",
+        "order",
+        "output",
+        "pid",
+        "pidfd",
+        "pipe",
+        "popen",
+        "started",
+        "status",
+        "swept",
+        "tell_at",
+        "timeout_at",
+        "told",
+    )
+
+    def __init__(self, order: Start, popen: "subprocess.Popen[bytes]", pipe: int, started: float, out: Output) -> None:
+        self.order = order
+        self.popen = popen
+        self.pid = popen.pid
+        self.pipe: int | None = pipe
+        self.pidfd: int | None = None
+        self.output = out
+        self.started = started
+        self.ended = started
+        self.status: int | None = None
+        self.cause = Cause.EXIT
+        self.timeout_at = inf if order.timeout is None else started + order.timeout
+        self.kill_at = inf
+        self.tell_at = inf
+        self.told = started
+        self.look_at = inf
+        self.giving_up_at = inf
+        self.swept = False
+
+    def wake_at(self) -> float:
+        """When the next thing is due."""
+        if self.status is not None:
+            return self.look_at
+        return min(self.timeout_at, self.kill_at, self.tell_at)
+
+    def has_exited(self) -> bool:
+        """Whether the leader is a zombie that nobody has collected yet."""
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def terminate(self, cause: Cause, now: float, grace: float) -> None:
+        """TERM to the group, once; the first cause counts, the earliest KILL too."""
+        self.kill_at = min(self.kill_at, now + grace)
+        if self.cause is Cause.EXIT:
+            self.cause = cause
+            self.timeout_at = inf
+            send(-self.pid, signal.SIGTERM)
+            send(-self.pid, signal.SIGCONT)  # one that is stopped could not hear it
+
+    def kill(self, now: float) -> None:
+        """KILL to the group. Only while a member is an uncollected child: else the number may be anybody's."""
+        self.kill_at = inf
+        self.giving_up_at = min(self.giving_up_at, now + _GIVE_UP)
+        send(-self.pid, signal.SIGKILL)
+
+    def collect(self) -> bool:
+        """Take the leader's exit status, if it has exited; whether it had."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid == 0:
+            return False
+        self.status = self.popen.returncode = os.waitstatus_to_exitcode(status)
+        return True
+
+    def close_pipe(self) -> None:
+        """Read no more; whoever still writes gets SIGPIPE."""
+        if self.pipe is not None:
+            os.close(self.pipe)
+            self.pipe = None
+
+
+def spawn(order: Start, around: Surroundings) -> Child | Refusal:
+    """Start it: stdout and stderr into one pipe, a group of its own, never `preexec_fn` (so that vfork is used).
+
+    Not a session of its own: where the kernel groups what it schedules by session (sched_autogroup, sched(7)), a child
+    that calls setsid begins as a stranger behind everybody else, and the keeper waits for its exec.
+    """
+    started = boottime()
+    opened: list[int] = []
+    try:
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        opened += [reading, writing]
+        stdin = around.null
+        if order.stdin is not None:
+            stdin = _file_of(order.stdin)
+            opened.append(stdin)
+        popen = _popen(order, around, stdin, writing)
+        opened.remove(reading)
+    except (OSError, ValueError, subprocess.SubprocessError) as fault:
+        return refusal_of(order, fault)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    os.set_blocking(reading, False)
+    resource.prlimit(popen.pid, resource.RLIMIT_NOFILE, around.descriptors)
+    return Child(order, popen, reading, started, Output(around.runs, order.log, around.limit))
+
+
+def _popen(order: Start, around: Surroundings, stdin: int, output: int) -> "subprocess.Popen[bytes]":
+    user, group, groups = order.account or (None, None, None)
+    return subprocess.Popen(
+        order.argv,
+        stdin=stdin,
+        stdout=output,
+        stderr=output,
+        cwd=order.cwd,
+        env=order.env,
+        process_group=0,
+        umask=around.umask,
+        user=user,
+        group=group,
+        extra_groups=groups,
+    )
+
+
+def _file_of(text: str) -> int:
+    """An unnamed file in memory that holds the text, open at its beginning: nobody has to feed a pipe."""
+    file = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    data = memoryview(text.encode("utf-8", "surrogateescape"))
+    while data:
+        data = data[os.write(file, data) :]
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
+def refusal_of(order: Start, fault: Exception) -> Refusal:
+    """What to tell of a spawn that failed, with the exit code that a shell would give."""
+    if not isinstance(fault, OSError):
+        return Refusal(None, f"it could not be started: {fault}")
+    reason = os.strerror(fault.errno) if fault.errno else str(fault)
+    if order.account is not None and fault.filename == order.cwd and fault.errno in (errno.EPERM, errno.EINVAL):
+        return Refusal(None, f"uid {order.account[0]}: this node can't change to it: {reason}")
+    if fault.filename == order.cwd and order.cwd != order.argv[0]:
+        return Refusal(None, f"cwd {order.cwd!r}: {reason}")
+    match fault.errno:
+        case errno.ENOENT | errno.ENOTDIR:
+            return Refusal(NOT_FOUND, f"{order.argv[0]!r}: no such program: {reason}")
+        case errno.EACCES | errno.EPERM | errno.ENOEXEC | errno.EISDIR:
+            return Refusal(CANNOT_EXECUTE, f"{order.argv[0]!r} can't be executed: {reason}")
+        case _:
+            return Refusal(None, f"{order.argv[0]!r} could not be started: {reason}")

@@ -1,0 +1,293 @@
+"""The keeper itself: carries out the engine's orders, and sees every child to its end, with the engine or without."""
+
+import os
+from collections import deque
+from functools import partial
+from math import inf
+
+from .channel import Channel
+from .child import Child, Refusal, Surroundings, spawn
+from .kernel import Seen, boottime, children, collect, collect_group, end_all, environment, see
+from .loop import Exits, Loop
+from .notes import MARKS, Note
+from .wire import Cause, Ended, Grew, Lease, Ready, Shutdown, Start, Started, Stop, to_text
+
+ENGINE_GONE_GRACE = 1.5
+"""Seconds between TERM and KILL once the engine is gone: everything has ended before another node may take over."""
+DRAIN = 0.2
+"""Seconds for which the pipe of an exited child is read on while others hold it: a daemon may do so for ever."""
+TELL_EVERY = 1.0
+"""Seconds between two words on one child's growing output."""
+_SPAWNS = 8
+"""Children spawned between two looks at everything else."""
+_READ = 1 << 16
+_READS = 16
+"""Pieces read of an exited child's pipe at a time: all that a pipe holds, unless its owner has made it larger."""
+_LOOK_EVERY = 0.02
+
+
+class Keeper:
+    """All children of one node. `adopts`: orphaned descendants become children of this process, so none is missed."""
+
+    def __init__(
+        self, loop: Loop, channel: Channel, exits: Exits, note: Note, around: Surroundings, *, adopts: bool
+    ) -> None:
+        self._loop = loop
+        self._channel = channel
+        self._exits = exits
+        self._note = note
+        self._around = around
+        self._adopts = adopts
+        self._children: dict[int, Child] = {}
+        self._waiting: deque[Start] = deque()
+        self._leaders: set[int] = set()
+        self._daemons: set[int] = set()
+        self._lease = Lease(inf, inf)
+        self._lease_alarm = inf
+        self._wake_at = inf
+        self._leaving = False
+        self._watches_room = False
+
+    def run(self) -> None:
+        """Until the engine has gone or says so, and nothing is left."""
+        self._loop.watch(self._channel.fileno(), self._receive)
+        self._channel.tell(Ready(os.getpid()))
+        while not self._leaving or self._children or (self._channel.open and self._channel.waiting):
+            self._send()
+            self._loop.wait(0 if self._waiting else self._wake_at)
+            self._spawn_some()
+            self._look_after()
+        self._note.remove()
+
+    def _send(self) -> None:
+        self._channel.flush()
+        if not self._channel.open:
+            self._engine_gone()
+        elif self._channel.backlog != self._watches_room:
+            self._watches_room = self._channel.backlog
+            self._loop.watch_room(self._channel.fileno(), wanted=self._watches_room)
+
+    def _receive(self) -> None:
+        for order in self._channel.receive():
+            match order:
+                case Start():
+                    self._waiting.append(order)
+                case Stop():
+                    self._stop(order)
+                case Lease():
+                    self._lease = order
+                    self._lease_alarm = order.term_at
+                    self._wake_by(order.term_at)
+                case Shutdown():
+                    self._leave(0.0)
+        if not self._channel.open:
+            self._engine_gone()
+
+    def _engine_gone(self) -> None:
+        if self._channel.fileno() >= 0:
+            self._loop.remove(self._channel.fileno())
+            self._channel.close()
+            self._leave(ENGINE_GONE_GRACE)
+
+    def _leave(self, grace: float) -> None:
+        self._leaving = True
+        while self._waiting:
+            self._never_began(self._waiting.popleft(), Cause.STOP)
+        for child in list(self._children.values()):
+            self._terminate(child, Cause.STOP, boottime(), grace)
+
+    def _stop(self, order: Stop) -> None:
+        child = self._children.get(order.number)
+        if child is not None:
+            self._terminate(child, Cause.STOP, boottime(), order.grace)
+            return
+        for start in [start for start in self._waiting if start.number == order.number]:
+            self._waiting.remove(start)
+            self._never_began(start, Cause.STOP)
+
+    # Beginning
+
+    def _spawn_some(self) -> None:
+        for _ in range(min(_SPAWNS, len(self._waiting))):
+            self._begin(self._waiting.popleft())
+
+    def _begin(self, order: Start) -> None:
+        if order.lease_bound and boottime() >= self._lease.term_at:
+            self._never_began(order, Cause.LEASE)
+            return
+        child = spawn(order, self._around)
+        if isinstance(child, Refusal):
+            self._never_began(order, Cause.NOT_STARTED, child.exit_code, child.error)
+            return
+        self._children[order.number] = child
+        self._leaders.add(child.pid)
+        if child.pipe is not None:
+            self._loop.watch(child.pipe, partial(self._readable, child))
+        child.pidfd = self._exits.watch(child.pid, partial(self._exited, child))
+        self._wake_by(child.wake_at())
+        self._channel.tell(Started(order.number, child.pid, child.started))
+
+    def _never_began(self, order: Start, cause: Cause, exit_code: int | None = None, error: str = "") -> None:
+        self._channel.tell(Ended(order.number, boottime(), exit_code, cause, error, 0, "", ""))
+
+    # While it runs
+
+    def _readable(self, child: Child) -> None:
+        """One piece at a time, so that one child that writes without end does not keep the others waiting."""
+        if self._read(child):
+            if child.tell_at == inf and child.status is None:
+                child.tell_at = max(boottime(), child.told + TELL_EVERY)
+                self._wake_by(child.tell_at)
+        elif child.pipe is None and child.status is not None:
+            self._look_at_remains(child, boottime())
+
+    def _read(self, child: Child) -> bool:
+        """Whether something came; closes the pipe at its end."""
+        if child.pipe is None:
+            return False
+        try:
+            data = os.read(child.pipe, _READ)
+        except BlockingIOError:
+            return False
+        if data:
+            child.output.write(data)
+        else:
+            self._close_pipe(child)
+        return bool(data)
+
+    def _close_pipe(self, child: Child) -> None:
+        if child.pipe is not None:
+            self._loop.forget(child.pipe)
+            child.close_pipe()
+
+    def _tell_growth(self, child: Child, now: float) -> None:
+        child.tell_at = inf
+        if self._channel.backlog:  # the engine is frozen or slow: it hears of it later
+            child.tell_at = now + TELL_EVERY
+            return
+        child.told = now
+        output = child.output
+        self._channel.tell(Grew(child.order.number, output.size, to_text(output.recent())))
+
+    def _terminate(self, child: Child, cause: Cause, now: float, grace: float) -> None:
+        if child.status is None and child.cause is Cause.EXIT and child.has_exited():
+            self._exited(child)  # it was faster: its end is its own
+        elif child.status is not None:
+            child.kill_at = min(child.kill_at, now + grace)  # for what is left of its group
+        else:
+            child.terminate(cause, now, grace)
+            self._kill_if_due(child, now)
+            self._wake_by(child.wake_at())
+
+    def _kill_if_due(self, child: Child, now: float) -> None:
+        if now >= child.kill_at:
+            child.kill(now)
+
+    # Its end
+
+    def _exited(self, child: Child) -> None:
+        """The leader is a zombie: while it is not collected, its group's number can't be given to anybody else."""
+        now = boottime()
+        if child.cause is Cause.EXIT or not self._adopts:
+            child.kill(now)  # nobody asked it to end: what it has left in its group goes at once
+        if child.status is None and child.collect():
+            self._leaders.discard(child.pid)
+            self._exits.forget(child.pid, child.pidfd)
+            child.ended = now
+            self._look_at_remains(child, now)
+
+    def _look_at_remains(self, child: Child, now: float) -> None:
+        """The rest of its group has what is left of the grace; then what left the group; then its last words."""
+        if not child.swept:
+            if self._adopts and self._group_lives(child, now):
+                return
+            child.swept = True
+            child.look_at = now + DRAIN
+            self._end_stragglers(child)
+        for _ in range(_READS):
+            if not self._read(child):
+                break
+        if child.pipe is None or now >= child.look_at:
+            self._finish(child)
+        else:
+            self._wake_by(child.look_at)
+
+    def _group_lives(self, child: Child, now: float) -> bool:
+        if not collect_group(child.pid) or now >= child.giving_up_at:
+            return False
+        self._kill_if_due(child, now)
+        child.look_at = now + _LOOK_EVERY
+        self._wake_by(child.look_at)
+        return True
+
+    def _end_stragglers(self, child: Child) -> None:
+        """End what left the group but not the session: its orphans are our children by now. Daemons left both."""
+        if not self._adopts:
+            return
+        orphans = [pid for pid in children() if pid not in self._leaders]
+        if any(pid not in self._daemons and self._strays(pid, child) for pid in orphans):
+            end_all(partial(_belongs, session=os.getpid(), marks=_marks_of(child.order)))
+        for pid in orphans:
+            collect(pid)
+        self._daemons = {pid for pid in orphans if pid in self._daemons}
+
+    def _strays(self, orphan: int, child: Child) -> bool:
+        """Whether an orphan is what an ended child left. One that has left our session will never come back to it."""
+        seen = see(orphan)
+        if seen is None:
+            return False
+        if seen.session != os.getpid():
+            self._daemons.add(orphan)
+            return False
+        return seen.group not in self._leaders and _belongs(seen, seen.session, _marks_of(child.order))
+
+    def _finish(self, child: Child) -> None:
+        self._close_pipe(child)
+        del self._children[child.order.number]
+        head, tail = child.output.finish()
+        size, status = child.output.size, child.status
+        self._channel.tell(
+            Ended(child.order.number, child.ended, status, child.cause, "", size, to_text(head), to_text(tail))
+        )
+
+    # Time
+
+    def _wake_by(self, moment: float) -> None:
+        self._wake_at = min(self._wake_at, moment)
+
+    def _look_after(self) -> None:
+        """Do what is due."""
+        now = boottime()
+        if now < self._wake_at:
+            return
+        if now >= self._lease_alarm:
+            self._lease_ran_out(now)
+        for child in [child for child in self._children.values() if child.wake_at() <= now]:
+            self._due(child, now)
+        wakes = (child.wake_at() for child in self._children.values())
+        self._wake_at = min(self._lease_alarm, min(wakes, default=inf))
+
+    def _lease_ran_out(self, now: float) -> None:
+        self._lease_alarm = inf
+        for child in [child for child in self._children.values() if child.order.lease_bound]:
+            self._terminate(child, Cause.LEASE, now, max(self._lease.kill_at - now, 0.0))
+
+    def _due(self, child: Child, now: float) -> None:
+        if child.status is not None:
+            self._look_at_remains(child, now)
+            return
+        if now >= child.timeout_at:
+            self._terminate(child, Cause.TIMEOUT, now, child.order.grace)
+        if child.status is None:
+            self._kill_if_due(child, now)
+        if now >= child.tell_at:
+            self._tell_growth(child, now)
+
+
+def _marks_of(order: Start) -> set[bytes]:
+    """What stands in the environment of everything that comes of this order, and of nothing else."""
+    return {f"{name}={order.env.get(name, '')}".encode() for name in MARKS}
+
+
+def _belongs(seen: Seen, session: int, marks: set[bytes]) -> bool:
+    return seen.session == session and marks <= set(environment(seen.pid))

@@ -1,0 +1,129 @@
+"""What the kernel tells of processes, and what it is asked to do with them. Linux's /proc (proc(5))."""
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+PR_SET_NAME = 15
+PR_SET_CHILD_SUBREAPER = 36
+"""From <linux/prctl.h>."""
+
+_GONE = b"ZX"
+"""States of a process that only waits to be collected."""
+_ROUNDS = 100
+_PAUSE = 0.01
+"""Seconds between two looks at processes that are being ended; with `_ROUNDS`, how long they are waited for."""
+
+
+class Seen(NamedTuple):
+    """A living process."""
+
+    pid: int
+    group: int
+    session: int
+
+
+def boottime() -> float:
+    """Seconds since boot, suspension included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def boot_identity() -> str:
+    """This boot of this machine, and the pid namespace in which pids are meant."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+
+
+def see(pid: int) -> Seen | None:
+    """The process, unless it is gone or a zombie."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    state, _parent, group, session = text[text.rindex(b")") + 2 :].split(maxsplit=4)[:4]
+    return None if state in _GONE else Seen(pid, int(group), int(session))
+
+
+def everything() -> Iterator[Seen]:
+    """Every living process that /proc shows."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and (seen := see(int(entry.name))) is not None:
+            yield seen
+
+
+def environment(pid: int) -> list[bytes]:
+    """The `NAME=value` entries that a process was started with; none where they can't be read."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def adopt_orphans() -> bool:
+    """Have descendants whose parent dies become children of this process; whether `children` can then name them."""
+    return _children_file().exists() and _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def name_myself(name: bytes) -> None:
+    """What `ps -o comm` shows; at most 15 bytes."""
+    _prctl(PR_SET_NAME, ctypes.create_string_buffer(name))
+
+
+def children() -> list[int]:
+    """The pids of this process's children, adopted ones and zombies included. Raises `OSError` where not supported."""
+    return [int(pid) for pid in _children_file().read_bytes().split()]
+
+
+def collect(pid: int) -> None:
+    """Take a dead child's exit status, so that it vanishes; a living one is left alone."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass
+
+
+def collect_group(group: int) -> bool:
+    """Collect this process's dead children in a group; whether a living one is left.
+
+    While one is left, its group's number can't be given to strangers: only its parent makes it vanish.
+    """
+    try:
+        while os.waitid(os.P_PGID, group, os.WEXITED | os.WNOHANG) is not None:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def end_all(doomed: Callable[[Seen], bool]) -> None:
+    """KILL every such process until none is left; given up after a second (a process stuck in I/O)."""
+    for _ in range(_ROUNDS):
+        found = [seen.pid for seen in everything() if doomed(seen)]
+        if not found:
+            return
+        for pid in found:
+            send(pid, signal.SIGKILL)
+        time.sleep(_PAUSE)
+
+
+def send(pid: int, number: int) -> None:
+    """A signal; to a group if `pid` is negative. Whoever is gone or can't be signalled is passed over."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _children_file() -> Path:
+    return Path(f"/proc/self/task/{os.getpid()}/children")
+
+
+def _prctl(option: int, argument: object) -> bool:
+    try:
+        return bool(ctypes.CDLL(None).prctl(option, argument, 0, 0, 0) == 0)
+    except (OSError, AttributeError):
+        return False

@@ -1,0 +1,66 @@
+"""Where the keeper's process begins: `python -I -S -X utf8 -c … FOLDER-OF-KEEPER STATE RUNS LIMIT pidfd|thread`.
+
+Its standard input is the line to the engine. It is started as a bare interpreter, without site-packages, so that it is
+up in a few hundredths of a second, stays small, and nothing that is installed can disturb it.
+"""
+
+import os
+import resource
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from .channel import Channel
+from .child import Surroundings
+from .keeper import Keeper
+from .kernel import adopt_orphans, name_myself
+from .loop import Loop, exits_of
+from .notes import Note, end_what_dead_keepers_left
+
+_DESCRIPTORS = 65_536
+
+
+def main() -> None:
+    """Serve one engine until it goes."""
+    state, runs, limit, way = sys.argv[2:]
+    _heed_no_signals()
+    name_myself(b"tokimori-keeper")
+    channel = Channel(_take_line())
+    around = Surroundings(
+        null=os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC),
+        umask=os.umask(0o077),
+        descriptors=_raise_descriptor_limit(),
+        runs=Path(runs),
+        limit=int(limit),
+    )
+    end_what_dead_keepers_left(Path(state))
+    loop = Loop()
+    exits = exits_of(loop, pidfd=way == "pidfd")
+    Keeper(loop, channel, exits, Note(Path(state)), around, adopts=adopt_orphans()).run()
+
+
+def _heed_no_signals() -> None:
+    """The node decides what a Ctrl-C means. Handlers, not SIG_IGN, which the children would inherit (as a mask)."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, lambda *_: None)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _take_line() -> socket.socket:
+    """The socket that came as standard input, where from now on /dev/null stands: no child may get hold of it."""
+    line = socket.socket(fileno=os.dup(0))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    return line
+
+
+def _raise_descriptor_limit() -> tuple[int, int]:
+    """Room for thousands of children: each takes up to three descriptors. The limit as it was, for the children."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY:
+        wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    return soft, hard

@@ -1,0 +1,74 @@
+"""Each keeper's note that it lives, so that what it leaves behind can be found should it be killed.
+
+Everything that a keeper spawns lives in its session, whose number is the keeper's pid; so the note is that pid (the
+file's name) and the boot and pid namespace in which it means something (its text). The keeper holds a lock on the file
+as long as it lives: the kernel drops it with the keeper, however that ends. Nothing has to survive a machine's crash.
+"""
+
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from .kernel import Seen, boot_identity, boottime, end_all, environment, everything
+
+SUFFIX = ".keeper"
+MARKS = ("TOKIMORI_RUN_ID", "TOKIMORI_TOKEN")
+"""Stand in the environment of everything that a keeper spawns."""
+
+
+class Note:
+    """This keeper's own."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path = folder / f"{os.getpid()}-{int(boottime() * 1_000_000)}{SUFFIX}"
+        fresh = self._path.with_suffix(".new")
+        self._file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        os.write(self._file, boot_identity().encode())
+        fresh.rename(self._path)  # a file that others may judge by its lock never exists without it
+
+    def remove(self) -> None:
+        """Nothing is left behind."""
+        self._path.unlink(missing_ok=True)
+        os.close(self._file)
+
+
+def end_what_dead_keepers_left(folder: Path) -> None:
+    """KILL what lives on of keepers that died, and remove their notes."""
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.read_text() == boot_identity():
+                _end_session(int(path.name.partition("-")[0]))
+            path.unlink(missing_ok=True)
+        except BlockingIOError:
+            pass  # its keeper lives
+        finally:
+            os.close(file)
+
+
+def _end_session(number: int) -> None:
+    if is_ours(number, list(everything())):
+        end_all(lambda seen: seen.session == number)
+
+
+def is_ours(session: int, living: Sequence[Seen]) -> bool:
+    """Whether what lives in this session was spawned by the dead keeper of that pid, and not by strangers.
+
+    The kernel gives a number to nobody as long as it names a session. If somebody has the keeper's pid, the session is
+    another one; it may also have been a stranger's who is gone by now: so somebody in it must carry our mark.
+    """
+    members = [seen.pid for seen in living if seen.session == session]
+    return session not in members and any(is_marked(environment(pid)) for pid in members)
+
+
+def is_marked(entries: Sequence[bytes]) -> bool:
+    """Whether this is the environment of something that a keeper spawned."""
+    names = {entry.partition(b"=")[0] for entry in entries}
+    return all(mark.encode() in names for mark in MARKS)

@@ -1,0 +1,79 @@
+"""What one attempt writes: to a file of bounded size, and its first and last bytes in memory of bounded size."""
+
+import os
+from pathlib import Path
+
+from .complaint import complain
+
+EDGE = 65_536
+"""Bytes kept of the beginning, and of the end."""
+
+
+class Output:
+    """Collects one attempt's output. The file is made with the first byte, so that silence leaves no trace.
+
+    The file holds the first `limit` bytes; of what comes after them only the last `EDGE` bytes are added, at the end,
+    below a line that says how many bytes are missing.
+    """
+
+    __slots__ = ("_file", "_folder", "_head", "_limit", "_name", "_tail", "size")
+
+    def __init__(self, folder: Path, name: str, limit: int) -> None:
+        self.size = 0
+        self._folder = folder
+        self._name = name
+        self._limit = limit
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._file: int | None = None
+
+    def write(self, data: bytes) -> None:
+        """Take what was written next."""
+        room = EDGE - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:] if room else data
+        if len(self._tail) > 2 * EDGE:
+            del self._tail[:-EDGE]
+        if self.size < self._limit:
+            self._append(data[: self._limit - self.size])
+        self.size += len(data)
+
+    def recent(self, count: int = EDGE) -> bytes:
+        """The last bytes so far, at most `EDGE`."""
+        last = self._tail[-count:]
+        missing = count - len(last)
+        return bytes(self._head[-missing:] + last if missing else last)
+
+    def finish(self) -> tuple[bytes, bytes]:
+        """Complete the file; the first bytes, and the last ones of what is not among the first."""
+        beyond = self.size - self._limit
+        if beyond > 0:
+            kept = min(beyond, EDGE)
+            if beyond > kept:
+                self._append(b"\n[... %d bytes left out ...]\n" % (beyond - kept))
+            self._append(self.recent(kept))
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        return bytes(self._head), bytes(self._tail[-EDGE:])
+
+    def _append(self, data: bytes) -> None:
+        """A file that can't be written costs its text, never the run nor the keeper."""
+        try:
+            if self._file is None:
+                self._file = _create(self._folder / self._name)
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as fault:
+            complain(f"{self._name}: {fault.strerror}; the file of this attempt stays incomplete")
+            self._limit = min(self._limit, self.size)
+
+
+def _create(path: Path) -> int:
+    """Readable by the node's user alone: output may hold secrets."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(path, flags, 0o600)

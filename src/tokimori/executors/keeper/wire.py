@@ -1,0 +1,145 @@
+"""What the engine and the keeper say to each other: frames of JSON, each a list of messages.
+
+A frame is its length (four bytes, big-endian) and a JSON list; a message is `[kind, field, …]`. Every time is in
+seconds of CLOCK_BOOTTIME, so that nothing depends on a wall clock and both sides mean the same.
+"""
+
+import json
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import Generic, NamedTuple, TypeVar
+
+
+class Cause(StrEnum):
+    """Why an attempt ended."""
+
+    EXIT = "exit"
+    """By itself."""
+    TIMEOUT = "timeout"
+    STOP = "stop"
+    """The engine ordered it, or is gone."""
+    LEASE = "lease"
+    """The node's lease ran out."""
+    NOT_STARTED = "not started"
+    """It could not be started; `error` says why."""
+
+
+class Start(NamedTuple):
+    """Spawn a process; `number` names it in every later message. `account` is (uid, gid, groups) to change to.
+
+    `log` is where its output goes, below the folder of all runs. `lease_bound`: end it when the lease runs out.
+    """
+
+    number: int
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    log: str
+    account: tuple[int, int, list[int]] | None
+    stdin: str | None
+    timeout: float | None
+    grace: float
+    lease_bound: bool
+
+
+class Stop(NamedTuple):
+    """End a process: TERM, after `grace` seconds KILL."""
+
+    number: int
+    grace: float
+
+
+class Lease(NamedTuple):
+    """Until when the lease holds: then TERM, and at `kill_at` KILL, for everything that is bound to it."""
+
+    term_at: float
+    kill_at: float
+
+
+class Shutdown(NamedTuple):
+    """End everything at once, tell its ends, and exit."""
+
+
+class Ready(NamedTuple):
+    """The keeper takes orders, and nothing is left of what dead keepers had started."""
+
+    pid: int
+
+
+class Started(NamedTuple):
+    """The process runs since `at`."""
+
+    number: int
+    pid: int
+    at: float
+
+
+class Grew(NamedTuple):
+    """The process wrote more: `size` bytes so far, the last of them in `tail` (base64)."""
+
+    number: int
+    size: int
+    tail: str
+
+
+class Ended(NamedTuple):
+    """The process has ended and nothing of it is left. `status` is its exit code, or minus the signal that ended it.
+
+    `at` is when it exited. `status` is None where it never began; `head` and `tail` are base64.
+    """
+
+    number: int
+    at: float
+    status: int | None
+    cause: str
+    error: str
+    size: int
+    head: str
+    tail: str
+
+
+Order = Start | Stop | Lease | Shutdown
+"""What the engine says."""
+Notice = Ready | Started | Grew | Ended
+"""What the keeper says."""
+
+_M = TypeVar("_M", bound=Order | Notice)
+
+ORDERS: Mapping[str, Callable[..., Order]] = {"start": Start, "stop": Stop, "lease": Lease, "shutdown": Shutdown}
+NOTICES: Mapping[str, Callable[..., Notice]] = {"ready": Ready, "started": Started, "grew": Grew, "ended": Ended}
+_KIND: Mapping[object, str] = {message: kind for kind, message in (*ORDERS.items(), *NOTICES.items())}
+
+
+def encode(messages: Iterable[Order | Notice]) -> bytes:
+    """One frame."""
+    body = json.dumps([[_KIND[type(message)], *message] for message in messages], separators=(",", ":")).encode()
+    return len(body).to_bytes(4, "big") + body
+
+
+class Frames(Generic[_M]):
+    """Puts frames together again from whatever pieces arrive."""
+
+    def __init__(self, kinds: Mapping[str, Callable[..., _M]]) -> None:
+        self._kinds = kinds
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> list[_M]:
+        """The messages that are complete with this piece."""
+        rest = self._rest
+        rest += data
+        messages: list[_M] = []
+        while len(rest) >= 4 and len(rest) >= 4 + (length := int.from_bytes(rest[:4], "big")):
+            messages += [self._kinds[kind](*fields) for kind, *fields in json.loads(rest[4 : 4 + length])]
+            del rest[: 4 + length]
+        return messages
+
+
+def to_text(data: bytes) -> str:
+    """Bytes as they stand in a message."""
+    return b2a_base64(data, newline=False).decode() if data else ""
+
+
+def to_bytes(text: str) -> bytes:
+    """What `to_text` was given."""
+    return a2b_base64(text) if text else b""

@@ -1,0 +1,122 @@
+"""The engine's end of the line to one keeper process."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from tokimori.errors import Refused
+from tokimori.executors.keeper.wire import NOTICES, Frames, Notice, Order, Ready, Shutdown, encode
+
+_BEGIN = "import sys; sys.path.append(sys.argv[1]); from keeper.main import main; main()"
+_FOLDER = str(Path(__file__).parent)
+_START_WITHIN = 15.0
+"""Seconds, of which ending what dead keepers have left may take some."""
+_LEAVE_WITHIN = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeeperSettings:
+    """Where a keeper notes its groups, where output goes, how many bytes of it, and how exits are noticed."""
+
+    state_dir: Path
+    runs_dir: Path
+    output_limit: int
+    pidfd: bool
+
+    def arguments(self) -> list[str]:
+        """What a keeper is started with."""
+        way = "pidfd" if self.pidfd else "thread"
+        places = [str(self.state_dir.absolute()), str(self.runs_dir.absolute())]
+        bare = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BEGIN, _FOLDER]
+        return [*bare, *places, str(self.output_limit), way]
+
+
+class Line(asyncio.Protocol):
+    """Sends orders, hands on notices; tells once when the keeper is gone."""
+
+    def __init__(self, heard: Callable[[Notice], None], lost: Callable[[], None]) -> None:
+        self._heard = heard
+        self._lost = lost
+        self._frames: Frames[Notice] = Frames(NOTICES)
+        self._transport: asyncio.WriteTransport | None = None
+        self.ready = asyncio.Event()
+        self.gone = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio."""
+        self._transport = cast("asyncio.WriteTransport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by asyncio."""
+        for notice in self._frames.feed(data):
+            if isinstance(notice, Ready):
+                self.ready.set()
+            else:
+                self._heard(notice)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by asyncio."""
+        self.ready.set()
+        self.gone.set()
+        self._lost()
+
+    def send(self, orders: Iterable[Order]) -> None:
+        """Never waits: what the keeper does not take yet is kept."""
+        if self._transport is not None and not self.gone.is_set():
+            self._transport.write(encode(orders))
+
+
+class KeeperProcess:
+    """A keeper that this process has started, and the line to it."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", line: Line) -> None:
+        self._process = process
+        self._line = line
+        self.send = line.send
+
+    @classmethod
+    async def start(
+        cls, settings: KeeperSettings, heard: Callable[[Notice], None], lost: Callable[[], None]
+    ) -> "KeeperProcess":
+        """Start one and wait until it takes orders. Raises `Refused`."""
+        ours, theirs = socket.socketpair()
+        try:
+            process = subprocess.Popen(settings.arguments(), stdin=theirs.fileno(), start_new_session=True)  # noqa: ASYNC220
+        except OSError as fault:
+            ours.close()
+            raise Refused(f"the keeper could not be started: {fault}") from None
+        finally:
+            theirs.close()
+        _, line = await asyncio.get_running_loop().create_unix_connection(lambda: Line(heard, lost), sock=ours)
+        keeper = cls(process, line)
+        await keeper._up()
+        return keeper
+
+    async def _up(self) -> None:
+        try:
+            await asyncio.wait_for(self._line.ready.wait(), _START_WITHIN)
+        except TimeoutError:
+            await self.kill()
+        if self._line.gone.is_set():
+            raise Refused(f"the keeper did not start: exit code {await asyncio.to_thread(self._process.wait)}")
+
+    async def leave(self) -> bool:
+        """Have it end everything and exit; whether it did so by itself."""
+        self.send([Shutdown()])
+        try:
+            await asyncio.wait_for(self._line.gone.wait(), _LEAVE_WITHIN)
+        except TimeoutError:
+            await self.kill()
+            return False
+        return await asyncio.to_thread(self._process.wait) == 0
+
+    async def kill(self) -> None:
+        """End the keeper itself, and collect it. What it had started lives on until somebody reads its notes."""
+        self._process.kill()
+        await asyncio.to_thread(self._process.wait)
+        await self._line.gone.wait()

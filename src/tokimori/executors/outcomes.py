@@ -1,0 +1,58 @@
+"""From how a process ended to the outcome of its attempt. Pure."""
+
+import signal
+
+from tokimori.executors.keeper.wire import Cause, Ended
+from tokimori.model.outcome import Cancelled, Failed, Outcome, Released, Succeeded, TimedOut
+from tokimori.ports.executor import StopReason
+
+
+def outcome_of(ended: Ended, reason: StopReason | None, timeout: float | None) -> Outcome:
+    """What became of the attempt.
+
+    Only an end that nobody asked for can be a success: a process that exits with 0 *after* a TERM has reached it may
+    have left its work undone. `reason` is why the engine stopped it, None where the keeper did so by itself.
+    """
+    exit_code, number = _split(ended.status)
+    match Cause(ended.cause):
+        case Cause.EXIT:
+            return _own_end(exit_code, number)
+        case Cause.NOT_STARTED:
+            return Failed(ended.error, exit_code)
+        case Cause.TIMEOUT:
+            return TimedOut(f"it took longer than {timeout:g} s", exit_code, number)
+        case Cause.LEASE:
+            return Released("its node's lease ran out", exit_code, number)
+        case Cause.STOP:
+            return _stopped(reason, exit_code, number)
+
+
+def _own_end(exit_code: int | None, number: int | None) -> Outcome:
+    if number is not None:
+        return Failed(f"signal {number} ({signal_name(number)})", signal=number)
+    return Succeeded(0) if exit_code == 0 else Failed(f"exit code {exit_code}", exit_code)
+
+
+def _stopped(reason: StopReason | None, exit_code: int | None, number: int | None) -> Outcome:
+    match reason:
+        case StopReason.CANCEL:
+            return Cancelled("cancelled", exit_code, number)
+        case StopReason.RELEASE | None:
+            return Released("its node stopped it", exit_code, number)
+        case StopReason.DISOWN:
+            return Released("it is no longer its node's", exit_code, number)
+
+
+def signal_name(number: int) -> str:
+    """SIGKILL for 9; real-time signals have no name of their own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
+
+
+def _split(status: int | None) -> tuple[int | None, int | None]:
+    """Exit code and signal."""
+    if status is None:
+        return None, None
+    return (status, None) if status >= 0 else (None, -status)
