@@ -8,7 +8,7 @@ from tokimori.model.ids import Incarnation, JobId, Lane
 from tokimori.model.job import Job, JobState, lane_of, limit_of, rank_of
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.run import Skip, SkipReason, scheduled_origin
-from tokimori.schedules.schedule import Schedule
+from tokimori.schedules.schedule import OnDemand, Schedule
 
 MOST_OCCURRENCES = 10_000
 """How many occurrences one call decides; the next call goes on."""
@@ -100,10 +100,10 @@ class _Draft:
         self.tail = Skip(first=first, last=last, count=count, reason=reason)
         self.skips.append(self.tail)
 
-    def skip_through(self, schedule: Schedule, last: Moment, reason: SkipReason) -> None:
-        """Note every occurrence after the cursor up to and including `last`, without walking."""
+    def skip_through(self, schedule: Schedule, last: Moment | None, reason: SkipReason) -> None:
+        """Note every occurrence after the cursor up to and including `last`, which is one, without walking."""
         first = schedule.next_after(self.cursor)
-        if first is not None and first <= last:
+        if first is not None and last is not None and first <= last:
             self.skip(first, last, schedule.count(self.cursor, last), reason)
 
 
@@ -125,7 +125,7 @@ def decide(due: Due, schedule: Schedule, now: Moment) -> Plan:
         fired_from=job.fired_through,
         fired_through=draft.cursor,
         next_due=Moment(now + PACE) if draft.full else upcoming,
-        state=JobState.FINISHED if upcoming is None else job.state,
+        state=JobState.FINISHED if has_ended(schedule, upcoming) else job.state,
         runs=tuple(draft.runs),
         skips=tuple(draft.skips),
         replaces=draft.replaces,
@@ -135,9 +135,7 @@ def decide(due: Due, schedule: Schedule, now: Moment) -> Plan:
 def skip_all(due: Due, schedule: Schedule, now: Moment, reason: SkipReason) -> Plan:
     """Skip every occurrence up to now: what a job that was paused or parked missed is not caught up with."""
     draft = _Draft(due=due, now=now, cursor=due.job.fired_through, tail=due.tail)
-    last = schedule.last_before(Moment(now + 1))
-    if last is not None:
-        draft.skip_through(schedule, last, reason)
+    draft.skip_through(schedule, schedule.last_before(Moment(now + 1)), reason)
     job = due.job
     upcoming = schedule.next_after(draft.cursor)
     return Plan(
@@ -147,30 +145,30 @@ def skip_all(due: Due, schedule: Schedule, now: Moment, reason: SkipReason) -> P
         fired_from=job.fired_through,
         fired_through=draft.cursor,
         next_due=upcoming,
-        state=JobState.FINISHED if upcoming is None else JobState.ENABLED,
+        state=JobState.FINISHED if has_ended(schedule, upcoming) else JobState.ENABLED,
         skips=tuple(draft.skips),
     )
 
 
+def has_ended(schedule: Schedule, upcoming: Moment | None) -> bool:
+    """Whether the schedule has no more. One that never had any does not end: the job runs on demand."""
+    return upcoming is None and not isinstance(schedule, OnDemand)
+
+
 def _decide_missed(draft: _Draft, schedule: Schedule) -> None:
-    """Occurrences that are more than `late_after` late."""
+    """Occurrences that are later than `grace`, then those that are more than `late_after` late."""
     definition = draft.due.job.definition
-    newest = schedule.last_before(Moment(draft.now - round(definition.late_after * SECOND)))
-    if newest is None or newest <= draft.cursor:
-        return
     if definition.grace is not None:
         too_late = schedule.last_before(Moment(draft.now - round(definition.grace * SECOND)))
-        if too_late is not None and too_late > draft.cursor:
-            draft.skip_through(schedule, min(too_late, newest), SkipReason.GRACE)
-    if newest <= draft.cursor:
+        draft.skip_through(schedule, too_late, SkipReason.GRACE)
+    newest = schedule.last_before(Moment(draft.now - round(definition.late_after * SECOND)))
+    if newest is None or newest <= draft.cursor:
         return
     match definition.misfire:
         case Misfire.SKIP:
             draft.skip_through(schedule, newest, SkipReason.MISFIRE)
         case Misfire.LATEST:
-            older = schedule.last_before(newest)
-            if older is not None and older > draft.cursor:
-                draft.skip_through(schedule, older, SkipReason.MISFIRE)
+            draft.skip_through(schedule, schedule.last_before(newest), SkipReason.MISFIRE)
             _decide_one(draft, newest)
         case Misfire.ALL:
             _catch_up(draft, schedule, newest)
@@ -199,7 +197,8 @@ def _decide_one(draft: _Draft, moment: Moment) -> None:
     """One occurrence that may run, against the runs that are active and those of this plan."""
     definition = draft.due.job.definition
     limit = limit_of(definition)
-    if not limit or draft.due.active + len(draft.runs) < limit:
+    active = 0 if draft.replaces else draft.due.active
+    if not limit or active + len(draft.runs) < limit:
         draft.run(moment)
         return
     match definition.on_overlap:
@@ -216,7 +215,8 @@ def _decide_one(draft: _Draft, moment: Moment) -> None:
 def _replace(draft: _Draft, moment: Moment) -> None:
     """The newcomer takes the place of the scheduled runs before it, those of this plan included."""
     draft.replaces = draft.replaces or draft.due.active > 0
-    for replaced in draft.runs:
-        draft.skips.append(Skip(first=replaced.nominal, last=replaced.nominal, count=1, reason=SkipReason.OVERLAP))
-    draft.runs.clear()
+    replaced, draft.runs = draft.runs, []
+    draft.tail = draft.skips[-1] if draft.skips else draft.due.tail
+    for run in replaced:
+        draft.skip(run.nominal, run.nominal, 1, SkipReason.OVERLAP)
     draft.run(moment)

@@ -5,7 +5,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-Seconds = Annotated[float, Meta(ge=0)]
+LONGEST = 3_155_760_000
+"""A hundred years: the most seconds that a policy may name, so that every sum of moments stays a date."""
+Seconds = Annotated[float, Meta(ge=0, le=LONGEST)]
 
 
 class Misfire(StrEnum):

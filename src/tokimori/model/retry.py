@@ -3,17 +3,18 @@
 from tokimori.clock import SECOND, Moment
 from tokimori.model.policies import Retry
 
+LONGEST_DELAY = 3650 * 86400.0
+"""Ten years, in seconds: an unbounded backoff must not leave what a moment can hold."""
+
 
 def retry_delay(retry: Retry, failures: int, chance: float) -> int:
     """Microseconds to wait after the nth failure (n ≥ 1); `chance` in [0, 1) picks the jitter."""
+    cap = LONGEST_DELAY if retry.cap is None else min(retry.cap, LONGEST_DELAY)
     try:
-        delay = retry.delay * retry.backoff ** (failures - 1)
+        delay = min(retry.delay * float(retry.backoff) ** (failures - 1), cap)
     except OverflowError:
-        delay = float("inf")
-    if retry.cap is not None:
-        delay = min(delay, retry.cap)
-    delay = min(delay * (1 + retry.jitter * chance), _LONGEST)
-    return round(delay * SECOND)
+        delay = cap if retry.delay else 0
+    return round(delay * (1 + retry.jitter * chance) * SECOND)
 
 
 def next_try(retry: Retry, *, nominal: Moment, failures: int, now: Moment, chance: float) -> Moment | None:
@@ -24,7 +25,3 @@ def next_try(retry: Retry, *, nominal: Moment, failures: int, now: Moment, chanc
     if retry.epsilon is not None and moment > nominal + round(retry.epsilon * SECOND):
         return None
     return moment
-
-
-_LONGEST = 3650 * 86400.0
-"""Ten years, in seconds: an unbounded backoff must not leave what a moment can hold."""

@@ -33,31 +33,43 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float)
     """What becomes of a running run. `chance` in [0, 1) picks the jitter of a retry.
 
     An order to cancel wins over everything but success: the run was not to go on. A release or a loss of a run that is
-    to be cancelled cancels it too.
+    to be cancelled cancels it too. The reason that is kept is the one of whoever gave the order.
     """
     match outcome:
         case Succeeded():
-            return _settlement(run, Event.SUCCEED, "succeeded", exit_code=outcome.exit_code)
+            return _settlement(run, Event.SUCCEED, _word(outcome), exit_code=outcome.exit_code)
         case Cancelled():
-            return _settlement(
-                run, Event.CANCEL, "cancelled", error=outcome.reason, exit_code=outcome.exit_code, signal=outcome.signal
-            )
+            return _cancelled(run, outcome, run.cancel or outcome.reason)
         case Failed() | TimedOut() | Released() | Lost() | Hold() | RetryAt() if run.cancel is not None:
-            return _settlement(run, Event.CANCEL, _word(outcome), error=run.cancel)
+            return _cancelled(run, outcome, run.cancel)
         case Failed() | TimedOut():
             return _failed(run, outcome, retry, now, chance)
         case RetryAt():
-            return _settlement(run, Event.RETRY, "retry", due=max(outcome.moment, now))
+            return _settlement(run, Event.RETRY, _word(outcome), due=max(outcome.moment, now))
         case Hold():
-            return _settlement(run, Event.HOLD, "hold", error=outcome.reason)
+            return _settlement(run, Event.HOLD, _word(outcome), error=outcome.reason)
         case Released():
             return _settlement(
-                run, Event.REQUEUE, "released", error=outcome.reason, exit_code=outcome.exit_code, signal=outcome.signal
+                run,
+                Event.REQUEUE,
+                _word(outcome),
+                error=outcome.reason,
+                exit_code=outcome.exit_code,
+                signal=outcome.signal,
             )
         case Lost():
             return _lost(run, outcome, retry)
         case _:
             assert_never(outcome)
+
+
+def _cancelled(run: Run, outcome: Outcome, reason: str) -> Settlement:
+    match outcome:
+        case Failed() | TimedOut() | Released() | Cancelled():
+            exit_code, signal = outcome.exit_code, outcome.signal
+        case _:
+            exit_code, signal = None, None
+    return _settlement(run, Event.CANCEL, _word(outcome), error=reason, exit_code=exit_code, signal=signal)
 
 
 def _failed(run: Run, outcome: Failed | TimedOut, retry: Retry, now: Moment, chance: float) -> Settlement:
@@ -79,7 +91,7 @@ def _lost(run: Run, outcome: Lost, retry: Retry) -> Settlement:
     """A lost attempt lowers the priority by one, so that a run that kills its nodes does not stay first in line."""
     lost = run.lost + 1
     event = Event.FAIL if lost > retry.lost_attempts else Event.REQUEUE
-    return _settlement(run, event, "lost", rank=run.rank + MINUTE, lost=lost, error=outcome.reason)
+    return _settlement(run, event, _word(outcome), rank=run.rank + MINUTE, lost=lost, error=outcome.reason)
 
 
 def _settlement(
@@ -109,8 +121,13 @@ def _settlement(
     )
 
 
-def _word(outcome: Failed | TimedOut | Released | Lost | Hold | RetryAt) -> str:
+def _word(outcome: Outcome) -> str:
+    """How the outcome is called in the attempt's row."""
     match outcome:
+        case Succeeded():
+            return "succeeded"
+        case Cancelled():
+            return "cancelled"
         case Failed():
             return "failed"
         case TimedOut():

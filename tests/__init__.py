@@ -1,0 +1,1 @@
+"""Everything that shows that Tokimori keeps its promises."""

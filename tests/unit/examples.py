@@ -1,0 +1,138 @@
+"""Jobs, runs and schedules to test with."""
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from tokimori.clock import SECOND, Moment, parse_moment
+from tokimori.model.decide import Due, Plan
+from tokimori.model.ids import Incarnation, JobId, Lane, RunId
+from tokimori.model.job import Definition, Job, JobState, Noop
+from tokimori.model.run import Run, Skip
+from tokimori.model.transitions import RunState
+from tokimori.schedules.schedule import Schedule
+
+NEW_YEAR = parse_moment("2030-01-01T00:00:00Z")
+
+
+def seconds(n: float) -> Moment:
+    """So many seconds after the new year of 2030."""
+    return Moment(NEW_YEAR + round(n * SECOND))
+
+
+def a_run(**changes: object) -> Run:
+    """A run in its first attempt, of the occurrence at the new year."""
+    run = Run(
+        id=RunId("run"),
+        job_id=JobId("job"),
+        incarnation=Incarnation(1),
+        origin="s:2030-01-01T00:00:00Z",
+        nominal=NEW_YEAR,
+        due=NEW_YEAR,
+        state=RunState.RUNNING,
+        priority=0,
+        rank=NEW_YEAR,
+        lane=Lane("default||"),
+        created=NEW_YEAR,
+        attempt=1,
+    )
+    return replace(run, **changes)  # type: ignore[arg-type]
+
+
+def a_job(definition: Definition, **changes: object) -> Job:
+    """An enabled job, added at the new year and decided up to there."""
+    job = Job(
+        id=JobId("job"),
+        incarnation=Incarnation(1),
+        version=1,
+        definition=definition,
+        created=NEW_YEAR,
+        updated=NEW_YEAR,
+        anchor=NEW_YEAR,
+        fired_through=NEW_YEAR,
+    )
+    return msgspec.structs.replace(job, **changes)
+
+
+def a_definition(**terms: object) -> Definition:
+    """A no-op that some schedule drives; the schedule itself is handed in where it is needed."""
+    return Definition(**{"target": Noop(), "schedule": "* * * * * *", **terms})  # type: ignore[arg-type]
+
+
+def after(due: Due, plan: Plan, *, active: int = 0) -> Due:
+    """What the store says of the job once the plan is written."""
+    job = msgspec.structs.replace(
+        due.job, fired_through=plan.fired_through, next_due=plan.next_due, state=JobState(plan.state)
+    )
+    return Due(job=job, active=active, tail=tail_of(due.tail, plan))
+
+
+def tail_of(tail: Skip | None, plan: Plan) -> Skip | None:
+    """The newest row of the ledger after the plan, where that is a skip."""
+    newest = max((run.nominal for run in plan.runs), default=None)
+    last = plan.skips[-1] if plan.skips else (None if plan.runs else tail)
+    return None if last is None or (newest is not None and newest > last.last) else last
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """A schedule of exactly these moments, ascending."""
+
+    moments: tuple[Moment, ...]
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """See `Schedule`."""
+        found = bisect_right(self.moments, moment)
+        return self.moments[found] if found < len(self.moments) else None
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """See `Schedule`."""
+        found = bisect_left(self.moments, moment)
+        return self.moments[found - 1] if found else None
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """See `Schedule`."""
+        return max(0, bisect_right(self.moments, through) - bisect_right(self.moments, after))
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """A schedule of every `period` microseconds, for ever, on the grid of the new year."""
+
+    period: int = SECOND
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """See `Schedule`."""
+        return Moment(moment + self.period - (moment - NEW_YEAR) % self.period)
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """See `Schedule`."""
+        return Moment(moment - 1 - (moment - 1 - NEW_YEAR) % self.period)
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """See `Schedule`."""
+        return max(0, (through - NEW_YEAR) // self.period - (after - NEW_YEAR) // self.period)
+
+
+class Counting:
+    """A schedule that counts how often it is asked."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.asked = 0
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """See `Schedule`."""
+        self.asked += 1
+        return self.schedule.next_after(moment)
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """See `Schedule`."""
+        self.asked += 1
+        return self.schedule.last_before(moment)
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """See `Schedule`."""
+        self.asked += 1
+        return self.schedule.count(after, through)

@@ -1,0 +1,1 @@
+"""The rules about jobs and runs."""

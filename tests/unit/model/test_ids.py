@@ -1,0 +1,70 @@
+"""Names of things."""
+
+import string
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokimori.clock import MILLISECOND, Moment
+from tokimori.errors import InvalidInput
+from tokimori.model.ids import check_job_id, check_uuid, new_incarnation, uuid7
+
+ALPHABET = string.ascii_letters + string.digits + "._:@+-"
+MOMENTS = st.integers(0, 253_402_300_799_999_999).map(Moment)
+"""From 1970 to the end of the year 9999."""
+TEN_BYTES = st.binary(min_size=10, max_size=10)
+
+
+@given(MOMENTS, TEN_BYTES)
+def test_a_uuid_7_as_the_rfc_has_it(now: Moment, entropy: bytes) -> None:
+    """RFC 9562: 48 bits of Unix milliseconds, version 7, variant 10, the rest random."""
+    value = UUID(uuid7(now, lambda n: entropy[:n]))
+    assert value.version == 7
+    assert value.variant == "specified in RFC 4122"
+    assert value.int >> 80 == now // MILLISECOND
+    rest = (value.int >> 64 & 0xFFF) << 62 | value.int & (1 << 62) - 1
+    assert rest == int.from_bytes(entropy) >> 6
+
+
+@given(MOMENTS, MOMENTS, TEN_BYTES, TEN_BYTES)
+def test_ids_are_ordered_by_time(one: Moment, other: Moment, first: bytes, second: bytes) -> None:
+    """As text, an id made in an earlier millisecond comes before one made in a later."""
+    if one // MILLISECOND < other // MILLISECOND:
+        assert uuid7(one, lambda _: first) < uuid7(other, lambda _: second)
+
+
+@given(st.text(ALPHABET, min_size=1, max_size=255).filter(lambda text: not text.startswith("-")))
+def test_what_may_be_a_job_id(text: str) -> None:
+    """Letters, digits and `._:@+-`, up to 255 of them, are an id, unchanged."""
+    assert check_job_id(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "-a", "a" * 256, "a b", "a/b", "a\n", "ä", "٣", "a,b", "a\0", "nightly-report\n"])
+def test_what_may_not(text: str) -> None:
+    """Anything else is refused, naming field, value and what is allowed."""
+    with pytest.raises(InvalidInput) as caught:
+        check_job_id(text)
+    assert (caught.value.field, caught.value.value) == ("id", text)
+    assert "not starting with -" in str(caught.value.allowed)
+
+
+@given(st.binary(min_size=8, max_size=8))
+def test_incarnations_fit_a_signed_integer(entropy: bytes) -> None:
+    """An incarnation is below 2^63, so that every database has a type for it."""
+    assert 0 <= new_incarnation(lambda n: entropy[:n]) < 1 << 63
+
+
+def test_a_uuid_is_read_in_any_case() -> None:
+    """A UUID is returned in its canonical form."""
+    text = "0190F5FE-7C1C-7D6A-8B5E-3B8E6C9F0A1B"
+    assert check_uuid(text, field="run") == text.lower()
+
+
+@pytest.mark.parametrize("text", ["", "run", "0190f5fe", "0190f5fe-7c1c-7d6a-8b5e-3b8e6c9f0a1z"])
+def test_no_uuid(text: str) -> None:
+    """What is no UUID is refused, naming the field."""
+    with pytest.raises(InvalidInput) as caught:
+        check_uuid(text, field="run")
+    assert (caught.value.field, caught.value.value, caught.value.allowed) == ("run", text, "a UUID")

@@ -1,0 +1,101 @@
+"""When a failed attempt is tried again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.examples import NEW_YEAR, seconds
+from tokimori.clock import SECOND, to_datetime
+from tokimori.model.policies import LONGEST, Retry
+from tokimori.model.retry import LONGEST_DELAY, next_try, retry_delay
+
+
+@pytest.mark.parametrize(
+    ("retry", "delays"),
+    [
+        (Retry(), [0, 0, 0]),
+        (Retry(delay=10), [10, 10, 10]),
+        (Retry(delay=10, backoff=2), [10, 20, 40, 80]),
+        (Retry(delay=10, backoff=2, cap=35), [10, 20, 35, 35]),
+        (Retry(delay=10, cap=5), [5, 5]),
+        (Retry(delay=0.25, backoff=1.5), [0.25, 0.375, 0.5625]),
+        (Retry(delay=10, cap=0), [0, 0]),
+    ],
+)
+def test_delays(retry: Retry, delays: list[float]) -> None:
+    """The nth retry waits delay × backoff^(n-1), at most cap."""
+    assert [retry_delay(retry, n, 0) for n in range(1, len(delays) + 1)] == [round(d * SECOND) for d in delays]
+
+
+@pytest.mark.parametrize(("chance", "delay"), [(0, 100), (0.5, 105), (0.999, 109.99)])
+def test_jitter_adds_a_part_of_the_delay(chance: float, delay: float) -> None:
+    """Jitter adds up to its share of the delay, as chance has it."""
+    assert retry_delay(Retry(delay=100, jitter=0.1), 1, chance) == round(delay * SECOND)
+
+
+def test_jitter_comes_after_the_cap() -> None:
+    """Capped retries are still spread: jitter is added to the capped delay."""
+    assert retry_delay(Retry(delay=1000, cap=100, jitter=1), 1, 0.5) == 150 * SECOND
+
+
+@pytest.mark.parametrize("backoff", [1, 1.5, 2, 1e300])
+@pytest.mark.parametrize("failures", [1, 2, 10_000, 10**9])
+def test_no_delay_stays_none(backoff: float, failures: int) -> None:
+    """Without a delay every retry comes at once, however often it was tried and whatever the backoff."""
+    assert retry_delay(Retry(backoff=backoff), failures, 0.5) == 0
+
+
+@pytest.mark.parametrize("backoff", [2, 2.0, 1e308])
+def test_a_huge_backoff_ends_at_ten_years(backoff: float) -> None:
+    """A backoff that no float can hold waits for the cap, or ten years."""
+    assert retry_delay(Retry(delay=1, backoff=backoff), 5_000, 0) == LONGEST_DELAY * SECOND
+    assert retry_delay(Retry(delay=1, backoff=backoff, cap=60), 5_000, 0) == 60 * SECOND
+
+
+@given(
+    retry=st.builds(
+        Retry,
+        attempts=st.just(1_000_000),
+        delay=st.floats(0, LONGEST),
+        backoff=st.floats(1, 1e308),
+        cap=st.none() | st.floats(0, LONGEST),
+        jitter=st.floats(0, 1),
+    ),
+    failures=st.integers(1, 999_999),
+    chance=st.floats(0, 1, exclude_max=True),
+)
+def test_any_policy_gives_a_date(retry: Retry, failures: int, chance: float) -> None:
+    """Whatever a definition may hold, the next try is a moment that has a date, and not in the past."""
+    moment = next_try(retry, nominal=NEW_YEAR, failures=failures, now=NEW_YEAR, chance=chance)
+    assert moment is not None
+    assert moment >= NEW_YEAR
+    assert to_datetime(moment).year <= 2051
+
+
+@given(delay=st.floats(0, 1e6), backoff=st.floats(1, 100), n=st.integers(1, 500))
+def test_delays_never_shrink(delay: float, backoff: float, n: int) -> None:
+    """A later retry never waits less than an earlier one."""
+    retry = Retry(delay=delay, backoff=backoff)
+    assert retry_delay(retry, n, 0) <= retry_delay(retry, n + 1, 0)
+
+
+@pytest.mark.parametrize(("failures", "again"), [(1, True), (2, True), (3, False), (4, False)])
+def test_attempts_count_the_first_try(failures: int, again: bool) -> None:
+    """Three attempts are two retries."""
+    found = next_try(Retry(attempts=3, delay=5), nominal=NEW_YEAR, failures=failures, now=seconds(7), chance=0)
+    assert found == (seconds(12) if again else None)
+
+
+@pytest.mark.parametrize(("now", "again"), [(49, True), (50, True), (50.000001, False), (200, False)])
+def test_none_comes_later_than_epsilon(now: float, again: bool) -> None:
+    """A retry later than nominal + epsilon is not made; one at that very moment is."""
+    retry = Retry(attempts=9, delay=10, epsilon=60)
+    found = next_try(retry, nominal=NEW_YEAR, failures=1, now=seconds(now), chance=0)
+    assert (found is not None) == again
+
+
+def test_epsilon_holds_with_jitter() -> None:
+    """Jitter can't push a retry beyond epsilon."""
+    retry = Retry(attempts=9, delay=10, jitter=1, epsilon=15)
+    assert next_try(retry, nominal=NEW_YEAR, failures=1, now=NEW_YEAR, chance=0.4) == seconds(14)
+    assert next_try(retry, nominal=NEW_YEAR, failures=1, now=NEW_YEAR, chance=0.6) is None

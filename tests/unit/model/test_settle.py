@@ -1,0 +1,124 @@
+"""What becomes of a run when an attempt has ended."""
+
+import pytest
+
+from tests.unit.examples import NEW_YEAR, a_run, seconds
+from tokimori.clock import MINUTE, Moment
+from tokimori.errors import Bug
+from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded, TimedOut
+from tokimori.model.policies import Retry
+from tokimori.model.settle import settle
+from tokimori.model.transitions import ENDS, RunState
+
+NOW = seconds(100)
+TWICE = Retry(attempts=2, delay=30)
+
+OUTCOMES: list[tuple[Outcome, str]] = [
+    (Succeeded(exit_code=0), "succeeded"),
+    (Failed("exit code 3", exit_code=3), "failed"),
+    (RetryAt(seconds(500)), "retry"),
+    (Hold("look at this"), "hold"),
+    (Released("the node stops", signal=15), "released"),
+    (Cancelled("enough", signal=15), "cancelled"),
+    (TimedOut("longer than 5 s", signal=9), "timed out"),
+    (Lost("node n died"), "lost"),
+]
+S = RunState
+WITHOUT_RETRY = [S.SUCCEEDED, S.FAILED, S.WAITING, S.HELD, S.READY, S.CANCELLED, S.FAILED, S.READY]
+WITH_RETRY = [S.SUCCEEDED, S.WAITING, S.WAITING, S.HELD, S.READY, S.CANCELLED, S.WAITING, S.READY]
+ORDERED_TO_END = [S.SUCCEEDED] + 7 * [S.CANCELLED]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "word", "without", "with_retry", "ordered"),
+    [(*known, *states) for known, *states in zip(OUTCOMES, WITHOUT_RETRY, WITH_RETRY, ORDERED_TO_END, strict=True)],
+)
+def test_every_outcome(outcome: Outcome, word: str, without: RunState, with_retry: RunState, ordered: RunState) -> None:
+    """Each outcome leads to one state, by whether a retry is left and whether an order to cancel was given."""
+    assert settle(a_run(), outcome, Retry(lost_attempts=3), NOW, 0).state is without
+    assert settle(a_run(), outcome, TWICE, NOW, 0).state is with_retry
+    for retry in (Retry(), TWICE):
+        found = settle(a_run(cancel="by me"), outcome, retry, NOW, 0)
+        assert (found.state, found.outcome) == (ordered, word)
+
+
+@pytest.mark.parametrize("outcome", [outcome for outcome, _ in OUTCOMES])
+@pytest.mark.parametrize("state", sorted(ENDS))
+def test_an_ended_run_is_not_settled(outcome: Outcome, state: RunState) -> None:
+    """No outcome leads out of an end."""
+    with pytest.raises(Bug):
+        settle(a_run(state=state), outcome, TWICE, NOW, 0)
+
+
+def test_a_retry_waits_and_keeps_its_place() -> None:
+    """A retry is due after the delay; its rank moves along, so that what it lost or gained in priority stays."""
+    found = settle(a_run(rank=NEW_YEAR + 7), Failed("no"), TWICE, NOW, 0)
+    assert (found.due, found.failures, found.lost) == (seconds(130), 1, 0)
+    assert found.rank - found.due == 7
+
+
+def test_the_last_failure_keeps_the_moment() -> None:
+    """A run that fails for good is counted, but goes nowhere."""
+    found = settle(a_run(failures=1), Failed("no", exit_code=3), TWICE, NOW, 0)
+    assert (found.state, found.due, found.rank, found.failures) == (RunState.FAILED, NEW_YEAR, NEW_YEAR, 2)
+    assert (found.error, found.exit_code) == ("no", 3)
+
+
+def test_a_retry_later_than_epsilon_is_not_made() -> None:
+    """Where the retry would come after nominal + epsilon, the run fails."""
+    found = settle(a_run(), Failed("no"), Retry(attempts=9, delay=30, epsilon=120), NOW, 0)
+    assert found.state is RunState.FAILED
+
+
+def test_jitter_is_picked_by_chance() -> None:
+    """The chance that is handed in picks the jitter of the retry."""
+    assert settle(a_run(), Failed("no"), Retry(attempts=2, delay=30, jitter=1), NOW, 0.5).due == seconds(145)
+
+
+@pytest.mark.parametrize(("asked", "due"), [(seconds(500), seconds(500)), (seconds(5), NOW)])
+def test_an_attempt_may_ask_when(asked: Moment, due: Moment) -> None:
+    """An attempt that asks to be tried again is, not before its moment and never in the past; no budget pays for it."""
+    found = settle(a_run(), RetryAt(asked), Retry(), NOW, 0)
+    assert (found.state, found.due, found.failures) == (RunState.WAITING, due, 0)
+    assert found.rank - found.due == 0
+
+
+def test_a_release_costs_nothing() -> None:
+    """What a node gives back keeps its budgets, its due moment and its rank."""
+    found = settle(a_run(failures=1, lost=2), Released("the node stops", exit_code=1, signal=15), TWICE, NOW, 0)
+    assert (found.due, found.rank, found.failures, found.lost) == (NEW_YEAR, NEW_YEAR, 1, 2)
+    assert (found.error, found.exit_code, found.signal) == ("the node stops", 1, 15)
+
+
+@pytest.mark.parametrize(
+    ("lost", "state"), [(0, RunState.READY), (2, RunState.READY), (3, RunState.FAILED), (9, RunState.FAILED)]
+)
+def test_lost_attempts_have_a_budget_of_their_own(lost: int, state: RunState) -> None:
+    """Three lost attempts are forgiven, whatever the failures; each lowers the priority by one (DESIGN §5)."""
+    found = settle(a_run(lost=lost, failures=7), Lost("node n died"), Retry(), NOW, 0)
+    assert (found.state, found.lost, found.failures) == (state, lost + 1, 7)
+    assert (found.due, found.rank, found.error) == (NEW_YEAR, NEW_YEAR + MINUTE, "node n died")
+
+
+def test_no_lost_attempt_is_forgiven_where_the_job_says_so() -> None:
+    """A job that must never be executed twice allows no lost attempt."""
+    assert settle(a_run(), Lost("node n died"), Retry(lost_attempts=0), NOW, 0).state is RunState.FAILED
+
+
+def test_who_ordered_the_end_gives_the_reason() -> None:
+    """A cancelled run keeps the reason of whoever ordered it, and how its process ended."""
+    for outcome in (Cancelled("stopped", signal=15), Failed("no", signal=15), Released("the node stops", signal=15)):
+        found = settle(a_run(cancel="by me"), outcome, TWICE, NOW, 0)
+        assert (found.error, found.signal) == ("by me", 15)
+
+
+def test_an_executor_may_cancel_by_itself() -> None:
+    """An attempt that was cancelled without an order keeps its own reason."""
+    found = settle(a_run(), Cancelled("stopped", exit_code=1, signal=15), TWICE, NOW, 0)
+    assert (found.state, found.error, found.exit_code, found.signal) == (RunState.CANCELLED, "stopped", 1, 15)
+
+
+def test_success_keeps_the_exit_code() -> None:
+    """A success is no error, and says how it ended."""
+    found = settle(a_run(failures=1), Succeeded(exit_code=0), TWICE, NOW, 0)
+    assert (found.error, found.exit_code, found.failures, found.due) == (None, 0, 1, NEW_YEAR)
