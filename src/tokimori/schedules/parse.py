@@ -40,7 +40,7 @@ def parse_schedule(
             return parse_once(text, rules)
         case "@reboot" if not rest:
             return Reboot()
-        case "on" if rest.split() == ["demand"]:
+        case "on" if rest.lower().split() == ["demand"]:
             return OnDemand()
     if rest == "" and first not in MACROS:
         if "/" in first:

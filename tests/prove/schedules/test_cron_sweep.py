@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from tests.unit.schedules import walk
 from tests.unit.schedules.test_cron_walk import check_transition
 

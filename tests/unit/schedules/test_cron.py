@@ -1,8 +1,8 @@
 """Cron expressions: their fields, their printing, their errors and their rules where clocks jump."""
 
 import pytest
-from tests.unit.schedules.test_cron_vectors import at
 
+from tests.unit.schedules.test_cron_vectors import at
 from tokimori.clock import DAY, HOUR, Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.parse import parse_schedule

@@ -4,8 +4,8 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.unit.schedules import walk
 
+from tests.unit.schedules import walk
 from tokimori.clock import DAY, SECOND, Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.parse import parse_schedule

@@ -2,8 +2,8 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.schedules.texts import Mode, anchors, modes, schedules, texts, zones
 
+from tests.unit.schedules.texts import Mode, anchors, modes, schedules, texts, zones
 from tokimori.clock import DAY, HOUR, Moment
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Schedule, next_moments

@@ -4,8 +4,8 @@ import random
 
 from hypothesis import assume
 from hypothesis import strategies as st
-from tests.unit.schedules import walk
 
+from tests.unit.schedules import walk
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.parse import parse_schedule

@@ -1,0 +1,90 @@
+"""Zones as stretches without a change of offset."""
+
+import random
+from datetime import UTC, datetime
+from importlib.resources import files
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.unit.schedules import walk
+from tokimori.clock import DAY, HOUR, MINUTE, SECOND
+from tokimori.errors import InvalidInput
+from tokimori.schedules.zones import FOREVER, check_zone, stretch_at
+
+ALL_ZONES = sorted(set(files("tzdata").joinpath("zones").read_text().split()) - {"Factory"})
+TRICKS = [
+    *("", " ", "localtime", "Factory", "posixrules", "Europe", "Europe/", "europe/paris", "Europe/Paris ", "+02:00"),
+    *("../zoneinfo/UTC", "/usr/share/zoneinfo/UTC", "right/UTC", "posix/UTC", "UTC\0", "CET-1CEST", "Europe/../UTC"),
+]
+
+
+def offset_of(zone: ZoneInfo, moment: int) -> int:
+    """What zoneinfo says."""
+    offset = datetime.fromtimestamp(moment // SECOND, zone).utcoffset()
+    assert offset is not None
+    return int(offset.total_seconds()) * SECOND
+
+
+def test_every_zone_has_the_offsets_of_zoneinfo() -> None:
+    """In each zone of tzdata, at random moments since 1970 and at both ends of their stretches."""
+    rng = random.Random(598)
+    start, stop = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (1970, 2100))
+    for name in ALL_ZONES:
+        info = ZoneInfo(name)
+        for _ in range(4):
+            moment = rng.randrange(start, stop) * SECOND
+            stretch = stretch_at(name, moment)
+            assert stretch.start <= moment < stretch.end, name
+            assert stretch.offset == offset_of(info, moment), name
+            if stretch.end < FOREVER:
+                assert offset_of(info, stretch.end - 1) == stretch.offset, name
+                assert offset_of(info, stretch.start - 1) == stretch.before, name
+                assert offset_of(info, stretch.start) == stretch.offset, name
+
+
+@pytest.mark.parametrize("zone", walk.ODD_ZONES)
+def test_no_change_of_an_offset_is_missed(zone: str) -> None:
+    """The stretches change where a walk over days finds a change, and nowhere else."""
+    first, stop = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * SECOND for year in (1973, 2037))
+    moment, found = first, []
+    while moment < stop:
+        stretch = stretch_at(zone, moment)
+        if stretch.before != stretch.offset and stretch.start > first:
+            found.append(stretch.start // SECOND)
+        moment = stretch.end
+    assert found == walk.transitions(zone)
+
+
+def test_a_fixed_offset_is_one_stretch() -> None:
+    """UTC and offsets never change."""
+    assert stretch_at("UTC", 0) == (-FOREVER, FOREVER, 0, 0)
+    assert stretch_at("+05:45", 0).offset == 5 * HOUR + 45 * MINUTE
+    assert stretch_at("-03:30", 2**58).offset == -(3 * HOUR + 30 * MINUTE)
+
+
+def test_moments_beyond_the_calendar_have_an_offset() -> None:
+    """Nobody needs to know where datetime ends."""
+    assert stretch_at("Asia/Tokyo", 2**60).offset == 9 * HOUR
+    assert abs(stretch_at("Asia/Tokyo", -(2**60)).offset) < DAY
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Paris", "US/Pacific", "Etc/GMT+3", "America/Argentina/Salta"])
+def test_a_zone_of_iana_is_accepted(zone: str) -> None:
+    """Links and areas of three parts too."""
+    assert check_zone(zone) == zone
+
+
+@pytest.mark.parametrize("zone", TRICKS)
+def test_anything_else_is_no_zone(zone: str) -> None:
+    """Neither paths, nor files beside the zones, nor the machine's own zone, nor another spelling."""
+    with pytest.raises(InvalidInput) as caught:
+        check_zone(zone, field="zone")
+    assert (caught.value.field, caught.value.value) == ("zone", zone)
+
+
+def test_another_spelling_is_answered_with_the_right_one() -> None:
+    """The error says what was probably meant."""
+    with pytest.raises(InvalidInput) as caught:
+        check_zone("europe/paris")
+    assert caught.value.allowed == "Europe/Paris"
