@@ -1,5 +1,179 @@
-"""The synchronous client."""
+"""The synchronous client: one generic façade over the asynchronous service, never a hand-written twin.
+
+The service lives in a thread with an event loop of its own, which the first call starts. After a fork neither exists in
+the child, so the first call there starts new ones.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from pathlib import Path
+from types import TracebackType
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+from tokimori.client.opening import store_of
+from tokimori.clock import SystemClock
+from tokimori.config.settings import load_settings
+from tokimori.errors import Refused
+from tokimori.model.ids import RandomBytes
+from tokimori.model.job import Job
+from tokimori.ports.store import Store
+from tokimori.service.schema import open_prepared
+from tokimori.service.service import Service
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
-def open(url: str) -> None:
-    """Placeholder until the service stands; replaced in the same change."""
+def open(url: str | None = None, *, time_zone: str | None = None, author: str | None = None) -> "Client":
+    """A client of the store at `url`; what is not given comes from the environment and the configuration file.
+
+    Nothing is opened before the first call. Raises `InvalidConfig`.
+    """
+    flags = {"store": url, "time_zone": time_zone}
+    given = {name: value for name, value in flags.items() if value is not None}
+    loaded = load_settings(given, os.environ, cwd=Path.cwd())
+    return Client(
+        lambda: store_of(loaded, SystemClock()), os.urandom, time_zone=loaded.settings.time_zone, author=author
+    )
+
+
+def synchronous(
+    method: Callable[Concatenate[Service, _P], Awaitable[_T]],
+) -> Callable[Concatenate["Client", _P], _T]:
+    """The same method, for callers that wait for its result in their own thread."""
+
+    @wraps(method)
+    def call(client: "Client", /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return client._run(lambda service: method(service, *args, **kwargs))
+
+    return call
+
+
+async def _add(service: Service, job_id: str | None = None, /, **fields: object) -> Job:
+    """Add a job, said in the fields of `JobFields`. Raises `InvalidInput` and `AlreadyExists`."""
+    return await service.add(service.define(fields), job_id)
+
+
+async def _update(service: Service, job_id: str, /, **changes: object) -> Job:
+    """Change fields of `JobFields`; None brings a default back. Raises `InvalidInput`, `NotFound` and `Conflict`."""
+    return await service.update(job_id, changes)
+
+
+class Client:
+    """The service's methods, one by one, for synchronous programs. Safe to share between threads; survives a fork."""
+
+    def __init__(
+        self, store: Callable[[], Store], random: RandomBytes, *, time_zone: str = "UTC", author: str | None = None
+    ) -> None:
+        def new_background() -> _Background:
+            return _Background(
+                store, lambda opened: Service(opened, SystemClock(), random, time_zone=time_zone, author=author)
+            )
+
+        self._new_background = new_background
+        self._by_process: dict[int, _Background] = {}
+
+    add = synchronous(_add)
+    import_all = synchronous(Service.import_all)
+    get = synchronous(Service.get)
+    list = synchronous(Service.list)
+    update = synchronous(_update)
+    delete = synchronous(Service.delete)
+    pause = synchronous(Service.pause)
+    resume = synchronous(Service.resume)
+    trigger = synchronous(Service.trigger)
+    next_times = synchronous(Service.next_times)
+    skips = synchronous(Service.skips)
+    get_run = synchronous(Service.get_run)
+    list_runs = synchronous(Service.list_runs)
+    cancel = synchronous(Service.cancel)
+    wait = synchronous(Service.wait)
+    output = synchronous(Service.output)
+    nodes = synchronous(Service.nodes)
+    schema = synchronous(Service.schema)
+    migrate = synchronous(Service.migrate)
+
+    def close(self) -> None:
+        """Finish what was asked and free everything."""
+        background = self._by_process.get(os.getpid())
+        if background is not None:
+            background.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, act: Callable[[Service], Awaitable[_T]]) -> _T:
+        # The parent's entry stays, unused: closing a database's files in a child would drop the parent's locks.
+        background = self._by_process.get(os.getpid()) or self._by_process.setdefault(
+            os.getpid(), self._new_background()
+        )
+        return background.run(act)
+
+
+class _Background:
+    """A thread with an event loop, in which the service lives."""
+
+    def __init__(self, new_store: Callable[[], Store], new_service: Callable[[Store], Service]) -> None:
+        self._new_store = new_store
+        self._new_service = new_service
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._store: Store | None = None
+        self._closed = False
+
+    def run(self, act: Callable[[Service], Awaitable[_T]]) -> _T:
+        """What `act` returns or raises, when it is done."""
+        with self._lock:
+            if self._closed:
+                raise Refused("this client is closed")
+            loop = self._started()
+            if self._store is None:
+                self._store = _wait(loop, self._opened())
+            service = self._new_service(self._store)
+        return _wait(loop, act(service))
+
+    def close(self) -> None:
+        """Close the store and end the thread. Idempotent."""
+        with self._lock:
+            self._closed = True
+            loop, self._loop = self._loop, None
+            if loop is None or self._thread is None:
+                return
+            if self._store is not None:
+                _wait(loop, self._store.close())
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="tokimori-client", daemon=True)
+            self._thread.start()
+        return self._loop
+
+    async def _opened(self) -> Store:
+        store = self._new_store()
+        await open_prepared(store)
+        return store
+
+
+def _wait(loop: asyncio.AbstractEventLoop, work: Awaitable[_T]) -> _T:
+    async def do() -> _T:
+        return await work
+
+    future = asyncio.run_coroutine_threadsafe(do(), loop)
+    try:
+        return future.result()
+    except BaseException:  # a caller that is interrupted gives the work up
+        future.cancel()
+        raise

@@ -30,6 +30,7 @@ class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
 
 _OF_A_COMMAND = ("command", "shell_path", "env", "cwd", "user", "stdin")
+_DEFAULTS = {name: getattr(JobFields(), name) for name in _OF_A_COMMAND}
 _INDEX = re.compile(r"\[[^]]*\]")
 _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
 
@@ -46,19 +47,19 @@ def definition_from(fields: Mapping[str, object], *, time_zone: str = "UTC") -> 
 
 
 def fields_of(definition: Definition) -> dict[str, object]:
-    """The fields that say this definition; `definition_from` reads them back."""
+    """The fields that say this definition, defaults left out; `definition_from` reads them back."""
     terms: dict[str, object] = msgspec.to_builtins(definition)
     del terms["target"]
     return {"time_zone": definition.time_zone, **terms, **target_fields(definition.target)}
 
 
 def target_fields(target: Target) -> dict[str, object]:
-    """The fields of `JobFields` that say this target."""
+    """The fields of `JobFields` that say this target, defaults left out."""
     match target:
         case Command():
             command = target.argv if target.shell is None else target.shell
             others = {name: getattr(target, name) for name in _OF_A_COMMAND if name != "command"}
-            return {"command": command, **others}
+            return {"command": command} | {name: value for name, value in others.items() if value != _DEFAULTS[name]}
         case Noop():
             return {"noop": True}
 

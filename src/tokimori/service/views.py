@@ -3,14 +3,20 @@
 from collections.abc import Sequence
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import asdict
 
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import TokimoriError
 from tokimori.model.job import Job, Terms
+from tokimori.model.policies import Retry
 from tokimori.model.run import Output, Run, Skip
 from tokimori.ports.store import NodeRecord
 from tokimori.service.definitions import JobFields, target_fields
 from tokimori.service.service import AttemptDetails, RunDetails
+
+
+class RetryView(Retry, frozen=True, kw_only=True, omit_defaults=False):
+    """The retry policy, defaults included."""
 
 
 class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
@@ -123,6 +129,7 @@ def job_view(job: Job, next_times: Sequence[Moment] | None = None) -> JobView:
     """The job as JSON shows it."""
     definition = job.definition
     fields = {name: getattr(definition, name) for name in Terms.__struct_fields__}
+    fields["retry"] = RetryView(**asdict(definition.retry))
     return JobView(
         id=job.id,
         version=job.version,

@@ -1,0 +1,118 @@
+"""Commands that accept the global options anywhere on the line, and groups that import a command when it is called."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The global options, wherever they stood on the line."""
+
+    store: str | None
+    config: Path | None
+    as_json: bool
+    debug: bool
+
+
+def options() -> Options:
+    """The global options of the running command."""
+    meta = click.get_current_context().meta
+    config = meta.get("config")
+    return Options(
+        store=meta.get("store"),
+        config=None if config is None else Path(config),
+        as_json=meta.get("json", False),
+        debug=meta.get("debug", False),
+    )
+
+
+class Command(click.Command):
+    """A command that accepts the global options."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _global_options()
+
+
+class CommandWithArguments(Command):
+    """A command that takes everything after `--`, and only that, as a program and its arguments."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep what stands after the first `--` apart."""
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta["arguments"] = tuple(args[place + 1 :])
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Show it in the usage line."""
+        return [*super().collect_usage_pieces(ctx), "[-- ARGV...]"]
+
+
+def arguments_given() -> tuple[str, ...] | None:
+    """What stood after `--`; None where there was none."""
+    found: tuple[str, ...] | None = click.get_current_context().meta.get("arguments")
+    return found
+
+
+class Group(click.Group):
+    """A group of commands; `nouns` are imported when they are called: name → (module:attribute, help)."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, nouns: Mapping[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._nouns = dict(nouns or {})
+        self.params += _global_options()
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order in which they were written."""
+        return [*self._nouns, *self.commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported if it has to be."""
+        if cmd_name not in self._nouns:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self._nouns[cmd_name][0].partition(":")
+        found: click.Command = getattr(import_module(module), attribute)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The names with their help, importing nothing."""
+        rows = [(name, help_text) for name, (_, help_text) in self._nouns.items()]
+        rows += [(name, command.get_short_help_str(90)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _global_options() -> list[click.Parameter]:
+    return [
+        click.Option(["--store"], metavar="URL", expose_value=False, callback=_keep("store"), help="The store to use."),
+        click.Option(
+            ["-c", "--config"],
+            metavar="FILE",
+            expose_value=False,
+            callback=_keep("config"),
+            help="The configuration file.",
+        ),
+        click.Option(
+            ["--json"], is_flag=True, expose_value=False, callback=_keep("json"), help="Print JSON, errors too."
+        ),
+        click.Option(
+            ["--debug"], is_flag=True, expose_value=False, callback=_keep("debug"), help="Show where a bug came from."
+        ),
+    ]
+
+
+def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value:
+            ctx.meta[name] = value
+
+    return keep

@@ -1,0 +1,81 @@
+"""How the program ends: every error becomes a message and an exit code here, and nowhere else."""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from tokimori.errors import Bug, InvalidInput, TokimoriError
+
+DONE = 0
+RUN_FAILED = 1
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+DEBUG = "TOKIMORI_DEBUG"
+
+
+def run(program: click.Command, arguments: list[str]) -> int:
+    """Run the program with these arguments; its exit code."""
+    try:
+        code = _code(program.main(arguments, prog_name="tokimori", standalone_mode=False))
+        sys.stdout.flush()  # here, so that a closed pipe is noticed here
+        return code
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return InvalidInput.exit_code
+    except click.UsageError as error:
+        return _report(_usage_error(error), arguments)
+    except click.ClickException as error:
+        return _report(InvalidInput(error.format_message()), arguments)
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except TokimoriError as error:
+        return _report(error, arguments)
+    except Exception as error:
+        return _report(Bug(f"{type(error).__name__}: {error}"), arguments, error)
+
+
+def _code(returned: object) -> int:
+    return returned if isinstance(returned, int) else DONE
+
+
+def _usage_error(error: click.UsageError) -> TokimoriError:
+    """Click's complaint as ours: the same words, the option as the field."""
+    field = None
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        field = error.param.name
+    where = "" if error.ctx is None else f"\nTry `{error.ctx.command_path} --help`."
+    return InvalidInput(error.format_message() + where, field=field)
+
+
+def _report(error: TokimoriError, arguments: Sequence[str], cause: Exception | None = None) -> int:
+    before_the_command = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--json" in before_the_command:
+        _print_json(error)
+    else:
+        _print_text(error)
+    if error.exit_code == Bug.exit_code and ("--debug" in before_the_command or os.environ.get(DEBUG)):
+        traceback.print_exception(cause or error, file=sys.stderr)
+    return error.exit_code
+
+
+def _print_json(error: TokimoriError) -> None:
+    from msgspec import json
+
+    from tokimori.service.views import error_view
+
+    sys.stderr.write(json.encode(error_view(error)).decode() + "\n")
+
+
+def _print_text(error: TokimoriError) -> None:
+    lines = [f"error: {error.message}"]
+    if error.allowed is not None and error.allowed not in error.message:
+        lines.append(f"allowed: {error.allowed}")
+    if error.exit_code == Bug.exit_code:
+        lines.append(f"This is a bug of Tokimori's. Please report it, with what `--debug` or {DEBUG}=1 prints.")
+    sys.stderr.write("\n".join(lines) + "\n")

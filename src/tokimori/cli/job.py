@@ -1,0 +1,267 @@
+"""`tokimori job …`. What only work needs is imported when it is used, so that help need not wait for it."""
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tokimori.cli.command import CommandWithArguments, Group, options
+from tokimori.cli.ending import DONE, RUN_FAILED
+from tokimori.cli.job_options import fields_given, job_options
+from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice, print_table
+from tokimori.cli.session import in_service
+from tokimori.clock import Moment, format_moment, parse_moment
+from tokimori.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tokimori.model.job import Job
+    from tokimori.model.run import Run, Skip
+    from tokimori.service.service import Service
+
+job = Group(
+    "job",
+    help="Jobs: what to run, and when.",
+    nouns={"import": ("tokimori.cli.job_import:import_jobs", "Read jobs from foreign files: crontab.")},
+)
+_SHOWN = 5
+"""How many next moments a shown job has."""
+
+
+@job.command(cls=CommandWithArguments)
+@click.argument("job_id", metavar="ID")
+@job_options
+def add(job_id: str, **values: Any) -> None:
+    """Add a job: --command TEXT, or a program and its arguments after --."""
+    fields = fields_given(values)
+
+    async def act(service: "Service") -> "tuple[Job, Sequence[Moment]]":
+        added = await service.add(service.define(fields), job_id)
+        return added, await service.next_times(added.id, _SHOWN)
+
+    _print_job("added", *in_service(act))
+
+
+@job.command(cls=CommandWithArguments)
+@click.argument("job_id", metavar="ID")
+@job_options
+@click.option("--unset", multiple=True, metavar="FIELD", help="Bring a field's default back.")
+def update(job_id: str, unset: tuple[str, ...], **values: Any) -> None:
+    """Change fields of a job; the others stay. --env and --label are added to those that it has."""
+    changes = {**fields_given(values), **dict.fromkeys(unset)}
+    if not changes:
+        raise InvalidInput("nothing to change", allowed="at least one field")
+
+    async def act(service: "Service") -> "tuple[Job, Sequence[Moment]]":
+        changed = await service.update(job_id, changes)
+        return changed, await service.next_times(changed.id, _SHOWN)
+
+    _print_job("updated", *in_service(act))
+
+
+@job.command("list")
+def list_jobs() -> None:
+    """List all jobs."""
+
+    from tokimori.service.views import job_view
+
+    jobs = in_service(_all_jobs)
+    if options().as_json:
+        print_json([job_view(each) for each in jobs])
+        return
+    rows = [
+        (
+            each.id,
+            each.state.value,
+            each.definition.schedule,
+            local(each.next_due, each.definition.time_zone),
+            each.definition.name or _command(each),
+        )
+        for each in jobs
+    ]
+    print_table(("ID", "STATE", "SCHEDULE", "NEXT", "RUNS"), rows)
+
+
+@job.command()
+@click.argument("job_id", metavar="ID")
+def show(job_id: str) -> None:
+    """Show a job, its next moments and what was skipped lately."""
+
+    from tokimori.service.definitions import fields_of
+    from tokimori.service.views import job_view
+
+    async def act(service: "Service") -> "tuple[Job, Sequence[Moment], Sequence[Skip]]":
+        found = await service.get(job_id)
+        return found, await service.next_times(job_id, _SHOWN), await service.skips(job_id, 10)
+
+    found, moments, skips = in_service(act)
+    if options().as_json:
+        print_json(job_view(found, moments))
+        return
+    zone = found.definition.time_zone
+    defined = [(name.replace("_", " "), _shown(value)) for name, value in fields_of(found.definition).items()]
+    print_fields(
+        [
+            ("id", found.id),
+            ("state", found.state.value),
+            *((name, value) for name, value in (("reason", found.reason), ("by", found.by)) if value),
+            *((name, value) for name, value in defined if value not in ("", None)),
+            ("version", found.version),
+            ("created", local(found.created, zone)),
+            ("updated", local(found.updated, zone)),
+            *(("next", local(moment, zone)) for moment in moments),
+            *(
+                ("skipped", f"{each.count} from {local(each.first, zone)} to {local(each.last, zone)}: {each.reason}")
+                for each in skips
+            ),
+        ]
+    )
+
+
+@job.command()
+@click.argument("job_id", metavar="ID")
+def skips(job_id: str) -> None:
+    """List the occurrences of a job that became no run, and why."""
+
+    from tokimori.service.views import skip_view
+
+    async def act(service: "Service") -> "tuple[Job, Sequence[Skip]]":
+        return await service.get(job_id), await service.skips(job_id)
+
+    found, rows = in_service(act)
+    if options().as_json:
+        print_json([skip_view(each) for each in rows])
+        return
+    zone = found.definition.time_zone
+    print_table(
+        ("FIRST", "LAST", "COUNT", "REASON"),
+        [(local(each.first, zone), local(each.last, zone), each.count, each.reason.value) for each in rows],
+    )
+
+
+@job.command()
+@click.argument("job_id", metavar="ID")
+def delete(job_id: str) -> None:
+    """Delete a job. Its runs that have not started are cancelled."""
+    in_service(lambda service: service.delete(job_id))
+    if options().as_json:
+        print_json({"id": job_id, "deleted": True})
+    else:
+        print_lines(f"deleted {job_id}")
+
+
+@job.command()
+@click.argument("job_id", metavar="ID")
+@click.option("--reason", metavar="TEXT")
+def pause(job_id: str, reason: str | None) -> None:
+    """Pause a job: nothing of it starts until it is resumed."""
+    _print_job("paused", in_service(lambda service: service.pause(job_id, reason)))
+
+
+@job.command()
+@click.argument("job_id", metavar="ID")
+def resume(job_id: str) -> None:
+    """Resume a paused job. What it missed is recorded, not caught up with."""
+    _print_job("resumed", in_service(lambda service: service.resume(job_id)))
+
+
+@job.command()
+@click.argument("job_id", metavar="ID")
+@click.option("--key", metavar="TEXT", help="The same key again gives the same run.")
+@click.option("--payload", metavar="TEXT", help="Data for the run.")
+@click.option("--wait", is_flag=True, help="Wait for the run's end; exit code 1 if it did not succeed.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="How long to wait.")
+def trigger(job_id: str, key: str | None, payload: str | None, wait: bool, timeout: float | None) -> int:
+    """Run a job now."""
+
+    from tokimori.model.transitions import RunState
+    from tokimori.ports.store import NodeState
+    from tokimori.service.views import run_view
+
+    async def act(service: "Service") -> "Run":
+        run = await service.trigger(job_id, key, payload)
+        if not wait:
+            return run
+        if not any(node.state is NodeState.ALIVE for node in await service.nodes()):
+            print_notice(f"run {run.id} waits for a node: start one with `tokimori serve`")
+        return await service.wait(run.id, timeout)
+
+    run = in_service(act)
+    if options().as_json:
+        print_json(run_view(run))
+    else:
+        print_lines(f"run {run.id} {run.state}" + (f": {run.error}" if run.error else ""))
+    return RUN_FAILED if wait and run.state is not RunState.SUCCEEDED else DONE
+
+
+@job.command("next")
+@click.argument("job_id", metavar="[ID]", required=False)
+@click.option("-n", "count", type=int, default=20, show_default=True, help="How many.")
+@click.option("--after", metavar="TIME", help="Such as 2030-01-01T00:00:00Z; now by default.")
+@click.option("--schedule", metavar="TEXT", help="Of this schedule instead of a job's.")
+@click.option("--timezone", "time_zone", metavar="ZONE", help="With --schedule.")
+def next_moments(
+    job_id: str | None, count: int, after: str | None, schedule: str | None, time_zone: str | None
+) -> None:
+    """Print the next moments of a job, or of all enabled jobs together."""
+    if schedule is not None and job_id is not None:
+        raise InvalidInput("either a job or --schedule", field="schedule", value=schedule, allowed="no ID beside it")
+    start = None if after is None else parse_moment(after, field="after")
+
+    async def act(service: "Service") -> list[tuple[str | None, str, Moment]]:
+        if schedule is not None:
+            zone = time_zone or service.time_zone
+            return [(None, zone, moment) for moment in service.preview(schedule, count, zone, start)]
+        if job_id is not None:
+            found = await service.get(job_id)
+            moments = await service.next_times(job_id, count, start)
+            return [(found.id, found.definition.time_zone, moment) for moment in moments]
+        return [
+            (found.id, found.definition.time_zone, moment) for found, moment in await service.upcoming(count, start)
+        ]
+
+    _print_moments(in_service(act), with_ids=job_id is None and schedule is None)
+
+
+def _print_moments(moments: Sequence[tuple[str | None, str, Moment]], *, with_ids: bool) -> None:
+    if options().as_json:
+        print_json([{"job_id": job_id, "time": format_moment(moment)} for job_id, _, moment in moments])
+    elif with_ids:
+        print_table(("TIME", "JOB"), [(local(moment, zone), job_id) for job_id, zone, moment in moments])
+    else:
+        print_lines(*(local(moment, zone) for _, zone, moment in moments))
+
+
+def _print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None) -> None:
+    from tokimori.service.views import job_view
+
+    if options().as_json:
+        print_json(job_view(changed, moments))
+        return
+    upcoming = local(changed.next_due, changed.definition.time_zone)
+    print_lines(f"{done} {changed.id}: {changed.state}, next {upcoming}")
+
+
+async def _all_jobs(service: "Service") -> "list[Job]":
+    jobs: list[Job] = []
+    while page := await service.list(jobs[-1].id if jobs else None):
+        jobs += page
+    return jobs
+
+
+def _command(found: "Job") -> str:
+    from tokimori.service.definitions import fields_of
+
+    return _shown(fields_of(found.definition).get("command", "noop"))
+
+
+def _shown(value: object) -> str:
+    match value:
+        case list() | tuple():
+            return shlex.join(map(str, value))
+        case dict():
+            return ", ".join(f"{name}={each}" for name, each in value.items())
+        case None:
+            return ""
+        case _:
+            return str(value)

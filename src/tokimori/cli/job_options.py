@@ -1,0 +1,94 @@
+"""The options that say a job: one for every field of `JobFields`."""
+
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from tokimori.cli.command import arguments_given
+from tokimori.errors import InvalidInput
+from tokimori.model.policies import Misfire, OnLostLease, Overlap
+from tokimori.schedules.schedule import Fold, Gap
+
+
+def _seconds(name: str, field: str, help_text: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    return click.option(name, field, type=float, metavar="SECONDS", help=help_text)
+
+
+def _choice(kind: type[Misfire | Overlap | OnLostLease | Gap | Fold]) -> click.Choice[str]:
+    return click.Choice([member.value for member in kind])
+
+
+_OPTIONS = (
+    click.option("--command", metavar="TEXT", help="A text for the shell; or give a program after `--`."),
+    click.option("--noop", is_flag=True, default=None, help="Run nothing: for tests."),
+    click.option("--schedule", metavar="TEXT", help='Such as "0 3 * * *" or "every 90 seconds".'),
+    click.option("--timezone", "time_zone", metavar="ZONE", help="Such as Europe/Paris."),
+    click.option("--gap", type=_choice(Gap), help="What becomes of times that clocks skip."),
+    click.option("--fold", type=_choice(Fold), help="What becomes of times that clocks show twice."),
+    click.option("--name", metavar="TEXT", help="A name for people."),
+    click.option("--description", metavar="TEXT"),
+    click.option("--owner", metavar="TEXT"),
+    click.option("--misfire", type=_choice(Misfire), help="What becomes of missed occurrences."),
+    _seconds("--late-after", "late_after", "How late an occurrence is missed."),
+    _seconds("--grace", "grace", "How late is too late to run."),
+    click.option("--max-running", type=int, metavar="N", help="Runs at a time; 0 = unlimited."),
+    click.option("--on-overlap", type=_choice(Overlap), help="What becomes of occurrences above that."),
+    click.option("--attempts", type=int, metavar="N", help="How often a run is tried in all."),
+    _seconds("--retry-delay", "delay", "Before the first retry."),
+    click.option("--retry-backoff", "backoff", type=float, metavar="FACTOR", help="From one delay to the next."),
+    _seconds("--retry-cap", "cap", "The longest delay."),
+    click.option("--retry-jitter", "jitter", type=float, metavar="0..1", help="Up to this part of a delay is added."),
+    _seconds("--retry-epsilon", "epsilon", "No retry later than this after the nominal time."),
+    click.option("--lost-attempts", type=int, metavar="N", help="How many lost attempts are made good."),
+    click.option("--priority", type=int, metavar="-100..100", help="Larger first."),
+    click.option("--queue", metavar="NAME"),
+    click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label that the node must carry."),
+    _seconds("--timeout", "timeout", "How long an attempt may take."),
+    _seconds("--timeout-grace", "timeout_grace", "From TERM to KILL."),
+    click.option("--on-lost-lease", type=_choice(OnLostLease), help="What a node that is cut off does with its runs."),
+    click.option("--env", multiple=True, metavar="KEY=VALUE", help="A variable for the command."),
+    click.option("--cwd", metavar="FOLDER", help="Where the command runs."),
+    click.option("--user", metavar="NAME", help="The OS user that it runs as; the node must be root."),
+    click.option("--stdin", metavar="TEXT", help="What the command reads."),
+    click.option("--shell-path", metavar="FILE", help="The shell of a text."),
+    click.option("--mailto", metavar="ADDRESS", help="Kept for notifications."),
+)
+_RETRY = ("attempts", "delay", "backoff", "cap", "jitter", "epsilon", "lost_attempts")
+
+
+def job_options(command: Callable[..., object]) -> Callable[..., object]:
+    """Give a command all of them, in order."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def fields_given(values: Mapping[str, Any]) -> dict[str, object]:
+    """The fields of `JobFields` that these options and the program after `--` say; only those that were given."""
+    given = {name: value for name, value in values.items() if value is not None and value != ()}
+    retry = {name: given.pop(name) for name in _RETRY if name in given}
+    for name in ("labels", "env"):
+        if name in given:
+            given[name] = _pairs(name, given[name])
+    if retry:
+        given["retry"] = retry
+    arguments = arguments_given()
+    if arguments is not None:
+        if "command" in given:
+            raise InvalidInput(
+                "command: given twice", field="command", value=shlex.join(arguments), allowed="--command or -- ARGV"
+            )
+        given["command"] = arguments
+    return given
+
+
+def _pairs(name: str, texts: tuple[str, ...]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InvalidInput(f"{name}: {text!r} is no pair", field=name, value=text, allowed="KEY=VALUE")
+        pairs[key] = value
+    return pairs

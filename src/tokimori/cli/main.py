@@ -1,0 +1,26 @@
+"""The `tokimori` program: its nouns, and how it ends."""
+
+import sys
+from collections.abc import Sequence
+
+from tokimori.cli.command import Group
+from tokimori.cli.ending import run
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program and end the process with its exit code."""
+    sys.exit(run(program, sys.argv[1:] if arguments is None else list(arguments)))
+
+
+program = Group(
+    "tokimori",
+    help="Tokimori, keeper of time: say what to run and when; it runs on time, once, and can prove it.",
+    nouns={
+        "serve": ("tokimori.cli.serve:serve", "Run a node: fire schedules, run jobs, answer over HTTP."),
+        "job": ("tokimori.cli.job:job", "Jobs: add, list, show, update, delete, pause, resume, trigger, next, import."),
+        "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel."),
+        "node": ("tokimori.cli.node:node", "Nodes: list."),
+        "db": ("tokimori.cli.db:db", "The store: migrate, status."),
+        "config": ("tokimori.cli.config:config", "Settings: show, check."),
+    },
+)

@@ -1,0 +1,75 @@
+"""What the program prints: JSON for programs, tables and lines for people."""
+
+import sys
+from collections.abc import Sequence
+
+from tokimori.clock import Moment, to_datetime
+
+NOTHING = "-"
+
+
+def print_json(value: object) -> None:
+    """One JSON document, indented."""
+
+    from msgspec import json
+
+    sys.stdout.write(json.format(json.encode(value), indent=2).decode() + "\n")
+
+
+def print_lines(*lines: str) -> None:
+    """Lines of text."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def print_notice(line: str) -> None:
+    """A line that is not part of the answer."""
+    sys.stderr.write(f"{line}\n")
+
+
+def print_fields(fields: Sequence[tuple[str, object]]) -> None:
+    """One `name: value` on each line, values below each other."""
+    width = max(len(name) for name, _ in fields) + 1
+    print_lines(*(f"{name + ':':<{width}} {_text(value)}" for name, value in fields))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table; drawn on a terminal, plain columns elsewhere."""
+    texts = [[_text(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _draw(columns, texts)
+        return
+    table = [list(columns), *texts]
+    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
+    print_lines(
+        *("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
+    )
+
+
+def local(moment: Moment | None, zone: str) -> str:
+    """The moment on the clocks of a zone, with its offset."""
+    if moment is None:
+        return NOTHING
+    from zoneinfo import ZoneInfo
+
+    precision = "milliseconds" if moment % 1_000_000 else "seconds"
+    return to_datetime(moment).astimezone(ZoneInfo(zone)).isoformat(" ", precision)
+
+
+def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
+
+
+def _text(value: object) -> str:
+    """A cell: control characters are shown as what they are, so that no job can write to the terminal."""
+    text = NOTHING if value is None else str(value)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -1,0 +1,194 @@
+"""`tokimori run …`. What only work needs is imported when it is used, so that help need not wait for it."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Group, options
+from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice, print_table
+from tokimori.cli.session import in_service
+from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
+from tokimori.model.transitions import ENDS, RunState
+
+if TYPE_CHECKING:
+    from tokimori.model.run import Output, Run
+    from tokimori.service.service import RunDetails, Service
+
+run = Group("run", help="Runs: what became of occurrences and requests.")
+
+
+@run.command("list")
+@click.option("--job", "job_id", metavar="ID", help="Of this job only.")
+@click.option(
+    "--state", "states", multiple=True, type=click.Choice([state.value for state in RunState]), help="In these states."
+)
+@click.option("-n", "count", type=int, default=20, show_default=True, help="How many.")
+@click.option("--before", metavar="RUN", help="Older than this run.")
+def list_runs(job_id: str | None, states: tuple[str, ...], count: int, before: str | None) -> None:
+    """List runs, newest first."""
+
+    from tokimori.ports.store import RunFilter
+    from tokimori.service.views import run_view
+
+    wanted = RunFilter(
+        job_id=None if job_id is None else check_job_id(job_id),
+        states=frozenset(map(RunState, states)),
+        before=None if before is None else RunId(check_uuid(before, field="before")),
+        limit=count,
+    )
+
+    async def act(service: "Service") -> "tuple[Sequence[Run], dict[JobId, str]]":
+        runs = await service.list_runs(wanted)
+        return runs, await service.zones_of({each.job_id for each in runs})
+
+    runs, zones = in_service(act)
+    if options().as_json:
+        print_json([run_view(each) for each in runs])
+        return
+    rows = [
+        (
+            each.id,
+            each.job_id,
+            each.state.value,
+            local(each.due, zones[each.job_id]),
+            local(each.started, zones[each.job_id]),
+            local(each.ended, zones[each.job_id]),
+            each.exit_code,
+        )
+        for each in runs
+    ]
+    print_table(("ID", "JOB", "STATE", "DUE", "STARTED", "ENDED", "EXIT"), rows)
+
+
+@run.command()
+@click.argument("run_id", metavar="ID")
+def show(run_id: str) -> None:
+    """Show a run and each of its attempts: host, pid, node, start and end."""
+
+    from tokimori.service.views import run_details_view
+
+    details = in_service(lambda service: service.get_run(run_id))
+    if options().as_json:
+        print_json(run_details_view(details))
+    else:
+        _print_details(details)
+
+
+@run.command()
+@click.argument("run_id", metavar="ID")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
+@click.option("--attempt", type=int, metavar="N", help="The newest by default.")
+def logs(run_id: str, follow: bool, attempt: int | None) -> None:
+    """Print what a run wrote."""
+
+    from tokimori.service.outputs import whole
+    from tokimori.service.views import output_view
+
+    if follow and not options().as_json:
+        in_service(lambda service: _follow(service, run_id, attempt))
+        return
+
+    async def act(service: "Service") -> "Output | None":
+        if follow:
+            await service.wait(run_id)
+        return await service.output(run_id, attempt)
+
+    output = in_service(act)
+    if options().as_json:
+        print_json(None if output is None else output_view(output))
+    elif output is not None:
+        _write(whole(output))
+
+
+@run.command()
+@click.argument("run_id", metavar="ID")
+@click.option("--reason", metavar="TEXT", default="cancelled by hand", show_default=True)
+def cancel(run_id: str, reason: str) -> None:
+    """Cancel a run; the processes of one that runs are ended by its node."""
+
+    from tokimori.service.views import run_view
+
+    cancelled = in_service(lambda service: service.cancel(run_id, reason))
+    if options().as_json:
+        print_json(run_view(cancelled))
+    elif cancelled.state in ENDS:
+        print_lines(f"run {cancelled.id} {cancelled.state}")
+    else:
+        print_lines(f"run {cancelled.id} is {cancelled.state}; its node was told to end it")
+
+
+async def _follow(service: "Service", run_id: str, attempt: int | None) -> None:
+    """Print what is new until the run ends; the output of a retry follows that of the attempt before."""
+
+    import asyncio
+
+    from tokimori.service.service import POLL
+
+    position = 0
+    current: int | None = attempt
+    while True:
+        run_now = (await service.get_run(run_id)).run
+        newest = run_now.attempt if attempt is None else attempt
+        current = newest if current is None else current
+        for number in range(current, newest + 1):
+            position = await _print_unread(service, run_id, number, position if number == current else 0)
+        current = newest
+        if run_now.state in ENDS:
+            return
+        await asyncio.sleep(POLL)
+
+
+async def _print_unread(service: "Service", run_id: str, attempt: int, position: int) -> int:
+    """Print what the attempt wrote behind this position; the position behind it."""
+
+    from tokimori.service.outputs import unread
+
+    output = await service.output(run_id, attempt)
+    if output is None:
+        return position
+    missed, new = unread(output, position)
+    if missed:
+        print_notice(f"… {missed} bytes left out …")
+    _write(new)
+    return output.size
+
+
+def _write(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _print_details(details: "RunDetails") -> None:
+    found, zone = details.run, details.time_zone
+    print_fields(
+        [
+            ("id", found.id),
+            ("job", found.job_id),
+            ("state", found.state.value),
+            ("origin", found.origin),
+            ("nominal", local(found.nominal, zone)),
+            ("due", local(found.due, zone)),
+            ("created", local(found.created, zone)),
+            *([("to be cancelled", found.cancel)] if found.cancel else []),
+            *([("payload", found.payload)] if found.payload is not None else []),
+        ]
+    )
+    rows = [
+        (
+            each.attempt.number,
+            each.attempt.outcome,
+            each.host,
+            each.attempt.pid,
+            each.attempt.node_id,
+            local(each.attempt.started, zone),
+            local(each.attempt.ended, zone),
+            each.attempt.exit_code if each.attempt.signal is None else f"signal {each.attempt.signal}",
+            each.attempt.error,
+        )
+        for each in details.attempts
+    ]
+    if rows:
+        print_lines("")
+        print_table(("ATTEMPT", "OUTCOME", "HOST", "PID", "NODE", "STARTED", "ENDED", "EXIT", "ERROR"), rows)

@@ -1,0 +1,52 @@
+"""`tokimori serve`"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Command
+from tokimori.cli.daemon import detach
+from tokimori.cli.output import print_lines
+from tokimori.cli.session import in_service, load
+
+if TYPE_CHECKING:
+    from tokimori.config.settings import Settings
+
+
+@click.command(cls=Command)
+@click.option("--no-http", is_flag=True, help="Don't answer over HTTP.")
+@click.option("-p", "--port", type=int, metavar="PORT", help="Listen on this port, or not at all.")
+@click.option("-i", "--interface", metavar="ADDRESS", help="Listen on this address.")
+@click.option("-d", "--daemon", is_flag=True, help="Go into the background and print the process id.")
+def serve(no_http: bool, port: int | None, interface: str | None, daemon: bool) -> int:
+    """Run a node: fire schedules, run jobs, answer over HTTP. TERM or INT lets runs finish; a second one does not."""
+    settings = load(
+        {
+            "http.enabled": False if no_http else None,
+            "http.port": port,
+            "http.port_fixed": None if port is None else True,
+            "http.interface": interface,
+        }
+    ).settings
+    if not daemon:
+        return _run(settings, print_lines)
+    in_service(_nothing)  # a store that can't be used is reported before anybody goes into the background
+    return detach(settings.state_dir / "tokimori.log", lambda ready: _run(settings, ready))
+
+
+def _run(settings: "Settings", announce: Callable[[str], None]) -> int:
+
+    from tokimori.logs.setup import start_logging
+    from tokimori.node.wiring import serve as serve_node
+
+    log = start_logging(level=settings.log.level, format=settings.log.format, file=settings.log.file)
+    try:
+        return asyncio.run(serve_node(settings, announce))
+    finally:
+        log.stop()
+
+
+async def _nothing(_: object) -> None:
+    pass

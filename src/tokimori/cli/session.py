@@ -1,0 +1,82 @@
+"""From the command line to a service at work: settings, store, service.
+
+Everything is imported when it is used, so that help need not wait for what only work needs.
+"""
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from tokimori.cli.command import options
+
+if TYPE_CHECKING:
+    from tokimori.config.settings import Loaded
+    from tokimori.ports.store import Store
+    from tokimori.service.service import Service
+
+_T = TypeVar("_T")
+
+
+def load(flags: Mapping[str, object] | None = None) -> "Loaded":
+    """The settings under these flags and the global options; warnings go to stderr. Raises `InvalidConfig`."""
+    from tokimori.config.settings import load_settings
+
+    given = options()
+    named = {"store": given.store, **(flags or {})}
+    loaded = load_settings(
+        {name: value for name, value in named.items() if value is not None},
+        os.environ,
+        cwd=Path.cwd(),
+        config=given.config,
+    )
+    for warning in loaded.warnings:
+        sys.stderr.write(f"warning: {warning}\n")
+    return loaded
+
+
+def in_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
+    """What `act` makes of a service on the store of the settings."""
+    import asyncio
+
+    from tokimori.service.schema import open_prepared
+
+    return asyncio.run(_with_service(load(), open_prepared, act))
+
+
+def in_bare_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
+    """The same, whatever the schema of the store."""
+    import asyncio
+
+    return asyncio.run(_with_service(load(), _open, act))
+
+
+async def _with_service(
+    loaded: "Loaded", opened: Callable[["Store"], Awaitable[None]], act: Callable[["Service"], Awaitable[_T]]
+) -> _T:
+    from tokimori.client.opening import store_of
+    from tokimori.clock import SystemClock
+    from tokimori.service.service import Service
+
+    clock = SystemClock()
+    store = store_of(loaded, clock)
+    await opened(store)
+    try:
+        return await act(Service(store, clock, os.urandom, time_zone=loaded.settings.time_zone, author=_author()))
+    finally:
+        await store.close()
+
+
+async def _open(store: "Store") -> None:
+    await store.open()
+
+
+def _author() -> str | None:
+    """Who is at the keyboard, as far as the system knows."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None
