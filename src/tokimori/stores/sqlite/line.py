@@ -10,13 +10,16 @@ from tokimori.model.ids import Incarnation, RunId
 from tokimori.stores.rules import room
 from tokimori.stores.sqlite.rows import RUN, SETTLED
 
+_KEPT = [column for column in f"{RUN}, {SETTLED}".split(", ") if column not in {"state", "error", "ended"}]
+_CANCEL = f"""
+INSERT INTO tokimori_history (state, error, ended, {", ".join(_KEPT)})
+SELECT 'cancelled', ?, ?, {", ".join(_KEPT)} FROM tokimori_runs WHERE id = ?
+"""
 
-def archive(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
-    """Move ended runs to the history."""
-    columns = f"{RUN}, {SETTLED}"
-    ids = [(run_id,) for run_id in runs]
-    db.executemany(f"INSERT INTO tokimori_history ({columns}) SELECT {columns} FROM tokimori_runs WHERE id = ?", ids)
-    db.executemany("DELETE FROM tokimori_runs WHERE id = ?", ids)
+
+def forget(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
+    """Take runs that have been written to the history out of the live ones."""
+    db.executemany("DELETE FROM tokimori_runs WHERE id = ?", [(run_id,) for run_id in runs])
 
 
 def cancel(db: sqlite3.Connection, which: str, values: tuple[object, ...], reason: str, now: Moment) -> None:
@@ -27,11 +30,8 @@ def cancel(db: sqlite3.Connection, which: str, values: tuple[object, ...], reaso
     db.executemany(
         "UPDATE tokimori_runs SET cancel = coalesce(cancel, ?) WHERE id = ?", [(reason, run_id) for run_id in running]
     )
-    db.executemany(
-        "UPDATE tokimori_runs SET state = 'cancelled', error = ?, ended = ? WHERE id = ?",
-        [(reason, now, run_id) for run_id in ended],
-    )
-    archive(db, ended)
+    db.executemany(_CANCEL, [(reason, now, run_id) for run_id in ended])
+    forget(db, ended)
     wake(db, Counter(incarnation for _, incarnation, state in rows if state == "ready"))
 
 

@@ -4,7 +4,7 @@ import heapq
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from itertools import islice
 from typing import NamedTuple
@@ -38,10 +38,30 @@ UNION ALL
 SELECT id, state, node_id, token, settled_by, settled_token, NULL, incarnation, 0
 FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))
 """
-_SETTLE = """
-UPDATE tokimori_runs SET state = ?, due = ?, "rank" = ?, failures = ?, lost = ?, started = coalesce(?, started),
-    pid = coalesce(?, pid), ended = ?, exit_code = ?, signal = ?, error = ?, settled_by = ?, settled_token = ?
-WHERE id = ?
+_KEPT = "id, job_id, incarnation, origin, nominal, priority, lane, created, payload, attempt, token, node_id, cancel"
+"""What a settle leaves as it is."""
+_SETTLED: Mapping[str, str] = {
+    "state": "?",
+    "due": "?",
+    '"rank"': "?",
+    "failures": "?",
+    "lost": "?",
+    "started": "coalesce(?, started)",
+    "pid": "coalesce(?, pid)",
+    "ended": "?",
+    "exit_code": "?",
+    "signal": "?",
+    "error": "?",
+    "settled_by": "?",
+    "settled_token": "?",
+}
+"""What a settle writes, in the order of `_settled_row`."""
+_GO_ON = (
+    f"UPDATE tokimori_runs SET {', '.join(f'{column} = {value}' for column, value in _SETTLED.items())} WHERE id = ?"
+)
+_END = f"""
+INSERT INTO tokimori_history ({", ".join(_SETTLED)}, {_KEPT})
+SELECT {", ".join(_SETTLED.values())}, {_KEPT} FROM tokimori_runs WHERE id = ?
 """
 
 
@@ -125,8 +145,10 @@ def _held(db: sqlite3.Connection, runs: Sequence[RunId]) -> dict[RunId, _Held]:
 
 
 def _write(db: sqlite3.Connection, accepted: Sequence[tuple[Change, RunState, str | None]], by: NodeId) -> None:
-    db.executemany(_SETTLE, [_settled_row(change, state, error, by) for change, state, error in accepted])
-    line.archive(db, [change.run_id for change, state, _ in accepted if state in ENDS])
+    rows = [(state in ENDS, _settled_row(change, state, error, by)) for change, state, error in accepted]
+    db.executemany(_GO_ON, [row for ends, row in rows if not ends])
+    db.executemany(_END, [row for ends, row in rows if ends])
+    line.forget(db, [change.run_id for change, state, _ in accepted if state in ENDS])
     db.executemany(
         f"INSERT OR REPLACE INTO tokimori_attempts ({ATTEMPT}) VALUES ({marks(ATTEMPT)})",
         [attempt_row(change.attempt) for change, _, _ in accepted if change.attempt is not None],
