@@ -3,12 +3,11 @@
 set -eu
 cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"
-state="$PWD/.tokimori"
-export TOKIMORI_STORE="sqlite://$state/tokimori.db" TOKIMORI_STATE_DIR="$state"
+export TOKIMORI_STATE_DIR="$PWD/.tokimori" TOKIMORI_STORE="sqlite://$PWD/.tokimori/tokimori.db"
 
-if [ ! -e "$state/tokimori.db" ]; then
-    mkdir -p -m 700 "$state"
-    tokimori db migrate
+if [ ! -e "$TOKIMORI_STATE_DIR/tokimori.db" ]; then
+    mkdir -p -m 700 "$TOKIMORI_STATE_DIR"
+    tokimori db migrate >/dev/null
     tokimori job add heartbeat --schedule "every 5 seconds" --description "Shows that time goes on" \
         --command 'echo "still here: run $TOKIMORI_RUN_ID, due $TOKIMORI_DUE_TIME"'
     tokimori job add report --schedule "* * * * *" --description "A line a minute" \
@@ -22,13 +21,15 @@ fi
 
 cat <<TEXT
 
-Example jobs are in $state; the page's address is printed below. Ctrl-C stops. To try next, in another terminal:
+The jobs are in $TOKIMORI_STATE_DIR; the page's address is printed below; Ctrl-C stops. To try in another terminal:
 
-  cd $PWD && export PATH="$PWD/.venv/bin:\$PATH" TOKIMORI_STORE=$TOKIMORI_STORE TOKIMORI_STATE_DIR=$state
-  tokimori job list                    what there is to run
-  tokimori job next report             when it runs next
-  tokimori run list                    what became of it
-  tokimori job trigger long            run one now, then: tokimori run logs -f RUN-ID
+  export PATH="$PWD/.venv/bin:\$PATH" TOKIMORI_STATE_DIR="$TOKIMORI_STATE_DIR" TOKIMORI_STORE="$TOKIMORI_STORE"
+
+  tokimori job list                what there is to run
+  tokimori job next report         when it runs next
+  tokimori run list                what became of it
+  tokimori job trigger long        run one now; then, with the id that this prints:
+  tokimori run logs -f RUN         follow what it writes
   tokimori job add hello --schedule "every 10 seconds" --command 'echo hello'
 
 TEXT
