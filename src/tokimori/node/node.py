@@ -65,7 +65,7 @@ class Node:
         self._clock = clock
         self._random = random
         self._chance = Random(int.from_bytes(random(8))).random  # noqa: S311  jitter, no secret
-        self._identity = identity
+        self.identity = identity
         self._alarm = Alarm()
         self._schedules = Schedules()
         self._reports: list[Report] = []
@@ -76,7 +76,7 @@ class Node:
         self.id = NodeId(uuid7(self._clock.now(), self._random))
         self.phase = Phase.WORKING
         self.finished = False
-        self._work = Work(self._identity.concurrency)
+        self._work = Work(self.identity.concurrency)
         self._lease = Lease(at)
         self._timeline = Timeline(self._clock.now(), at)
         self._watch = Watch()
@@ -115,7 +115,7 @@ class Node:
         await self._tick()
 
     async def _register(self) -> None:
-        identity = self._identity
+        identity = self.identity
         await self._store.register(
             NodeRecord(
                 id=self.id,
@@ -145,16 +145,19 @@ class Node:
                 delay, backoff = backoff, min(backoff * 2, LONGEST_SLEEP)
             await self._alarm.sleep(delay)
 
-    def stop(self) -> None:
-        """Asked once: claim no more, let runs finish for the grace. Asked again: hand them back now."""
+    def stop(self) -> str:
+        """Asked once: claim no more, let runs finish for the grace. Asked again: hand them back now. What it does."""
+        self._alarm.ring()
         if self.phase is Phase.WORKING:
             self.phase = Phase.DRAINING
-            self._release_at = self._clock.monotonic() + self._identity.stop_grace
-        elif self.phase is Phase.DRAINING:
+            grace = self.identity.stop_grace
+            self._release_at = self._clock.monotonic() + grace
+            return f"Stopping: what runs gets {grace:g} s to finish. Ask again to hand it back at once."
+        if self.phase is Phase.DRAINING:
             self._release_at = self._clock.monotonic()
-        else:
-            self._end_all(grace=0)
-        self._alarm.ring()
+            return "Stopping now: what runs is ended and handed back."
+        self._end_all(grace=0)
+        return "Stopping now: what runs is killed and handed back."
 
     async def cycle(self) -> float:
         """Do what is to be done now; the seconds until there is more."""
@@ -177,10 +180,14 @@ class Node:
             self._stale = True
         if self._stale and not claimed:
             await self._look()
-        if self._lease.holds(self._clock.monotonic()):
-            self._executor.start(self._work.next_tasks())
-        self._take_reports()
+        self._start_tasks()
         self._work.pace.note(ended, self._clock.monotonic() - began)
+
+    def _start_tasks(self) -> None:
+        """Fill the free places. What ends at once (a no-op) frees its place for the next one right away."""
+        while self._lease.holds(self._clock.monotonic()) and (tasks := self._work.next_tasks()):
+            self._executor.start(tasks)
+            self._take_reports()
 
     async def _look(self) -> None:
         self._stale = False
@@ -198,7 +205,7 @@ class Node:
 
     async def _claim(self) -> bool:
         """Whether there may be more to claim."""
-        lanes = tuple(lane for lane in self._survey.lanes if serves(self._identity.labels, lane))
+        lanes = tuple(lane for lane in self._survey.lanes if serves(self.identity.labels, lane))
         limit = self._work.room()
         if not lanes or not limit or not self._lease.holds(self._clock.monotonic()):
             return False
@@ -324,7 +331,7 @@ class Node:
         if self.phase is Phase.WORKING:
             if self._survey.next_due is not None and self._timeline.trusted:
                 moments.append(at + max(0, self._survey.next_due - self.now) / SECOND)
-            if any(serves(self._identity.labels, lane) for lane in self._survey.lanes) and self._work.room():
+            if any(serves(self.identity.labels, lane) for lane in self._survey.lanes) and self._work.room():
                 return 0
         elif self.phase is Phase.DRAINING:
             moments.append(self._release_at)

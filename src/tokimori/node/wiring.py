@@ -1,0 +1,91 @@
+"""Where everybody is introduced to everybody: the only place that knows stores, executors, doors and the engine."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from tokimori.clock import SystemClock
+from tokimori.config.settings import Settings
+from tokimori.executors.command import CommandExecutor
+from tokimori.executors.executors import Executors
+from tokimori.executors.noop import NoopExecutor
+from tokimori.node.node import Identity, Node
+from tokimori.ports.store import Store
+from tokimori.service.schema import open_prepared
+from tokimori.service.service import Service
+from tokimori.stores.open import open_store
+
+log = logging.getLogger(__name__)
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+Announce = Callable[[str], None]
+"""Tells the person who started the node one line."""
+
+
+async def serve(settings: Settings, announce: Announce) -> int:
+    """Take part until told to stop: TERM or INT drains, a second one hands back what still runs. The exit code."""
+    clock, random = SystemClock(), os.urandom
+    settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    command = CommandExecutor(clock, runs_dir=settings.state_dir / "runs", state_dir=settings.state_dir)
+    executors = Executors(command=command, noop=NoopExecutor(clock))
+    store = open_store(settings.store, clock)
+    await open_prepared(store)
+    try:
+        node = Node(store, executors, clock, random, identity_of(settings))
+        service = Service(store, clock, random, time_zone=settings.time_zone, author="http")
+        await executors.open(node.hear)
+        try:
+            await _take_part(node, service, store, settings, announce)
+        finally:
+            await executors.close()
+    finally:
+        await store.close()
+    return 0
+
+
+async def _take_part(node: Node, service: Service, store: Store, settings: Settings, announce: Announce) -> None:
+    for fault in store.faults():
+        log.warning("%s", fault)
+    with _stopped_by_signals(node, announce):
+        await node.start()
+        identity = node.identity
+        await service.trigger_reboot(identity.host, identity.boot_id, identity.labels)
+        announce(f"Node {node.id} runs jobs on {identity.host}.")
+        await node.run()
+    announce(f"Node {node.id} has stopped.")
+
+
+@contextmanager
+def _stopped_by_signals(node: Node, announce: Announce) -> Iterator[None]:
+    def stop() -> None:
+        announce(node.stop())
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def identity_of(settings: Settings) -> Identity:
+    """Who this process is. Every node carries the label `host`."""
+    host = socket.gethostname()
+    return Identity(
+        host=host,
+        boot_id=BOOT_ID.read_text().strip(),
+        pid=os.getpid(),
+        version=version("tokimori"),
+        labels={"host": host, **settings.node.labels},
+        concurrency=settings.node.concurrency,
+        stop_grace=settings.node.stop_grace,
+    )
