@@ -1,0 +1,69 @@
+"""From a request to values, and from values to a response."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+from urllib.parse import urlencode
+
+from msgspec import DecodeError, Struct, convert, json
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.errors import InvalidInput, TokimoriError
+from tokimori.model.job import invalid_json
+from tokimori.service.views import ErrorView, Fault, error_view
+
+JSON = "application/json"
+
+_T = TypeVar("_T")
+
+
+def answer(value: object, status: int = 200, *, location: str | None = None) -> Response:
+    """The value as JSON; `location` is where something new is found."""
+    headers = None if location is None else {"location": location}
+    return Response(json.encode(value), status, headers, JSON)
+
+
+def page_of(request: Request, values: Sequence[object], limit: int, **after: str | None) -> Response:
+    """A list as JSON; where it may go on, a `Link` header (RFC 8288) says with which parameter `after`."""
+    response = answer(values)
+    if len(values) == limit:
+        others = [(key, value) for key, value in request.query_params.multi_items() if key not in after]
+        response.headers["link"] = f'<{request.url.path}?{urlencode([*others, *after.items()])}>; rel="next"'
+    return response
+
+
+def error_answer(error: TokimoriError) -> Response:
+    """The error as JSON, under its status."""
+    return answer(error_view(error), error.status)
+
+
+def refusal(
+    status: int, code: str, message: str, *, field: str | None = None, value: str | None = None, allowed: str | None
+) -> Response:
+    """A refusal of the request itself, before anybody has looked at what it asks for."""
+    fault = Fault(code=code, message=message, field=field, value=value, allowed=allowed)
+    return answer(ErrorView(error=fault), status)
+
+
+async def read_body(request: Request, kind: type[_T]) -> _T:
+    """The body, JSON, as a value; an empty one is an empty object. Raises `InvalidInput` naming the field."""
+    body = await request.body() or b"{}"
+    try:
+        return json.decode(body, type=kind)
+    except DecodeError as fault:
+        raise invalid_json(fault) from None
+    except RecursionError:
+        raise InvalidInput("the JSON is nested too deeply", allowed="less depth") from None
+
+
+_Query = TypeVar("_Query", bound=Struct)
+
+
+def read_query(request: Request, kind: type[_Query], *, lists: frozenset[str] = frozenset()) -> _Query:
+    """The query's parameters as a value; those in `lists` may be repeated. Raises `InvalidInput` naming the field."""
+    query = request.query_params
+    given = {name: query.getlist(name) if name in lists else query[name] for name in query}
+    try:
+        return convert(given, kind, strict=False)
+    except DecodeError as fault:
+        raise invalid_json(fault, given) from None

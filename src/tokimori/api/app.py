@@ -1,0 +1,87 @@
+"""The HTTP door as one ASGI application."""
+
+import socket
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+
+from msgspec import Struct
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from tokimori.api.answers import answer, error_answer, refusal
+from tokimori.api.guards import guarded
+from tokimori.api.jobs import Jobs
+from tokimori.api.runs import Runs
+from tokimori.clock import Clock
+from tokimori.errors import Bug, TokimoriError
+from tokimori.service.service import Service
+from tokimori.service.views import node_view
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    """How a node is: `status` is `ok` or says in a word what is wrong."""
+
+    status: str
+    node_id: str
+    store_reachable: bool
+    version: str
+
+
+def create_app(
+    service: Service,
+    clock: Clock,
+    *,
+    interface: str,
+    health: Callable[[], Health],
+    pages: Sequence[BaseRoute] = (),
+    host_name: str | None = None,
+) -> ASGIApp:
+    """The door of a node that listens on the interface: `/healthz`, `/api/v2` and these pages, behind every guard."""
+
+    async def show_health(_: Request) -> Response:
+        state = health()
+        return answer(state, 200 if state.status == "ok" else 503)
+
+    async def list_nodes(_: Request) -> Response:
+        return answer([node_view(node) for node in await service.nodes()])
+
+    app = Starlette(
+        routes=[
+            Route("/healthz", show_health),
+            *Jobs(service).routes(),
+            *Runs(service).routes(),
+            Route("/api/v2/nodes", list_nodes),
+            *pages,
+        ],
+        exception_handlers={
+            TokimoriError: _on_error,
+            HTTPException: _on_http_error,
+            Exception: _on_bug,
+        },
+    )
+    return guarded(app, clock=clock, interface=interface, host_name=host_name or socket.gethostname())
+
+
+async def _on_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, TokimoriError)  # noqa: S101 Starlette chose it by its type
+    return error_answer(error)
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    """What Starlette itself refuses: an unknown path, or a method that it does not have."""
+    assert isinstance(error, HTTPException)  # noqa: S101 Starlette chose it by its type
+    status = HTTPStatus(error.status_code)
+    where = f"{request.method} {request.url.path}"
+    allowed = (error.headers or {}).get("Allow")
+    response = refusal(status, status.name.lower(), f"{where}: {status.phrase.lower()}", allowed=allowed)
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _on_bug(_: Request, error: Exception) -> Response:
+    """Starlette raises the error again after this, so that it is logged with its traceback."""
+    return error_answer(Bug(f"{type(error).__name__}; the node's log says more"))

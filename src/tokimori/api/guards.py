@@ -1,0 +1,209 @@
+"""What every request must pass before anybody looks at what it asks for: this door executes commands.
+
+A web page of a stranger, open in the browser of somebody who can reach the door, must be able to do nothing here. Its
+requests carry its `Origin`; under a DNS name that it points here ("DNS rebinding") they carry its `Host`; and what a
+form can send without the browser asking first is never JSON.
+"""
+
+from collections.abc import Callable
+from email.utils import formatdate
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tokimori.api.answers import refusal
+from tokimori.clock import SECOND, Clock
+
+MOST_BODY = 1 << 20
+"""Bytes of the largest body that is read."""
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+_HEADERS: Final = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+}
+
+
+def guarded(app: ASGIApp, *, clock: Clock, interface: str, host_name: str) -> ASGIApp:
+    """The app behind every guard. `interface` is where the door listens, `host_name` the name of this machine."""
+    inner = JsonBody(app)
+    return ResponseHeaders(HostAndOrigin(inner, host_rule(interface, host_name)), clock)
+
+
+def host_rule(interface: str, host_name: str) -> Callable[[str], bool]:
+    """Whether a name may stand in `Host`: those of loopback, and that of the interface.
+
+    Where the door listens on every interface any address may (no attacker can give it a meaning in DNS), and the name
+    of this machine.
+    """
+    names = _LOOPBACK | {interface.casefold()}
+    if interface not in ("0.0.0.0", "::"):  # noqa: S104 compared, not bound
+        return names.__contains__
+    names |= {host_name.casefold()}
+    return lambda name: name in names or _is_address(name)
+
+
+def host_of(header: str) -> str | None:
+    """The name or address in a `Host` header, without port and brackets; None if it is none."""
+    try:
+        parts = urlsplit(f"//{header}")
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts.hostname if parts.netloc == header and parts.username is None else None
+
+
+class HostAndOrigin:
+    """Answers 403 to requests for another host, and to those from the pages of another."""
+
+    def __init__(self, app: ASGIApp, is_ours: Callable[[str], bool]) -> None:
+        self._app = app
+        self._is_ours = is_ours
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        name = host_of(hosts[0]) if len(hosts) == 1 else None
+        origins = headers.getlist("origin")
+        if name is None or not self._is_ours(name):
+            response = refusal(
+                403,
+                "host_not_allowed",
+                f"Host: {hosts[0] if hosts else ''!r} is not a name of this node",
+                field="Host",
+                value=", ".join(hosts),
+                allowed="localhost, 127.0.0.1, [::1], or the interface that the node listens on",
+            )
+        elif any(not _same_origin(origin, hosts[0]) for origin in origins):
+            response = refusal(
+                403,
+                "origin_not_allowed",
+                f"Origin: {', '.join(origins)!r} is another site",
+                field="Origin",
+                value=", ".join(origins),
+                allowed="none, or the same host and port as in Host",
+            )
+        else:
+            await self._app(scope, receive, send)
+            return
+        await response(scope, receive, send)
+
+
+class JsonBody:
+    """Reads the body of a write: 415 if it isn't said to be JSON, 413 if it is too large."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["method"] in _READS:
+            await self._app(scope, receive, send)
+            return
+        try:
+            body = await _read(scope, receive)
+        except ClientDisconnect:
+            return
+        content_type = Headers(scope=scope).get("content-type", "")
+        if body is None:
+            response = refusal(413, "too_large", "the body is too large", allowed=f"at most {MOST_BODY} bytes")
+            response.headers["connection"] = "close"
+        elif not _is_json(content_type) and (body or scope["method"] not in _WITHOUT_BODY):
+            response = refusal(
+                415,
+                "unsupported_media_type",
+                f"Content-Type: {content_type!r} is not allowed",
+                field="Content-Type",
+                value=content_type,
+                allowed="application/json",
+            )
+        else:
+            await self._app(scope, _replayed(body, receive), send)
+            return
+        await response(scope, receive, send)
+
+
+class ResponseHeaders:
+    """Adds to every response what keeps a browser from doing more with it than is meant, and the date."""
+
+    def __init__(self, app: ASGIApp, clock: Clock) -> None:
+        self._app = app
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                headers["date"] = formatdate(self._clock.now() / SECOND, usegmt=True)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+async def _read(scope: Scope, receive: Receive) -> bytes | None:
+    """The whole body; None if it is too large. Raises `ClientDisconnect`: half a request is none."""
+    length = Headers(scope=scope).get("content-length", "0")
+    if not length.isdecimal() or int(length) > MOST_BODY:
+        return None
+    body = b""
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
+        body += chunk
+        if len(body) > MOST_BODY:
+            return None
+        if not message.get("more_body", False):
+            return body
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Gives the body once, then goes on with what comes after it."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replay
+
+
+def _is_json(content_type: str) -> bool:
+    """`application/json`, or a kind of it such as RFC 7396's `application/merge-patch+json`."""
+    kind = content_type.partition(";")[0].strip().casefold()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+
+
+def _same_origin(origin: str, host: str) -> bool:
+    try:
+        parts = urlsplit(origin.casefold())
+    except ValueError:
+        return False
+    default = _DEFAULT_PORTS.get(parts.scheme)
+    return default is not None and parts.netloc.removesuffix(f":{default}") == host.casefold().removesuffix(
+        f":{default}"
+    )
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,141 @@
+"""`/api/v2/jobs`"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tokimori.api.answers import answer, page_of, read_body, read_query
+from tokimori.clock import format_moment, parse_moment
+from tokimori.errors import InvalidInput
+from tokimori.service.service import Service
+from tokimori.service.views import job_view, run_view, skip_view
+
+SHOWN_TIMES = 5
+"""How many next moments a shown job has."""
+
+
+class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Jobs by id, those greater than `after`."""
+
+    after: str | None = None
+    limit: int = 100
+
+
+class NextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The next `n` moments after `after`, by default after now."""
+
+    n: int = 10
+    after: str | None = None
+
+
+class SkipsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The newest skips."""
+
+    limit: int = 100
+
+
+class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a job is paused."""
+
+    reason: str | None = None
+
+
+class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run that somebody wants; the same key again gives the same run."""
+
+    key: str | None = None
+    payload: str | None = None
+
+
+class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nothing more to say."""
+
+
+class Jobs:
+    """What the door does with jobs."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def routes(self) -> Sequence[Route]:
+        """The paths."""
+        job = "/api/v2/jobs/{job_id}"
+        return [
+            Route("/api/v2/jobs", self.list, methods=["GET"]),
+            Route("/api/v2/jobs", self.add, methods=["POST"]),
+            Route(job, self.show, methods=["GET"]),
+            Route(job, self.update, methods=["PATCH"]),
+            Route(job, self.delete, methods=["DELETE"]),
+            Route(f"{job}/pause", self.pause, methods=["POST"]),
+            Route(f"{job}/resume", self.resume, methods=["POST"]),
+            Route(f"{job}/trigger", self.trigger, methods=["POST"]),
+            Route(f"{job}/next", self.next_times, methods=["GET"]),
+            Route(f"{job}/skips", self.skips, methods=["GET"]),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        """Jobs by id, a page at a time."""
+        query = read_query(request, ListQuery)
+        jobs = await self._service.list(query.after, query.limit)
+        return page_of(request, [job_view(job) for job in jobs], query.limit, after=jobs[-1].id if jobs else None)
+
+    async def add(self, request: Request) -> Response:
+        """Add a job: the fields of `JobFields`, and an `id` if it shall have a name of its own."""
+        fields = await read_body(request, dict[str, object])
+        job_id = fields.pop("id", None)
+        if not isinstance(job_id, str | None):
+            raise InvalidInput(f"id: {job_id!r} is not a job id", field="id", value=job_id, allowed="a text")
+        job = await self._service.add(self._service.define(fields), job_id)
+        return answer(job_view(job), 201, location=f"/api/v2/jobs/{job.id}")
+
+    async def show(self, request: Request) -> Response:
+        """A job and its next moments."""
+        job = await self._service.get(_job_id(request))
+        return answer(job_view(job, await self._service.next_times(job.id, SHOWN_TIMES)))
+
+    async def update(self, request: Request) -> Response:
+        """Change fields of a job: a JSON merge patch (RFC 7396)."""
+        changes = await read_body(request, dict[str, object])
+        return answer(job_view(await self._service.update(_job_id(request), changes)))
+
+    async def delete(self, request: Request) -> Response:
+        """Forget a job."""
+        job_id = _job_id(request)
+        await self._service.delete(job_id)
+        return answer({"id": job_id, "deleted": True})
+
+    async def pause(self, request: Request) -> Response:
+        """Let nothing of the job start until it is resumed."""
+        wanted = await read_body(request, PauseRequest)
+        return answer(job_view(await self._service.pause(_job_id(request), wanted.reason)))
+
+    async def resume(self, request: Request) -> Response:
+        """Go on, without catching up."""
+        await read_body(request, NoRequest)
+        return answer(job_view(await self._service.resume(_job_id(request))))
+
+    async def trigger(self, request: Request) -> Response:
+        """Ask for a run now."""
+        wanted = await read_body(request, TriggerRequest)
+        run = await self._service.trigger(_job_id(request), wanted.key, wanted.payload)
+        return answer(run_view(run), 201, location=f"/api/v2/runs/{run.id}")
+
+    async def next_times(self, request: Request) -> Response:
+        """The next moments that the job's schedule names."""
+        query = read_query(request, NextQuery)
+        after = None if query.after is None else parse_moment(query.after, field="after")
+        moments = await self._service.next_times(_job_id(request), query.n, after)
+        return answer([{"job_id": _job_id(request), "time": format_moment(moment)} for moment in moments])
+
+    async def skips(self, request: Request) -> Response:
+        """Occurrences that became no run, newest first."""
+        query = read_query(request, SkipsQuery)
+        return answer([skip_view(skip) for skip in await self._service.skips(_job_id(request), query.limit)])
+
+
+def _job_id(request: Request) -> str:
+    job_id: str = request.path_params["job_id"]
+    return job_id

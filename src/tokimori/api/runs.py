@@ -1,0 +1,114 @@
+"""`/api/v2/runs`"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tokimori.api.answers import answer, page_of, read_body, read_query
+from tokimori.errors import InvalidInput
+from tokimori.model.ids import RunId, check_job_id, check_uuid
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import RunFilter
+from tokimori.service.service import Service
+from tokimori.service.views import output_view, run_details_view, run_view
+
+
+class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Runs, newest first: of one job, in some states, older than the run `before`."""
+
+    job_id: str | None = None
+    state: tuple[str, ...] = ()
+    before: str | None = None
+    limit: int = 100
+
+    def filter(self) -> RunFilter:
+        """What the service is asked for. Raises `InvalidInput`."""
+        return RunFilter(
+            job_id=None if self.job_id is None else check_job_id(self.job_id),
+            states=frozenset(map(_state, self.state)),
+            before=None if self.before is None else RunId(check_uuid(self.before, field="before")),
+            limit=self.limit,
+        )
+
+
+class OutputQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which attempt's output; by default the newest's."""
+
+    attempt: int | None = None
+
+
+class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run of a job that somebody wants; the same key again gives the same run."""
+
+    job_id: str
+    key: str | None = None
+    payload: str | None = None
+
+
+class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a run is cancelled."""
+
+    reason: str = "cancelled by hand"
+
+
+class Runs:
+    """What the door does with runs."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def routes(self) -> Sequence[Route]:
+        """The paths."""
+        run = "/api/v2/runs/{run_id}"
+        return [
+            Route("/api/v2/runs", self.list, methods=["GET"]),
+            Route("/api/v2/runs", self.add, methods=["POST"]),
+            Route(run, self.show, methods=["GET"]),
+            Route(f"{run}/output", self.output, methods=["GET"]),
+            Route(f"{run}/cancel", self.cancel, methods=["POST"]),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        """Runs, newest first, a page at a time."""
+        query = read_query(request, ListQuery, lists=frozenset({"state"}))
+        runs = await self._service.list_runs(query.filter())
+        return page_of(request, [run_view(run) for run in runs], query.limit, before=runs[-1].id if runs else None)
+
+    async def add(self, request: Request) -> Response:
+        """Ask for a run of a job now."""
+        wanted = await read_body(request, RunRequest)
+        run = await self._service.trigger(wanted.job_id, wanted.key, wanted.payload)
+        return answer(run_view(run), 201, location=f"/api/v2/runs/{run.id}")
+
+    async def show(self, request: Request) -> Response:
+        """A run and all its attempts."""
+        return answer(run_details_view(await self._service.get_run(_run_id(request))))
+
+    async def output(self, request: Request) -> Response:
+        """What an attempt wrote, as far as it is known; null if nothing is."""
+        query = read_query(request, OutputQuery)
+        output = await self._service.output(_run_id(request), query.attempt)
+        return answer(None if output is None else output_view(output))
+
+    async def cancel(self, request: Request) -> Response:
+        """End a run, or order its node to."""
+        wanted = await read_body(request, CancelRequest)
+        return answer(run_view(await self._service.cancel(_run_id(request), wanted.reason)))
+
+
+def _state(word: str) -> RunState:
+    try:
+        return RunState(word)
+    except ValueError:
+        allowed = f"one of {', '.join(RunState)}"
+        raise InvalidInput(
+            f"state: {word!r} is not a run's state", field="state", value=word, allowed=allowed
+        ) from None
+
+
+def _run_id(request: Request) -> str:
+    run_id: str = request.path_params["run_id"]
+    return run_id

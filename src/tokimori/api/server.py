@@ -1,0 +1,148 @@
+"""uvicorn within our own loop: without its signal handlers, and without its clock that ticks ten times a second."""
+
+import errno
+import logging
+import socket
+from collections.abc import Sequence
+
+from starlette.types import ASGIApp
+from uvicorn import Config, Server
+from uvicorn.lifespan.off import LifespanOff
+
+from tokimori.errors import InvalidInput, Refused
+
+log = logging.getLogger(__name__)
+
+NEXT_PORTS = 100
+"""How many ports after the one that is taken are tried."""
+STOP_GRACE = 5
+"""Seconds that requests get to be answered when the door closes."""
+_BACKLOG = 1024
+
+
+class HttpDoor:
+    """An ASGI application at an address, from `start` to `stop`."""
+
+    def __init__(self, app: ASGIApp, *, interface: str, port: int, port_fixed: bool) -> None:
+        self._interface = interface
+        self._wanted = port
+        self._port_fixed = port_fixed
+        self._sockets: Sequence[socket.socket] = ()
+        self._server = Server(
+            Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                date_header=False,  # uvicorn's comes from its ticking loop; ours from `ResponseHeaders`
+                timeout_graceful_shutdown=STOP_GRACE,
+            )
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        port: int = self._sockets[0].getsockname()[1]
+        return port
+
+    @property
+    def url(self) -> str:
+        """Where a browser on this machine finds it."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._interface, self._interface)  # noqa: S104 compared
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
+
+    async def start(self) -> None:
+        """Listen. Raises `InvalidInput` and, where the port is taken, `Refused`."""
+        self._sockets = listening_sockets(self._interface, self._wanted, port_fixed=self._port_fixed)
+        if not all(_is_loopback(each) for each in self._sockets):
+            log.warning(
+                "listening on %s: whoever can reach port %d can run commands here, there is no authentication yet",
+                self._interface,
+                self.port,
+            )
+        self._server.config.load()
+        self._server.lifespan = LifespanOff(self._server.config)
+        await self._server.startup(list(self._sockets))
+
+    async def stop(self) -> None:
+        """Accept no more, answer what was asked, close."""
+        await self._server.shutdown(list(self._sockets))
+
+
+def listening_sockets(interface: str, port: int, *, port_fixed: bool) -> Sequence[socket.socket]:
+    """Sockets on every address of the interface, all at one port: this one, or unless it is fixed the next free one."""
+    addresses = _addresses(interface)
+    last = port if port_fixed or port == 0 else min(port + NEXT_PORTS, 65535)
+    for candidate in range(port, last + 1):
+        try:
+            return _listen(addresses, candidate)
+        except OSError as fault:
+            if fault.errno != errno.EADDRINUSE:
+                raise _refused(interface, candidate, fault) from None
+    ports = f"{port}" if last == port else f"{port} to {last}"
+    raise Refused(
+        f"http.port: {ports} on {interface} is taken by another program",
+        field="http.port",
+        value=port,
+        allowed="a free port; 0 chooses one",
+    )
+
+
+def _addresses(interface: str) -> Sequence[tuple[socket.AddressFamily, str]]:
+    try:
+        found = socket.getaddrinfo(interface, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise InvalidInput(
+            f"http.interface: {interface!r} has no address",
+            field="http.interface",
+            value=interface,
+            allowed="an address of this machine, such as 127.0.0.1 or 0.0.0.0",
+        ) from None
+    return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
+
+
+def _listen(addresses: Sequence[tuple[socket.AddressFamily, str]], port: int) -> Sequence[socket.socket]:
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in addresses:
+            sockets.append(_listening_socket(family, address, port))
+            port = sockets[0].getsockname()[1]
+    except OSError:
+        for each in sockets:
+            each.close()
+        raise
+    return sockets
+
+
+def _listening_socket(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+    """It listens at once: two that are only bound may share a port, and the second finds out too late."""
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family is socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind((address, port))
+        made.listen(_BACKLOG)
+        made.setblocking(False)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _refused(interface: str, port: int, fault: OSError) -> Refused:
+    return Refused(
+        f"http: can't listen on {interface} port {port}: {fault.strerror}",
+        field="http.port" if fault.errno == errno.EACCES else "http.interface",
+        value=port if fault.errno == errno.EACCES else interface,
+        allowed="a port above 1023" if fault.errno == errno.EACCES else "an address of this machine",
+    )
+
+
+def _is_loopback(listening: socket.socket) -> bool:
+    address: str = listening.getsockname()[0]
+    return address == "::1" or address.startswith("127.")
