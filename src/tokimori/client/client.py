@@ -5,6 +5,7 @@ the child, so the first call there starts new ones.
 """
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -23,6 +24,8 @@ from tokimori.ports.store import Store
 from tokimori.service.schema import open_prepared
 from tokimori.service.service import Service
 
+log = logging.getLogger(__name__)
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -35,6 +38,8 @@ def open(url: str | None = None, *, time_zone: str | None = None, author: str | 
     flags = {"store": url, "time_zone": time_zone}
     given = {name: value for name, value in flags.items() if value is not None}
     loaded = load_settings(given, os.environ, cwd=Path.cwd())
+    for warning in loaded.warnings:
+        log.warning("%s", warning)
     return Client(
         lambda: store_of(loaded, SystemClock()), os.urandom, time_zone=loaded.settings.time_zone, author=author
     )
@@ -68,12 +73,11 @@ class Client:
     def __init__(
         self, store: Callable[[], Store], random: RandomBytes, *, time_zone: str = "UTC", author: str | None = None
     ) -> None:
-        def new_background() -> _Background:
-            return _Background(
-                store, lambda opened: Service(opened, SystemClock(), random, time_zone=time_zone, author=author)
-            )
+        def service_on(opened: Store) -> Service:
+            return Service(opened, SystemClock(), random, time_zone=time_zone, author=author)
 
-        self._new_background = new_background
+        self._store = store
+        self._service_on = service_on
         self._by_process: dict[int, _Background] = {}
 
     add = synchronous(_add)
@@ -86,6 +90,7 @@ class Client:
     resume = synchronous(Service.resume)
     trigger = synchronous(Service.trigger)
     next_times = synchronous(Service.next_times)
+    upcoming = synchronous(Service.upcoming)
     skips = synchronous(Service.skips)
     get_run = synchronous(Service.get_run)
     list_runs = synchronous(Service.list_runs)
@@ -112,10 +117,10 @@ class Client:
 
     def _run(self, act: Callable[[Service], Awaitable[_T]]) -> _T:
         # The parent's entry stays, unused: closing a database's files in a child would drop the parent's locks.
-        background = self._by_process.get(os.getpid()) or self._by_process.setdefault(
-            os.getpid(), self._new_background()
-        )
-        return background.run(act)
+        process = os.getpid()
+        if process not in self._by_process:
+            self._by_process.setdefault(process, _Background(self._store, self._service_on))
+        return self._by_process[process].run(act)
 
 
 class _Background:

@@ -1,0 +1,40 @@
+"""A client in a process that forks, as servers with worker processes do."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+FORKING = """
+import os, sys, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # that forking with threads is dangerous is the point
+import tokimori
+
+client = tokimori.open(sys.argv[1])
+client.add("parent", noop=True)
+child = os.fork()
+if child == 0:
+    client.add("child", noop=True)
+    print([job.id for job in client.list()], flush=True)
+    client.close()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+client.add("after", noop=True)
+print([job.id for job in client.list()])
+client.close()
+"""
+
+
+def test_a_client_survives_a_fork(tmp_path: Path) -> None:
+    """The child gets a service of its own on the same store, and the parent's goes on."""
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKING, f"sqlite://{tmp_path}/t.db"],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=30,
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+    )
+    assert ended.stderr == ""
+    assert ended.stdout.splitlines() == ["['child', 'parent']", "['after', 'child', 'parent']"]

@@ -1,0 +1,109 @@
+"""The synchronous client, on a memory store."""
+
+import inspect
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tokimori.client.client import Client
+from tokimori.client.client import open as open_client
+from tokimori.clock import SystemClock
+from tokimori.errors import InvalidConfig, NotFound, Refused, SchemaMismatch
+from tokimori.model.job import Command
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import RunFilter, SchemaStatus
+from tokimori.service.service import Service
+from tokimori.stores.memory.store import MemoryStore
+
+OF_NODES_AND_DOORS = {"trigger_reboot", "zones_of"}
+
+
+class NewerStore(MemoryStore):
+    """A store of a newer Tokimori; counts how often it is closed."""
+
+    closed = 0
+
+    async def schema(self) -> SchemaStatus:
+        return SchemaStatus(version=2, newest=1, pending=())
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    """One on a store of its own."""
+    with Client(lambda: MemoryStore(SystemClock()), os.urandom, time_zone="Europe/Paris") as opened:
+        yield opened
+
+
+def test_jobs_are_said_in_keywords(client: Client) -> None:
+    """Those of `JobFields`, in the client's zone; None brings a default back."""
+    job = client.add("nightly", schedule="0 3 * * *", command="make report", priority=3)
+    assert job.definition.target == Command(shell="make report")  # noqa: S604 - says it, does not run it
+    assert (job.id, job.definition.time_zone) == ("nightly", "Europe/Paris")
+    assert client.get("nightly") == job
+    assert client.update("nightly", priority=None, owner="ada").definition.priority == 0
+    assert [each.id for each in client.list()] == ["nightly"]
+
+
+def test_runs_are_asked_for_and_waited_for(client: Client) -> None:
+    """A call returns when the service has."""
+    client.add("j", noop=True)
+    run = client.trigger("j", payload="p")
+    assert client.list_runs(RunFilter()) == [run]
+    client.cancel(run.id)
+    assert client.wait(run.id).state is RunState.CANCELLED
+
+
+def test_errors_arrive_as_they_are(client: Client) -> None:
+    """With their code and what they name."""
+    with pytest.raises(NotFound) as caught:
+        client.get("missing")
+    assert caught.value.value == "missing"
+
+
+def test_threads_share_a_client(client: Client) -> None:
+    """Each gets its own answer, from one store."""
+    with ThreadPoolExecutor(8) as pool:
+        added = list(pool.map(lambda n: client.add(f"j{n:02}", noop=True).id, range(40)))
+    assert added == [f"j{n:02}" for n in range(40)]
+    assert [job.id for job in client.list()] == added
+
+
+def test_a_closed_client_refuses(client: Client) -> None:
+    """And may be closed again."""
+    client.add("j", noop=True)
+    client.close()
+    client.close()
+    with pytest.raises(Refused):
+        client.list()
+
+
+def test_a_store_that_can_not_be_opened_is_closed_and_tried_again() -> None:
+    """Each call says why; no thread is left behind."""
+    store = NewerStore(SystemClock())
+    with Client(lambda: store, os.urandom) as client:
+        for tries in (1, 2):
+            with pytest.raises(SchemaMismatch):
+                client.list()
+            assert store.closed == tries
+
+
+def test_opening_reads_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bad one is an error before anything is opened."""
+    monkeypatch.setenv("TOKIMORI_TIME_ZONE", "Mars/Olympus")
+    with pytest.raises(InvalidConfig):
+        open_client("memory:")
+    monkeypatch.delenv("TOKIMORI_TIME_ZONE")
+    with open_client("memory:", time_zone="Asia/Tokyo") as client:
+        assert client.add("j", noop=True).definition.time_zone == "Asia/Tokyo"
+
+
+def test_nothing_of_the_service_is_forgotten() -> None:
+    """Every method that waits has its synchronous form, under the same name."""
+    waiting = {name for name, method in vars(Service).items() if inspect.iscoroutinefunction(method)}
+    public = {name for name in waiting if not name.startswith("_")} - OF_NODES_AND_DOORS
+    assert public <= set(vars(Client))
