@@ -101,12 +101,13 @@ def judge(change: Change, standing: Standing | None, by: NodeId, nodes: Mapping[
 def ending(change: Change, *, cancel: str | None, job_exists: bool) -> tuple[RunState, str | None]:
     """State and error to write for a change that holds.
 
-    An order to cancel, or the job's deletion, may have come after the change was made: such a run does not go on.
+    An order to cancel, or the job's deletion, may have come after the change was made. The order wins over everything
+    but success, as in `tokimori.model.settle`; without its job a run does not go on.
     """
-    if change.state in ENDS:
+    if change.state in {RunState.SUCCEEDED, RunState.CANCELLED}:
         return change.state, change.error
     if cancel is not None:
         return RunState.CANCELLED, cancel
-    if not job_exists:
+    if not job_exists and change.state not in ENDS:
         return RunState.CANCELLED, JOB_DELETED
     return change.state, change.error

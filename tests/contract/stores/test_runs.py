@@ -1,0 +1,117 @@
+"""Requested runs: kept once, listed newest first, cancelled where they stand."""
+
+import pytest
+
+from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_runs, later, state_of
+from tokimori.errors import NotFound
+from tokimori.model.ids import JobId, RunId
+from tokimori.model.outcome import Hold, RetryAt
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import RunFilter, Store
+
+NOBODY = RunId("00000000-0000-7000-8000-000000000000")
+
+
+async def test_a_request_is_read_as_it_was_added(store: Store) -> None:
+    """Every field of a run comes back."""
+    job = await add_job(store)
+    run = a_request(job, "key", due=later(5), payload='{"a": 1}', priority=7)
+    assert await store.add_run(run, NOW) == run
+    assert await store.get_run(run.id) == run
+    assert (await store.survey(NOW)).next_due == later(5)
+
+
+async def test_one_key_is_one_run(store: Store, worker: Worker) -> None:
+    """A second request under the same key is answered with the first one's run, live or ended."""
+    job, another = await add_job(store, "a"), await add_job(store, "b")
+    first = await store.add_run(a_request(job, "key"), NOW)
+    assert await store.add_run(a_request(job, "key"), NOW) == first
+    assert (await store.add_run(a_request(another, "key"), NOW)).id != first.id
+    for claimed in await worker.claim():
+        await worker.settle(claimed)
+    assert (await store.add_run(a_request(job, "key"), NOW)).id == first.id
+    assert len(await store.list_runs(RunFilter())) == 2
+
+
+async def test_a_run_that_is_not_there_is_not_found(store: Store) -> None:
+    """A run id that nobody has is said to be unknown."""
+    with pytest.raises(NotFound, match=NOBODY):
+        await store.get_run(NOBODY)
+    with pytest.raises(NotFound, match=NOBODY):
+        await store.cancel_run(NOBODY, "no", NOW)
+    assert await store.attempts(NOBODY) == []
+    assert await store.output(NOBODY, 1) is None
+
+
+async def test_runs_are_listed_newest_first(store: Store, worker: Worker) -> None:
+    """Live and ended runs are one list, by id, in pages, by job and by state."""
+    a, b = await add_job(store, "a"), await add_job(store, "b")
+    runs = [*await add_runs(store, a, 3), *await add_runs(store, b, 3)]
+    for claimed in await worker.claim(3):
+        await worker.settle(claimed)
+    ids = sorted((run.id for run in runs), reverse=True)
+
+    async def listed(**terms: object) -> list[RunId]:
+        return [run.id for run in await store.list_runs(RunFilter(**terms))]  # type: ignore[arg-type]
+
+    assert await listed() == ids
+    assert await listed(limit=2) == ids[:2]
+    assert await listed(before=ids[1], limit=3) == ids[2:5]
+    assert set(await listed(job_id=JobId("a"))) == {run.id for run in runs[:3]}
+    succeeded = await listed(states=frozenset({RunState.SUCCEEDED}))
+    ready = await listed(states=frozenset({RunState.READY, RunState.BLOCKED}))
+    assert sorted(succeeded + ready, reverse=True) == ids
+    assert len(succeeded) == 3
+
+
+@pytest.mark.parametrize("state", [RunState.WAITING, RunState.READY, RunState.BLOCKED, RunState.HELD])
+async def test_a_run_that_has_not_started_is_cancelled_at_once(store: Store, worker: Worker, state: RunState) -> None:
+    """A cancelled run that nobody carries out ends there, with the reason, and is never claimed."""
+    job = await add_job(store, max_running=1)
+    first, second = await add_runs(store, job, 2)
+    if state in {RunState.BLOCKED, RunState.HELD}:
+        (claimed,) = await worker.claim()
+        if state is RunState.HELD:
+            await worker.settle(claimed, Hold("look"))
+    run = {
+        RunState.WAITING: await store.add_run(a_request(job, due=later(9)), NOW),
+        RunState.READY: second,
+        RunState.BLOCKED: second,
+        RunState.HELD: first,
+    }[state]
+    assert await state_of(store, run) is state
+    ended = await store.cancel_run(run.id, "enough", later(1))
+    assert (ended.state, ended.error, ended.ended) == (RunState.CANCELLED, "enough", later(1))
+    assert await store.get_run(run.id) == ended
+    await store.promote(later(60), 10)
+    assert run.id not in [claimed.run.id for claimed in await worker.claim()]
+
+
+async def test_a_running_run_is_ordered_to_end(store: Store, worker: Worker) -> None:
+    """A cancelled run that runs goes on until its node, told with the next tick, ends it."""
+    await add_runs(store, await add_job(store), 2)
+    claimed, _ = await worker.claim()
+    assert (await worker.tick()).cancels == ()
+    await store.cancel_run(claimed.run.id, "enough", NOW)
+    again = await store.cancel_run(claimed.run.id, "once more", NOW)
+    assert (again.state, again.cancel) == (RunState.RUNNING, "enough")
+    assert (await worker.tick()).cancels == ((claimed.run.id, claimed.run.token, "enough"),)
+
+
+async def test_an_ended_run_is_not_cancelled(store: Store, worker: Worker) -> None:
+    """What has ended stays as it is."""
+    await add_runs(store, await add_job(store), 1)
+    (claimed,) = await worker.claim()
+    await worker.settle(claimed)
+    before = await store.get_run(claimed.run.id)
+    assert await store.cancel_run(before.id, "enough", NOW) == before
+
+
+async def test_a_run_that_waits_for_a_retry_is_cancelled(store: Store, worker: Worker) -> None:
+    """A run between two attempts ends, and keeps what its last attempt did."""
+    await add_runs(store, await add_job(store), 1)
+    (claimed,) = await worker.claim()
+    await worker.settle(claimed, RetryAt(later(60)))
+    ended = await store.cancel_run(claimed.run.id, "enough", later(1))
+    assert (ended.state, ended.attempt, ended.node_id) == (RunState.CANCELLED, 1, worker.id)
+    assert [attempt.outcome for attempt in await store.attempts(ended.id)] == ["retry"]
