@@ -1,0 +1,126 @@
+"""Real nodes on one store: started, frozen, killed and stopped as an operating system does it."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from tests.cluster.checker import StartLine
+from tokimori.clock import Moment, SystemClock, parse_moment
+from tokimori.model.ids import RunId
+
+MARK = "TOKIMORI_FLEET_MARK"
+START_LINE = 'exec date "+$TOKIMORI_RUN_ID $TOKIMORI_ATTEMPT $TOKIMORI_NOMINAL_TIME %s%N" >> '
+
+
+class Fleet:
+    """Nodes that share one SQLite file in `folder`; each has a state directory of its own, as each machine has."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / "tokimori.db"
+        self.url = f"sqlite://{self.file}"
+        self.lines = folder / "lines"
+        self.nodes: list[subprocess.Popen[bytes]] = []
+
+    def start_node(self, *options: str) -> subprocess.Popen[bytes]:
+        """A node as `tokimori serve` starts it; its log goes to a file in the folder."""
+        number = len(self.nodes)
+        environment = os.environ | {"TOKIMORI_STATE_DIR": str(self.folder / f"state{number}")}
+        with (self.folder / f"node{number}.log").open("wb") as log:
+            node = subprocess.Popen(
+                [sys.executable, "-m", "tokimori", "serve", "--no-http", "--store", self.url, *options],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.nodes.append(node)
+        return node
+
+    def kill(self, node: subprocess.Popen[bytes]) -> Moment:
+        """End the node as a power cut would, and tell when."""
+        node.kill()
+        node.wait()
+        return SystemClock().now()
+
+    def freeze(self, node: subprocess.Popen[bytes]) -> Moment:
+        """Stop the node outside a write transaction, which would stop the other writers too: documented, not proved."""
+        while True:
+            node.send_signal(signal.SIGSTOP)
+            if self._can_write():
+                return SystemClock().now()
+            node.send_signal(signal.SIGCONT)
+            time.sleep(0.05)
+
+    def thaw(self, node: subprocess.Popen[bytes]) -> None:
+        """Let a frozen node go on."""
+        node.send_signal(signal.SIGCONT)
+
+    def stop(self, seconds: float = 40) -> list[int]:
+        """Tell every living node to stop; their exit codes. One that does not stop in time is killed."""
+        living = [node for node in self.nodes if node.poll() is None]
+        for node in living:
+            node.send_signal(signal.SIGCONT)
+            node.terminate()
+        codes = []
+        for node in living:
+            try:
+                codes.append(node.wait(seconds))
+            except subprocess.TimeoutExpired:
+                node.kill()
+                codes.append(node.wait())
+        return codes
+
+    def _can_write(self) -> bool:
+        try:
+            with closing(sqlite3.connect(self.file, timeout=1, isolation_level=None)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+        except sqlite3.OperationalError:
+            return False
+        return True
+
+    def integrity(self) -> str:
+        """What SQLite says of its file."""
+        with closing(sqlite3.connect(self.file)) as connection:
+            return str(connection.execute("PRAGMA integrity_check").fetchone()[0])
+
+    def start_lines(self) -> list[StartLine]:
+        """What the commands wrote when they began."""
+        if not self.lines.exists():
+            return []
+        return [_start_line(text) for text in self.lines.read_text().splitlines()]
+
+    def left_over(self) -> list[str]:
+        """Processes of this fleet's jobs and keepers that still live: this folder stands in their words."""
+        return list(_processes_of(str(self.folder)))
+
+
+def _start_line(text: str) -> StartLine:
+    run_id, attempt, nominal, nanoseconds = text.split()
+    return StartLine(
+        run_id=RunId(run_id),
+        attempt=int(attempt),
+        nominal=parse_moment(nominal),
+        at=Moment(int(nanoseconds) // 1000),
+    )
+
+
+def _processes_of(folder: str) -> Iterator[str]:
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            environment = (process / "environ").read_bytes()
+            words = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if (b"TOKIMORI_RUN_ID=" in environment or b"keeper" in words) and folder.encode() in environment + words:
+            yield f"{process.name}: {words.replace(bytes(1), b' ').decode(errors='replace')}"
