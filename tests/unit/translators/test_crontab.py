@@ -1,0 +1,388 @@
+"""What a crontab says, judged by what Debian's cron 3.0pl1-162 does with the same lines."""
+
+import re
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tokimori.clock import DAY, Moment, parse_moment, to_datetime
+from tokimori.errors import InvalidFile
+from tokimori.model.ids import check_job_id
+from tokimori.model.job import Command, Definition, check_definition, schedule_of
+from tokimori.model.policies import Misfire
+from tokimori.schedules.schedule import Fold, Gap, next_moments
+from tokimori.translators.crontab import Crontab, read_crontab
+
+OF_ALICE = Crontab(file="crontabs/alice", zone="Europe/Paris", owner="alice")
+OF_BOB = Crontab(file="crontabs/alice", zone="UTC", owner="bob")
+OF_THE_SYSTEM = Crontab(file="/etc/cron.d/backup", zone="UTC", owner="root", system=True, host="db1")
+
+
+def definitions(text: str, crontab: Crontab = OF_ALICE) -> list[Definition]:
+    return [definition for _, definition in read_crontab(text, crontab)]
+
+
+def ids(text: str, crontab: Crontab = OF_ALICE) -> list[str]:
+    return [job_id for job_id, _ in read_crontab(text, crontab)]
+
+
+def only(text: str, crontab: Crontab = OF_ALICE) -> tuple[Definition, Command]:
+    (definition,) = definitions(text, crontab)
+    assert isinstance(definition.target, Command)
+    return definition, definition.target
+
+
+def env_of(text: str) -> dict[str, str]:
+    return only(text + "\n@daily run")[1].env
+
+
+def faults(text: str, crontab: Crontab = OF_ALICE) -> list[str]:
+    with pytest.raises(InvalidFile) as raised:
+        read_crontab(text, crontab)
+    return raised.value.message.split("\n")
+
+
+# Jobs
+
+
+def test_a_line_becomes_a_job_under_the_rules_of_cron() -> None:
+    """A job overlaps, skips what it missed, and says where it came from and whose it is."""
+    assert definitions("\n17 *\t* * *  cd / && run\n") == [
+        Definition(
+            schedule="17 * * * *",
+            time_zone="Europe/Paris",
+            description="crontabs/alice:2",
+            owner="alice",
+            misfire=Misfire.SKIP,
+            max_running=0,
+            target=Command(shell="cd / && run", env={"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}),  # noqa: S604 it is data
+        )
+    ]
+
+
+def test_a_system_crontab_names_the_user() -> None:
+    """In a system crontab the word before the command is the user, and the jobs are pinned to the host."""
+    definition, command = only("0 3 * * *\twww-data \t run  it \n", OF_THE_SYSTEM)
+    assert (command.user, definition.owner, command.shell) == ("www-data", "www-data", "run  it ")
+    assert definition.labels == {"host": "db1"}
+
+
+def test_another_users_crontab_runs_as_that_user() -> None:
+    """A crontab that is read for somebody else keeps that user in the command."""
+    crontab = Crontab(file="bob", zone="UTC", owner="bob", run_as="bob")
+    definition, command = only("@daily run", crontab)
+    assert (command.user, definition.owner, definition.labels) == ("bob", "bob", {})
+
+
+def test_jumping_clocks_are_treated_as_cron_treats_them() -> None:
+    """Gap and fold are left at the defaults, which are cron's."""
+    definition, _ = only("30 2 * * * run")
+    assert (definition.gap, definition.fold) == (Gap.SHIFT, Fold.FIRST)
+
+
+@pytest.mark.parametrize(
+    "word", ["@reboot", "@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"]
+)
+def test_words_are_kept_as_typed(word: str) -> None:
+    """Every @word of cron is a schedule."""
+    definition, command = only(f"{word} run")
+    assert (definition.schedule, command.shell) == (word, "run")
+    schedule_of(definition, Moment(0))
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# a b\n  # * * * * * x\n", " \t\n", "A=b\n", "#\0\udcff\n"])
+def test_nothing_is_no_job(text: str) -> None:
+    """Blank lines, comments and settings alone are no jobs."""
+    assert definitions(text) == []
+
+
+def test_a_comment_is_a_whole_line() -> None:
+    """A # inside a line belongs to the command or the value."""
+    _, command = only("A=b # c\n  @daily run # it")
+    assert command.shell == "run # it"
+    assert command.env["A"] == "b # c"
+
+
+@pytest.mark.parametrize("text", ["@daily run", "@daily run\n", "@daily run\r\n", " \t@daily\t run\r\n", "-@daily run"])
+def test_the_ends_and_beginnings_of_lines_say_nothing(text: str) -> None:
+    """Leading blanks, CR LF, a missing last end and cronie's sign for "not in the log" change nothing."""
+    definition, command = only(text)
+    assert (definition.schedule, command.shell) == ("@daily", "run")
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "*/61 * * * *",
+        "*,5 * * * *",
+        "0-59/5,3 * * * *",
+        "001 * * * *",
+        "1-5/70 * * * *",
+        "1-1 * * * *",
+        "* * * jan-mar mon,TUE",
+        "* * * * 5-7",
+        "* * * * sun-tue",
+        "* * * * 0-7",
+    ],
+)
+def test_what_cron_accepts_is_a_schedule(schedule: str) -> None:
+    """Lists, ranges, steps and names of cron are kept as typed."""
+    assert only(f"{schedule} run")[0].schedule == schedule
+
+
+def test_a_day_field_that_begins_with_a_star_is_no_alternative() -> None:
+    """`*/2` and Sunday must both hold, `1-31/2` or Sunday is enough: cron looks at the first character."""
+    start = parse_moment("2030-01-01T00:00:00Z")
+    days = {}
+    for field in ("*/2", "1-31/2"):
+        definition, _ = only(f"0 12 {field} * sun run")
+        moments = next_moments(schedule_of(definition, start), start, 400)
+        days[field] = [to_datetime(moment) for moment in moments if moment < start + 365 * DAY]
+    odd = [day for day in days["1-31/2"] if day.day % 2]
+    assert days["*/2"] == [day for day in odd if day.weekday() == 6]
+    assert all(day.day % 2 or day.weekday() == 6 for day in days["1-31/2"])
+    assert len(days["*/2"]) < len(odd) < len(days["1-31/2"])
+
+
+# Ids
+
+
+def test_an_id_is_a_hash_of_user_and_command() -> None:
+    """The id is known for ever: the file's name and the first digits of sha256("root\\0run")."""
+    crontab = Crontab(file="/etc/cron.d/e2scrub_all", zone="UTC", owner="x", system=True)
+    assert ids("5 * * * * root run", crontab) == ["crontab-e2scrub_all-b6426190"]
+
+
+def test_an_id_outlives_other_lines_and_times() -> None:
+    """Neither the schedule nor settings nor lines around change an id; the user and the command do."""
+    assert len({*ids("@daily run"), *ids("\n# x\nA=b\n5 * * * * run\n")}) == 1
+    assert len({*ids("@daily run"), *ids("@daily run "), *ids("@daily run", OF_BOB)}) == 3
+
+
+def test_the_same_command_again_is_numbered() -> None:
+    """Lines with one user and command get -2, -3 in their order, whether their times are the same or not."""
+    first, second, other, third = ids("@daily run\n@hourly run\n@daily walk\n@daily run")
+    assert (second, third) == (f"{first}-2", f"{first}-3")
+    assert other != first
+
+
+@pytest.mark.parametrize("name", ["-x", "a b", "ünï", "x" * 255, "a/b/c.d~", "stdin", "🕰"])
+def test_every_file_gives_ids(name: str) -> None:
+    """Whatever a file is called, its jobs get ids."""
+    (job_id,) = ids("@daily run", Crontab(file=name, zone="UTC", owner="alice"))
+    assert re.fullmatch(r"crontab-[^/]+-[0-9a-f]{8}", check_job_id(job_id))
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("A=b", "A", "b"),
+        ("A = b c  ", "A", "b c"),
+        (" 'A B' = \"  x y \" ", "A B", "  x y "),
+        ('"A B"=c', "A B", "c"),
+        ("B=a'b\"c  ", "B", "a'b\"c"),
+        ("C='it\"s' ", "C", 'it"s'),
+        ("D=$HOME", "D", "$HOME"),
+        ("E=a=b", "E", "a=b"),
+        ('F=""', "F", ""),
+        ("G=", "G", ""),
+        ("USER=evil", "USER", "evil"),
+        ("PATH=/opt", "PATH", "/opt"),
+        ("HOME=/tmp", "HOME", "/tmp"),
+    ],
+)
+def test_a_setting_is_a_variable_of_the_job(line: str, name: str, value: str) -> None:
+    """Quotes keep blanks and go, nothing is expanded, and the job finds what cron's would."""
+    assert env_of(line) == {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin", name: value}
+
+
+def test_a_setting_concerns_the_lines_that_follow() -> None:
+    """A line knows the settings above it, the last of each name."""
+    text = "@daily one\nA=1\n@daily two\nA=2\n@daily three"
+    envs = [definition.target.env for definition in definitions(text) if isinstance(definition.target, Command)]
+    assert [env.get("A") for env in envs] == [None, "1", "2"]
+
+
+def test_nobody_changes_the_login_name() -> None:
+    """LOGNAME is cron's alone."""
+    assert "LOGNAME" not in env_of("LOGNAME=evil")
+
+
+def test_the_shell_runs_the_command() -> None:
+    """SHELL is the shell, and a variable too; an empty one is cron's own."""
+    _, command = only("SHELL=/bin/bash\n@daily run")
+    assert (command.shell_path, command.env["SHELL"]) == ("/bin/bash", "/bin/bash")
+    assert only("SHELL=\n@daily run")[1].shell_path == "/bin/sh"
+
+
+@pytest.mark.parametrize(
+    ("line", "mailto"), [("A=b", None), ('MAILTO=""', ""), ("MAILTO=ops@example.org", "ops@example.org")]
+)
+def test_mailto_is_kept(line: str, mailto: str | None) -> None:
+    """An empty MAILTO (no mail) is not the same as none."""
+    assert only(f"{line}\n@daily run")[0].mailto == mailto
+
+
+def test_a_zone_moves_the_schedule_and_not_the_clock_of_the_job() -> None:
+    """CRON_TZ is the zone of the lines below it; the job's own TZ stays the machine's, or the crontab's."""
+    first, second, third, last = definitions(
+        "@daily a\nCRON_TZ=Asia/Tokyo\n@daily b\nTZ=UTC\n@daily c\nCRON_TZ=\n@daily d"
+    )
+    zones = [each.time_zone for each in (first, second, third, last)]
+    assert zones == ["Europe/Paris", "Asia/Tokyo", "Asia/Tokyo", "Europe/Paris"]
+    clocks = [each.target.env.get("TZ") for each in (first, second, third, last) if isinstance(each.target, Command)]
+    assert clocks == [None, "Europe/Paris", "UTC", "UTC"]
+
+
+# Percent signs
+
+
+@pytest.mark.parametrize(
+    ("typed", "shell", "stdin"),
+    [
+        ("cat", "cat", None),
+        ("cat%", "cat", None),
+        ("cat%abc", "cat", "abc\n"),
+        ("cat%%", "cat", "\n"),
+        (r"cat%a\%b\\%c\d\\e%f%", "cat", "a%b\\%c\\d\\\\e\nf\n"),
+        (r"echo 'a\%b\c\\d\\\%e'", r"echo 'a%b\c\d\%e'", None),
+        (r"x\%\%\\%b", "x%%\\", "b\n"),
+        (r"x\\\%b\%", r"x\%b%", None),
+        (r"x\\%%b\\", "x\\", "\nb\\\\\n"),
+        (r"x%\ a\\%", "x", "\\ a\\%\n"),
+        ("xbb\\\\\\", "xbb\\\\", None),
+        ("x%a\\", "x", "a\\\n"),
+        ("x%%\\\\", "x", "\n\\\\"),
+    ],
+)
+def test_percent_signs_mean_what_cron_makes_of_them(typed: str, shell: str, stdin: str | None) -> None:
+    """The shell gets, and reads, exactly what Debian's cron was seen to hand to it."""
+    _, command = only(f"* * * * * {typed}")
+    assert (command.shell, command.stdin) == (shell, stdin)
+
+
+BLANKS = st.text(" \t", min_size=1, max_size=3)
+TEXT = st.text(st.characters(exclude_categories=["C", "Z"]) | st.sampled_from("%\\ #'\"="), max_size=30)
+SHELL = TEXT.filter(lambda text: text.strip() == text and text[:1] not in ("", "*"))
+STDIN = st.none() | st.lists(TEXT, min_size=1, max_size=4).map("\n".join)
+
+
+@st.composite
+def terms(draw: st.DrawFn, low: int, high: int) -> str:
+    first = draw(st.integers(low, high))
+    last = draw(st.integers(first, high))
+    step = draw(st.sampled_from(["", "/1", "/7"]))
+    return draw(st.sampled_from(["*" + step, str(first), f"{first}-{last}{step}"]))
+
+
+def fields(low: int, high: int) -> st.SearchStrategy[str]:
+    return st.lists(terms(low, high), min_size=1, max_size=3).map(",".join)
+
+
+@given(
+    when=st.tuples(fields(0, 59), fields(0, 23), fields(1, 28), fields(1, 12), fields(0, 7)),
+    blanks=st.lists(BLANKS, min_size=7, max_size=7),
+    shell=SHELL,
+    stdin=STDIN,
+)
+def test_what_is_printed_is_read(when: tuple[str, ...], blanks: list[str], shell: str, stdin: str | None) -> None:
+    """A line that says a schedule, a user, a command and its input is read as just these."""
+    assume(stdin is None or "\\\n" not in stdin + "\n")  # a crontab has no way to write it
+    command = re.sub(r"[\\%]", r"\\\g<0>", shell)
+    if stdin is not None:
+        command += "%" + stdin.replace("%", r"\%").replace("\n", "%")
+    parts = ["", *when, "alice", command]
+    line = blanks[0] + "".join(part + blank for part, blank in zip(parts[1:-1], blanks[1:], strict=False)) + parts[-1]
+    definition, target = only(line, OF_THE_SYSTEM)
+    assert (definition.schedule, target.user, target.shell) == (" ".join(when), "alice", shell)
+    assert (target.stdin or "").removesuffix("\n") == (stdin or "").removesuffix("\n")
+    check_definition(definition)
+
+
+@given(st.text(st.sampled_from("*0159,-/@# \t%\\=\"'abmon\r\n\0\udcff"), max_size=40), st.booleans())
+def test_any_text_is_read_or_refused(text: str, system: bool) -> None:
+    """Whatever a file holds, it becomes definitions that can be kept or one error."""
+    crontab = Crontab(file="x", zone="UTC", owner="alice", system=system)
+    try:
+        jobs = read_crontab(text, crontab)
+    except InvalidFile as fault:
+        assert all(re.match(r"x:\d+: ", line) for line in fault.message.split("\n"))
+    else:
+        for job_id, definition in jobs:
+            check_job_id(job_id)
+            check_definition(definition)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ("61 * * * * x", "minute"),
+        ("5/10 * * * * x", "minute"),
+        ("1/2-3 * * * * x", "minute"),
+        ("*/0 * * * * x", "minute"),
+        ("1, * * * * x", "minute"),
+        ("1,,2 * * * * x", "minute"),
+        ("*5 * * * * x", "minute"),
+        ("** * * * * x", "minute"),
+        ("*-5 * * * * x", "minute"),
+        ("0~30 * * * * x", "minute"),
+        ("H * * * * x", "minute"),
+        ("mon * * * * x", "minute"),
+        ("22-2 * * * * x", "minute"),
+        ("* 24 * * * x", "hour"),
+        ("* * 0 * * x", "day of month"),
+        ("* * L * * x", "day of month"),
+        ("* * 30 2 * x", "day of month"),
+        ("* * * 13 * x", "month"),
+        ("* * * january * x", "month"),
+        ("* * * * 8 x", "day of week"),
+        ("* * * * ? x", "day of week"),
+        ("* * * * Sunday x", "day of week"),
+        ("* * * * fri-mon x", "day of week"),
+        ("* * * * mon#2 x", "day of week"),
+        ("@Daily x", "schedule"),
+        ("@every 5m x", "schedule"),
+        ("@ x", "schedule"),
+        ("foo", "line"),
+        ("every 5 minutes", "line"),
+        ("* * * *", "line"),
+        ("A B=c", "line"),
+        ("A='x' y", "value"),
+        ("A='x", "value"),
+        ("=x", "name"),
+        ("''=x", "name"),
+        ("CRON_TZ=Mars/Base", "CRON_TZ"),
+        ("* * * * *", "command"),
+        ("* * * * * \t", "command"),
+        ("* * * * * %x", "command"),
+        ("@daily", "command"),
+        ("* * * * * * x", "command"),
+        ("* * * * * a\0b", "line"),
+        ("* * * * * a\udcffb", "line"),
+    ],
+)
+def test_a_bad_line_is_named(line: str, field: str) -> None:
+    """The message names file, line and field, and says what is allowed."""
+    (fault,) = faults(f"# one\n@daily two\n{line}\n@daily four\n")
+    assert fault.startswith(f"crontabs/alice:3: {field}: ")
+    assert "allowed: " in fault
+
+
+@pytest.mark.parametrize("rest", ["", "/usr/bin/backup --all", "* x", "-x y"])
+def test_a_user_is_needed_in_a_system_crontab(rest: str) -> None:
+    """The command of a user's crontab is not taken for a user."""
+    (fault,) = faults(f"@daily {rest}", OF_THE_SYSTEM)
+    assert fault.startswith("/etc/cron.d/backup:1: user: ")
+
+
+def test_all_bad_lines_are_named_at_once() -> None:
+    """One reading finds everything."""
+    found = faults("61 * * * * x\n@daily fine\nCRON_TZ=Nowhere\n* 24 * * * x")
+    assert [fault.split(": ")[0] for fault in found] == ["crontabs/alice:1", "crontabs/alice:3", "crontabs/alice:4"]
