@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 BATCH = 500
 """How many jobs are decided, and how many waiting runs are made ready, in one transaction."""
+MOST_RUNS = 2_000
+"""And once so many runs are planned, the other jobs wait for the next one: a beat has to come between."""
 
 
 class Schedules:
@@ -62,10 +64,11 @@ async def fire(
     plans, promoted = await asyncio.gather(
         decide_and_apply(store, dues, now, random, schedule_for), store.promote(now, limit)
     )
+    runs = sum(len(plan.runs) for plan in plans)
     return Fired(
-        runs=sum(len(plan.runs) for plan in plans),
+        runs=runs,
         lanes=frozenset(run.lane for plan in plans for run in plan.runs),
-        more=len(dues) == limit or promoted == limit,
+        more=len(dues) == limit or promoted == limit or runs >= MOST_RUNS,
     )
 
 
@@ -76,14 +79,23 @@ async def decide_and_apply(
     random: RandomBytes,
     schedule_for: Callable[[Job], Schedule],
 ) -> list[Plan]:
-    """Decide these jobs up to now; the plans that took effect. The others were changed meanwhile: read again."""
-    plans = []
+    """Decide these jobs up to now, as many as make about `MOST_RUNS` runs; the plans that took effect.
+
+    The jobs of the others were changed meanwhile, or wait: read again.
+    """
+    plans: list[Plan] = []
+    planned = 0
     for due in dues:
         try:
-            plans.append(decide(due, schedule_for(due.job), now))
+            plan = decide(due, schedule_for(due.job), now)
         except Exception as fault:
             log.exception("job %s can't be decided; it is parked", due.job.id)
             await _park(store, due.job, f"its schedule can't be decided: {fault}", now)
+            continue
+        plans.append(plan)
+        planned += len(plan.runs)
+        if planned >= MOST_RUNS:
+            break
     if not plans:
         return []
     rows = [(plan, [RunId(uuid7(now, random)) for _ in plan.runs]) for plan in plans]

@@ -40,7 +40,7 @@ def observe(watch: Watch, peers: Sequence[tuple[NodeId, int]], at: float, *, unb
 
 def overdue(watch: Watch, at: float) -> list[tuple[NodeId, int]]:
     """The nodes to declare dead, each with the counter at which it stands."""
-    return [(node, seen.beat) for node, seen in watch.peers.items() if at - seen.since >= DEAD_AFTER]
+    return [(node, seen.beat) for node, seen in watch.peers.items() if at >= seen.since + DEAD_AFTER]
 
 
 def next_verdict(watch: Watch) -> float | None:

@@ -91,19 +91,22 @@ class Work:
                 tasks.append(task)
         return tasks
 
-    def take(self, report: Report, owner: NodeId, chance: float) -> None:
-        """Note what an executor reported. What this node no longer owns is dropped."""
+    def take(self, report: Report, owner: NodeId, chance: float, correction: int = 0) -> None:
+        """Note what an executor reported. What this node no longer owns is dropped.
+
+        `correction` is what this machine's clock, which executors go by, is behind the store's (microseconds).
+        """
         key = (report.run_id, report.token)
         claimed = self._owned.get(key)
         if claimed is None or key not in self._running:
             return
-        match report:
-            case Started():
-                self._started[key] = StartedRun(run_id=report.run_id, token=report.token, pid=report.pid, at=report.at)
-            case Grew():
-                self._outputs[report.run_id] = report.output
-            case Ended():
-                self._end(key, claimed, report, owner, chance)
+        match corrected(report, correction):
+            case Started(pid=pid, at=at):
+                self._started[key] = StartedRun(run_id=report.run_id, token=report.token, pid=pid, at=at)
+            case Grew(output=output):
+                self._outputs[report.run_id] = output
+            case Ended() as ended:
+                self._end(key, claimed, ended, owner, chance)
 
     def _end(self, key: Key, claimed: Claimed, report: Ended, owner: NodeId, chance: float) -> None:
         self._running.discard(key)
@@ -186,6 +189,18 @@ class Work:
         self._changes.pop(key, None)
         self._started.pop(key, None)
         self._outputs.pop(key[0], None)
+
+
+def corrected(report: Report, correction: int) -> Report:
+    """The report with its times moved by so many microseconds."""
+    match report:
+        case Started():
+            return replace(report, at=Moment(report.at + correction))
+        case Grew():
+            return report
+        case Ended():
+            started = None if report.started is None else Moment(report.started + correction)
+            return replace(report, at=Moment(report.at + correction), started=started)
 
 
 def task_of(claimed: Claimed) -> Task | None:

@@ -1,0 +1,193 @@
+"""Deciding what is due, and having the store write it."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.unit.examples import NEW_YEAR, Every, a_definition, a_job, a_run, seconds
+from tests.unit.virtual import Line, VirtualClock
+from tokimori.clock import SECOND, Moment
+from tokimori.engine.fire import MOST_RUNS, Fired, Schedules, decide_and_apply, fire
+from tokimori.errors import Conflict, InvalidSchedule, NotFound, StoreUnavailable
+from tokimori.model.ids import Incarnation, JobId, Lane, RunId
+from tokimori.model.job import Job, JobState
+from tokimori.model.policies import Misfire
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import RunFilter
+from tokimori.schedules.schedule import OnDemand, Schedule
+from tokimori.stores.memory.store import MemoryStore
+
+
+def entropy() -> Iterator[bytes]:
+    """Different bytes, the same in every test."""
+    return (n.to_bytes(8).ljust(10, b"\0") for n in count(1))
+
+
+class World:
+    """A store, a clock, and nobody else."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.store = MemoryStore(self.clock)
+        self.bytes = entropy()
+        self.schedules: dict[str, Schedule] = {}
+
+    def random(self, n: int) -> bytes:
+        """So many bytes."""
+        return next(self.bytes)[:n].rjust(n, b"\0")
+
+    def schedule_for(self, job: Job) -> Schedule:
+        """The schedule that the test gave the job, or every second."""
+        return self.schedules.get(job.id, Every(SECOND))
+
+    async def add(self, name: str, **terms: object) -> Job:
+        """A job that is due every second, overlapping."""
+        definition = a_definition(**{"max_running": 0, **terms})
+        incarnation = Incarnation(len(await self.store.list_jobs()) + 1)
+        job = a_job(definition, id=JobId(name), incarnation=incarnation, next_due=seconds(1))
+        await self.store.add_jobs([job])
+        return job
+
+    async def fire(self, at: float, limit: int = 500) -> Fired:
+        """Fire at this second."""
+        return await fire(self.store, seconds(at), self.random, self.schedule_for, limit)
+
+    async def nominals(self, name: str) -> list[Moment]:
+        """The nominal moments of the job's runs."""
+        return sorted(run.nominal for run in await self.store.list_runs(RunFilter(job_id=JobId(name), limit=10**6)))
+
+
+@pytest.fixture
+def world() -> World:
+    """An empty one."""
+    return World()
+
+
+async def test_due_jobs_become_runs(world: World) -> None:
+    """Whatever is due is decided and written; the lanes are those in which the runs are ready."""
+    await world.add("a")
+    await world.add("b", queue="other")
+    fired = await world.fire(2)
+    assert fired == Fired(runs=4, lanes=frozenset({Lane("default||"), Lane("other||")}), more=False)
+    assert await world.nominals("a") == [seconds(1), seconds(2)]
+    assert (await world.store.get_job(JobId("a"))).fired_through == seconds(2)
+
+
+async def test_nothing_is_due(world: World) -> None:
+    """Before the first moment nothing is written."""
+    await world.add("a")
+    assert await world.fire(0.5) == Fired(runs=0, lanes=frozenset(), more=False)
+    assert await world.nominals("a") == []
+
+
+async def test_two_planners_have_one_winner(world: World) -> None:
+    """Of two nodes that plan the same job, one writes and counts the runs; the other's plan counts for nothing."""
+    job = await world.add("a")
+    due = [await world.store.get_due(job.id)]
+    first = await decide_and_apply(world.store, due, seconds(3), world.random, world.schedule_for)
+    second = await decide_and_apply(world.store, due, seconds(3), world.random, world.schedule_for)
+    assert ([len(plan.runs) for plan in first], second) == ([3], [])
+    assert await world.nominals("a") == [seconds(1), seconds(2), seconds(3)]
+
+
+async def test_a_stale_plan_hinders_no_other(world: World) -> None:
+    """A job that was changed meanwhile does not keep the others of its batch from firing."""
+    a, b = await world.add("a"), await world.add("b")
+    dues = [await world.store.get_due(job.id) for job in (a, b)]
+    await world.store.delete_job(a.id, NEW_YEAR)
+    plans = await decide_and_apply(world.store, dues, seconds(1), world.random, world.schedule_for)
+    assert [plan.job_id for plan in plans] == ["b"]
+
+
+class Broken:
+    """A schedule that can't be asked."""
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """See `Schedule`."""
+        raise InvalidSchedule(f"no moment after {moment}")
+
+    last_before = next_after
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """See `Schedule`."""
+        raise InvalidSchedule(f"no moments from {after} to {through}")
+
+
+async def test_a_job_that_can_not_be_decided_is_parked(world: World) -> None:
+    """It stops with the reason, fires no more, and keeps no other job from firing."""
+    await world.add("broken")
+    await world.add("whole")
+    world.schedules["broken"] = Broken()
+    assert (await world.fire(1)).runs == 1
+    parked = await world.store.get_job(JobId("broken"))
+    assert (parked.state, parked.by, parked.next_due, parked.version) == (JobState.PARKED, "tokimori", None, 2)
+    assert "no moment" in str(parked.reason)
+    assert await world.store.due(seconds(99), 10) != []
+    assert "broken" not in [due.job.id for due in await world.store.due(seconds(99), 10)]
+
+
+@pytest.mark.parametrize("fault", [Conflict("changed"), NotFound("gone")])
+async def test_a_broken_job_that_was_changed_meanwhile_is_left_alone(world: World, fault: Exception) -> None:
+    """Somebody who edits or deletes the broken job just then is not overruled."""
+    job = await world.add("broken")
+    world.schedules["broken"] = Broken()
+    due = await world.store.get_due(job.id)
+    if isinstance(fault, NotFound):
+        await world.store.delete_job(job.id, NEW_YEAR)
+    else:
+        await world.store.replace_job(job, a_job(job.definition, id=job.id, version=2))
+    assert await decide_and_apply(world.store, [due], seconds(1), world.random, world.schedule_for) == []
+
+
+async def test_waiting_runs_become_ready(world: World) -> None:
+    """A retry whose moment has come is made ready, also where no job is due."""
+    job = await world.add("a", schedule=None)
+    for name, due in [("early", 5), ("late", 9)]:
+        run = a_run(id=RunId(name), job_id=job.id, origin=name, state=RunState.WAITING, due=seconds(due))
+        await world.store.add_run(run, NEW_YEAR)
+    world.schedules["a"] = OnDemand()
+    await world.fire(5)
+    assert (await world.store.get_run(RunId("early"))).state is RunState.READY
+    assert (await world.store.get_run(RunId("late"))).state is RunState.WAITING
+
+
+async def test_a_full_batch_says_that_there_is_more(world: World) -> None:
+    """Where as many jobs were due as were asked for, there may be more."""
+    for name in "abc":
+        await world.add(name)
+    assert (await world.fire(1, limit=2)).more
+    assert not (await world.fire(1, limit=2)).more
+    assert [await world.nominals(name) for name in "abc"] == [[seconds(1)]] * 3
+
+
+async def test_a_flood_is_written_in_parts(world: World) -> None:
+    """However much many jobs have to catch up with, one call plans about MOST_RUNS runs: beats have to come between."""
+    for n in range(10):
+        await world.add(f"j{n}", misfire=Misfire.ALL)
+    counts = [(await world.fire(500)) for _ in range(3)]
+    assert [(fired.runs, fired.more) for fired in counts] == [(MOST_RUNS, True), (MOST_RUNS, True), (1000, False)]
+    assert [len(await world.nominals(f"j{n}")) for n in range(10)] == [500] * 10
+
+
+async def test_a_lost_reply_doubles_nothing(world: World) -> None:
+    """The reply to an apply is lost: whoever fires next finds the job decided, and makes no run twice."""
+    await world.add("a")
+    line = Line(world.store)
+    line.lose_reply["apply"] = 1
+    with pytest.raises(StoreUnavailable):
+        await fire(line.store, seconds(2), world.random, world.schedule_for)
+    assert (await world.fire(2)).runs == 0
+    assert await world.nominals("a") == [seconds(1), seconds(2)]
+
+
+def test_schedules_are_parsed_once_for_each_version() -> None:
+    """A job's schedule is kept while the job is what it was; the oldest are forgotten when there are too many."""
+    schedules = Schedules(size=2)
+    first = a_job(a_definition())
+    kept = schedules(first)
+    assert schedules(first) is kept
+    assert schedules(a_job(a_definition(schedule="0 0 * * *"), version=2)) != kept
+    schedules(a_job(a_definition(schedule="0 1 * * *"), version=3))
+    assert schedules(first) is not kept
+    assert str(schedules(first)) == "* * * * * *"

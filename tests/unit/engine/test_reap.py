@@ -1,0 +1,124 @@
+"""Taking over the runs of dead nodes."""
+
+import pytest
+
+from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
+from tests.unit.virtual import Line, VirtualClock
+from tokimori.clock import MINUTE
+from tokimori.engine.reap import reap
+from tokimori.errors import StoreUnavailable
+from tokimori.model.ids import ClaimId, Lane, NodeId, RunId
+from tokimori.model.policies import Retry
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import Beat, Claim, NodeRecord, NodeState, StartedRun
+from tokimori.stores.memory.store import MemoryStore
+
+DEAD, ALIVE = NodeId("dead"), NodeId("alive")
+
+
+def a_node(node: NodeId) -> NodeRecord:
+    """A living node."""
+    return NodeRecord(
+        id=node, host="h", boot_id="b", pid=1, concurrency=9, version="0", started=NEW_YEAR, state=NodeState.ALIVE
+    )
+
+
+class World:
+    """Two nodes, one of which has claimed everything that there was, and died."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore(VirtualClock())
+
+    async def begin(self, *names: str, retry: Retry | None = None) -> None:
+        """Let the one claim these runs and die."""
+        await self.store.add_jobs([a_job(a_definition(schedule=None, retry=retry or Retry()))])
+        for node in (DEAD, ALIVE):
+            await self.store.register(a_node(node))
+        for name in names:
+            await self.store.add_run(a_run(id=RunId(name), origin=name, state=RunState.READY, attempt=0), NEW_YEAR)
+        claim = Claim(id=ClaimId("c"), node=DEAD, lanes=(Lane("default||"),), limit=99)
+        claimed = await self.store.claim(claim, NEW_YEAR)
+        started = tuple(
+            StartedRun(run_id=one.run.id, token=one.run.token, pid=42, at=seconds(1)) for one in claimed[:1]
+        )
+        await self.store.tick(Beat(node=DEAD, started=started), NEW_YEAR)
+        assert await self.store.bury(DEAD, 1, ALIVE, seconds(8))
+
+    async def run(self, name: str) -> Run:
+        """The run."""
+        return await self.store.get_run(RunId(name))
+
+
+@pytest.fixture
+def world() -> World:
+    """A fresh one."""
+    return World()
+
+
+def no_chance() -> float:
+    """No jitter."""
+    return 0.0
+
+
+async def test_runs_of_a_dead_node_are_ready_again(world: World) -> None:
+    """They are lost attempts with what is known of them, cost one of the lost budget, and one point of priority."""
+    await world.begin("a", "b")
+    assert await reap(world.store, ALIVE, seconds(9), no_chance) == 2
+    for name in "ab":
+        run = await world.run(name)
+        assert (run.state, run.lost, run.failures, run.rank) == (RunState.READY, 1, 0, NEW_YEAR + MINUTE)
+        (row,) = await world.store.attempts(run.id)
+        assert (row.outcome, row.node_id, row.number, row.ended) == ("lost", DEAD, 1, seconds(9))
+    assert (await world.store.attempts(RunId("a")))[0].started == seconds(1)
+    assert (await world.store.attempts(RunId("b")))[0].started is None
+
+
+async def test_nothing_is_left_to_reap(world: World) -> None:
+    """A second call, or another node's, finds nothing."""
+    await world.begin("a")
+    assert await reap(world.store, ALIVE, seconds(9), no_chance) == 1
+    assert await reap(world.store, ALIVE, seconds(9), no_chance) == 0
+
+
+async def test_the_dead_do_not_reap(world: World) -> None:
+    """A node that was itself declared dead settles nobody's runs."""
+    await world.begin("a")
+    assert await reap(world.store, DEAD, seconds(9), no_chance) == 0
+    assert (await world.run("a")).state is RunState.RUNNING
+
+
+async def test_a_lost_reply_counts_once(world: World) -> None:
+    """Where the reply to the settle is lost, the attempt is lost once, not twice."""
+    await world.begin("a")
+    line = Line(world.store)
+    line.lose_reply["settle"] = 1
+    with pytest.raises(StoreUnavailable):
+        await reap(line.store, ALIVE, seconds(9), no_chance)
+    assert await reap(line.store, ALIVE, seconds(9), no_chance) == 0
+    assert (await world.run("a")).lost == 1
+
+
+async def test_a_run_that_kills_its_nodes_fails(world: World) -> None:
+    """Where no lost attempt is forgiven, the run fails with the reason."""
+    await world.begin("a", retry=Retry(lost_attempts=0))
+    assert await reap(world.store, ALIVE, seconds(9), no_chance) == 1
+    run = await world.run("a")
+    assert (run.state, run.error, run.ended) == (RunState.FAILED, "node dead died", seconds(9))
+
+
+async def test_an_order_to_cancel_outlives_the_node(world: World) -> None:
+    """A run that was to end is cancelled, not started again, when its node dies."""
+    await world.begin("a")
+    await world.store.cancel_run(RunId("a"), "by me", seconds(2))
+    await reap(world.store, ALIVE, seconds(9), no_chance)
+    run = await world.run("a")
+    assert (run.state, run.error) == (RunState.CANCELLED, "by me")
+
+
+async def test_a_run_without_a_job_ends(world: World) -> None:
+    """A run whose job was deleted is not started again."""
+    await world.begin("a")
+    await world.store.delete_job((await world.run("a")).job_id, seconds(2))
+    await reap(world.store, ALIVE, seconds(9), no_chance)
+    assert (await world.run("a")).state is RunState.CANCELLED

@@ -1,0 +1,119 @@
+"""From what an executor reports to the change that the store writes."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
+from tokimori.engine.settle import change_of
+from tokimori.model.ids import NodeId, RunId, Token
+from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded, TimedOut
+from tokimori.model.policies import Retry
+from tokimori.model.run import Attempt, Output
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import Change, Claimed
+
+NODE = NodeId("n")
+CLAIMED = Claimed(run=a_run(token=Token(4), node_id=NODE), definition=a_definition(retry=Retry(attempts=3, delay=10)))
+
+
+def change(outcome: Outcome, claimed: Claimed = CLAIMED, *, began: bool = True) -> Change:
+    """The change for an attempt that ran from second 1 to 5, or never began."""
+    started, pid = (seconds(1), 42) if began else (None, None)
+    return change_of(claimed, outcome, owner=NODE, now=seconds(5), chance=0.0, started=started, pid=pid)
+
+
+def test_a_change_is_finished() -> None:
+    """The change names the run and its claim, and holds every value that the store has to write."""
+    output = Output(run_id=RunId("run"), attempt=1, size=2, head=b"no")
+    found = change_of(
+        CLAIMED,
+        Failed("exit code 3", 3),
+        owner=NODE,
+        now=seconds(5),
+        chance=0,
+        started=seconds(1),
+        pid=42,
+        output=output,
+    )
+    attempt = Attempt(
+        run_id=RunId("run"),
+        number=1,
+        token=Token(4),
+        node_id=NODE,
+        outcome="failed",
+        pid=42,
+        started=seconds(1),
+        ended=seconds(5),
+        exit_code=3,
+        error="exit code 3",
+    )
+    run = CLAIMED.run
+    assert found == Change(
+        run_id=run.id,
+        job_id=run.job_id,
+        incarnation=run.incarnation,
+        owner=NODE,
+        token=Token(4),
+        state=RunState.WAITING,
+        due=seconds(15),
+        rank=seconds(15),
+        failures=1,
+        lost=0,
+        ended=seconds(5),
+        started=seconds(1),
+        pid=42,
+        exit_code=3,
+        error="exit code 3",
+        attempt=attempt,
+        output=output,
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "word"),
+    [
+        (Failed("no"), "failed"),
+        (TimedOut("late"), "timed out"),
+        (RetryAt(seconds(9)), "retry"),
+        (Hold("look"), "hold"),
+        (Released("stop"), "released"),
+        (Cancelled("enough"), "cancelled"),
+        (Lost("died"), "lost"),
+    ],
+)
+def test_all_but_a_first_success_has_a_row(outcome: Outcome, word: str) -> None:
+    """An attempt that began and did not succeed at first go is kept, by its number and with its outcome."""
+    row = change(outcome).attempt
+    assert row is not None
+    assert (row.number, row.outcome, row.started, row.ended, row.pid) == (1, word, seconds(1), seconds(5), 42)
+
+
+def test_a_first_success_has_no_row() -> None:
+    """The run itself tells of a first attempt that succeeded: one row version less (DESIGN §5)."""
+    assert change(Succeeded(0)).attempt is None
+
+
+def test_a_later_success_has_one() -> None:
+    """Where other attempts came before, the one that succeeded is listed with them."""
+    row = change(Succeeded(0), replace(CLAIMED, run=a_run(attempt=2))).attempt
+    assert row is not None
+    assert (row.number, row.outcome, row.exit_code) == (2, "succeeded", 0)
+
+
+def test_what_never_began_has_no_row() -> None:
+    """A claim that was given back before anything started was no try at the run."""
+    assert change(Released("the node stops"), began=False).attempt is None
+    assert change(Released("the node stops"), replace(CLAIMED, run=a_run(cancel="by me")), began=False).attempt is None
+
+
+@pytest.mark.parametrize("outcome", [Failed("no such program"), Lost("died")])
+def test_what_could_not_begin_has_one(outcome: Outcome) -> None:
+    """An attempt that could not start, or whose node died before it told, is a try all the same."""
+    assert change(outcome, began=False).attempt is not None
+
+
+def test_without_a_job_nothing_is_retried() -> None:
+    """Where the job is gone there is no policy: a failure is final."""
+    assert change(Failed("no"), Claimed(run=CLAIMED.run, definition=None)).state is RunState.FAILED
+    assert change(Failed("no")).due != NEW_YEAR

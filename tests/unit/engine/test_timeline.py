@@ -1,0 +1,59 @@
+"""What time is it?"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.examples import NEW_YEAR, seconds
+from tokimori.clock import SECOND
+from tokimori.engine.timeline import AGREEING_TICKS, Timeline, follow
+
+
+def test_time_goes_on_by_the_monotonic_clock() -> None:
+    """Between ticks the store's time is carried on by the node's own monotonic clock."""
+    assert Timeline(NEW_YEAR, 100.0).now(107.25) == seconds(7.25)
+
+
+@pytest.mark.parametrize(("off", "trusted"), [(0, True), (5, True), (-5, True), (5.000001, False), (-5.000001, False)])
+def test_over_five_seconds_are_a_disagreement(off: float, trusted: bool) -> None:
+    """A store's clock that is over 5 s off what was expected is not trusted; within them it is just followed."""
+    timeline = follow(Timeline(NEW_YEAR, 100.0), seconds(10 + off), 110.0)
+    assert timeline.trusted is trusted
+    assert timeline.now(111.0) == seconds(11 + off)
+
+
+@pytest.mark.parametrize("jump", [3600, -3600])
+def test_three_ticks_in_a_row_have_to_agree(jump: float) -> None:
+    """After a jump in either direction three ticks must agree before the time is trusted again."""
+    timeline = follow(Timeline(NEW_YEAR, 0.0), seconds(jump), 0.0)
+    trusted = []
+    for tick in range(1, 5):
+        timeline = follow(timeline, seconds(jump + tick), float(tick))
+        trusted.append(timeline.trusted)
+    assert trusted == [False, False, True, True]
+
+
+def test_a_second_jump_starts_the_count_again() -> None:
+    """Two agreeing ticks, a jump and two more are not three in a row."""
+    timeline = Timeline(NEW_YEAR, 0.0)
+    for monotonic, store in [(0, 3600), (1, 3601), (2, 3602), (3, 3), (4, 4), (5, 5)]:
+        timeline = follow(timeline, seconds(store), float(monotonic))
+    assert not timeline.trusted
+    assert follow(timeline, seconds(6), 6.0).trusted
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 3), st.floats(-4, 4)), max_size=20))
+def test_small_errors_never_stop_firing(ticks: list[tuple[float, float]]) -> None:
+    """A clock that is disciplined by less than 5 s between ticks is followed without a stop."""
+    timeline, monotonic, store = Timeline(NEW_YEAR, 0.0), 0.0, float(NEW_YEAR)
+    for passed, error in ticks:
+        monotonic += passed
+        store += (passed + error) * SECOND
+        timeline = follow(timeline, seconds((store - NEW_YEAR) / SECOND), monotonic)
+        assert timeline.trusted
+        assert abs(timeline.now(monotonic) - store) < SECOND
+
+
+def test_the_count_is_what_the_design_says() -> None:
+    """Three (DESIGN §3)."""
+    assert AGREEING_TICKS == 3

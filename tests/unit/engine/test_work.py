@@ -1,0 +1,312 @@
+"""What a node has in hand, from claim to settle."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
+from tokimori.clock import HOUR
+from tokimori.engine.work import MOST_CLAIMED, Key, Pace, Work, task_of
+from tokimori.model.ids import NodeId, RunId, Token
+from tokimori.model.job import Command, Definition
+from tokimori.model.outcome import Failed, Released, Succeeded
+from tokimori.model.policies import Retry
+from tokimori.model.run import Output, Run
+from tokimori.model.transitions import RunState
+from tokimori.ports.executor import Ended, Grew, Started, Task
+from tokimori.ports.store import Claimed, StartedRun, Verdict
+
+ME = NodeId("me")
+PLAIN = a_definition()
+
+
+def key(name: str, token: int = 1) -> Key:
+    """A run and its token."""
+    return RunId(name), Token(token)
+
+
+def claimed(name: str, definition: Definition | None = PLAIN, **changes: object) -> Claimed:
+    """A run that a claim answered."""
+    return Claimed(run=a_run(**{"id": RunId(name), "token": Token(1), "node_id": ME, **changes}), definition=definition)
+
+
+def ended(name: str, token: int = 1, *, at: float = 5) -> Ended:
+    """The report of a success."""
+    return Ended(
+        run_id=RunId(name), token=Token(token), outcome=Succeeded(0), at=seconds(at), started=seconds(1), pid=42
+    )
+
+
+def grew(name: str, text: bytes) -> Grew:
+    """The report of output."""
+    output = Output(run_id=RunId(name), attempt=1, size=len(text), tail=text)
+    return Grew(run_id=RunId(name), token=Token(1), output=output)
+
+
+def working(*names: str, concurrency: int = 10) -> Work:
+    """These runs, claimed and begun as far as there is room."""
+    work = Work(concurrency)
+    work.accept([claimed(name) for name in names], ME, NEW_YEAR)
+    work.next_tasks()
+    return work
+
+
+def test_a_run_goes_from_claim_to_settle() -> None:
+    """Claimed, begun, ended and settled: then nothing of it is left in hand."""
+    work = Work(2)
+    work.accept([claimed("a")], ME, NEW_YEAR)
+    assert [task.run_id for task in work.next_tasks()] == ["a"]
+    assert work.running == {key("a")}
+    work.take(ended("a"), ME, 0.0)
+    assert work.running == frozenset()
+    changes = work.changes()
+    assert [(change.run_id, change.state, change.owner) for change in changes] == [("a", RunState.SUCCEEDED, ME)]
+    assert (work.busy, work.waits) == (True, True)
+    assert work.settled(changes, [Verdict.APPLIED]) == []
+    assert (work.busy, work.waits) == (False, False)
+
+
+def test_what_was_settled_before_is_done() -> None:
+    """After a lost reply the store says `already applied`; that is as good as applied. `lost` is told."""
+    work = working("a", "b")
+    for name in "ab":
+        work.take(ended(name), ME, 0.0)
+    changes = work.changes()
+    assert work.settled(changes, [Verdict.ALREADY_APPLIED, Verdict.LOST]) == [changes[1]]
+    assert not work.busy
+
+
+def test_no_more_run_than_there_are_places() -> None:
+    """The concurrency is never exceeded; what ends makes room for the next in line."""
+    work = Work(2)
+    work.accept([claimed(name) for name in "abc"], ME, NEW_YEAR)
+    assert [task.run_id for task in work.next_tasks()] == ["a", "b"]
+    assert work.next_tasks() == []
+    waited = work.waits
+    work.take(ended("a"), ME, 0.0)
+    assert (waited, work.waits) == (False, True)
+    assert [task.run_id for task in work.next_tasks()] == ["c"]
+
+
+def test_room_is_what_is_free() -> None:
+    """A node that has not measured its pace claims what it has places for, less what waits in its backlog."""
+    work = Work(4)
+    assert work.room() == 4
+    work.accept([claimed("a")], ME, NEW_YEAR)
+    assert work.room() == 3
+    work.next_tasks()
+    assert work.room() == 3
+    work.accept([claimed(name) for name in "bcdefg"], ME, NEW_YEAR)
+    assert work.room() == 0
+
+
+def test_a_fast_node_claims_ahead() -> None:
+    """A node claims about 100 ms of work ahead of its places, and never more than one transaction should hold."""
+    work = Work(4)
+    for _ in range(50):
+        work.pace.note(1000, 1.0)
+    assert work.room() == 4 + 99
+    work.pace.rate = 1e9
+    assert work.room() == MOST_CLAIMED
+
+
+def test_pace_is_smoothed() -> None:
+    """One fast or idle cycle does not make the pace."""
+    pace = Pace()
+    pace.note(100, 1.0)
+    assert pace.rate == pytest.approx(30)
+    for ended_runs, duration in [(0, 1.0), (5, 0.0)]:
+        pace.note(ended_runs, duration)
+    assert pace.rate == pytest.approx(30)
+
+
+def test_a_claim_answered_twice_is_taken_once() -> None:
+    """The reply to a claim that was asked again does not make a run start twice."""
+    work = working("a")
+    work.accept([claimed("a"), claimed("b")], ME, NEW_YEAR)
+    assert [task.run_id for task in work.next_tasks()] == ["b"]
+
+
+def test_a_run_without_a_job_is_handed_back() -> None:
+    """A run whose job is gone is not started; the store learns of it with the next settle."""
+    work = Work(2)
+    work.accept([claimed("a", definition=None)], ME, NEW_YEAR)
+    assert work.next_tasks() == []
+    assert [(change.run_id, change.attempt) for change in work.changes()] == [("a", None)]
+
+
+def test_a_report_about_another_claim_changes_nothing() -> None:
+    """What is told of an attempt that this node does not have, or has under another token, is dropped."""
+    work = working("a")
+    work.take(ended("a", token=7), ME, 0.0)
+    work.take(ended("b"), ME, 0.0)
+    assert work.running == {key("a")}
+    assert work.changes() == []
+
+
+def test_an_end_is_told_once() -> None:
+    """A second report of the same end changes nothing."""
+    work = working("a")
+    work.take(ended("a"), ME, 0.0)
+    first = work.changes()
+    work.take(replace(ended("a"), outcome=Failed("no")), ME, 0.0)
+    assert work.changes() == first
+
+
+def test_a_change_is_kept_until_a_verdict() -> None:
+    """While the store does not answer, changes stay, and are given again."""
+    work = working("a")
+    work.take(ended("a"), ME, 0.0)
+    assert work.changes() == work.changes()
+    assert work.waits
+
+
+def test_a_settle_has_a_limit() -> None:
+    """One settle holds no more than one transaction should; the oldest ends come first."""
+    names = [f"{n:05}" for n in range(MOST_CLAIMED + 5)]
+    work = working(*names, concurrency=2 * MOST_CLAIMED)
+    for name in names:
+        work.take(ended(name), ME, 0.0)
+    first = work.changes()
+    assert [change.run_id for change in first] == names[:MOST_CLAIMED]
+    work.settled(first, [Verdict.APPLIED] * len(first))
+    assert [change.run_id for change in work.changes()] == names[MOST_CLAIMED:]
+
+
+def test_started_processes_are_told_until_the_store_knows() -> None:
+    """A process that began goes with every beat until one is answered; one that has ended goes no more."""
+    work = working("a", "b")
+    for name in "ab":
+        work.take(Started(run_id=RunId(name), token=Token(1), pid=42, at=seconds(1)), ME, 0.0)
+    told = work.started()
+    assert told == work.started()
+    assert told[0] == StartedRun(run_id=RunId("a"), token=Token(1), pid=42, at=seconds(1))
+    work.take(ended("b"), ME, 0.0)
+    assert [run.run_id for run in work.started()] == ["a"]
+    work.told(told)
+    assert work.started() == ()
+
+
+def test_the_newest_output_is_kept_once() -> None:
+    """Of what an attempt wrote only the newest is saved, once, and nothing once it has ended."""
+    work = working("a", "b")
+    for report in (grew("a", b"1"), grew("a", b"12"), grew("b", b"x")):
+        work.take(report, ME, 0.0)
+    work.take(ended("b"), ME, 0.0)
+    assert [(output.run_id, output.tail) for output in work.take_outputs()] == [("a", b"12")]
+    assert work.take_outputs() == []
+
+
+def test_times_are_the_stores() -> None:
+    """Executors go by this machine's clock; what is written, and when a retry is due, is corrected to the store's."""
+    work = Work(1)
+    work.accept([claimed("a", a_definition(retry=Retry(attempts=2, delay=10)))], ME, NEW_YEAR)
+    work.next_tasks()
+    work.take(Started(run_id=RunId("a"), token=Token(1), pid=42, at=seconds(1)), ME, 0.0, -HOUR)
+    assert work.started()[0].at == seconds(1 - 3600)
+    work.take(replace(ended("a"), outcome=Failed("no")), ME, 0.0, -HOUR)
+    change = work.changes()[0]
+    assert (change.started, change.ended, change.due) == (seconds(1 - 3600), seconds(5 - 3600), seconds(15 - 3600))
+
+
+def test_the_backlog_is_handed_back_unpenalised() -> None:
+    """What has not begun is released: ready again, no attempt row, no budget used; what runs goes on."""
+    work = working("a", "b", concurrency=1)
+    work.hand_back_backlog(ME, seconds(3), "the node stops")
+    changes = work.changes()
+    assert [(c.run_id, c.state, c.attempt, c.failures, c.lost) for c in changes] == [("b", RunState.READY, None, 0, 0)]
+    assert work.running == {key("a")}
+    assert work.next_tasks() == []
+
+
+def test_the_store_is_compared_with_what_is_known() -> None:
+    """Runs that the store gives this node and it does not know, and those that it works on and no longer owns."""
+    work = working("a", "b")
+    unknown, lost = work.compare(frozenset({key("a"), key("c"), key("b", 2)}))
+    assert (set(unknown), lost) == ({key("c"), key("b", 2)}, [key("b")])
+    assert work.compare(frozenset({key("a"), key("b")})) == ([], [])
+
+
+def test_a_disowned_run_is_forgotten() -> None:
+    """A run that is somebody else's now leaves no trace, whether it waits, runs or has ended."""
+    work = working("waits", "runs", "ended", concurrency=10)
+    work.accept([claimed("late")], ME, NEW_YEAR)
+    work.take(Started(run_id=RunId("runs"), token=Token(1), pid=42, at=seconds(1)), ME, 0.0)
+    work.take(grew("runs", b"x"), ME, 0.0)
+    work.take(ended("ended"), ME, 0.0)
+    for name in ("waits", "runs", "ended", "late", "unknown"):
+        work.disown(key(name))
+    assert (work.busy, work.waits, work.running, work.started()) == (False, False, frozenset(), ())
+    assert (work.changes(), work.next_tasks(), work.take_outputs()) == ([], [], [])
+    work.take(ended("runs"), ME, 0.0)
+    assert work.changes() == []
+
+
+def test_an_order_to_cancel_is_carried_out_once() -> None:
+    """The same order comes with every tick; only the first time something is to be done."""
+    work = working("a")
+    assert work.note_cancel(key("a"), "by me")
+    assert not work.note_cancel(key("a"), "by me")
+    assert not work.note_cancel(key("unknown"), "by me")
+
+
+def test_a_cancelled_run_is_not_retried() -> None:
+    """However the attempt ends that was ordered to, except by success, the run is cancelled."""
+    work = Work(1)
+    work.accept([claimed("a", a_definition(retry=Retry(attempts=9)))], ME, NEW_YEAR)
+    work.next_tasks()
+    work.note_cancel(key("a"), "by me")
+    work.take(replace(ended("a"), outcome=Failed("signal 15", signal=15)), ME, 0.0)
+    assert [(change.state, change.error) for change in work.changes()] == [(RunState.CANCELLED, "by me")]
+
+
+def test_an_order_that_comes_too_late_changes_nothing_here() -> None:
+    """A run that has ended and waits for its settle is left to the store, which knows of the order."""
+    work = working("a")
+    work.take(ended("a"), ME, 0.0)
+    assert not work.note_cancel(key("a"), "by me")
+
+
+def test_a_run_is_cancelled_in_the_backlog() -> None:
+    """What has not begun when the order comes never begins."""
+    work = working("a", "b", concurrency=1)
+    assert work.note_cancel(key("b"), "by me")
+    assert work.cancel_backlog(key("b"), ME, seconds(3))
+    assert not work.cancel_backlog(key("a"), ME, seconds(3))
+    assert [(change.run_id, change.state, change.error) for change in work.changes()] == [
+        ("b", RunState.CANCELLED, "by me")
+    ]
+    work.take(ended("a"), ME, 0.0)
+    assert work.next_tasks() == []
+
+
+def test_a_task_says_all_that_an_executor_needs() -> None:
+    """The task is the run, with the definition of its claim."""
+    run: Run = a_run(id=RunId("a"), token=Token(3), attempt=2, due=seconds(7), payload="{}")
+    command = Command(argv=("true",))
+    definition = a_definition(target=command, timeout=5.0, timeout_grace=2.0, max_running=1, time_zone="Europe/Paris")
+    assert task_of(Claimed(run=run, definition=definition)) == Task(
+        run_id=RunId("a"),
+        token=Token(3),
+        attempt=2,
+        job_id=run.job_id,
+        target=command,
+        nominal=NEW_YEAR,
+        due=seconds(7),
+        timeout=5.0,
+        timeout_grace=2.0,
+        kill_on_lost_lease=True,
+        time_zone="Europe/Paris",
+        payload="{}",
+    )
+    assert task_of(Claimed(run=run, definition=None)) is None
+
+
+def test_a_release_of_a_started_run_keeps_its_row() -> None:
+    """A process that was stopped because its node stops is a try that is kept, and costs nothing."""
+    work = working("a")
+    work.take(replace(ended("a"), outcome=Released("its node stopped it", signal=15)), ME, 0.0)
+    change = work.changes()[0]
+    assert (change.state, change.failures, change.lost) == (RunState.READY, 0, 0)
+    assert change.attempt is not None
+    assert change.attempt.outcome == "released"

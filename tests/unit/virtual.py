@@ -1,0 +1,91 @@
+"""Time and a node's way to the store, as a test wants them."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from tests.unit.examples import NEW_YEAR
+from tokimori.clock import SECOND, Moment
+from tokimori.errors import StoreUnavailable
+from tokimori.ports.store import Store
+
+
+class VirtualClock:
+    """A clock that goes on only when it is told to."""
+
+    def __init__(self, moment: Moment = NEW_YEAR) -> None:
+        self.moment = moment
+        self.seconds = 1000.0
+
+    def now(self) -> Moment:
+        """The wall clock."""
+        return self.moment
+
+    def monotonic(self) -> float:
+        """The monotonic clock."""
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.seconds += seconds
+        self.moment = Moment(self.moment + round(seconds * SECOND))
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock forward or back."""
+        self.moment = Moment(self.moment + round(seconds * SECOND))
+
+
+class OffsetClock:
+    """Another clock that is set wrong by so many seconds."""
+
+    def __init__(self, clock: VirtualClock, offset: float) -> None:
+        self._clock = clock
+        self._offset = round(offset * SECOND)
+
+    def now(self) -> Moment:
+        """The wall clock, wrong."""
+        return Moment(self._clock.now() + self._offset)
+
+    def monotonic(self) -> float:
+        """The monotonic clock, which is nobody's business to set."""
+        return self._clock.monotonic()
+
+
+class Line:
+    """A way to a store, on which calls and replies get lost.
+
+    `lose_reply` and `lose_call` say of which methods the next so many replies or calls get lost; `away`: all calls.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.calls: Counter[str] = Counter()
+        self.lose_reply: Counter[str] = Counter()
+        self.lose_call: Counter[str] = Counter()
+        self.away = False
+
+    @property
+    def store(self) -> Store:
+        """The line, as the store that it leads to."""
+        return cast(Store, self)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+        return method if name in ("watch", "faults") else self._over(name, method)
+
+    def _over(self, name: str, method: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+        async def call(*args: Any, **kwargs: Any) -> object:
+            self.calls[name] += 1
+            if self.away or self._lost(self.lose_call, name):
+                raise StoreUnavailable(f"{name}: nobody answers")
+            reply = await method(*args, **kwargs)
+            if self._lost(self.lose_reply, name):
+                raise StoreUnavailable(f"{name}: the reply is lost")
+            return reply
+
+        return call
+
+    @staticmethod
+    def _lost(lost: Counter[str], name: str) -> bool:
+        lost[name] -= 1
+        return lost[name] >= 0
