@@ -71,14 +71,14 @@ def parse_moment(text: str, *, field: str = "time") -> Moment:
     year, month, day, hour, minute, second, fraction, zulu, sign, offset_hours, offset_minutes = found.groups()
     try:
         local = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC)
-        moment = from_datetime(local) + int((fraction or "0").ljust(6, "0")[:6])
-        offset = 0 if zulu else (int(offset_hours) * 60 + _minutes(offset_minutes)) * MINUTE
-    except ValueError as fault:
+        offset = timedelta() if zulu else _offset(int(offset_hours), int(offset_minutes))
+        moment = from_datetime(local - offset if sign == "+" else local + offset)
+    except (ValueError, OverflowError) as fault:
         raise InvalidInput(f"{field}: {text!r}: {fault}", field=field, value=text, allowed=allowed) from None
-    return Moment(moment - offset if sign == "+" else moment + offset)
+    return Moment(moment + int((fraction or "0").ljust(6, "0")[:6]))
 
 
-def _minutes(text: str) -> int:
-    if int(text) > 59:
-        raise ValueError("minutes of an offset must be in 0..59")
-    return int(text)
+def _offset(hours: int, minutes: int) -> timedelta:
+    if hours > 23 or minutes > 59:
+        raise ValueError("an offset must be in 00:00..23:59")
+    return timedelta(hours=hours, minutes=minutes)
