@@ -5,11 +5,13 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+from tokimori.api.app import Health, create_app
+from tokimori.api.server import HttpDoor
 from tokimori.clock import SystemClock
 from tokimori.config.settings import Settings
 from tokimori.executors.command import CommandExecutor
@@ -20,6 +22,7 @@ from tokimori.ports.store import Store
 from tokimori.service.schema import open_prepared
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
+from tokimori.web.page import Page
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +61,38 @@ async def _take_part(node: Node, service: Service, store: Store, settings: Setti
         identity = node.identity
         await service.trigger_reboot(identity.host, identity.boot_id, identity.labels)
         announce(f"Node {node.id} runs jobs on {identity.host}.")
-        await node.run()
+        async with _http_door(node, service, settings, announce):
+            await node.run()
     announce(f"Node {node.id} has stopped.")
+
+
+@asynccontextmanager
+async def _http_door(node: Node, service: Service, settings: Settings, announce: Announce) -> AsyncIterator[None]:
+    """The door stays open while the node drains: whoever asks why it has not stopped is answered."""
+    if not settings.http.enabled:
+        yield
+        return
+    clock, http = SystemClock(), settings.http
+    app = create_app(
+        service,
+        clock,
+        interface=http.interface,
+        health=lambda: _health(node),
+        pages=Page(service, clock).routes(),
+        host_name=node.identity.host,
+    )
+    door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed)
+    await door.start()
+    announce(f"Its page is at {door.url}")
+    try:
+        yield
+    finally:
+        await door.stop()
+
+
+def _health(node: Node) -> Health:
+    status = "ok" if node.healthy else "the store does not answer"
+    return Health(status=status, node_id=node.id, store_reachable=node.healthy, version=node.identity.version)
 
 
 @contextmanager
