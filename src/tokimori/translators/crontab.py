@@ -157,7 +157,7 @@ def _entry(line: str, system: bool) -> _Entry:
     if command.startswith("*"):
         allowed = "five fields, then a command"
         raise InvalidInput(f"command: {command!r} begins with *", field="command", value=command, allowed=allowed)
-    if not _translated(command)[0].strip(_SPACES):
+    if not _translated(command)[0].strip():
         raise InvalidInput("command: there is none", field="command", value=command, allowed="a command")
     return _Entry(schedule, user, command)
 
@@ -194,7 +194,7 @@ def _is_allowed(kind: FieldKind, term: str) -> bool:
     """Whether cron does what the term says: a step needs a range, and no range goes over the end of its field."""
     values, slash, step = term.partition("/")
     found = _TERM.match(values)
-    if found is None or (slash and (_STEP.match(step) is None or int(step) == 0)):
+    if found is None or (slash and _STEP.match(step) is None):
         return False
     low, high = found.groups()
     if low is None:

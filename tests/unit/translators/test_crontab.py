@@ -188,6 +188,7 @@ def test_every_file_gives_ids(name: str) -> None:
         ("C='it\"s' ", "C", 'it"s'),
         ("D=$HOME", "D", "$HOME"),
         ("E=a=b", "E", "a=b"),
+        ("E=\u00a0b\u00a0", "E", "\u00a0b\u00a0"),
         ('F=""', "F", ""),
         ("G=", "G", ""),
         ("USER=evil", "USER", "evil"),

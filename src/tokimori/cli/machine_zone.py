@@ -1,0 +1,34 @@
+"""In which time zone this machine's own clock is read."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tokimori.errors import InvalidInput
+from tokimori.schedules.zones import check_zone
+
+ETC = Path("/etc")
+
+
+def machine_zone(environ: Mapping[str, str], etc: Path = ETC) -> str:
+    """The IANA name of the machine's zone: of /etc/localtime, else in /etc/timezone, else in TZ, else UTC.
+
+    Raises `InvalidInput` where /etc/localtime holds a zone that has no name here.
+    """
+    for name in _names(environ, etc):
+        try:
+            return check_zone(name)
+        except InvalidInput:
+            continue
+    if (etc / "localtime").exists():
+        message = "timezone: this machine's has no name: /etc/localtime is not a link to one"
+        raise InvalidInput(message, field="timezone", allowed="--timezone ZONE, or a line CRON_TZ=ZONE in the file")
+    return "UTC"
+
+
+def _names(environ: Mapping[str, str], etc: Path) -> Iterator[str]:
+    localtime, named = etc / "localtime", etc / "timezone"
+    if localtime.is_symlink():
+        yield str(localtime.readlink()).rpartition("zoneinfo/")[2].removeprefix("posix/").removeprefix("right/")
+    if named.is_file():
+        yield named.read_text(encoding="utf-8", errors="replace").strip()
+    yield environ.get("TZ", "").removeprefix(":")

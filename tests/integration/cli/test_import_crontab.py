@@ -1,0 +1,199 @@
+"""`tokimori job import crontab` on real files and a real store."""
+
+import io
+import json
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path, PurePath
+from typing import Any
+
+import pytest
+
+from tokimori.cli import import_crontab
+from tokimori.cli.ending import run
+from tokimori.cli.main import program
+
+SYSTEM = """\
+SHELL=/bin/sh
+MAILTO=ops
+
+17 *\t* * *\troot\tcd / && run-parts /etc/cron.hourly
+@reboot  www-data  warm-up
+CRON_TZ=Asia/Tokyo
+30 2 * * 1-5 root report --of 5\\%
+"""
+
+
+class Cli:
+    """The program on one store, and what it prints."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self.store = folder / "tokimori.db"
+        self._capsys = capsys
+
+    def file(self, name: str, text: str | bytes) -> str:
+        """A file in the folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return str(path)
+
+    def __call__(self, *arguments: str, code: int = 0) -> tuple[str, str]:
+        """Run it: stdout and stderr."""
+        assert run(program, ["--store", f"sqlite://{self.store}", *arguments]) == code, self._capsys.readouterr().err
+        return self._capsys.readouterr()
+
+    def imported(self, *arguments: str) -> Any:
+        """Import and read the JSON."""
+        return json.loads(self("job", "import", "crontab", *arguments, "--timezone", "UTC", "--json")[0])
+
+    def jobs(self) -> dict[str, Any]:
+        """All jobs in the store, by id."""
+        return {job["id"]: job for job in json.loads(self("job", "list", "--json")[0])}
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """The program in an empty folder, without settings."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("TOKIMORI_STORE", raising=False)
+    return Cli(tmp_path, capsys)
+
+
+def test_importing_twice_changes_nothing(cli: Cli) -> None:
+    """The second import finds every job as the first left it, and says so."""
+    file = cli.file("crontab", SYSTEM)
+    first = cli.imported("--system", file)
+    jobs = cli.jobs()
+    assert sorted(first["added"]) == sorted(jobs) == sorted(job["id"] for job in first["jobs"])
+    second = cli.imported("--system", file)
+    assert (second["added"], sorted(second["unchanged"]), second["differing"]) == ([], sorted(jobs), {})
+    assert cli.jobs() == jobs
+
+
+def test_a_system_crontab_stays_on_this_host(cli: Cli) -> None:
+    """Only a node here runs its jobs, each as its user and in its zone."""
+    cli.imported("--system", cli.file("crontab", SYSTEM))
+    jobs = {job["schedule"]: job for job in cli.jobs().values()}
+    assert {job["labels"]["host"] for job in jobs.values()} == {socket.gethostname()}
+    assert [jobs[schedule]["user"] for schedule in ("17 * * * *", "@reboot")] == ["root", "www-data"]
+    assert [jobs[schedule]["time_zone"] for schedule in ("17 * * * *", "30 2 * * 1-5")] == ["UTC", "Asia/Tokyo"]
+    assert jobs["30 2 * * 1-5"]["command"] == "report --of 5%"
+    assert (jobs["@reboot"]["next_due"], jobs["@reboot"]["mailto"]) == (None, "ops")
+
+
+@pytest.mark.parametrize("arguments", [["--system", "--anywhere"], ["--user", "alice"]])
+def test_other_jobs_run_anywhere(cli: Cli, arguments: list[str]) -> None:
+    """Neither --anywhere nor a user's crontab pins a job."""
+    cli.imported(*arguments, cli.file("crontab", "@daily root run"))
+    assert [job["labels"] for job in cli.jobs().values()] == [{}]
+
+
+def test_people_get_a_table_and_notes(cli: Cli) -> None:
+    """The answer has a line for each job; what is not as under cron stands beside it."""
+    out, err = cli("job", "import", "crontab", "--system", cli.file("my.crontab", SYSTEM))
+    header, *rows, summary = out.splitlines()
+    assert header.split() == ["ID", "RESULT", "SCHEDULE", "NEXT", "USER", "COMMAND"]
+    assert len(rows) == 3
+    assert all(" added " in row for row in rows)
+    assert summary == "3 jobs read, 3 added, 0 unchanged"
+    assert "MAILTO" in err
+    assert f"only a node on {socket.gethostname()}" in err
+    assert "ignores" in err
+
+
+def test_a_bad_line_imports_nothing(cli: Cli) -> None:
+    """Every bad line of every file is named, and no job of any file is added."""
+    good = cli.file("good", "@daily root run")
+    bad = cli.file("bad", "@daily root run\n61 * * * * root x\n\n* * * * *\n")
+    worse = cli.file("worse", b"@daily root caf\xe9\n")
+    _, err = cli("job", "import", "crontab", "--system", good, bad, worse, str(cli.folder / "none"), code=2)
+    assert f"{bad}:2: minute: '61'" in err
+    assert f"{bad}:4: user: " in err
+    assert f"{worse}:1: line: it is not UTF-8" in err
+    assert f"{cli.folder}/none: it can't be read: No such file" in err
+    assert cli.jobs() == {}
+
+
+def test_an_error_is_json_where_asked(cli: Cli) -> None:
+    """A program reads code and message."""
+    _, err = cli("job", "import", "crontab", cli.file("bad", "nonsense"), "--json", code=2)
+    error = json.loads(err)["error"]
+    assert (error["code"], error["field"]) == ("invalid_file", "file")
+    assert "bad:1: line: 'nonsense'" in error["message"]
+
+
+def test_a_dry_run_touches_no_store(cli: Cli) -> None:
+    """It reads and shows, and there is no store afterwards."""
+    file = cli.file("crontab", SYSTEM)
+    out, _ = cli("job", "import", "crontab", "--system", "--dry-run", file)
+    assert "3 jobs read, 0 added" in out
+    assert cli.imported("--system", "--dry-run", file)["added"] == []
+    assert not cli.store.exists()
+
+
+def test_what_differs_is_kept_and_told(cli: Cli) -> None:
+    """A job that is there with another time stays so, and the person is told; a moved line is no difference."""
+    (first,) = cli.imported(cli.file("crontab", "@daily run"))["added"]
+    assert cli.imported(cli.file("crontab", "\n\n@daily run"))["differing"] == {}
+    file = cli.file("crontab", "@hourly run")
+    assert cli.imported(file)["differing"] == {first: ["schedule"]}
+    out, err = cli("job", "import", "crontab", "--timezone", "UTC", file)
+    assert " kept " in out
+    assert f"{first} exists with another schedule" in err
+    assert cli.jobs()[first]["schedule"] == "@daily"
+
+
+def test_two_files_of_one_name_are_told_apart_by_a_person(cli: Cli) -> None:
+    """The same command in two files of one name would have one id."""
+    files = [cli.file(name, "@daily run") for name in ("a/crontab", "b/crontab")]
+    _, err = cli("job", "import", "crontab", *files, code=2)
+    assert f"{files[1]}:1: its id would be crontab-crontab-" in err
+    assert cli.jobs() == {}
+
+
+@pytest.mark.parametrize("file", ["/etc/crontab", "/etc/cron.d/sysstat"])
+def test_a_system_crontab_is_not_read_as_a_users(cli: Cli, file: str) -> None:
+    """Its users would be taken for commands."""
+    _, err = cli("job", "import", "crontab", file, code=2)
+    assert f"{file}: it is a system crontab" in err
+
+
+def test_a_users_crontab_runs_as_its_user(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file where cron keeps them is named after its user, as whom its jobs run whoever imports it."""
+    monkeypatch.setattr(import_crontab, "SPOOL", PurePath(cli.folder / "spool"))
+    cli.imported(cli.file("spool/crontabs/alice", "@daily run"))
+    assert [(job["user"], job["owner"]) for job in cli.jobs().values()] == [("alice", "alice")]
+
+
+def test_standard_input_is_a_file(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`crontab -l | tokimori job import crontab -` works; without --user the jobs run as the node does."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"@daily run\n")))
+    (job,) = cli.imported("-")["jobs"]
+    assert job["id"].startswith("crontab-stdin-")
+    assert (job["description"], job.get("user")) == ("stdin:1", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--system", "--user", "bob"], "user: 'bob'"),
+        (["--timezone", "Mars/Base"], "there is no time zone"),
+    ],
+)
+def test_bad_options_are_refused(cli: Cli, arguments: list[str], message: str) -> None:
+    """Exit code 2, and nothing is imported."""
+    _, err = cli("job", "import", "crontab", *arguments, cli.file("crontab", "@daily root run"), code=2)
+    assert message in err
+    assert not cli.store.exists()
+
+
+def test_the_machines_zone_is_the_default(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without CRON_TZ a job keeps the clock by which cron ran it."""
+    zone: Callable[..., str] = lambda _environ: "Asia/Kolkata"  # noqa: E731
+    monkeypatch.setattr(import_crontab, "machine_zone", zone)
+    cli("job", "import", "crontab", cli.file("crontab", "@daily run"))
+    assert [job["time_zone"] for job in cli.jobs().values()] == ["Asia/Kolkata"]
