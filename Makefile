@@ -3,10 +3,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-SOURCES := src tests benchmarks
+SOURCES := src tests benchmarks docs
 RULES := */tokimori/model/decide.py,*/tokimori/model/settle.py,*/tokimori/model/transitions.py
 
-.PHONY: help run test prove bench lint coverage format lock clean
+.PHONY: help run test prove bench lint coverage format docs lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## +' '/^[a-z]+:.*##/ { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,9 @@ coverage: .venv/.installed-dev  ## every branch of the rules of a run is taken b
 format: .venv/.installed-dev  ## let ruff write what it can
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
+
+docs: .venv/.installed  ## write what of docs/ is made from the code
+	$(BIN)/python docs/run_states.py
 
 lock:  ## write requirements-dev.lock anew, with the newest versions
 	scratch=$$(mktemp -d) && $(PYTHON) -m venv $$scratch && \

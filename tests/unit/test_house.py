@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from docs import run_states
+
 ROOT = Path(__file__).parents[2]
 LONGEST_FILE, LONGEST_FUNCTION = 450, 60
 VAGUE = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "managers", "misc"})
@@ -125,6 +127,11 @@ def test_every_word_of_the_house_is_in_the_glossary_once() -> None:
     words = re.findall(r"^\*\*(.+?)\*\*", text, re.MULTILINE)
     assert words == sorted(set(words), key=str.casefold)
     assert set(words) >= WORDS
+
+
+def test_the_diagram_shows_the_table() -> None:
+    """The page of the states of a run is what the table of transitions says."""
+    assert run_states.PAGE.read_text() == run_states.page(), "run: make docs"
 
 
 def test_decisions_are_records() -> None:
