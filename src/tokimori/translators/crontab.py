@@ -24,7 +24,6 @@ from tokimori.schedules.zones import check_zone
 
 _DEFAULTS = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
 _ZONE = "CRON_TZ"
-_FIXED = "LOGNAME"  # cron sets it last, so that no crontab can change it
 _KINDS = (MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 _WORDS = (*MACROS, "@reboot")
 _LONGEST_FILE = 200  # leaves room in an id for what stands around it
@@ -249,17 +248,20 @@ def _definition(entry: _Entry, user: str, settings: Mapping[str, str], crontab: 
         target=Command(
             shell=shell,
             shell_path=settings.get("SHELL") or _DEFAULTS["SHELL"],
-            env=_environment(settings, crontab.zone),
+            env=_environment(settings, user, crontab.zone),
             user=entry.user or crontab.run_as,
             stdin=stdin,
         ),
     )
 
 
-def _environment(settings: Mapping[str, str], zone: str) -> dict[str, str]:
-    """Cron's defaults under the settings, all of which a job finds. `CRON_TZ` moves schedules, not the job's clock."""
+def _environment(settings: Mapping[str, str], user: str, zone: str) -> dict[str, str]:
+    """Cron's defaults, the settings over them, and the one that none can change.
+
+    `CRON_TZ` moves schedules, not the job's own clock.
+    """
     clock = {"TZ": zone} if settings.get(_ZONE) else {}
-    return {name: value for name, value in {**_DEFAULTS, **clock, **settings}.items() if name != _FIXED}
+    return {**_DEFAULTS, **clock, **settings, "LOGNAME": user}
 
 
 def _job_id(file: str, user: str, command: str, taken: Counter[str]) -> str:

@@ -17,6 +17,7 @@ from tokimori.translators.crontab import Crontab, read_crontab
 OF_ALICE = Crontab(file="crontabs/alice", zone="Europe/Paris", owner="alice")
 OF_BOB = Crontab(file="crontabs/alice", zone="UTC", owner="bob")
 OF_THE_SYSTEM = Crontab(file="/etc/cron.d/backup", zone="UTC", owner="root", system=True, host="db1")
+ENV = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin", "LOGNAME": "alice"}
 
 
 def definitions(text: str, crontab: Crontab = OF_ALICE) -> list[Definition]:
@@ -56,7 +57,7 @@ def test_a_line_becomes_a_job_under_the_rules_of_cron() -> None:
             owner="alice",
             misfire=Misfire.SKIP,
             max_running=0,
-            target=Command(shell="cd / && run", env={"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}),  # noqa: S604 it is data
+            target=Command(shell="cd / && run", env=ENV),  # noqa: S604 it is data
         )
     ]
 
@@ -198,7 +199,7 @@ def test_every_file_gives_ids(name: str) -> None:
 )
 def test_a_setting_is_a_variable_of_the_job(line: str, name: str, value: str) -> None:
     """Quotes keep blanks and go, nothing is expanded, and the job finds what cron's would."""
-    assert env_of(line) == {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin", name: value}
+    assert env_of(line) == {**ENV, name: value}
 
 
 def test_a_setting_concerns_the_lines_that_follow() -> None:
@@ -209,8 +210,9 @@ def test_a_setting_concerns_the_lines_that_follow() -> None:
 
 
 def test_nobody_changes_the_login_name() -> None:
-    """LOGNAME is cron's alone."""
-    assert "LOGNAME" not in env_of("LOGNAME=evil")
+    """LOGNAME is the crontab's owner, or the user of the line."""
+    assert env_of("LOGNAME=evil")["LOGNAME"] == "alice"
+    assert only("LOGNAME=evil\n@daily www-data run", OF_THE_SYSTEM)[1].env["LOGNAME"] == "www-data"
 
 
 def test_the_shell_runs_the_command() -> None:
