@@ -103,8 +103,15 @@ class Node:
         self._alarm.ring()
 
     def hear(self, report: Report) -> None:
-        """What the executors tell; kept until the next cycle."""
+        """What the executors tell. A place that becomes free is filled at once, while the store may still be busy."""
+        if not self._reports:
+            asyncio.get_running_loop().call_soon(self._refill)
         self._reports.append(report)
+
+    def _refill(self) -> None:
+        self._take_reports()
+        if self.phase is Phase.WORKING:
+            self._start_tasks()
         self._alarm.ring()
 
     async def start(self) -> None:
