@@ -1,0 +1,279 @@
+"""What the page shows, read from the service, as texts for the templates."""
+
+import shlex
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from tokimori.clock import Clock, Moment, format_moment
+from tokimori.model.ids import RunId, check_job_id, check_uuid
+from tokimori.model.job import Definition, Job, JobState
+from tokimori.model.run import Run
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.store import NodeRecord, NodeState, RunFilter
+from tokimori.service.definitions import target_fields
+from tokimori.service.outputs import whole
+from tokimori.service.service import RunDetails, Service
+from tokimori.web.words import clock_time, distance, duration, zone_name
+
+JOBS_SHOWN = 50
+RUNS_SHOWN = 30
+LAST_RUNS_SHOWN = 8
+NEXT_TIMES_SHOWN = 3
+_BEFORE_START = frozenset({RunState.WAITING, RunState.READY, RunState.BLOCKED})
+
+
+class View(NamedTuple):
+    """What of everything is looked at; the parameters of the page's address."""
+
+    job: str | None = None
+    """Only runs of this job are listed."""
+    run: str | None = None
+    """This run is shown with its attempts and output."""
+    attempt: str | None = None
+    """Of this attempt the output is shown; the newest by default."""
+    after: str | None = None
+    """Jobs behind this id."""
+    before: str | None = None
+    """Runs older than this one."""
+
+    def link(self, **changes: str | int | None) -> str:
+        """The address of the same view but for these changes."""
+        values = {**self._asdict(), **changes}
+        query = urlencode({name: value for name, value in values.items() if value is not None})
+        return f"/?{query}" if query else "/"
+
+
+class Time(NamedTuple):
+    """A moment: for machines, for people in its zone, and how far away it is."""
+
+    rfc3339: str
+    text: str
+    zone: str
+    away: str
+
+
+class RunRow(NamedTuple):
+    """A run as the list shows it."""
+
+    id: str
+    job_id: str
+    state: str
+    origin: str
+    began: Time
+    is_started: bool
+    duration: str
+    exit: str
+
+
+class JobRow(NamedTuple):
+    """A job as the list shows it."""
+
+    id: str
+    name: str | None
+    description: str | None
+    owner: str | None
+    command: str
+    state: str
+    why: str
+    is_stopped: bool
+    schedule: str
+    zone: str
+    next_times: Sequence[Time]
+    last_runs: Sequence[RunRow]
+
+
+class AttemptRow(NamedTuple):
+    """An attempt of the run that is shown."""
+
+    number: int
+    outcome: str
+    host: str
+    pid: str
+    node_id: str
+    started: Time | None
+    ended: Time | None
+    duration: str
+    exit: str
+    error: str | None
+
+
+class RunPanel(NamedTuple):
+    """The run that is shown."""
+
+    row: RunRow
+    nominal: Time
+    due: Time
+    error: str | None
+    cancel: str | None
+    is_over: bool
+    attempts: Sequence[AttemptRow]
+    output_of: int
+    output: str | None
+    output_size: int
+
+
+class NodeRow(NamedTuple):
+    """A node that takes part."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    labels: Sequence[str]
+    concurrency: int
+    started: Time
+
+
+class Content(NamedTuple):
+    """All that the page shows; `more_…` is the address of what comes next."""
+
+    view: View
+    jobs: Sequence[JobRow]
+    more_jobs: str | None
+    runs: Sequence[RunRow]
+    more_runs: str | None
+    panel: RunPanel | None
+    nodes: Sequence[NodeRow]
+
+
+async def content(service: Service, clock: Clock, view: View) -> Content:
+    """What the page shows for this view. Raises `InvalidInput`, `NotFound` and `StoreError`."""
+    now = clock.now()
+    jobs = await service.list(view.after, JOBS_SHOWN)
+    runs = await service.list_runs(_filter(view))
+    zones = await service.zones_of({run.job_id for run in runs})
+    nodes = [node for node in await service.nodes() if node.state is NodeState.ALIVE]
+    return Content(
+        view=view,
+        jobs=[await _job_row(service, job, now) for job in jobs],
+        more_jobs=view.link(after=jobs[-1].id) if len(jobs) == JOBS_SHOWN else None,
+        runs=[_run_row(run, zones[run.job_id], now) for run in runs],
+        more_runs=view.link(before=runs[-1].id) if len(runs) == RUNS_SHOWN else None,
+        panel=None if view.run is None else await _panel(service, view.run, view.attempt, now),
+        nodes=[_node_row(node, service.time_zone, now) for node in nodes],
+    )
+
+
+def _filter(view: View) -> RunFilter:
+    return RunFilter(
+        job_id=None if view.job is None else check_job_id(view.job),
+        before=None if view.before is None else RunId(check_uuid(view.before, field="before")),
+        limit=RUNS_SHOWN,
+    )
+
+
+async def _job_row(service: Service, job: Job, now: Moment) -> JobRow:
+    definition, zone = job.definition, job.definition.time_zone
+    moments = await service.next_times(job.id, NEXT_TIMES_SHOWN) if job.state is JobState.ENABLED else ()
+    runs = await service.list_runs(RunFilter(job_id=job.id, limit=LAST_RUNS_SHOWN))
+    return JobRow(
+        id=job.id,
+        name=definition.name,
+        description=definition.description,
+        owner=definition.owner,
+        command=_command(definition),
+        state=job.state.value,
+        why=" ".join(text for text in (job.by and f"by {job.by}", job.reason and f"“{job.reason}”") if text),
+        is_stopped=job.state in (JobState.PAUSED, JobState.PARKED),
+        schedule=definition.schedule or "on demand",
+        zone=zone,
+        next_times=[_time(moment, zone, now) for moment in moments],
+        last_runs=[_run_row(run, zone, now) for run in reversed(runs)],
+    )
+
+
+def _command(definition: Definition) -> str:
+    match target_fields(definition.target).get("command"):
+        case str() as text:
+            return text
+        case tuple() as argv:
+            return shlex.join(argv)
+        case _:
+            return "noop"
+
+
+def _run_row(run: Run, zone: str, now: Moment) -> RunRow:
+    awaits_start = run.state in _BEFORE_START
+    return RunRow(
+        id=run.id,
+        job_id=run.job_id,
+        state=run.state.value,
+        origin="schedule" if run.origin.startswith("s:") else "request",
+        began=_time(run.due if run.started is None or awaits_start else run.started, zone, now),
+        is_started=run.started is not None and not awaits_start,
+        duration=_lasted(run.started, run.ended, now, is_running=run.state is RunState.RUNNING),
+        exit=_exit(run.exit_code, run.signal),
+    )
+
+
+async def _panel(service: Service, run_id: str, attempt: str | None, now: Moment) -> RunPanel:
+    details = await service.get_run(run_id)
+    run, zone = details.run, details.time_zone
+    number = int(attempt) if attempt and attempt.isdecimal() else run.attempt
+    output = await service.output(run_id, number)
+    return RunPanel(
+        row=_run_row(run, zone, now),
+        nominal=_time(run.nominal, zone, now),
+        due=_time(run.due, zone, now),
+        error=run.error,
+        cancel=run.cancel,
+        is_over=run.state in ENDS,
+        attempts=_attempt_rows(details, now),
+        output_of=number,
+        output=None if output is None else whole(output).decode(errors="replace"),
+        output_size=0 if output is None else output.size,
+    )
+
+
+def _attempt_rows(details: RunDetails, now: Moment) -> Sequence[AttemptRow]:
+    return [
+        AttemptRow(
+            number=attempt.number,
+            outcome=attempt.outcome,
+            host=host or "–",
+            pid=str(attempt.pid or "–"),
+            node_id=attempt.node_id or "–",
+            started=None if attempt.started is None else _time(attempt.started, details.time_zone, now),
+            ended=None if attempt.ended is None else _time(attempt.ended, details.time_zone, now),
+            duration=_lasted(attempt.started, attempt.ended, now, is_running=attempt.outcome == RunState.RUNNING.value),
+            exit=_exit(attempt.exit_code, attempt.signal),
+            error=attempt.error,
+        )
+        for attempt, host in ((each.attempt, each.host) for each in details.attempts)
+    ]
+
+
+def _node_row(node: NodeRecord, zone: str, now: Moment) -> NodeRow:
+    return NodeRow(
+        id=node.id,
+        host=node.host,
+        pid=node.pid,
+        version=node.version,
+        labels=[f"{key}={value}" for key, value in sorted(node.labels.items())],
+        concurrency=node.concurrency,
+        started=_time(node.started, zone, now),
+    )
+
+
+def _time(moment: Moment, zone: str, now: Moment) -> Time:
+    return Time(
+        rfc3339=format_moment(moment),
+        text=clock_time(moment, zone, now),
+        zone=zone_name(moment, zone),
+        away=distance(moment, now),
+    )
+
+
+def _lasted(started: Moment | None, ended: Moment | None, now: Moment, *, is_running: bool) -> str:
+    if started is None:
+        return ""
+    if ended is None:
+        return duration(now - started) if is_running else ""
+    return duration(ended - started)
+
+
+def _exit(code: int | None, signal: int | None) -> str:
+    if signal is not None:
+        return f"signal {signal}"
+    return "" if code is None else str(code)

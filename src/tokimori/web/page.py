@@ -1,0 +1,60 @@
+"""The page at `/`: rendered here, kept fresh by a small script of its own, with no build step."""
+
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from tokimori.clock import Clock
+from tokimori.errors import TokimoriError
+from tokimori.service.service import Service
+from tokimori.web.content import View, content
+
+KINDS = {"tokimori.css": "text/css", "tokimori.js": "text/javascript", "tokimori.svg": "image/svg+xml"}
+_FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
+
+
+class Page:
+    """The page and its files."""
+
+    def __init__(self, service: Service, clock: Clock) -> None:
+        self._service = service
+        self._clock = clock
+        self._files = {name: files("tokimori.web").joinpath("static", name).read_bytes() for name in KINDS}
+        self._templates = Environment(
+            loader=PackageLoader("tokimori.web"), autoescape=True, undefined=StrictUndefined, auto_reload=False
+        )
+        self._templates.trim_blocks = self._templates.lstrip_blocks = True
+        self._templates.globals["static"] = self._address
+
+    def routes(self) -> Sequence[Route]:
+        """The paths."""
+        return [Route("/", self.show), Route("/static/{name}", self.file)]
+
+    async def show(self, request: Request) -> Response:
+        """The page."""
+        query = request.query_params
+        view = View(*(query.get(name) or None for name in View._fields))
+        try:
+            shown = await content(self._service, self._clock, view)
+        except TokimoriError as error:
+            return self._render("error.html", error.status, error=error)
+        return self._render("page.html", 200, page=shown, view=view, host=request.headers["host"])
+
+    async def file(self, request: Request) -> Response:
+        """A style, a script or a picture."""
+        name: str = request.path_params["name"]
+        if name not in KINDS:
+            return PlainTextResponse("there is no such file", 404)
+        return Response(self._files[name], media_type=KINDS[name], headers=_FOR_EVER)
+
+    def _address(self, name: str) -> str:
+        """The path of a file, another one for other bytes, so that it can be kept for ever."""
+        return f"/static/{name}?{hashlib.sha256(self._files[name]).hexdigest()[:12]}"
+
+    def _render(self, template: str, status: int, **values: object) -> Response:
+        return HTMLResponse(self._templates.get_template(template).render(values), status)

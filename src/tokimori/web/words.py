@@ -1,0 +1,51 @@
+"""Moments and durations as people read them. Pure."""
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from tokimori.clock import SECOND, Moment, to_datetime
+
+
+def clock_time(moment: Moment, zone: str, now: Moment) -> str:
+    """What clocks in the zone show, with the day where it is another than today, the year likewise."""
+    local, today = _local(moment, zone), _local(now, zone)
+    day = "" if local.date() == today.date() else f"{local:%a} {local.day} {local:%b} "
+    year = "" if local.year == today.year else f"{local.year} "
+    return f"{day}{year}{local:%H:%M:%S}"
+
+
+def zone_name(moment: Moment, zone: str) -> str:
+    """What people there call their time at that moment: `CET`, or the offset where it has no name."""
+    return _local(moment, zone).tzname() or zone
+
+
+def distance(moment: Moment, now: Moment) -> str:
+    """How far away the moment is: `in 5 min`, `3 h ago`."""
+    away = round((moment - now) / SECOND)
+    if away == 0:
+        return "now"
+    size = abs(away)
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if size >= length:
+            text = f"{size // length} {unit}"
+            break
+    else:
+        text = f"{size} s"
+    return f"in {text}" if away > 0 else f"{text} ago"
+
+
+def duration(microseconds: int) -> str:
+    """How long something took: `230 ms`, `4.2 s`, `3 min 05 s`, `2 h 03 min`."""
+    seconds = microseconds / SECOND
+    if seconds < 0.9995:
+        return f"{max(0, round(seconds * 1000))} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def _local(moment: Moment, zone: str) -> datetime:
+    return to_datetime(moment).astimezone(ZoneInfo(zone))
