@@ -17,7 +17,7 @@ def open_store(url: str, clock: Clock) -> Store:
     scheme, colon, rest = url.partition(":")
     match scheme.lower():
         case "sqlite" if colon:
-            return SqliteStore(_file_of(url), clock)
+            return SqliteStore(file_of(url), clock)
         case "memory" if not rest:
             return MemoryStore(clock)
         case known if known in _PLANNED:
@@ -26,7 +26,8 @@ def open_store(url: str, clock: Clock) -> Store:
             raise _invalid(url, "not the URL of a store")
 
 
-def _file_of(url: str) -> str:
+def file_of(url: str) -> str:
+    """The path in the URL of an SQLite file. Raises `InvalidInput`."""
     parts = urlsplit(url)
     if parts.netloc or not parts.path.startswith("/") or parts.path.endswith("/"):
         raise _invalid(url, "an SQLite file is named by its absolute path, after three slashes")

@@ -1,9 +1,9 @@
 """Jobs and requests to try a store with, and nodes that work by hand: one call of the store each."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from random import Random
 
 from tokimori.clock import SECOND, Moment, parse_moment
 from tokimori.engine.fire import decide_and_apply
@@ -17,7 +17,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.store import Beat, Change, Claim, Claimed, NodeRecord, NodeState, Pulse, Store, Verdict
 
 NOW = parse_moment("2030-01-01T00:00:00Z")
-random_bytes = Random(1).randbytes
+random_bytes = os.urandom
 _numbers = count(1)
 
 EVERY_SECOND = "* * * * * *"

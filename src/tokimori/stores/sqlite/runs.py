@@ -1,6 +1,7 @@
 """Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
 
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tokimori.clock import Moment
@@ -13,7 +14,13 @@ from tokimori.stores.rules import CLAIMABLE
 from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.rows import ATTEMPT, OUTPUT, RUN, attempt_of, marks, output_of, run_of, run_row
 
-_TABLES = ("tokimori_runs", "tokimori_history")
+_LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
+# A live run belongs to the job of now, or runs on though its job is gone: both are found by an index, job_id is not.
+_LIVE_OF_JOB = """
+    job_id = :job_id AND incarnation IN (
+        SELECT incarnation FROM tokimori_jobs WHERE id = :job_id
+        UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')
+"""
 
 
 def add_run(db: sqlite3.Connection, run: Run) -> Run:
@@ -33,8 +40,9 @@ def add_run(db: sqlite3.Connection, run: Run) -> Run:
 
 
 def _run_with_origin(db: sqlite3.Connection, run: Run) -> Run | None:
-    for table in _TABLES:
-        statement = f"SELECT {RUN} FROM {table} WHERE incarnation = ? AND origin = ?"
+    """The run of that origin, live or finished; of finished ones only requested runs are known by it."""
+    for table, indexed in zip((_LIVE, _HISTORY), ("1", "origin NOT LIKE 's:%'"), strict=True):
+        statement = f"SELECT {RUN} FROM {table} WHERE incarnation = ? AND origin = ? AND {indexed}"
         row = db.execute(statement, (run.incarnation, run.origin)).fetchone()
         if row is not None:
             return run_of(row)
@@ -43,7 +51,7 @@ def _run_with_origin(db: sqlite3.Connection, run: Run) -> Run | None:
 
 def get_run(db: sqlite3.Connection, run_id: RunId) -> Run:
     """See `Runs.get_run`."""
-    for table in _TABLES:
+    for table in (_LIVE, _HISTORY):
         row = db.execute(f"SELECT {RUN} FROM {table} WHERE id = ?", (run_id,)).fetchone()
         if row is not None:
             return run_of(row)
@@ -52,26 +60,23 @@ def get_run(db: sqlite3.Connection, run_id: RunId) -> Run:
 
 def list_runs(db: sqlite3.Connection, wanted: RunFilter) -> list[Run]:
     """See `Runs.list_runs`."""
-    conditions, values = _conditions(wanted)
     runs = []
-    for table in _TABLES:
-        statement = f"SELECT {RUN} FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT ?"
-        runs += [run_of(row) for row in db.execute(statement, (*values, wanted.limit))]
+    for table, of_job in ((_LIVE, _LIVE_OF_JOB), (_HISTORY, "job_id = :job_id")):
+        conditions = " AND ".join(_conditions(wanted, of_job))
+        statement = f"SELECT {RUN} FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT :limit"
+        values = {"job_id": wanted.job_id, "before": wanted.before, "limit": wanted.limit}
+        runs += [run_of(row) for row in db.execute(statement, values)]
     return sorted(runs, key=lambda run: run.id, reverse=True)[: wanted.limit]
 
 
-def _conditions(wanted: RunFilter) -> tuple[str, list[object]]:
-    conditions, values = ["1"], list[object]()
+def _conditions(wanted: RunFilter, of_job: str) -> Iterator[str]:
+    yield "1"
     if wanted.job_id is not None:
-        conditions.append("job_id = ?")
-        values.append(wanted.job_id)
+        yield of_job
     if wanted.before is not None:
-        conditions.append("id < ?")
-        values.append(wanted.before)
+        yield "id < :before"
     if wanted.states:
-        conditions.append(f"state IN ({', '.join('?' for _ in wanted.states)})")
-        values.extend(wanted.states)
-    return " AND ".join(conditions), values
+        yield f"state IN ({', '.join(repr(str(state)) for state in wanted.states)})"
 
 
 def attempts(db: sqlite3.Connection, run_id: RunId) -> list[Attempt]:

@@ -1,0 +1,86 @@
+"""Every hot statement walks an index: work is O(due), never O(stored), whatever the statistics say."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.stores.actors import NOW, a_claim, a_job, a_node, a_request, later, planned
+from tokimori.model.decide import Due
+from tokimori.model.ids import Lane
+from tokimori.model.run import Output
+from tokimori.ports.store import Beat, RunFilter, StartedRun
+from tokimori.stores.sqlite import jobs, nodes, planning, runs, schema, working
+
+
+@pytest.fixture
+def db() -> Iterator[sqlite3.Connection]:
+    """The tables of a store, without statistics."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    schema.migrate(db, schema.known_migrations(), NOW)
+    yield db
+    db.close()
+
+
+def work(db: sqlite3.Connection) -> None:
+    """Call every method that a node or a person calls often."""
+    job = a_job(schedule="* * * * * *", max_running=1, next_due=later(1))
+    jobs.add_jobs(db, [job])
+    requests = [runs.add_run(db, a_request(job)) for _ in range(3)]
+    node, heir = a_node(), a_node()
+    for each in (node, heir):
+        nodes.register(db, each)
+    dues = planning.due(db, later(1), 10)
+    assert dues != []
+    plan = planned(Due(job=job), later(1))
+    planning.apply(db, [plan, plan], later(1))
+    planning.promote(db, later(1), 10)
+    (claimed,) = working.claim(db, a_claim(node.id, [Lane("default||"), Lane("other||")], 10))
+    nodes.tick(
+        db,
+        Beat(node=node.id, started=(StartedRun(run_id=claimed.run.id, token=claimed.run.token, pid=1, at=NOW),)),
+        NOW,
+    )
+    working.save_outputs(db, [Output(run_id=claimed.run.id, attempt=1, size=0)])
+    nodes.bury(db, node.id, 1, heir.id, NOW)
+    assert nodes.orphans(db, 10) != []
+    nodes.survey(db)
+    runs.list_runs(db, RunFilter(job_id=job.id))
+    runs.list_runs(db, RunFilter(before=claimed.run.id))
+    runs.get_run(db, claimed.run.id)
+    runs.attempts(db, claimed.run.id)
+    runs.cancel_run(db, requests[-1].id, "enough", NOW)
+    jobs.list_skips(db, job.id, 10)
+    jobs.get_due(db, job.id)
+    jobs.list_jobs(db, None, 10)
+    stored = jobs.get_job(db, job.id)
+    jobs.replace_job(db, stored, stored, [])
+    jobs.delete_job(db, job.id, NOW)
+
+
+def test_no_statement_walks_a_table(db: sqlite3.Connection) -> None:
+    """The plan of each statement that the methods make searches by an index or walks in its order."""
+    seen: set[str] = set()
+    db.set_trace_callback(seen.add)
+    work(db)
+    db.set_trace_callback(None)
+    statements = [text for text in seen if re.match(r"\s*(SELECT|WITH|UPDATE|INSERT|DELETE)", text)]
+    assert len(statements) > 30
+    walks = [statement for statement in statements if any(map(is_walk, steps(db, statement)))]
+    assert walks == []
+
+
+def steps(db: sqlite3.Connection, statement: str) -> list[str]:
+    """The steps of a statement's plan."""
+    return [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {statement}")]
+
+
+def is_walk(step: str) -> bool:
+    """Whether the step reads a whole table."""
+    return re.match(r"SCAN (tokimori_\w+|[jrs])\Z", step) is not None
+
+
+def test_a_walk_is_seen(db: sqlite3.Connection) -> None:
+    """A statement that no index serves is found."""
+    assert any(is_walk(step) for step in steps(db, "SELECT * FROM tokimori_runs WHERE payload = 'x'"))
