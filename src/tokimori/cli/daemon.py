@@ -1,11 +1,10 @@
 """Going into the background."""
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tokimori.cli.output import print_lines, print_notice
+from tokimori.cli.output import announce, print_lines, print_notice
 
 
 def detach(log: Path, work: Callable[[Callable[[str], None]], int]) -> int:
@@ -34,8 +33,7 @@ class _Ready:
         self._descriptor: int | None = descriptor
 
     def __call__(self, line: str) -> None:
-        print_lines(line)
-        sys.stdout.flush()
+        announce(line)
         if self._descriptor is not None:
             os.write(self._descriptor, b"!")
             os.close(self._descriptor)

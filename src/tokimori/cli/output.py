@@ -21,6 +21,12 @@ def print_lines(*lines: str) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
+def announce(line: str) -> None:
+    """A line of a program that goes on: whoever reads it has it at once."""
+    print_lines(line)
+    sys.stdout.flush()
+
+
 def print_notice(line: str) -> None:
     """A line that is not part of the answer."""
     sys.stderr.write(f"{line}\n")

@@ -8,7 +8,7 @@ import click
 
 from tokimori.cli.command import Command
 from tokimori.cli.daemon import detach
-from tokimori.cli.output import print_lines
+from tokimori.cli.output import announce
 from tokimori.cli.session import in_service, load
 
 if TYPE_CHECKING:
@@ -31,19 +31,19 @@ def serve(no_http: bool, port: int | None, interface: str | None, daemon: bool) 
         }
     ).settings
     if not daemon:
-        return _run(settings, print_lines)
+        return _run(settings, announce)
     in_service(_nothing)  # a store that can't be used is reported before anybody goes into the background
     return detach(settings.state_dir / "tokimori.log", lambda ready: _run(settings, ready))
 
 
-def _run(settings: "Settings", announce: Callable[[str], None]) -> int:
+def _run(settings: "Settings", tell: Callable[[str], None]) -> int:
 
     from tokimori.logs.setup import start_logging
     from tokimori.node.wiring import serve as serve_node
 
     log = start_logging(level=settings.log.level, format=settings.log.format, file=settings.log.file)
     try:
-        return asyncio.run(serve_node(settings, announce))
+        return asyncio.run(serve_node(settings, tell))
     finally:
         log.stop()
 

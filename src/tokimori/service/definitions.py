@@ -40,6 +40,7 @@ def definition_from(fields: Mapping[str, object], *, time_zone: str = "UTC") -> 
 
     Raises `InvalidInput` naming the field. The schedule's text is checked by `schedule_of`.
     """
+    _check_names(fields)
     given = {name: value for name, value in fields.items() if value is not None}
     parsed = _convert({"time_zone": time_zone, **given})
     terms = {name: getattr(parsed, name) for name in Terms.__struct_fields__}
@@ -69,6 +70,7 @@ def patched(definition: Definition, changes: Mapping[str, object], *, time_zone:
 
     Naming another kind of target drops the fields of the old one. Raises `InvalidInput`.
     """
+    _check_names(changes)
     fields = fields_of(definition)
     if changes.get("noop"):
         fields = {name: value for name, value in fields.items() if name not in _OF_A_COMMAND}
@@ -116,12 +118,15 @@ def _noop(fields: JobFields) -> Noop:
     return Noop()
 
 
-def _convert(fields: Mapping[str, object]) -> JobFields:
+def _check_names(fields: Mapping[str, object]) -> None:
     known = JobFields.__struct_fields__
     for name in fields:
         if name not in known:
             allowed = f"one of {', '.join(sorted(known))}"
             raise InvalidInput(f"{name}: a job has no such field", field=name, value=fields[name], allowed=allowed)
+
+
+def _convert(fields: Mapping[str, object]) -> JobFields:
     try:
         return msgspec.convert(fields, JobFields)
     except msgspec.DecodeError as fault:

@@ -115,6 +115,7 @@ def test_naming_another_target_drops_the_old_one() -> None:
         ({"command": "x", "retry": {"attempts": 0}}, "retry.attempts", "int >= 1"),
         ({"command": "x", "retry": {"tries": 1}}, "retry.tries", "one of attempts, delay"),
         ({"command": "x", "prioritty": 1}, "prioritty", "one of command, cwd"),
+        ({"command": "x", "prioritty": None}, "prioritty", "one of command, cwd"),
         ({"command": "x", "labels": {"a b": "1"}}, "labels", "1 to 128 of"),
     ],
 )
@@ -124,3 +125,10 @@ def test_bad_fields_are_named(fields: dict[str, object], field: str, allowed: st
         definition_from(fields)
     assert caught.value.field == field
     assert str(caught.value.allowed).startswith(allowed)
+
+
+def test_a_patch_of_an_unknown_field_is_refused() -> None:
+    """Also where it would only bring a default back."""
+    with pytest.raises(InvalidInput) as caught:
+        patched(definition_from({"noop": True}), {"prioritty": None})
+    assert caught.value.field == "prioritty"

@@ -1,0 +1,84 @@
+"""`tokimori job …`, whole."""
+
+import subprocess
+import sys
+
+from tests.integration.cli.conftest import Program
+
+
+def test_a_job_from_add_to_delete(program: Program) -> None:
+    """Added, shown, changed, paused, resumed and deleted; each says what it did."""
+    printed = program(
+        "job", "add", "nightly", "--schedule", "0 3 * * *", "--timezone", "Europe/Paris", "--command", "a"
+    )
+    assert printed.startswith("added nightly: enabled, next 20")
+    shown = program.json("job", "show", "nightly")
+    assert (shown["command"], shown["time_zone"], shown["state"]) == ("a", "Europe/Paris", "enabled")
+    assert len(shown["next_times"]) == 5
+    assert "Europe/Paris" in program("job", "show", "nightly")
+
+    changed = program.json("job", "update", "nightly", "--owner", "ada", "--env", "A=1", "--", "make", "-C", "x")
+    assert (changed["owner"], changed["command"], changed["env"]) == ("ada", ["make", "-C", "x"], {"A": "1"})
+    changed = program.json("job", "update", "nightly", "--unset", "owner", "--unset", "time_zone")
+    assert (changed["owner"], changed["time_zone"], changed["version"]) == (None, "UTC", 3)
+
+    paused = program.json("job", "pause", "nightly", "--reason", "release")
+    assert (paused["state"], paused["reason"], paused["next_due"]) == ("paused", "release", None)
+    assert "release" in program("job", "show", "nightly")
+    assert program("job", "resume", "nightly").startswith("resumed nightly: enabled")
+
+    assert program("job", "delete", "nightly") == "deleted nightly\n"
+    assert program.json("job", "list") == []
+    assert program("job", "list").split() == ["ID", "STATE", "SCHEDULE", "NEXT", "RUNS"]
+
+
+def test_next_moments_of_one_job_of_all_and_of_a_text(program: Program) -> None:
+    """In the job's zone as text, in UTC as JSON."""
+    program("job", "add", "a", "--schedule", "0 3 * * *", "--timezone", "Asia/Tokyo", "--noop")
+    program("job", "add", "b", "--schedule", "0 4 * * *", "--timezone", "Asia/Tokyo", "--noop")
+    after = ("--after", "2030-01-01T00:00:00Z")
+    assert program("job", "next", "a", "-n", "1", *after) == "2030-01-02 03:00:00+09:00\n"
+    assert program.json("job", "next", "a", "-n", "1", *after) == [{"job_id": "a", "time": "2030-01-01T18:00:00Z"}]
+    together = program.json("job", "next", "-n", "3", *after)
+    assert [row["job_id"] for row in together] == ["a", "b", "a"]
+    text = program("job", "next", "--schedule", "30 2 * * *", "--timezone", "Europe/Paris", "-n", "1", *after)
+    assert text == "2030-01-01 02:30:00+01:00\n"
+
+
+def test_a_trigger_asks_once_for_each_key(program: Program) -> None:
+    """The same key is the same run, and without a node it stays ready."""
+    program("job", "add", "j", "--noop")
+    first, again = (program.json("job", "trigger", "j", "--key", "k") for _ in range(2))
+    assert first == again
+    assert first["state"] == "ready"
+    assert [run["id"] for run in program.json("run", "list")] == [first["id"]]
+
+
+def test_what_was_missed_in_a_pause_is_listed(program: Program) -> None:
+    """Skips are printed as text and as JSON, empty lists too."""
+    program("job", "add", "j", "--schedule", "every 1 second", "--noop")
+    assert program.json("job", "skips", "j") == []
+    assert program("job", "skips", "j").split() == ["FIRST", "LAST", "COUNT", "REASON"]
+
+
+def test_the_module_is_the_program(program: Program) -> None:
+    """`python -m tokimori` does the same."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tokimori", "job", "list", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=program.environment,
+        cwd=program.home,
+    )
+    assert ended.stdout == "[]\n"
+
+
+def test_the_store_may_be_named_anywhere(program: Program) -> None:
+    """`--store` beats the environment wherever it stands."""
+    other = f"sqlite://{program.home}/other.db"
+    program("--store", other, "job", "add", "x", "--noop")
+    program("job", "--store", other, "add", "y", "--noop")
+    program("job", "add", "z", "--noop", "--store", other)
+    assert [job["id"] for job in program.json("job", "list", "--store", other)] == ["x", "y", "z"]
+    assert program.json("job", "list") == []

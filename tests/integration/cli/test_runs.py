@@ -1,0 +1,115 @@
+"""`tokimori run …` and what needs a node, whole."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+from tests.integration.cli.conftest import PROGRAM, Program
+
+
+def test_a_triggered_run_is_waited_for_and_shown(served: Program) -> None:
+    """Exit code 0 for success, 1 for failure; host, pid, node, start and end of every attempt."""
+    served("job", "add", "fine", "--timezone", "Asia/Tokyo", "--", "sh", "-c", "echo out; echo err >&2")
+    run = served.json("job", "trigger", "fine", "--wait", "--timeout", "30")
+    assert (run["state"], run["exit_code"]) == ("succeeded", 0)
+    shown = served.json("run", "show", run["id"])
+    (attempt,) = shown["attempts"]
+    (node,) = served.json("node", "list")
+    assert (attempt["host"], attempt["node_id"], node["state"]) == (node["host"], node["id"], "alive")
+    assert attempt["pid"] > 0
+    assert attempt["started"] <= attempt["ended"]
+    text = served("run", "show", run["id"])
+    assert "+09:00" in text
+    assert str(attempt["pid"]) in text
+    assert served("run", "logs", run["id"]) == "out\nerr\n"
+    assert served.json("run", "logs", run["id"])["head"] == "out\nerr\n"
+    assert node["id"] in served("node", "list")
+
+
+def test_every_attempt_of_a_failure_is_shown(served: Program) -> None:
+    """`trigger --wait` ends with exit code 1, and each attempt's output can be read."""
+    served("job", "add", "bad", "--attempts", "2", "--command", "echo try $TOKIMORI_ATTEMPT; exit 3")
+    printed = served("job", "trigger", "bad", "--wait", code=1)
+    assert "failed" in printed
+    (run,) = served.json("run", "list", "--job", "bad", "--state", "failed")
+    attempts = served.json("run", "show", run["id"])["attempts"]
+    assert [(each["number"], each["outcome"], each["exit_code"]) for each in attempts] == [
+        (1, "failed", 3),
+        (2, "failed", 3),
+    ]
+    assert served("run", "logs", run["id"], "--attempt", "1") == "try 1\n"
+    assert served("run", "logs", run["id"]) == "try 2\n"
+
+
+def test_following_prints_output_as_it_grows(served: Program) -> None:
+    """The first line is there before the run has ended, and following ends with the run."""
+    served("job", "add", "slow", "--command", "echo begin; sleep 3; echo end")
+    run = served.json("job", "trigger", "slow")
+    with subprocess.Popen(
+        [str(PROGRAM), "run", "logs", "-f", run["id"]], env=served.environment, text=True, stdout=subprocess.PIPE
+    ) as follower:
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == "begin\n"
+        assert served.json("run", "show", run["id"])["state"] == "running"
+        assert follower.stdout.read() == "end\n"
+    assert follower.returncode == 0
+
+
+def test_a_running_run_is_cancelled_by_its_node(served: Program) -> None:
+    """The order is given at once, and carried out."""
+    served("job", "add", "long", "--command", "sleep 600")
+    run = served.json("job", "trigger", "long")
+    while served.json("run", "show", run["id"])["state"] != "running":
+        time.sleep(0.05)
+    assert "its node was told to end it" in served("run", "cancel", run["id"], "--reason", "enough")
+    deadline = time.monotonic() + 20
+    while (shown := served.json("run", "show", run["id"]))["state"] == "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert (shown["state"], shown["error"]) == ("cancelled", "enough")
+
+
+def test_a_run_that_waits_is_cancelled_at_once(program: Program) -> None:
+    """Without a node, too; the same order again changes nothing."""
+    program("job", "add", "j", "--noop")
+    run = program.json("job", "trigger", "j")
+    assert program("run", "cancel", run["id"]) == f"run {run['id']} cancelled\n"
+    assert program.json("run", "cancel", run["id"])["state"] == "cancelled"
+    assert program("run", "logs", run["id"]) == ""
+
+
+def test_waiting_without_a_node_says_so(program: Program) -> None:
+    """And is refused when its time is up."""
+    program("job", "add", "j", "--noop")
+    ended = program.run("job", "trigger", "j", "--wait", "--timeout", "0.1")
+    assert ended.returncode == 2
+    assert "tokimori serve" in ended.stderr
+
+
+def test_a_reader_that_has_had_enough_is_no_bug(program: Program) -> None:
+    """`tokimori … | head -1` ends quietly."""
+    ended = subprocess.run(
+        ["sh", "-c", f"{PROGRAM} job next --schedule '* * * * *' -n 5000 | head -1"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=program.environment,
+    )
+    assert (len(ended.stdout.splitlines()), ended.stderr) == (1, "")
+
+
+def test_a_node_in_the_background(program: Program) -> None:
+    """`serve -d` prints its process id when it works, writes its log, and ends on a signal."""
+    pid = int(program("serve", "-d", "--no-http"))
+    try:
+        program("job", "add", "j", "--noop")
+        assert json.loads(program("job", "trigger", "j", "--wait", "--json"))["state"] == "succeeded"
+        assert (program.home / "state" / "tokimori.log").read_text()
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + 20
+    while [node["state"] for node in program.json("node", "list")] != ["left"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
