@@ -31,7 +31,7 @@ def run(program: click.Command, arguments: list[str]) -> int:
         return _report(InvalidInput(error.format_message()), arguments)
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has had enough
+    except (BrokenPipeError, SystemExit):  # whoever read our output has had enough; click makes it an exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except TokimoriError as error:

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 from tests.integration.cli.conftest import PROGRAM, Program
 
 
@@ -88,16 +90,20 @@ def test_waiting_without_a_node_says_so(program: Program) -> None:
     assert "tokimori serve" in ended.stderr
 
 
-def test_a_reader_that_has_had_enough_is_no_bug(program: Program) -> None:
-    """`tokimori … | head -1` ends quietly."""
-    ended = subprocess.run(
-        ["sh", "-c", f"{PROGRAM} job next --schedule '* * * * *' -n 5000 | head -1"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=program.environment,
-    )
-    assert (len(ended.stdout.splitlines()), ended.stderr) == (1, "")
+@pytest.mark.parametrize("lines", ["1", "5000"])
+def test_a_reader_that_has_had_enough_is_no_bug(lines: str, program: Program) -> None:
+    """A closed pipe ends the program quietly, whether it is noticed while printing or at the end."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        ended = subprocess.run(
+            [str(PROGRAM), "job", "next", "--schedule", "* * * * *", "-n", lines],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            check=False,
+            env=program.environment,
+        )
+    assert (ended.returncode, ended.stderr) == (141, b"")
 
 
 def test_a_node_in_the_background(program: Program) -> None:
