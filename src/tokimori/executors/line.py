@@ -14,9 +14,9 @@ from tokimori.executors.keeper.wire import NOTICES, Frames, Notice, Order, Ready
 
 _BEGIN = "import sys; sys.path.append(sys.argv[1]); from keeper.main import main; main()"
 _FOLDER = str(Path(__file__).parent)
-_START_WITHIN = 15.0
+START_WITHIN = 15.0
 """Seconds, of which ending what dead keepers have left may take some."""
-_LEAVE_WITHIN = 10.0
+LEAVE_WITHIN = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class KeeperProcess:
 
     async def _up(self) -> None:
         try:
-            await asyncio.wait_for(self._line.ready.wait(), _START_WITHIN)
+            await asyncio.wait_for(self._line.ready.wait(), START_WITHIN)
         except TimeoutError:
             await self.kill()
         if self._line.gone.is_set():
@@ -109,7 +109,7 @@ class KeeperProcess:
         """Have it end everything and exit; whether it did so by itself."""
         self.send([Shutdown()])
         try:
-            await asyncio.wait_for(self._line.gone.wait(), _LEAVE_WITHIN)
+            await asyncio.wait_for(self._line.gone.wait(), LEAVE_WITHIN)
         except TimeoutError:
             await self.kill()
             return False

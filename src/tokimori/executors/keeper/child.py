@@ -147,7 +147,7 @@ def spawn(order: Start, around: Surroundings) -> Child | Refusal:
         for descriptor in opened:
             os.close(descriptor)
     os.set_blocking(reading, False)
-    resource.prlimit(popen.pid, resource.RLIMIT_NOFILE, around.descriptors)
+    _restore_limit(popen.pid, around.descriptors)
     return Child(order, popen, reading, started, Output(around.runs, order.log, around.limit))
 
 
@@ -166,6 +166,14 @@ def _popen(order: Start, around: Surroundings, stdin: int, output: int) -> "subp
         group=group,
         extra_groups=groups,
     )
+
+
+def _restore_limit(pid: int, descriptors: tuple[int, int]) -> None:
+    """The keeper's own is raised. Another user's process keeps that one where root may not touch it (a container)."""
+    try:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, descriptors)
+    except (PermissionError, ProcessLookupError):
+        pass
 
 
 def _file_of(text: str) -> int:

@@ -52,20 +52,21 @@ class Keeper:
         """Until the engine has gone or says so, and nothing is left."""
         self._loop.watch(self._channel.fileno(), self._receive)
         self._channel.tell(Ready(os.getpid()))
-        while not self._leaving or self._children or (self._channel.open and self._channel.waiting):
-            self._send()
+        while self._send() or self._children or not self._leaving:
             self._loop.wait(0 if self._waiting else self._wake_at)
             self._spawn_some()
             self._look_after()
         self._note.remove()
 
-    def _send(self) -> None:
+    def _send(self) -> bool:
+        """Whether something is left to send."""
         self._channel.flush()
         if not self._channel.open:
             self._engine_gone()
         elif self._channel.backlog != self._watches_room:
             self._watches_room = self._channel.backlog
             self._loop.watch_room(self._channel.fileno(), wanted=self._watches_room)
+        return self._channel.backlog
 
     def _receive(self) -> None:
         for order in self._channel.receive():

@@ -7,7 +7,7 @@ as long as it lives: the kernel drops it with the keeper, however that ends. Not
 
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .kernel import Seen, boot_identity, boottime, end_all, environment, everything
@@ -54,18 +54,18 @@ def end_what_dead_keepers_left(folder: Path) -> None:
 
 
 def _end_session(number: int) -> None:
-    if is_ours(number, list(everything())):
+    if is_ours(number, list(everything()), environment):
         end_all(lambda seen: seen.session == number)
 
 
-def is_ours(session: int, living: Sequence[Seen]) -> bool:
+def is_ours(session: int, living: Sequence[Seen], environment_of: Callable[[int], list[bytes]]) -> bool:
     """Whether what lives in this session was spawned by the dead keeper of that pid, and not by strangers.
 
     The kernel gives a number to nobody as long as it names a session. If somebody has the keeper's pid, the session is
     another one; it may also have been a stranger's who is gone by now: so somebody in it must carry our mark.
     """
     members = [seen.pid for seen in living if seen.session == session]
-    return session not in members and any(is_marked(environment(pid)) for pid in members)
+    return session not in members and any(is_marked(environment_of(pid)) for pid in members)
 
 
 def is_marked(entries: Sequence[bytes]) -> bool:

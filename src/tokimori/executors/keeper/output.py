@@ -16,7 +16,7 @@ class Output:
     below a line that says how many bytes are missing.
     """
 
-    __slots__ = ("_file", "_folder", "_head", "_limit", "_name", "_tail", "size")
+    __slots__ = ("_broken", "_file", "_folder", "_head", "_limit", "_name", "_tail", "size")
 
     def __init__(self, folder: Path, name: str, limit: int) -> None:
         self.size = 0
@@ -26,6 +26,7 @@ class Output:
         self._head = bytearray()
         self._tail = bytearray()
         self._file: int | None = None
+        self._broken = False
 
     def write(self, data: bytes) -> None:
         """Take what was written next."""
@@ -59,6 +60,8 @@ class Output:
 
     def _append(self, data: bytes) -> None:
         """A file that can't be written costs its text, never the run nor the keeper."""
+        if self._broken:
+            return
         try:
             if self._file is None:
                 self._file = _create(self._folder / self._name)
@@ -66,7 +69,7 @@ class Output:
                 data = data[os.write(self._file, data) :]
         except OSError as fault:
             complain(f"{self._name}: {fault.strerror}; the file of this attempt stays incomplete")
-            self._limit = min(self._limit, self.size)
+            self._broken = True
 
 
 def _create(path: Path) -> int:

@@ -1,32 +1,18 @@
 """One executor for every kind of target."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
-from tokimori.clock import Clock
-from tokimori.executors.command import OUTPUT_LIMIT, CommandExecutor
-from tokimori.executors.noop import NoopExecutor
 from tokimori.model.ids import RunId, Token
 from tokimori.model.job import Command, Noop
-from tokimori.ports.executor import Report, StopReason, Task
+from tokimori.ports.executor import Executor, Report, StopReason, Task
 
 
 class Executors:
-    """Hands each task to the executor of its target. A new kind of target is one more arm here."""
+    """Hands each task to the executor of its target. A new kind of target is one more arm in `start`."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        runs_dir: Path,
-        state_dir: Path,
-        output_limit: int = OUTPUT_LIMIT,
-        environ: Mapping[str, str] | None = None,
-    ) -> None:
-        self._noop = NoopExecutor(clock)
-        self._command = CommandExecutor(
-            clock, runs_dir=runs_dir, state_dir=state_dir, output_limit=output_limit, environ=environ
-        )
+    def __init__(self, *, command: Executor, noop: Executor) -> None:
+        self._command = command
+        self._noop = noop
 
     async def open(self, report: Callable[[Report], None]) -> None:
         """Open them all. Raises `Refused`."""
@@ -47,13 +33,16 @@ class Executors:
         self._command.start(commands)
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
-        """End an attempt; those that do not know it ignore the order."""
+        """End an attempt: whoever does not know it ignores the order."""
+        self._noop.stop(run_id, token, reason, grace=grace)
         self._command.stop(run_id, token, reason, grace=grace)
 
     def renew(self, sent: float) -> None:
-        """Move the lease's deadlines, for whatever outlives a call."""
+        """Move the lease's deadlines everywhere."""
+        self._noop.renew(sent)
         self._command.renew(sent)
 
     async def close(self) -> None:
         """End whatever is left."""
+        await self._noop.close()
         await self._command.close()

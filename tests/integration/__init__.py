@@ -1,0 +1,1 @@
+"""Real processes, files and sockets."""

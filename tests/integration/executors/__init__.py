@@ -1,0 +1,1 @@
+"""Real commands under a real keeper."""

@@ -1,0 +1,208 @@
+"""The engine killed or frozen, the keeper killed, or both: no process is left that should not be."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.executors.workshop import (
+    Workshop,
+    alive,
+    exists,
+    in_session,
+    keeper_of,
+    pids_in,
+    shell,
+    told,
+    until,
+    written,
+)
+from tokimori.model.outcome import Released, Succeeded
+from tokimori.ports.executor import Ended, Started
+
+ROOT = Path(__file__).parents[3]
+
+
+class Engine:
+    """A process with an executor, in `folder`; every command adds its pid to the file `pids`."""
+
+    def __init__(self, folder: Path, *commands: str) -> None:
+        self.folder = folder
+        self.pids = folder / "pids"
+        prefixed = [text.replace(":", f":echo $$ >>{self.pids};", 1) for text in commands]
+        self.heard = folder / "heard"
+        with self.heard.open("wb") as heard:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.integration.executors.small_engine", str(folder), *prefixed],
+                cwd=ROOT,
+                stdout=heard,
+            )
+        self.count = len(commands)
+
+    async def running(self) -> list[int]:
+        """The pids of its commands, once they all run."""
+        return await pids_in(self.pids, self.count)
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+        if number == signal.SIGKILL:
+            self.process.wait()
+
+
+@pytest.fixture
+def engines() -> Iterator[list[Engine]]:
+    """Engines that are ended with the test."""
+    engines: list[Engine] = []
+    yield engines
+    for engine in engines:
+        engine.process.kill()
+        engine.process.wait()
+
+
+async def test_a_killed_engine_leaves_no_process(engines: list[Engine], tmp_path: Path) -> None:
+    """After `kill -9` of the engine all its processes get TERM, KILL 1.5 s later, and then the keeper goes too."""
+    polite = f"free:trap 'echo done >{tmp_path}/farewell; exit' TERM; while :; do sleep 0.01; done"
+    deaf = "free:trap '' TERM; (exec sleep 1000) & wait; wait"
+    engines.append(Engine(tmp_path, polite, deaf, "bound:exec sleep 1000"))
+    pids = await engines[0].running()
+    keeper = keeper_of(pids[0])
+    engines[0].signal(signal.SIGKILL)
+    died = time.monotonic()
+    await until(lambda: not any(map(alive, pids)))
+    assert 1.0 < time.monotonic() - died < 3.0
+    assert (tmp_path / "farewell").read_text() == "done\n"
+    await until(lambda: not alive(keeper))
+    assert in_session(keeper) == []
+    assert list((tmp_path / "state" / "keepers").iterdir()) == []
+
+
+async def test_an_interrupt_from_the_terminal_reaches_only_the_engine(workshop: Workshop) -> None:
+    """The keeper heeds neither INT, TERM nor HUP: it goes when its engine says so or is gone."""
+    workshop.start("run", shell("exec sleep 1000"))
+    keeper = keeper_of((await workshop.next(Started, "run")).pid)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(keeper, number)
+    assert (await workshop.run(shell("exit 0"))).outcome == Succeeded(0)
+    assert alive(keeper)
+    assert workshop.all(Ended, "run") == []
+
+
+async def test_a_frozen_engine_keeps_only_what_may_outlive_its_lease(engines: list[Engine], tmp_path: Path) -> None:
+    """While the engine is stopped, what is bound to the lease ends by 7 s, the rest lives on; it hears of it later."""
+    engines.append(
+        Engine(
+            tmp_path,
+            "bound:exec sleep 1000",
+            "free:exec sleep 1000",
+            "bound:trap '' TERM; while :; do sleep 0.01; done",
+        )
+    )
+    await engines[0].running()
+    pids = {told(pid, "environ").split("TOKIMORI_RUN_ID=")[1].split("\0")[0]: pid for pid in await engines[0].running()}
+    engines[0].signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    await until(lambda: not alive(pids["bound-0"]))
+    assert 4.0 < time.monotonic() - stopped < 5.5
+    await until(lambda: not alive(pids["bound-2"]))
+    assert 5.5 < time.monotonic() - stopped < 7.0
+    assert alive(pids["free-1"])
+    engines[0].signal(signal.SIGCONT)
+    released = 'Released(reason="its node\'s lease ran out", exit_code=None, signal='
+    await until(lambda: f"Ended bound-2 {released}9)" in engines[0].heard.read_text())
+    assert f"Ended bound-0 {released}15)" in engines[0].heard.read_text()
+    assert "Ended free-1" not in engines[0].heard.read_text()
+
+
+async def test_a_frozen_engine_does_not_hold_the_keeper(engines: list[Engine], tmp_path: Path) -> None:
+    """With the line to the engine full, commands run on and are waited for; every end arrives when it is back."""
+    go = tmp_path / "go"
+    texts = [
+        f"free:until [ -e {go} ]; do sleep 0.05; done; head -c 200000 /dev/zero; sleep 1.3; head -c 200000 /dev/zero"
+    ] * 8
+    engines.append(Engine(tmp_path, *texts))
+    pids = await engines[0].running()
+    engines[0].signal(signal.SIGSTOP)
+    go.touch()
+    await until(lambda: not any(map(alive, pids)))
+    assert not any(map(exists, pids)), "zombies: the keeper is stuck"
+    engines[0].signal(signal.SIGCONT)
+    await until(lambda: engines[0].heard.read_text().count("Succeeded(exit_code=0)") == 8)
+
+
+async def test_a_killed_keeper_leaves_no_process(workshop: Workshop, tmp_path: Path) -> None:
+    """After `kill -9` of the keeper its processes are killed, their attempts released, and the next ones just run."""
+    for run in ("one", "two"):
+        text = f"echo $$ >>{tmp_path}/pids; set -m; sh -c 'echo $$ >>{tmp_path}/pids; exec sleep 1000' & wait"
+        workshop.start(run, shell(text))
+    pids = await pids_in(tmp_path / "pids", 4)
+    keeper = keeper_of(pids[0])
+    os.kill(keeper, signal.SIGKILL)
+    workshop.start("early", shell("echo hi"))
+    for run in ("one", "two"):
+        ended = await workshop.next(Ended, run)
+        assert ended.outcome == Released("its keeper died")
+        assert ended.started is not None
+    assert not any(map(alive, pids))
+    later = await workshop.run(shell("echo hi"))
+    assert written(later) == b"hi\n"
+    assert isinstance((await workshop.next(Ended, "early")).outcome, Released | Succeeded)
+    assert [note.name.startswith(f"{keeper}-") for note in (workshop.state / "keepers").iterdir()] == [False]
+
+
+async def test_engine_and_keeper_killed_together(engines: list[Engine], tmp_path: Path, workshop: Workshop) -> None:
+    """What both leave behind is ended by the next node that starts on the same folder, and only that."""
+    family = "free:trap '' TERM HUP; set -m; (exec sleep 1000) & wait; wait"
+    engines.append(Engine(tmp_path, family, "free:exec sleep 1000"))
+    pids = await engines[0].running()
+    workshop.start("other", shell("exec sleep 1000"))
+    other = (await workshop.next(Started, "other")).pid
+    keeper = keeper_of(pids[0])
+    engines[0].signal(signal.SIGSTOP)
+    os.kill(keeper, signal.SIGKILL)
+    engines[0].signal(signal.SIGKILL)
+    await until(lambda: not alive(keeper))
+    assert len(in_session(keeper)) == 3
+    successor = Workshop(tmp_path)
+    await successor.open()
+    assert in_session(keeper) == []
+    assert alive(other)
+    await successor.executor.close()
+
+
+async def test_a_note_about_a_stranger_ends_nobody(tmp_path: Path) -> None:
+    """A note whose pid belongs to somebody else by now, or that speaks of another boot, ends nobody and is removed."""
+    stranger = await asyncio.create_subprocess_exec("sleep", "1000", start_new_session=True)
+    first = Workshop(tmp_path)
+    await first.open()
+    (note,) = (tmp_path / "state" / "keepers").iterdir()
+    identity = note.read_text()
+    await first.executor.close()
+    for name, text in (("1", identity), ("2", "another boot")):
+        note.with_name(f"{stranger.pid}-{name}.keeper").write_text(text)
+    second = Workshop(tmp_path)
+    await second.open()
+    assert alive(stranger.pid)
+    assert len(list(note.parent.iterdir())) == 1
+    await second.executor.close()
+    stranger.kill()
+    await stranger.wait()
+
+
+async def test_a_keeper_that_hangs_is_given_up(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing does not wait for ever for a keeper that does not answer, and still leaves no process."""
+    monkeypatch.setattr("tokimori.executors.line.LEAVE_WITHIN", 0.3)
+    workshop.start("run", shell("exec sleep 1000"))
+    pid = (await workshop.next(Started, "run")).pid
+    keeper = keeper_of(pid)
+    os.kill(keeper, signal.SIGSTOP)
+    await workshop.executor.close()
+    assert not alive(pid)
+    assert not alive(keeper)
+    assert (await workshop.next(Ended, "run")).outcome == Released("its node stopped it")

@@ -1,0 +1,1 @@
+"""The executors, as far as nothing has to run."""

@@ -1,0 +1,43 @@
+"""Why nothing was spawned."""
+
+import errno
+import subprocess
+
+import pytest
+
+from tokimori.executors.keeper.child import Refusal, refusal_of
+from tokimori.executors.keeper.wire import Start
+
+
+def an_order(account: tuple[int, int, list[int]] | None = None) -> Start:
+    """An order to run `prog` in /work."""
+    return Start(1, ["prog"], {}, "/work", "log", account, None, None, 1.0, False)
+
+
+def a_fault(number: int, file: str = "prog") -> OSError:
+    """What Popen raises."""
+    return OSError(number, "", file)
+
+
+@pytest.mark.parametrize(
+    ("fault", "refusal"),
+    [
+        (a_fault(errno.ENOENT), Refusal(127, "'prog': no such program: No such file or directory")),
+        (a_fault(errno.ENOTDIR), Refusal(127, "'prog': no such program: Not a directory")),
+        (a_fault(errno.EACCES), Refusal(126, "'prog' can't be executed: Permission denied")),
+        (a_fault(errno.ENOEXEC), Refusal(126, "'prog' can't be executed: Exec format error")),
+        (a_fault(errno.EACCES, "/work"), Refusal(None, "cwd '/work': Permission denied")),
+        (a_fault(errno.EAGAIN), Refusal(None, "'prog' could not be started: Resource temporarily unavailable")),
+        (ValueError("embedded null byte"), Refusal(None, "it could not be started: embedded null byte")),
+        (subprocess.SubprocessError("odd"), Refusal(None, "it could not be started: odd")),
+    ],
+)
+def test_refusals(fault: Exception, refusal: Refusal) -> None:
+    """Each fault becomes a sentence that names what is at fault, with a shell's exit code where a shell has one."""
+    assert refusal_of(an_order(), fault) == refusal
+
+
+def test_a_user_that_can_not_be_changed_to() -> None:
+    """Where even root may not become a user (some containers), the sentence says so instead of blaming the folder."""
+    refusal = refusal_of(an_order((1000, 1000, [])), a_fault(errno.EPERM, "/work"))
+    assert refusal == Refusal(None, "uid 1000: this node can't change to it: Operation not permitted")

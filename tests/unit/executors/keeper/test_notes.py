@@ -1,0 +1,35 @@
+"""Whose session is it?"""
+
+import os
+
+from tokimori.executors.keeper.kernel import Seen, boot_identity
+from tokimori.executors.keeper.notes import is_marked, is_ours
+
+MARKED = [b"PATH=/bin", b"TOKIMORI_RUN_ID=r", b"TOKIMORI_TOKEN=1"]
+
+
+def test_marks() -> None:
+    """What a keeper spawns carries both marks; anything else does not."""
+    assert is_marked(MARKED)
+    assert not is_marked(MARKED[:2])
+    assert not is_marked([b"NOT_TOKIMORI_RUN_ID=r", b"TOKIMORI_TOKEN=1"])
+    assert not is_marked([])
+
+
+def test_a_session_whose_leader_lives_is_a_stranger_s() -> None:
+    """If somebody has the dead keeper's pid, the session of that number is not the keeper's."""
+    assert not is_ours(7, [Seen(7, 7, 7), Seen(8, 8, 7)], lambda _pid: MARKED)
+
+
+def test_a_session_without_a_leader_is_ours_if_it_carries_our_mark() -> None:
+    """Among members of a session whose leader is gone, one with our mark proves that they are the keeper's."""
+    living = [Seen(8, 8, 7), Seen(9, 9, 7), Seen(10, 10, 10)]
+    assert is_ours(7, living, {8: [], 9: MARKED, 10: []}.__getitem__)
+    assert not is_ours(7, living, {8: [], 9: [], 10: MARKED}.__getitem__)
+    assert not is_ours(6, living, lambda _pid: MARKED)
+
+
+def test_the_boot_identity_is_stable() -> None:
+    """Within one boot and one pid namespace the identity stays the same."""
+    assert boot_identity() == boot_identity()
+    assert str(os.stat("/proc/self/ns/pid").st_ino) in boot_identity()  # noqa: PTH116

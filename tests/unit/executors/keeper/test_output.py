@@ -1,0 +1,76 @@
+"""A bounded file, and the first and last bytes."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tokimori.executors.keeper.output import EDGE, Output
+
+sizes = st.lists(st.integers(1, 3 * EDGE), max_size=8)
+
+
+def pieces_of(lengths: list[int]) -> list[bytes]:
+    """Pieces of one text in which every four bytes differ from all others."""
+    total = sum(lengths)
+    text = b"".join(number.to_bytes(4, "big") for number in range(total // 4 + 1))
+    ends = [sum(lengths[: n + 1]) for n in range(len(lengths))]
+    return [text[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sizes, st.sampled_from([1, EDGE - 1, EDGE, 2 * EDGE, 10 * EDGE]))
+def test_what_is_kept(tmp_path: Path, lengths: list[int], limit: int) -> None:
+    """However it is cut, the first and last 64 KiB are told without overlap; the file holds its limit and the end."""
+    output = Output(tmp_path, "run/1.log", limit)
+    (tmp_path / "run" / "1.log").unlink(missing_ok=True)
+    pieces = pieces_of(lengths)
+    everything = b"".join(pieces)
+    for number, piece in enumerate(pieces):
+        output.write(piece)
+        assert output.recent() == b"".join(pieces[: number + 1])[-EDGE:]
+    head, tail = output.finish()
+    assert output.size == len(everything)
+    assert head == everything[:EDGE]
+    assert tail == everything[EDGE:][-EDGE:]
+    assert file_of(tmp_path) == bounded(everything, limit)
+
+
+def bounded(everything: bytes, limit: int) -> bytes | None:
+    """What the file must hold."""
+    missing = len(everything) - limit - EDGE
+    if missing <= 0:
+        return everything or None
+    return everything[:limit] + b"\n[... %d bytes left out ...]\n" % missing + everything[-EDGE:]
+
+
+def file_of(folder: Path) -> bytes | None:
+    """What the file holds; None if there is none."""
+    file = folder / "run" / "1.log"
+    return file.read_bytes() if file.exists() else None
+
+
+def test_silence_makes_no_file(tmp_path: Path) -> None:
+    """An attempt that writes nothing leaves neither file nor folder."""
+    assert Output(tmp_path, "run/1.log", 10).finish() == (b"", b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_owner_reads(tmp_path: Path) -> None:
+    """Output may hold secrets: nobody else may read the file or look into its folder."""
+    output = Output(tmp_path, "run/1.log", 10)
+    output.write(b"secret")
+    output.finish()
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "run" / "1.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_can_not_be_written_is_complained_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the file can't be written the output is still told, and the administrator hears of it once."""
+    (tmp_path / "run").write_text("in the way")
+    output = Output(tmp_path, "run/1.log", 1000)
+    output.write(b"first")
+    output.write(b"second")
+    assert output.finish() == (b"firstsecond", b"")
+    assert capsys.readouterr().err.count("run/1.log: Not a directory") == 1

@@ -1,0 +1,70 @@
+"""Each task goes to the executor of its target."""
+
+from collections.abc import Callable, Sequence
+
+from tests.unit.examples import seconds
+from tokimori.executors.executors import Executors
+from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.job import Command, Noop, Target
+from tokimori.ports.executor import Report, StopReason, Task
+
+
+class Recorder:
+    """An executor that only remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+
+    async def open(self, report: Callable[[Report], None]) -> None:
+        """See `Executor`."""
+        self.asked.append(("open", report))
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        """See `Executor`."""
+        self.asked.append(("start", [task.run_id for task in tasks]))
+
+    def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
+        """See `Executor`."""
+        self.asked.append(("stop", run_id, token, reason, grace))
+
+    def renew(self, sent: float) -> None:
+        """See `Executor`."""
+        self.asked.append(("renew", sent))
+
+    async def close(self) -> None:
+        """See `Executor`."""
+        self.asked.append("close")
+
+
+def task(run: str, target: Target) -> Task:
+    """A task."""
+    return Task(
+        run_id=RunId(run),
+        token=Token(1),
+        attempt=1,
+        job_id=JobId("job"),
+        target=target,
+        nominal=seconds(0),
+        due=seconds(0),
+        timeout=None,
+        timeout_grace=10,
+        kill_on_lost_lease=False,
+    )
+
+
+def ignore(report: Report) -> None:
+    """Nobody listens."""
+
+
+async def test_tasks_go_where_their_target_is_run() -> None:
+    """Commands and no-ops are told apart; everything else is told to all."""
+    command, noop = Recorder(), Recorder()
+    executors = Executors(command=command, noop=noop)
+    await executors.open(ignore)
+    executors.start([task("a", Noop()), task("b", Command(argv=("true",))), task("c", Noop())])
+    executors.stop(RunId("a"), Token(1), StopReason.CANCEL, grace=2.0)
+    executors.renew(3.0)
+    await executors.close()
+    rest = [("stop", "a", 1, StopReason.CANCEL, 2.0), ("renew", 3.0), "close"]
+    assert noop.asked == [("open", ignore), ("start", ["a", "c"]), *rest]
+    assert command.asked == [("open", ignore), ("start", ["b"]), *rest]

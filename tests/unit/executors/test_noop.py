@@ -1,0 +1,53 @@
+"""Nothing, at once."""
+
+from tests.unit.examples import seconds
+from tokimori.clock import Moment
+from tokimori.executors.noop import NoopExecutor
+from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.job import Noop
+from tokimori.model.outcome import Succeeded
+from tokimori.ports.executor import Ended, Report, StopReason, Task
+
+
+class NewYearClock:
+    """It is always the new year of 2030."""
+
+    def now(self) -> Moment:
+        """See `Clock`."""
+        return seconds(0)
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return 0.0
+
+
+async def test_every_noop_has_succeeded_before_start_returns() -> None:
+    """Each task is reported ended once, successful, with its own token, and nothing is left to stop."""
+    reports: list[Report] = []
+    executor = NoopExecutor(NewYearClock())
+    await executor.open(reports.append)
+    tasks = [
+        Task(
+            run_id=RunId(f"run-{number}"),
+            token=Token(number),
+            attempt=1,
+            job_id=JobId("job"),
+            target=Noop(),
+            nominal=seconds(0),
+            due=seconds(0),
+            timeout=None,
+            timeout_grace=10,
+            kill_on_lost_lease=False,
+        )
+        for number in (1, 2)
+    ]
+    executor.start(tasks)
+    expected = [
+        Ended(run_id=task.run_id, token=task.token, outcome=Succeeded(), at=seconds(0), started=seconds(0))
+        for task in tasks
+    ]
+    assert reports == expected
+    executor.stop(tasks[0].run_id, tasks[0].token, StopReason.CANCEL)
+    executor.renew(1.0)
+    await executor.close()
+    assert reports == expected

@@ -1,0 +1,42 @@
+"""From how a process ended to the outcome of its attempt."""
+
+import pytest
+
+from tokimori.executors.keeper.wire import Cause, Ended
+from tokimori.executors.outcomes import outcome_of, signal_name
+from tokimori.model.outcome import Cancelled, Failed, Outcome, Released, Succeeded, TimedOut
+from tokimori.ports.executor import StopReason
+
+
+def ended(cause: Cause, status: int | None, error: str = "") -> Ended:
+    """An end as the keeper tells it."""
+    return Ended(number=1, at=0.0, status=status, cause=cause, error=error, size=0, head="", tail="")
+
+
+@pytest.mark.parametrize(
+    ("cause", "status", "reason", "outcome"),
+    [
+        (Cause.EXIT, 0, None, Succeeded(0)),
+        (Cause.EXIT, 0, StopReason.CANCEL, Succeeded(0)),
+        (Cause.EXIT, 7, None, Failed("exit code 7", exit_code=7)),
+        (Cause.EXIT, -11, None, Failed("signal 11 (SIGSEGV)", signal=11)),
+        (Cause.NOT_STARTED, 127, None, Failed("no", exit_code=127)),
+        (Cause.NOT_STARTED, None, None, Failed("no")),
+        (Cause.TIMEOUT, -15, None, TimedOut("it took longer than 1.5 s", signal=15)),
+        (Cause.TIMEOUT, 0, StopReason.CANCEL, TimedOut("it took longer than 1.5 s", exit_code=0)),
+        (Cause.LEASE, -9, StopReason.CANCEL, Released("its node's lease ran out", signal=9)),
+        (Cause.STOP, 0, StopReason.CANCEL, Cancelled("cancelled", exit_code=0)),
+        (Cause.STOP, None, StopReason.CANCEL, Cancelled("cancelled")),
+        (Cause.STOP, -15, StopReason.RELEASE, Released("its node stopped it", signal=15)),
+        (Cause.STOP, -15, StopReason.DISOWN, Released("it is no longer its node's", signal=15)),
+        (Cause.STOP, -9, None, Released("its node stopped it", signal=9)),
+    ],
+)
+def test_outcomes(cause: Cause, status: int | None, reason: StopReason | None, outcome: Outcome) -> None:
+    """The cause decides the kind of outcome; exit code and signal are always told; nothing that got a TERM succeeds."""
+    assert outcome_of(ended(cause, status, "no"), reason, 1.5) == outcome
+
+
+def test_names_of_signals() -> None:
+    """Signals are called as kill(1) calls them, real-time ones included."""
+    assert [signal_name(number) for number in (9, 34, 35)] == ["SIGKILL", "SIGRTMIN", "SIGRTMIN+1"]
