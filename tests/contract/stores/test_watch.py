@@ -1,0 +1,49 @@
+"""Hints: whoever watches a store hears, soon, that somebody else may have changed something."""
+
+import asyncio
+from pathlib import Path
+
+from tests.contract.stores.actors import NOW, Worker, a_request, add_job
+from tests.contract.stores.conftest import STORES
+from tokimori.ports.store import Store
+
+SOON = 5.0
+"""Seconds: far more than a look at the file takes to come round, for a busy machine."""
+QUIET = 0.5
+"""Seconds in which a hint that must not come would have come."""
+
+
+async def test_a_request_wakes_who_watches(store: Store) -> None:
+    """What people ask of jobs and runs through this store wakes its watchers at once."""
+    woken = asyncio.Event()
+    job = await add_job(store)
+    store.watch(woken.set)
+    await store.add_run(a_request(job), NOW)
+    await asyncio.wait_for(woken.wait(), SOON)
+
+
+async def test_a_beat_of_ones_own_wakes_nobody(store: Store, worker: Worker) -> None:
+    """A node's own ticks are no news to it."""
+    woken = asyncio.Event()
+    store.watch(woken.set)
+    await asyncio.sleep(QUIET)
+    woken.clear()
+    await worker.tick()
+    await asyncio.sleep(QUIET)
+    assert not woken.is_set()
+
+
+async def test_what_another_process_writes_wakes_who_watches(tmp_path: Path) -> None:
+    """A commit through another store of the same SQLite file is noticed."""
+    here, there = STORES["sqlite"](tmp_path), STORES["sqlite"](tmp_path)
+    for store in (here, there):
+        await store.open()
+        await store.migrate()
+    woken = asyncio.Event()
+    here.watch(woken.set)
+    await asyncio.sleep(QUIET)
+    woken.clear()
+    await add_job(there)
+    await asyncio.wait_for(woken.wait(), SOON)
+    for store in (here, there):
+        await store.close()
