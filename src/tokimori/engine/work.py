@@ -91,16 +91,16 @@ class Work:
                 tasks.append(task)
         return tasks
 
-    def take(self, report: Report, owner: NodeId, chance: float, correction: int = 0) -> None:
+    def take(self, report: Report, owner: NodeId, chance: float, shift: int = 0) -> None:
         """Note what an executor reported. What this node no longer owns is dropped.
 
-        `correction` is what this machine's clock, which executors go by, is behind the store's (microseconds).
+        `shift` is by how much this machine's clock, which executors go by, is behind the store's (microseconds).
         """
         key = (report.run_id, report.token)
         claimed = self._owned.get(key)
         if claimed is None or key not in self._running:
             return
-        match corrected(report, correction):
+        match shifted(report, shift):
             case Started(pid=pid, at=at):
                 self._started[key] = StartedRun(run_id=report.run_id, token=report.token, pid=pid, at=at)
             case Grew(output=output):
@@ -191,16 +191,16 @@ class Work:
         self._outputs.pop(key[0], None)
 
 
-def corrected(report: Report, correction: int) -> Report:
+def shifted(report: Report, shift: int) -> Report:
     """The report with its times moved by so many microseconds."""
     match report:
         case Started():
-            return replace(report, at=Moment(report.at + correction))
+            return replace(report, at=Moment(report.at + shift))
         case Grew():
             return report
         case Ended():
-            started = None if report.started is None else Moment(report.started + correction)
-            return replace(report, at=Moment(report.at + correction), started=started)
+            started = None if report.started is None else Moment(report.started + shift)
+            return replace(report, at=Moment(report.at + shift), started=started)
 
 
 def task_of(claimed: Claimed) -> Task | None:
