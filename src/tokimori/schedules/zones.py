@@ -41,7 +41,7 @@ def stretch_at(zone: str, moment: int) -> Stretch:
     raise AssertionError("the stretches of a bucket cover it")
 
 
-def check_zone(name: str, *, field: str = "timezone") -> str:
+def check_zone(name: str, *, field: str = "time_zone") -> str:
     """The name, if it is one of the IANA time zones, spelt exactly so. Raises `InvalidInput`."""
     names = _names()
     if name in names:

@@ -7,10 +7,11 @@ from urllib.parse import urlencode
 
 from tokimori.clock import Clock, Moment, format_moment
 from tokimori.model.ids import RunId, check_job_id, check_uuid
-from tokimori.model.job import Definition, Job, JobState
+from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import NodeRecord, NodeState, RunFilter
+from tokimori.schedules.schedule import next_moments
 from tokimori.service.definitions import target_fields
 from tokimori.service.outputs import whole
 from tokimori.service.service import RunDetails, Service
@@ -165,7 +166,8 @@ def _filter(view: View) -> RunFilter:
 
 async def _job_row(service: Service, job: Job, now: Moment) -> JobRow:
     definition, zone = job.definition, job.definition.time_zone
-    moments = await service.next_times(job.id, NEXT_TIMES_SHOWN) if job.state is JobState.ENABLED else ()
+    schedule = schedule_of(definition, job.anchor)
+    moments = next_moments(schedule, now, NEXT_TIMES_SHOWN) if job.state is JobState.ENABLED else ()
     runs = await service.list_runs(RunFilter(job_id=job.id, limit=LAST_RUNS_SHOWN))
     return JobRow(
         id=job.id,

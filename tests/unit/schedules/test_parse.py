@@ -34,4 +34,4 @@ def test_an_unknown_zone_is_refused() -> None:
     """It is the zone that is wrong, not the schedule."""
     with pytest.raises(InvalidInput, match="Mars/Olympus") as caught:
         parse_schedule("* * * * *", zone="Mars/Olympus")
-    assert caught.value.field == "timezone"
+    assert caught.value.field == "time_zone"

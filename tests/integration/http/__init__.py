@@ -1,0 +1,1 @@
+"""Tests of the HTTP door over real sockets."""

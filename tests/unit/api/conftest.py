@@ -1,0 +1,19 @@
+"""A door on a service with a memory store."""
+
+import pytest
+
+from tests.unit.api.asgi import Asker
+from tests.unit.service.world import World
+from tokimori.api.app import Health, create_app
+
+HEALTHY = Health(status="ok", node_id="n", store_reachable=True, version="1.2.3")
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def door(world: World) -> Asker:
+    return Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY))

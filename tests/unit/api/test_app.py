@@ -1,0 +1,99 @@
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tests.unit.api.asgi import Asker
+from tests.unit.api.conftest import HEALTHY
+from tests.unit.service.world import World
+from tokimori.api.app import Health, create_app
+from tokimori.errors import StoreUnavailable
+from tokimori.model.outcome import Succeeded
+
+
+async def test_health(door: Asker) -> None:
+    """A healthy node answers 200 and says who it is."""
+    answer = await door.get("/healthz")
+    assert answer.status == 200
+    assert answer.json == {"status": "ok", "node_id": "n", "store_reachable": True, "version": "1.2.3"}
+
+
+async def test_unhealthy(world: World) -> None:
+    """A node that can't reach its store answers 503, so that a load balancer leaves it alone."""
+    state = Health(status="store unreachable", node_id="n", store_reachable=False, version="1")
+    door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: state))
+    answer = await door.get("/healthz")
+    assert (answer.status, answer.json["store_reachable"]) == (503, False)
+
+
+async def test_nodes(world: World, door: Asker) -> None:
+    """Nodes are listed with host, process and state."""
+    await world.service.add(world.service.define({"noop": True}), "a")
+    await world.service.trigger("a")
+    await world.work(Succeeded())
+    (node,) = (await door.get("/api/v2/nodes")).json
+    assert (node["id"], node["host"], node["pid"], node["state"]) == ("node", "h", 1, "alive")
+
+
+async def test_unknown_path(door: Asker) -> None:
+    """An unknown path is an error of ours, as JSON."""
+    answer = await door.get("/api/v2/nope")
+    assert (answer.status, answer.error["code"]) == (404, "not_found")
+
+
+async def test_unknown_method(door: Asker) -> None:
+    """A method that a path does not have is refused, naming those that it has."""
+    answer = await door.post("/healthz")
+    assert (answer.status, answer.error["code"], answer.headers["allow"]) == (405, "method_not_allowed", "GET, HEAD")
+
+
+async def test_errors_have_their_status(world: World) -> None:
+    """A store that does not answer is 503, in the same shape as on the command line."""
+
+    async def fail(_: Request) -> Response:
+        raise StoreUnavailable("the store did not answer")
+
+    app = create_app(
+        world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY, pages=[Route("/fail", fail)]
+    )
+    answer = await Asker(app).get("/fail")
+    assert answer.status == 503
+    assert answer.error == {
+        "code": "store_unavailable",
+        "message": "the store did not answer",
+        "field": None,
+        "value": None,
+        "allowed": None,
+    }
+
+
+async def test_a_bug_tells_strangers_nothing(world: World) -> None:
+    """A bug of ours is 500 without its details, under the same headers, and is raised again for the log."""
+
+    async def fail(_: Request) -> Response:
+        raise KeyError("secret")
+
+    app = create_app(
+        world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY, pages=[Route("/fail", fail)]
+    )
+    sent = []
+
+    async def receive() -> dict[str, str]:
+        return {"type": "http.request"}
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/fail",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+    }
+    with pytest.raises(KeyError):
+        await app(scope, receive, send)
+    text = repr(sent)
+    assert "'status': 500" in text
+    assert "secret" not in text
+    assert "nosniff" in text

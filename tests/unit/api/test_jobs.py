@@ -1,0 +1,144 @@
+import pytest
+
+from tests.unit.api.asgi import Asker
+from tests.unit.service.world import World
+
+JOBS = "/api/v2/jobs"
+HELLO = {"id": "hello", "schedule": "0 9 * * 1-5", "command": "echo hello", "owner": "ada"}
+
+
+async def test_add_and_show(door: Asker) -> None:
+    """A job that was added is found where the answer says, as typed, with its next moments."""
+    added = await door.post(JOBS, HELLO)
+    assert (added.status, added.headers["location"]) == (201, f"{JOBS}/hello")
+    shown = (await door.get(f"{JOBS}/hello")).json
+    assert {key: shown[key] for key in HELLO} == HELLO
+    assert (shown["state"], shown["time_zone"]) == ("enabled", "Europe/Paris")
+    assert shown["next_times"][:2] == ["2030-01-01T08:00:00Z", "2030-01-02T08:00:00Z"]
+
+
+async def test_add_without_id(door: Asker) -> None:
+    """A job without an id gets one."""
+    added = await door.post(JOBS, {"noop": True})
+    assert added.headers["location"] == f"{JOBS}/{added.json['id']}"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"schedule": "61 * * * *", "noop": True}, "minute"),
+        ({"schedule": "* * * * *"}, "command"),
+        ({"noop": True, "shedule": "* * * * *"}, "shedule"),
+        ({"noop": True, "max_running": "many"}, "max_running"),
+        ({"noop": True, "retry": {"attempts": 0}}, "retry.attempts"),
+        ({"noop": True, "time_zone": "Mars/Base"}, "time_zone"),
+        ({"noop": True, "id": "-x"}, "id"),
+        ({"noop": True, "id": 3}, "id"),
+    ],
+)
+async def test_bad_jobs_name_the_field(door: Asker, body: object, field: str) -> None:
+    """A job that can't be is refused, naming the field and what is allowed, and nothing is added."""
+    answer = await door.post(JOBS, body)
+    assert (answer.status, answer.error["field"]) == (422, field)
+    assert answer.error["allowed"]
+    assert (await door.get(JOBS)).json == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", '"x"', "{'a': 1}", '{"a": 1} x', "[" * 100_000, '{"id":"\\ud800"}']
+)
+async def test_bad_json(door: Asker, text: str) -> None:
+    """What is no JSON object is refused, however deep it is nested."""
+    headers = [("host", "localhost"), ("content-type", "application/json")]
+    answer = await door.ask("POST", JOBS, headers=headers, chunks=[text.encode()])
+    assert answer.status == 422
+    assert answer.error["message"]
+
+
+async def test_taken_id(door: Asker) -> None:
+    """A second job with the same id is a conflict."""
+    await door.post(JOBS, HELLO)
+    answer = await door.post(JOBS, HELLO)
+    assert (answer.status, answer.error["code"], answer.error["value"]) == (409, "already_exists", "hello")
+
+
+async def test_list_by_pages(door: Asker) -> None:
+    """A page that may not be the last names the address of the next, and all pages together are all jobs."""
+    for name in "abcde":
+        await door.post(JOBS, {"id": name, "noop": True})
+    path, found = f"{JOBS}?limit=2", []
+    while path:
+        answer = await door.get(path)
+        found += [job["id"] for job in answer.json]
+        path = answer.headers.get("link", "<>").partition(">")[0][1:]
+    assert found == list("abcde")
+
+
+@pytest.mark.parametrize(
+    ("query", "field"), [("limit=0", "limit"), ("limit=x", "limit"), ("after=-", "id"), ("page=2", "page")]
+)
+async def test_bad_queries(door: Asker, query: str, field: str) -> None:
+    """A parameter that is unknown or out of range is named."""
+    answer = await door.get(f"{JOBS}?{query}")
+    assert (answer.status, answer.error["field"]) == (422, field)
+
+
+async def test_update(door: Asker) -> None:
+    """A patch changes what it names, and a null brings the default back."""
+    await door.post(JOBS, HELLO)
+    changed = await door.post(f"{JOBS}/hello", {"schedule": "@daily", "owner": None}, method="PATCH")
+    assert (changed.status, changed.json["schedule"], changed.json["owner"]) == (200, "@daily", None)
+    assert changed.json["command"] == "echo hello"
+
+
+async def test_pause_and_resume(door: Asker) -> None:
+    """A paused job says why and by whom until it is resumed, and can't be triggered."""
+    await door.post(JOBS, HELLO)
+    paused = (await door.post(f"{JOBS}/hello/pause", {"reason": "tired"})).json
+    assert (paused["state"], paused["reason"], paused["by"]) == ("paused", "tired", "ada")
+    assert (await door.post(f"{JOBS}/hello/trigger")).status == 409
+    assert (await door.post(f"{JOBS}/hello/resume")).json["state"] == "enabled"
+    assert (await door.post(f"{JOBS}/hello/resume", {"reason": "x"})).error["field"] == "reason"
+
+
+async def test_trigger(door: Asker) -> None:
+    """A run is found where the answer says; the same key gives the same run."""
+    await door.post(JOBS, HELLO)
+    first = await door.post(f"{JOBS}/hello/trigger", {"key": "k", "payload": "p"})
+    assert (first.status, first.headers["location"]) == (201, f"/api/v2/runs/{first.json['id']}")
+    again = await door.post(f"{JOBS}/hello/trigger", {"key": "k"})
+    assert (again.json["id"], again.json["payload"]) == (first.json["id"], "p")
+    assert (await door.post(f"{JOBS}/hello/trigger", {"keys": "k"})).error["field"] == "keys"
+
+
+async def test_next(door: Asker) -> None:
+    """The next moments after any moment can be asked for."""
+    await door.post(JOBS, HELLO)
+    answer = await door.get(f"{JOBS}/hello/next?n=1&after=2031-01-01T00:00:00Z")
+    assert answer.json == [{"job_id": "hello", "time": "2031-01-01T08:00:00Z"}]
+    assert (await door.get(f"{JOBS}/hello/next?after=tomorrow")).error["field"] == "after"
+
+
+async def test_skips(world: World, door: Asker) -> None:
+    """What became no run is listed with its reason."""
+    await door.post(JOBS, HELLO | {"schedule": "* * * * *", "misfire": "skip"})
+    world.pass_seconds(600)
+    await world.fire()
+    skip = (await door.get(f"{JOBS}/hello/skips")).json[-1]
+    assert (skip["reason"], skip["first"]) == ("misfire", "2030-01-01T00:01:00Z")
+    assert len((await door.get(f"{JOBS}/hello/skips?limit=1")).json) == 1
+
+
+async def test_delete(door: Asker) -> None:
+    """A deleted job is gone."""
+    await door.post(JOBS, HELLO)
+    answer = await door.ask("DELETE", f"{JOBS}/hello", headers=[("host", "localhost")])
+    assert answer.json == {"id": "hello", "deleted": True}
+    assert (await door.get(f"{JOBS}/hello")).status == 404
+
+
+@pytest.mark.parametrize("path", ["", "/next", "/skips"])
+async def test_unknown_job(door: Asker, path: str) -> None:
+    """A job that does not exist is 404."""
+    answer = await door.get(f"{JOBS}/nobody{path}")
+    assert (answer.status, answer.error["code"]) == (404, "not_found")

@@ -1,0 +1,92 @@
+import pytest
+
+from tests.unit.api.asgi import Asker
+from tests.unit.service.world import World
+from tokimori.model.outcome import Failed, Succeeded
+from tokimori.model.run import Output
+
+RUNS = "/api/v2/runs"
+NOBODY = "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52"
+
+
+@pytest.fixture
+async def job(world: World) -> str:
+    return (await world.service.add(world.service.define({"noop": True, "retry": {"attempts": 2}}), "a")).id
+
+
+async def test_trigger_and_show(world: World, door: Asker, job: str) -> None:
+    """A run that was asked for is found with all its attempts: host, process, node, start and end."""
+    added = await door.post(RUNS, {"job_id": job, "payload": "p"})
+    assert (added.status, added.headers["location"]) == (201, f"{RUNS}/{added.json['id']}")
+    await world.work(Failed(error="no luck", exit_code=3), Succeeded())
+    run = (await door.get(added.headers["location"])).json
+    assert (run["state"], run["payload"]) == ("succeeded", "p")
+    first, second = run["attempts"]
+    assert (first["outcome"], first["exit_code"], first["error"]) == ("failed", 3, "no luck")
+    assert (second["outcome"], second["host"], second["node_id"]) == ("succeeded", "h", "node")
+    assert second["started"] == second["ended"] == "2030-01-01T00:00:00Z"
+
+
+async def test_list_by_pages_and_filters(world: World, door: Asker, job: str) -> None:
+    """Runs are listed newest first, by job and state, a page at a time."""
+    for _ in range(5):
+        world.pass_seconds(1)
+        await door.post(RUNS, {"job_id": job})
+    await world.work(Succeeded())
+    path, found = f"{RUNS}?limit=2&job_id={job}", []
+    while path:
+        answer = await door.get(path)
+        found += [run["id"] for run in answer.json]
+        path = answer.headers.get("link", "<>").partition(">")[0][1:]
+    assert len(found) == 5
+    assert found == sorted(found, reverse=True)
+    ended = (await door.get(f"{RUNS}?state=succeeded&state=failed")).json
+    assert [run["state"] for run in ended] == ["succeeded"]
+    assert (await door.get(f"{RUNS}?job_id=b")).json == []
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [("state=done", "state"), ("before=x", "before"), ("job_id=-", "id"), ("limit=9999", "limit"), ("x=1", "x")],
+)
+async def test_bad_queries(door: Asker, query: str, field: str) -> None:
+    """A parameter that is unknown or not allowed is named, with what is."""
+    answer = await door.get(f"{RUNS}?{query}")
+    assert (answer.status, answer.error["field"]) == (422, field)
+    assert answer.error["allowed"]
+
+
+async def test_output(world: World, door: Asker, job: str) -> None:
+    """What an attempt wrote is shown, and null where nothing is known."""
+    run = (await door.post(RUNS, {"job_id": job})).json
+    assert (await door.get(f"{RUNS}/{run['id']}/output")).json is None
+    await world.work(Succeeded())
+    await world.store.save_outputs([Output(run_id=run["id"], attempt=1, size=7, head=b"hello\n\xff")])
+    output = (await door.get(f"{RUNS}/{run['id']}/output?attempt=1")).json
+    assert (output["attempt"], output["size"], output["head"]) == (1, 7, "hello\n\ufffd")
+    assert (await door.get(f"{RUNS}/{run['id']}/output?attempt=x")).error["field"] == "attempt"
+
+
+async def test_cancel(door: Asker, job: str) -> None:
+    """A run that has not started ends at once; cancelling it again changes nothing."""
+    run = (await door.post(RUNS, {"job_id": job})).json
+    for _ in range(2):
+        answer = await door.post(f"{RUNS}/{run['id']}/cancel", {"reason": "no more"})
+        assert (answer.status, answer.json["state"]) == (200, "cancelled")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"), [({}, "job_id"), ({"job_id": 1}, "job_id"), ({"job_id": "a", "job": 1}, "job")]
+)
+async def test_bad_requests(door: Asker, job: str, body: object, field: str) -> None:
+    """A request that does not say a job, or more than is known, is refused by field."""
+    answer = await door.post(RUNS, body)
+    assert (answer.status, answer.error["field"]) == (422, field)
+
+
+@pytest.mark.parametrize(("run", "status"), [(NOBODY, 404), ("x", 422)])
+async def test_unknown_run(door: Asker, run: str, status: int) -> None:
+    """A run that does not exist is 404, what is no run's id is bad input."""
+    assert (await door.get(f"{RUNS}/{run}")).status == status
+    assert (await door.get(f"{RUNS}/{run}/output")).status == status
+    assert (await door.post(f"{RUNS}/{run}/cancel")).status == status
