@@ -1,0 +1,183 @@
+"""A node, ticked by hand, from an occurrence to a settled run."""
+
+import msgspec
+import pytest
+
+from tests.unit.examples import seconds
+from tests.unit.node.world import World
+from tokimori.model.job import Job, JobState
+from tokimori.model.outcome import Failed
+from tokimori.model.policies import Retry
+from tokimori.model.transitions import RunState
+from tokimori.ports.executor import StopReason
+
+
+def a_paused(job: Job) -> Job:
+    """The job, paused."""
+    return msgspec.structs.replace(job, state=JobState.PAUSED, version=job.version + 1)
+
+
+def a_resumed(job: Job) -> Job:
+    """The job, enabled again."""
+    return msgspec.structs.replace(job, state=JobState.ENABLED, version=job.version + 1)
+
+
+@pytest.fixture
+def world() -> World:
+    """A fresh one."""
+    return World()
+
+
+async def test_an_occurrence_is_run_and_settled(world: World) -> None:
+    """Due, fired, claimed, started, ended and settled: at its moment, once, with what there is to know."""
+    await world.add()
+    member = await world.join()
+    await world.pass_time(0.9)
+    assert await world.runs() == []
+    await world.pass_time(0.2)
+    (run,) = await world.runs()
+    assert (run.state, run.nominal, run.node_id, run.attempt) == (RunState.RUNNING, seconds(1), member.node.id, 1)
+    assert member.executor.running == [run.id]
+    member.executor.end(run.id)
+    await member.settle()
+    done = await world.run(run.id)
+    assert (done.state, done.exit_code, done.ended, done.pid) == (RunState.SUCCEEDED, 0, seconds(1.1), 42)
+    assert await world.store.attempts(run.id) == []
+
+
+async def test_a_node_wakes_for_the_next_moment(world: World) -> None:
+    """The node sleeps exactly until the next moment is due, or its next tick."""
+    await world.add(schedule="*/5 * * * * *")
+    member = await world.join()
+    delays = [await member.settle()]
+    for _ in range(3):
+        world.clock.advance(delays[-1])
+        delays.append(await member.settle())
+    assert sum(delays[:3]) == pytest.approx(5)
+    assert (await world.runs())[0].nominal == seconds(5)
+
+
+async def test_a_failed_run_is_retried_in_time(world: World) -> None:
+    """A retry waits for its delay, comes at its moment, and is the second attempt."""
+    await world.add(schedule="at 2030-01-01T00:00:01Z", retry=Retry(attempts=2, delay=10))
+    member = await world.join()
+    await world.pass_time(1)
+    (run,) = await world.runs()
+    member.executor.end(run.id, Failed("exit code 3", 3))
+    await world.pass_time(9.9)
+    assert (await world.run(run.id)).state is RunState.WAITING
+    await world.pass_time(0.2)
+    assert [(task.run_id, task.attempt) for task in member.executor.tasks] == [(run.id, 2)]
+    member.executor.end(run.id)
+    await member.settle()
+    assert [row.outcome for row in await world.store.attempts(run.id)] == ["failed", "succeeded"]
+
+
+async def test_a_retry_without_delay_comes_at_once(world: World) -> None:
+    """Where no delay is asked for, the next attempt starts in the very next cycles."""
+    await world.add(schedule="at 2030-01-01T00:00:01Z", retry=Retry(attempts=3))
+    member = await world.join()
+    await world.pass_time(1)
+    for _ in range(3):
+        member.executor.end_all(Failed("no"))
+        await world.pass_time(0.01)
+    (run,) = await world.runs()
+    assert (run.state, run.attempt, run.failures) == (RunState.FAILED, 3, 3)
+
+
+async def test_no_more_than_the_concurrency(world: World) -> None:
+    """A node never runs more than it may; what waits is started as places become free."""
+    job = await world.add(schedule=None)
+    member = await world.join(concurrency=3)
+    await world.trigger(job, 8)
+    await world.pass_time(1)
+    assert len(member.executor.running) == 3
+    for _ in range(8):
+        assert len(member.executor.running) <= 3
+        member.executor.end(member.executor.running[0])
+        await world.pass_time(0.1)
+    assert {run.state for run in await world.runs()} == {RunState.SUCCEEDED}
+
+
+async def test_what_is_limited_runs_one_by_one(world: World) -> None:
+    """Runs over the limit of their job stand in line, and the next one starts when a place is free."""
+    job = await world.add(schedule=None, max_running=1)
+    member = await world.join()
+    ids = await world.trigger(job, 3)
+    for run_id in ids:
+        await world.pass_time(0.1)
+        assert member.executor.running == [run_id]
+        member.executor.end(run_id)
+    await world.pass_time(0.1)
+    assert {run.state for run in await world.runs()} == {RunState.SUCCEEDED}
+
+
+async def test_a_node_leaves_alone_what_it_does_not_serve(world: World) -> None:
+    """A job that asks for a label waits for a node that carries it."""
+    job = await world.add(schedule=None, labels={"gpu": "yes"})
+    plain = await world.join()
+    (run_id,) = await world.trigger(job)
+    await world.pass_time(3)
+    assert plain.executor.running == []
+    labelled = await world.join(labels={"gpu": "yes"})
+    await world.pass_time(3)
+    assert labelled.executor.running == [run_id]
+
+
+async def test_a_paused_job_does_not_start(world: World) -> None:
+    """Runs of a paused job wait; once it is enabled again they go on."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    paused = a_paused(job)
+    (run_id,) = await world.trigger(job)
+    await world.store.replace_job(job, paused)
+    await world.pass_time(5)
+    assert member.executor.running == []
+    await world.store.replace_job(paused, a_resumed(paused))
+    await world.pass_time(2.1)
+    assert member.executor.running == [run_id]
+
+
+async def test_a_cancel_arrives_with_a_tick(world: World) -> None:
+    """An order to cancel reaches the running attempt within a busy tick, once, and ends the run."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    (run_id,) = await world.trigger(job)
+    await world.pass_time(2)
+    await world.store.cancel_run(run_id, "by me", world.clock.now())
+    await world.pass_time(0.6)
+    assert [(stop.run_id, stop.reason) for stop in member.executor.stops] == [(run_id, StopReason.CANCEL)]
+    await world.pass_time(3)
+    assert len(member.executor.stops) == 1
+    member.executor.obey()
+    await member.settle()
+    run = await world.run(run_id)
+    assert (run.state, run.error) == (RunState.CANCELLED, "by me")
+
+
+async def test_a_cancel_finds_the_run_in_the_backlog(world: World) -> None:
+    """What was claimed and has not begun when the order comes never begins."""
+    job = await world.add(schedule=None)
+    member = await world.join(concurrency=1)
+    member.node._work.pace.rate = 50.0  # as measured on a busy node: it claims ahead
+    first, second = await world.trigger(job, 2)
+    await world.pass_time(0.1)
+    assert (await world.run(second)).state is RunState.RUNNING
+    await world.store.cancel_run(second, "by me", world.clock.now())
+    await world.pass_time(0.6)
+    assert (await world.run(second)).state is RunState.CANCELLED
+    assert member.executor.running == [first]
+    assert member.executor.stops == []
+
+
+async def test_a_cancel_that_meets_the_end_is_not_lost(world: World) -> None:
+    """An order that comes while the failed attempt is on its way to the store still ends the run: it is not retried."""
+    job = await world.add(schedule=None, retry=Retry(attempts=9))
+    member = await world.join()
+    (run_id,) = await world.trigger(job)
+    await world.pass_time(1)
+    await world.store.cancel_run(run_id, "by me", world.clock.now())
+    member.executor.end(run_id, Failed("no"))
+    await world.pass_time(1)
+    run = await world.run(run_id)
+    assert (run.state, run.error) == (RunState.CANCELLED, "by me")

@@ -1,0 +1,153 @@
+"""How a node stops."""
+
+import pytest
+
+from tests.unit.node.world import World
+from tokimori.model.transitions import RunState
+from tokimori.node.node import Phase
+from tokimori.ports.executor import StopReason
+
+
+@pytest.fixture
+def world() -> World:
+    """A fresh one."""
+    return World()
+
+
+async def test_an_idle_node_leaves_at_once(world: World) -> None:
+    """With nothing in hand, a node that is asked to stop has left after a cycle."""
+    member = await world.join()
+    member.node.stop()
+    await world.pass_time(0.1)
+    assert member.node.finished
+    assert await world.node_states() == {member.node.id: "left"}
+
+
+async def test_a_draining_node_claims_nothing(world: World) -> None:
+    """Asked once, it claims and fires no more, hands back its backlog unpenalised, and lets runs finish."""
+    job = await world.add(schedule=None)
+    member = await world.join(concurrency=1)
+    member.node._work.pace.rate = 50.0  # as measured on a busy node: it claims ahead
+    first, second = await world.trigger(job, 2)
+    await world.pass_time(0.1)
+    member.node.stop()
+    (third,) = await world.trigger(job)
+    await world.pass_time(10)
+    for run_id in (second, third):
+        run = await world.run(run_id)
+        assert (run.state, run.failures, run.lost) == (RunState.READY, 0, 0)
+        assert await world.store.attempts(run_id) == []
+    assert member.executor.running == [first]
+    assert member.executor.stops == []
+    member.executor.end(first)
+    await world.pass_time(0.1)
+    assert member.node.finished
+    assert (await world.run(first)).state is RunState.SUCCEEDED
+
+
+async def test_after_the_grace_what_runs_is_handed_back(world: World) -> None:
+    """When the grace is over, processes are ended, their runs are ready for others, and the node leaves."""
+    job = await world.add(schedule=None)
+    member = await world.join(stop_grace=30)
+    (run_id,) = await world.trigger(job)
+    await world.pass_time(0.1)
+    member.node.stop()
+    await world.pass_time(29.5)
+    assert member.executor.stops == []
+    await world.pass_time(1)
+    assert [(stop.reason, stop.grace) for stop in member.executor.stops] == [(StopReason.RELEASE, None)]
+    waited = not member.node.finished
+    member.executor.obey()
+    await world.pass_time(0.1)
+    assert (waited, member.node.finished) == (True, True)
+    run = await world.run(run_id)
+    assert (run.state, run.failures, run.lost) == (RunState.READY, 0, 0)
+    other = await world.join()
+    await world.pass_time(0.1)
+    assert other.executor.running == [run_id]
+
+
+async def test_asked_twice_it_hands_back_now(world: World) -> None:
+    """The second time there is no grace any more; the third time nothing is asked politely."""
+    job = await world.add(schedule=None)
+    member = await world.join(stop_grace=30)
+    await world.trigger(job)
+    await world.pass_time(0.1)
+    member.node.stop()
+    member.node.stop()
+    await world.pass_time(0.1)
+    assert [stop.grace for stop in member.executor.stops] == [None]
+    member.node.stop()
+    assert [stop.grace for stop in member.executor.stops] == [None, 0]
+    member.executor.obey()
+    await world.pass_time(0.1)
+    assert member.node.finished
+
+
+async def test_a_stopping_node_still_beats(world: World) -> None:
+    """However long it drains, nobody takes its runs over."""
+    job = await world.add(schedule=None)
+    member, other = await world.join(stop_grace=300), await world.join(labels={"other": "yes"})
+    await world.trigger(job)
+    await world.pass_time(0.1)
+    holder = member if member.executor.running else other
+    holder.node.stop()
+    await world.pass_time(60)
+    assert set((await world.node_states()).values()) == {"alive"}
+    assert holder.node.phase is Phase.DRAINING
+    assert holder.executor.stops == []
+
+
+async def test_a_stop_waits_for_the_store(world: World) -> None:
+    """A node does not leave before the store knows how its runs ended."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    (run_id,) = await world.trigger(job)
+    await world.pass_time(0.1)
+    member.node.stop()
+    member.line.away = True
+    member.executor.end(run_id)
+    await world.pass_time(4)
+    waited = not member.node.finished
+    member.line.away = False
+    await world.pass_time(3)
+    assert (waited, member.node.finished) == (True, True)
+    assert (await world.run(run_id)).state is RunState.SUCCEEDED
+
+
+async def test_a_stop_finds_what_a_lost_claim_left(world: World) -> None:
+    """Runs whose claim was not heard of are handed back before the node leaves."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    (run_id,) = await world.trigger(job)
+    member.line.lose_reply["claim"] = 1
+    await member.cycle()
+    await member.cycle()
+    assert (await world.run(run_id)).state is RunState.RUNNING
+    member.node.stop()
+    await world.pass_time(3)
+    assert member.node.finished
+    run = await world.run(run_id)
+    assert (run.state, run.lost) == (RunState.READY, 0)
+
+
+async def test_a_lost_farewell_is_said_again(world: World) -> None:
+    """Where the reply to leaving is lost, the node still comes to its end."""
+    member = await world.join()
+    member.line.lose_reply["leave"] = 1
+    member.node.stop()
+    await world.pass_time(3)
+    assert member.node.finished
+    assert await world.node_states() == {member.node.id: "left"}
+
+
+async def test_a_cancel_reaches_a_draining_node(world: World) -> None:
+    """While a node drains, orders to cancel still come with its ticks."""
+    job = await world.add(schedule=None)
+    member = await world.join(stop_grace=300)
+    (run_id,) = await world.trigger(job)
+    await world.pass_time(0.1)
+    member.node.stop()
+    await world.store.cancel_run(run_id, "by me", world.clock.now())
+    await world.pass_time(3)
+    assert [stop.reason for stop in member.executor.stops] == [StopReason.CANCEL]
