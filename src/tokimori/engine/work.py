@@ -58,9 +58,14 @@ class Work:
         return frozenset(self._running)
 
     @property
-    def waits(self) -> bool:
-        """Whether there are changes to settle, or claimed runs that could start now."""
-        return bool(self._changes or self._outputs) or bool(self._backlog and len(self._running) < self.concurrency)
+    def unsettled(self) -> bool:
+        """Whether there is anything to tell the store."""
+        return bool(self._changes or self._outputs)
+
+    @property
+    def startable(self) -> bool:
+        """Whether there are claimed runs that could start now."""
+        return bool(self._backlog) and len(self._running) < self.concurrency
 
     def room(self) -> int:
         """How many more runs to claim."""

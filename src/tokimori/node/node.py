@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
-from tokimori.clock import SECOND, Clock, Moment
+from tokimori.clock import MILLISECOND, SECOND, Clock, Moment
 from tokimori.engine.fire import BATCH as FIRE_BATCH
 from tokimori.engine.fire import Schedules, fire
 from tokimori.engine.lease import TICK_BUSY, TICK_IDLE, Lease
@@ -180,15 +179,22 @@ class Node:
         return self._delay()
 
     async def _work_on(self) -> None:
+        """Every duty once. One that fails keeps no other from its work; its error is raised at the end."""
         began, ended = self._clock.monotonic(), len(self._work.changes())
         # The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
-        fired, _, claimed, _ = await _all(self._fire(), self._settle(), self._claim(), self._save_outputs())
-        if fired:
-            self._stale = True
-        if self._stale and not claimed:
-            await self._look()
+        duties = (self._fire(), self._settle(), self._claim(), self._save_outputs())
+        fired, _, claimed, _ = results = await asyncio.gather(*duties, return_exceptions=True)
         self._start_tasks()
+        if fired is True:
+            self._stale = True
+        if self._stale and claimed is not True:
+            await self._look()
         self._work.pace.note(ended, self._clock.monotonic() - began)
+        if self._work.busy:
+            self._tick_at = min(self._tick_at, self._lease.sent + TICK_BUSY)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
 
     def _start_tasks(self) -> None:
         """Fill the free places. What ends at once (a no-op) frees its place for the next one right away."""
@@ -242,9 +248,11 @@ class Node:
         return bool(outputs)
 
     def _take_reports(self) -> None:
+        """Executors go by this machine's clock; what they tell is kept in the store's time."""
         reports, self._reports = self._reports, []
+        shift = self.now - self._clock.now()
         for report in reports:
-            self._work.take(report, self.id, self._chance())
+            self._work.take(report, self.id, self._chance(), shift if abs(shift) >= MILLISECOND else 0)
 
     async def _tick(self) -> None:
         """Beat, and hear what concerns this node. Late or failed ticks break the watch over the others."""
@@ -259,12 +267,12 @@ class Node:
             await self._reborn()
             return
         at = self._clock.monotonic()
-        self._unbroken = True
+        self._unbroken = at - sent <= LATE_TICK
         self._lease = Lease(sent)
         self._executor.renew(sent)
         self._timeline = follow(self._timeline, pulse.now, at)
         self._survey, self._stale = pulse.survey, False
-        self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken)
+        self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken and self._unbroken)
         self._orphans = pulse.orphans
         await self._bury(at)
         await self._compare(pulse)
@@ -301,6 +309,7 @@ class Node:
             claimed = Claimed(run=run, definition=None)
             change = change_of(claimed, reason, owner=self.id, now=self.now, chance=0)
             await self._store.settle([change], self.id, self.now)
+            self._stale = True
 
     def _cancel(self, key: Key, reason: str) -> None:
         if self._work.note_cancel(key, reason) and not self._work.cancel_backlog(key, self.id, self.now):
@@ -331,33 +340,29 @@ class Node:
             self._executor.stop(*key, StopReason.RELEASE, grace=grace)
 
     def _delay(self) -> float:
-        if self._reports or self._work.waits or self._orphans:
-            return 0
         at = self._clock.monotonic()
+        if self._reports or self._orphans or self._work.unsettled or (self._lease.holds(at) and self._can_go_on()):
+            return 0
         moments = [self._tick_at, at + LONGEST_SLEEP]
-        if self.phase is Phase.WORKING:
-            if self._survey.next_due is not None and self._timeline.trusted:
-                moments.append(at + max(0, self._survey.next_due - self.now) / SECOND)
-            if any(serves(self.identity.labels, lane) for lane in self._survey.lanes) and self._work.room():
-                return 0
-        elif self.phase is Phase.DRAINING:
+        if self.phase is Phase.DRAINING:
             moments.append(self._release_at)
+        next_due = self._survey.next_due
+        if self.phase is Phase.WORKING and next_due is not None and self._timeline.trusted:
+            moments.append(at + max(0, next_due - self.now) / SECOND)
         verdict = next_verdict(self._watch)
         if verdict is not None and verdict > at:
             self._tick_at = min(self._tick_at, verdict)
             moments.append(verdict)
         return max(0, min(moments) - at)
 
+    def _can_go_on(self) -> bool:
+        """Whether there is something to start or to claim."""
+        if self.phase is not Phase.WORKING:
+            return False
+        lanes = any(serves(self.identity.labels, lane) for lane in self._survey.lanes)
+        return self._work.startable or (lanes and self._work.room() > 0)
+
 
 def _without(lanes: tuple[Lane, ...], drained: tuple[Lane, ...]) -> tuple[Lane, ...]:
     gone = frozenset(drained)
     return tuple(lane for lane in lanes if lane not in gone)
-
-
-async def _all(*duties: Awaitable[bool]) -> list[bool]:
-    """Carry out all of them, each to its end; then the first error, if there was one, is raised."""
-    results = await asyncio.gather(*duties, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return [result for result in results if isinstance(result, bool)]
