@@ -106,7 +106,6 @@ async def test_work_in_hand_outlives_the_stores_absence(world: World) -> None:
     assert member.node.healthy
 
 
-@pytest.mark.xfail(reason="node.py: without a lease, a node with ready lanes calls for the next cycle at once")
 async def test_firing_catches_up_after_an_absence(world: World) -> None:
     """What was due while the store was away is fired when it is back, by the job's misfire policy."""
     await world.add(misfire=Misfire.ALL)
