@@ -70,8 +70,8 @@ class Jobs(Protocol):
         """Raises `NotFound`."""
         ...
 
-    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000) -> list[Job]:
-        """By id, those greater than `after`."""
+    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
+        """By id, those greater than `after`. `idle`: only enabled ones without a next moment."""
         ...
 
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:

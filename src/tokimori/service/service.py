@@ -101,7 +101,11 @@ class Service:
             if checked in new:
                 raise _taken(checked)
             new[checked] = new_job(checked, definition, new_incarnation(self._random), now)
-        added = await _retried(lambda: self._add_missing(new), Conflict, StoreUnavailable)
+        try:
+            await self._store.add_jobs(list(new.values()))
+            added: Collection[JobId] = new
+        except (Conflict, StoreUnavailable):
+            added = await _retried(lambda: self._add_missing(new), Conflict, StoreUnavailable)
         return Imported(added=tuple(added), unchanged=tuple(job_id for job_id in new if job_id not in added))
 
     async def _add_missing(self, new: Mapping[JobId, Job]) -> dict[JobId, Job]:
@@ -128,9 +132,9 @@ class Service:
         first = None if after is None else check_job_id(after)
         return await self._store.list_jobs(after=first, limit=_checked("limit", limit, MOST_LISTED))
 
-    async def _jobs(self) -> AsyncIterator[Job]:
+    async def _jobs(self, *, idle: bool = False) -> AsyncIterator[Job]:
         after: JobId | None = None
-        while page := await self._store.list_jobs(after=after, limit=MOST_LISTED):
+        while page := await self._store.list_jobs(after=after, limit=MOST_LISTED, idle=idle):
             for job in page:
                 yield job
             after = page[-1].id
@@ -253,8 +257,8 @@ class Service:
     async def trigger_reboot(self, host: str, boot_id: str, labels: Mapping[str, str]) -> Sequence[Run]:
         """Ask for a run of every `@reboot` job that a node with these labels may run: once per host and boot."""
         runs: list[Run] = []
-        async for job in self._jobs():
-            if _is_reboot(job) and job.state is JobState.ENABLED and serves(dict(labels), lane_of(job.definition)):
+        async for job in self._jobs(idle=True):
+            if isinstance(_schedule_for(job), Reboot) and serves(dict(labels), lane_of(job.definition)):
                 with suppress(NotFound, Refused):  # deleted or paused meanwhile
                     runs.append(await self.trigger(job.id, f"reboot:{host}:{boot_id}"))
         return runs
@@ -339,10 +343,6 @@ async def _retried(act: Callable[[], Awaitable[_T]], *again: type[Exception]) ->
 
 def _schedule_for(job: Job) -> Schedule:
     return schedule_of(job.definition, job.anchor)
-
-
-def _is_reboot(job: Job) -> bool:
-    return job.next_due is None and job.definition.schedule is not None and isinstance(_schedule_for(job), Reboot)
 
 
 def _moments(job: Job, after: Moment) -> Iterator[tuple[Job, Moment]]:

@@ -62,6 +62,16 @@ async def test_jobs_are_listed_by_id_in_pages(store: Store) -> None:
     assert await store.list_jobs(after=JobId("d")) == []
 
 
+async def test_idle_jobs_are_the_enabled_ones_without_a_moment(store: Store) -> None:
+    """A start of the host, or a person, has to move them; they are listed by id, in pages."""
+    await store.add_jobs([a_job("c"), a_job("a"), a_job("due", next_due=later(1)), a_job("b")])
+    rested = a_job("rested")
+    await store.add_jobs([rested])
+    await store.replace_job(rested, paused(rested))
+    assert [job.id for job in await store.list_jobs(idle=True, limit=2)] == ["a", "b"]
+    assert [job.id for job in await store.list_jobs(idle=True, after=JobId("b"))] == ["c"]
+
+
 async def test_an_id_that_exists_is_a_conflict_and_nothing_is_added(store: Store) -> None:
     """Of several jobs all are added or none."""
     await add_job(store, "b")

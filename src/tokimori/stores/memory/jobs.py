@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 import msgspec
 
@@ -10,7 +11,7 @@ from tokimori.clock import Moment
 from tokimori.errors import Conflict
 from tokimori.model.decide import Due
 from tokimori.model.ids import JobId
-from tokimori.model.job import Job
+from tokimori.model.job import Job, JobState
 from tokimori.model.run import Skip
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.stores.memory.tables import Tables, lane_for
@@ -28,10 +29,12 @@ def add_jobs(tables: Tables, jobs: Sequence[Job]) -> None:
     tables.job_ids.update((job.incarnation, job.id) for job in added.values())
 
 
-def list_jobs(tables: Tables, after: JobId | None, limit: int) -> list[Job]:
+def list_jobs(tables: Tables, after: JobId | None, limit: int, *, idle: bool) -> list[Job]:
     """See `Jobs.list_jobs`."""
     ids = sorted(job_id for job_id in tables.jobs if after is None or job_id > after)
-    return [tables.jobs[job_id] for job_id in ids[:limit]]
+    jobs = (tables.jobs[job_id] for job_id in ids)
+    wanted = (job for job in jobs if not idle or (job.state is JobState.ENABLED and job.next_due is None))
+    return list(islice(wanted, limit))
 
 
 def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip]) -> None:

@@ -72,9 +72,9 @@ class MemoryStore:
         """See `Jobs.get_job`."""
         return (await self._turn()).job(job_id)
 
-    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000) -> list[Job]:
+    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
         """See `Jobs.list_jobs`."""
-        return jobs.list_jobs(await self._turn(), after, limit)
+        return jobs.list_jobs(await self._turn(), after, limit, idle=idle)
 
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
         """See `Jobs.replace_job`."""

@@ -66,9 +66,10 @@ def get_job(db: sqlite3.Connection, job_id: JobId) -> Job:
     return job_of(row)
 
 
-def list_jobs(db: sqlite3.Connection, after: JobId | None, limit: int) -> list[Job]:
+def list_jobs(db: sqlite3.Connection, after: JobId | None, limit: int, *, idle: bool = False) -> list[Job]:
     """See `Jobs.list_jobs`."""
-    statement = f"SELECT {JOB} FROM tokimori_jobs WHERE id > ? ORDER BY id LIMIT ?"
+    restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
+    statement = f"SELECT {JOB} FROM tokimori_jobs WHERE id > ? {restriction} ORDER BY id LIMIT ?"
     return [job_of(row) for row in db.execute(statement, (after or "", limit))]
 
 

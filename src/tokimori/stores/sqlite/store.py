@@ -121,9 +121,9 @@ class SqliteStore:
         """See `Jobs.get_job`."""
         return await self._read(jobs.get_job, job_id)
 
-    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000) -> list[Job]:
+    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
         """See `Jobs.list_jobs`."""
-        return await self._read(jobs.list_jobs, after, limit)
+        return await self._read(jobs.list_jobs, after, limit, idle=idle)
 
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
         """See `Jobs.replace_job`."""

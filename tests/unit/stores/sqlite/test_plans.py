@@ -54,6 +54,7 @@ def work(db: sqlite3.Connection) -> None:
     jobs.list_skips(db, job.id, 10)
     jobs.get_due(db, job.id)
     jobs.list_jobs(db, None, 10)
+    jobs.list_jobs(db, None, 10, idle=True)
     stored = jobs.get_job(db, job.id)
     jobs.replace_job(db, stored, stored, [])
     jobs.delete_job(db, job.id, NOW)
