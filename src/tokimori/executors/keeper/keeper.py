@@ -27,17 +27,17 @@ _LOOK_EVERY = 0.02
 
 
 class Keeper:
-    """All children of one node. `adopts`: orphaned descendants become children of this process, so none is missed."""
+    """All children of one node. `family` names them, and orphaned descendants too, so that none is missed."""
 
     def __init__(
-        self, loop: Loop, channel: Channel, exits: Exits, note: Note, around: Surroundings, *, adopts: bool
+        self, loop: Loop, channel: Channel, exits: Exits, *, note: Note, around: Surroundings, family: int | None
     ) -> None:
         self._loop = loop
         self._channel = channel
         self._exits = exits
         self._note = note
         self._around = around
-        self._adopts = adopts
+        self._family = family
         self._children: dict[int, Child] = {}
         self._waiting: deque[Start] = deque()
         self._leaders: set[int] = set()
@@ -189,7 +189,7 @@ class Keeper:
     def _exited(self, child: Child) -> None:
         """The leader is a zombie: while it is not collected, its group's number can't be given to anybody else."""
         now = boottime()
-        if child.cause is Cause.EXIT or not self._adopts:
+        if child.cause is Cause.EXIT or self._family is None:
             child.kill(now)  # nobody asked it to end: what it has left in its group goes at once
         if child.status is None and child.collect():
             self._leaders.discard(child.pid)
@@ -200,11 +200,12 @@ class Keeper:
     def _look_at_remains(self, child: Child, now: float) -> None:
         """The rest of its group has what is left of the grace; then what left the group; then its last words."""
         if not child.swept:
-            if self._adopts and self._group_lives(child, now):
-                return
+            if self._orphans():
+                if self._group_lives(child, now):
+                    return
+                self._end_stragglers(child)
             child.swept = True
             child.look_at = now + DRAIN
-            self._end_stragglers(child)
         for _ in range(_READS):
             if not self._read(child):
                 break
@@ -221,11 +222,15 @@ class Keeper:
         self._wake_by(child.look_at)
         return True
 
+    def _orphans(self) -> list[int]:
+        """What has become our child because its parent died. Nothing of a dead leader's is anywhere else."""
+        if self._family is None:
+            return []
+        return [pid for pid in children(self._family) if pid not in self._leaders]
+
     def _end_stragglers(self, child: Child) -> None:
-        """End what left the group but not the session: its orphans are our children by now. Daemons left both."""
-        if not self._adopts:
-            return
-        orphans = [pid for pid in children() if pid not in self._leaders]
+        """End what left the group but not the session. Daemons left both."""
+        orphans = self._orphans()
         if any(pid not in self._daemons and self._strays(pid, child) for pid in orphans):
             end_all(partial(_belongs, session=os.getpid(), marks=_marks_of(child.order)))
         for pid in orphans:

@@ -63,9 +63,19 @@ def environment(pid: int) -> list[bytes]:
         return []
 
 
-def adopt_orphans() -> bool:
-    """Have descendants whose parent dies become children of this process; whether `children` can then name them."""
-    return _children_file().exists() and _prctl(PR_SET_CHILD_SUBREAPER, 1)
+def adopt_orphans() -> int | None:
+    """Have descendants whose parent dies become children of this process (prctl(2)).
+
+    The descriptor with which `children` then names them; None where the kernel can't do either.
+    """
+    try:
+        file = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    if _prctl(PR_SET_CHILD_SUBREAPER, 1):
+        return file
+    os.close(file)
+    return None
 
 
 def name_myself(name: bytes) -> None:
@@ -73,9 +83,12 @@ def name_myself(name: bytes) -> None:
     _prctl(PR_SET_NAME, ctypes.create_string_buffer(name))
 
 
-def children() -> list[int]:
-    """The pids of this process's children, adopted ones and zombies included. Raises `OSError` where not supported."""
-    return [int(pid) for pid in _children_file().read_bytes().split()]
+def children(file: int) -> list[int]:
+    """The pids of this process's children, adopted ones and zombies included."""
+    text = b""
+    while piece := os.pread(file, 1 << 16, len(text)):
+        text += piece
+    return [int(pid) for pid in text.split()]
 
 
 def collect(pid: int) -> None:
@@ -116,10 +129,6 @@ def send(pid: int, number: int) -> None:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         pass
-
-
-def _children_file() -> Path:
-    return Path(f"/proc/self/task/{os.getpid()}/children")
 
 
 def _prctl(option: int, argument: object) -> bool:

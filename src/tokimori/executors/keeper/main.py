@@ -37,7 +37,7 @@ def main() -> None:
     end_what_dead_keepers_left(Path(state))
     loop = Loop()
     exits = exits_of(loop, pidfd=way == "pidfd")
-    Keeper(loop, channel, exits, Note(Path(state)), around, adopts=adopt_orphans()).run()
+    Keeper(loop, channel, exits, note=Note(Path(state)), around=around, family=adopt_orphans()).run()
 
 
 def _heed_no_signals() -> None:
