@@ -106,16 +106,26 @@ def _addresses(interface: str) -> Sequence[tuple[socket.AddressFamily, str]]:
 
 
 def _listen(addresses: Sequence[tuple[socket.AddressFamily, str]], port: int) -> Sequence[socket.socket]:
+    """A socket on each address that this machine has: `localhost` may name ::1 where there is no IPv6."""
     sockets: list[socket.socket] = []
-    try:
-        for family, address in addresses:
+    missing: OSError | None = None
+    for family, address in addresses:
+        try:
             sockets.append(_listening_socket(family, address, port))
             port = sockets[0].getsockname()[1]
-    except OSError:
-        for each in sockets:
-            each.close()
-        raise
+        except OSError as fault:
+            if fault.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                _close(sockets)
+                raise
+            missing = fault
+    if missing is not None and not sockets:
+        raise missing
     return sockets
+
+
+def _close(sockets: Sequence[socket.socket]) -> None:
+    for each in sockets:
+        each.close()
 
 
 def _listening_socket(family: socket.AddressFamily, address: str, port: int) -> socket.socket:

@@ -1,0 +1,76 @@
+import os
+from collections.abc import AsyncIterator
+from io import BytesIO
+
+import aiohttp
+import pytest
+
+from tokimori.api.app import Health, create_app
+from tokimori.api.server import HttpDoor
+from tokimori.clock import SystemClock
+from tokimori.service.service import Service
+from tokimori.stores.memory.store import MemoryStore
+from tokimori.web.page import Page
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of a door on a memory store."""
+    clock = SystemClock()
+    service = Service(MemoryStore(clock), clock, os.urandom)
+    health = Health(status="ok", node_id="n", store_reachable=True, version="1")
+    app = create_app(service, clock, interface="127.0.0.1", health=lambda: health, pages=Page(service, clock).routes())
+    door = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)
+    await door.start()
+    async with aiohttp.ClientSession(door.url) as session:
+        yield session
+    await door.stop()
+
+
+async def test_from_job_to_page(http: aiohttp.ClientSession) -> None:
+    """What is added over HTTP is listed, triggered and shown on the page."""
+    body = {"id": "hello", "command": ["echo", "hi there"]}
+    async with http.post("/api/v2/jobs", json=body) as answer:
+        assert answer.status == 201
+        place = answer.headers["location"]
+    async with http.post(f"{place}/trigger", json={}) as answer:
+        run = await answer.json()
+    async with http.get("/api/v2/runs") as answer:
+        assert [each["id"] for each in await answer.json()] == [run["id"]]
+    async with http.get(f"/?run={run['id']}") as answer:
+        page = await answer.text()
+        assert (answer.status, answer.content_type) == (200, "text/html")
+    assert "echo &#39;hi there&#39;" in page
+    assert run["id"] in page
+
+
+async def test_strangers_are_refused(http: aiohttp.ClientSession) -> None:
+    """What a strange web page could send changes nothing, on a real socket too."""
+    job = {"id": "x", "noop": True}
+    async with http.post("/api/v2/jobs", json=job, headers={"Origin": "http://evil.example"}) as answer:
+        assert answer.status == 403
+    async with http.post("/api/v2/jobs", json=job, headers={"Host": "evil.example"}) as answer:
+        assert answer.status == 403
+    async with http.post("/api/v2/jobs", data='{"id": "x", "noop": true}') as answer:
+        assert answer.status == 415
+    async with http.get("/api/v2/jobs") as answer:
+        assert await answer.json() == []
+
+
+async def test_a_large_body_is_refused_before_it_is_sent(http: aiohttp.ClientSession) -> None:
+    """A client that says how much it wants to send, and asks first, hears no before it sends anything."""
+    body = BytesIO(b" " * ((1 << 20) + 1))
+    headers = {"Content-Type": "application/json"}
+    async with http.post("/api/v2/jobs", data=body, headers=headers, expect100=True) as answer:
+        assert answer.status == 413
+
+
+async def test_a_body_of_unknown_length_is_refused_when_it_is_too_large(http: aiohttp.ClientSession) -> None:
+    """A body that comes in chunks is read up to 1 MiB."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(17):
+            yield b" " * (1 << 16)
+
+    async with http.post("/api/v2/jobs", data=chunks(), headers={"Content-Type": "application/json"}) as answer:
+        assert answer.status == 413
