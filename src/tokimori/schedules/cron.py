@@ -18,7 +18,7 @@ from tokimori.schedules.cron_fields import (
     print_field,
     star,
 )
-from tokimori.schedules.days import ALL_MONTHS, LENGTHS, Days, day_of
+from tokimori.schedules.days import ALL_MONTHS, LENGTHS, Days
 from tokimori.schedules.wallclock import WallClock, minutes_of_day
 from tokimori.schedules.zoned import ZonedSchedule, ZoneRules
 
@@ -59,8 +59,12 @@ class Cron(ZonedSchedule):
     fields: CronFields
     rules: ZoneRules
 
+    def texts(self) -> list[str]:
+        """All seven fields as texts."""
+        return [print_field(kind, value) for kind, value in zip(_KINDS, self.fields, strict=True)]
+
     def __str__(self) -> str:
-        texts = [print_field(kind, value) for kind, value in zip(_KINDS, self.fields, strict=True)]
+        texts = self.texts()
         if texts[-1] != "*":
             return " ".join(texts)
         return " ".join(texts[1:-1] if texts[0] == "0" else texts[:-1])
@@ -97,9 +101,9 @@ def parse_cron(text: str, rules: ZoneRules, spread: str) -> Cron:
 def _days(day: Field, month: Field, weekday: Field, year: Field) -> Days | None:
     """The days that the fields name; None where there is none."""
     weekly = day == _EVERY_DAY and month.bits == ALL_MONTHS and year == star(YEAR) and not weekday.special
-    years = None if year == star(YEAR) else year.bits
+    years = -1 if year == star(YEAR) else year.bits
     days = Days(_masks(day, weekday), month.bits, years, weekday.bits if weekly else 0)
-    return None if days.at_or_after(day_of(1970, 1, 1)) is None else days
+    return None if days.is_empty() else days
 
 
 @lru_cache(maxsize=4096)

@@ -14,6 +14,8 @@ FIRST_YEAR, LAST_YEAR = 1970, 2199
 _CYCLE = 400  # years, after which the Gregorian calendar repeats itself exactly
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
+_LENGTHS_OF = {month: (28, 29) if month == 2 else (length,) for month, length in enumerate(_LENGTHS) if month}
+
 ALL_MONTHS = 0b1_1111_1111_1110
 ALL_WEEKDAYS = 0b111_1111
 LENGTHS = (28, 29, 30, 31)
@@ -51,13 +53,14 @@ class Days:
     """A set of days, each its number counted from 1970-01-01.
 
     `masks[(length - 28) * 7 + weekday of the 1st]` holds the days of such a month (bit 1 = the 1st): there are only 28
-    kinds of months. `months` has bits 1 … 12, `years` has bit 0 = 1970, None = every year. `weekdays` is set
-    where nothing but the day of the week counts (bit 0 = Sunday), which makes for a short cut.
+    kinds of months. `months` has bits 1 … 12. `years` has bit 0 = 1970 and -1 is all years: as any negative number it
+    holds those before and after its digits. `weekdays` is set where nothing but the day of the week counts (bit 0 =
+    Sunday), which makes for a short cut.
     """
 
     masks: tuple[int, ...]
     months: int
-    years: int | None
+    years: int
     weekdays: int
 
     def at_or_after(self, day: int) -> int | None:
@@ -116,6 +119,8 @@ class Days:
 
     def _months_from(self, year: int, month: int, last_year: int) -> Iterator[tuple[int, int]]:
         """The months of the set from the given one to the end of the last year."""
+        if self.years >= 0 and year < FIRST_YEAR:
+            year, month, last_year = FIRST_YEAR, 1, max(last_year, LAST_YEAR)
         months = self.months >> month << month
         for at in range(year, min(last_year, _LAST_YEAR_OF_ALL) + 1):
             while months and self._has_year(at):
@@ -125,6 +130,8 @@ class Days:
 
     def _months_back(self, year: int, month: int) -> Iterator[tuple[int, int]]:
         """The months of the set from the given one back, as far as the calendar has new ones."""
+        if self.years >= 0 and year > LAST_YEAR:
+            year, month = LAST_YEAR, 12
         months = self.months & (2 << month) - 1
         for at in range(year, max(year - _CYCLE, 1) - 1, -1):
             while months and self._has_year(at):
@@ -133,9 +140,33 @@ class Days:
                 months ^= 1 << highest
             months = self.months
 
+    def is_empty(self) -> bool:
+        """Whether no such day ever comes: decided by the 28 kinds of months, all of which occur in 400 years."""
+        lengths = {length for month, kinds in _LENGTHS_OF.items() if self.months >> month & 1 for length in kinds}
+        if not any(any(self.masks[(length - 28) * 7 : (length - 27) * 7]) for length in lengths):
+            return True
+        return self.years >= 0 and self.at_or_after(day_of(FIRST_YEAR, 1, 1)) is None
+
     def _has_year(self, year: int) -> bool:
-        return self.years is None or (year >= FIRST_YEAR and self.years >> (year - FIRST_YEAR) & 1 == 1)
+        return self.years < 0 if year < FIRST_YEAR else self.years >> (year - FIRST_YEAR) & 1 == 1
 
 
 def _two_weeks(weekdays: int) -> int:
     return weekdays | weekdays << 7
+
+
+def in_both(days: Days, others: Days) -> Days:
+    """The days of both sets."""
+    masks = tuple(mask & other for mask, other in zip(days.masks, others.masks, strict=True))
+    return Days(masks, days.months & others.months, days.years & others.years, days.weekdays & others.weekdays)
+
+
+def in_first_only(days: Days, others: Days) -> list[Days]:
+    """The days of the first set that are not in the second, as sets without a day in common."""
+    masks = tuple(mask & ~other for mask, other in zip(days.masks, others.masks, strict=True))
+    months, years = days.months & others.months, days.years & others.years
+    return [
+        Days(days.masks, days.months & ~others.months, days.years, 0),
+        Days(days.masks, months, days.years & ~others.years, 0),
+        Days(masks, months, years, 0),
+    ]

@@ -19,6 +19,7 @@ _UNITS = {
     "day": Duration(0, 1, 0),
     "week": Duration(0, 7, 0),
 }
+_GO_DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
 _ALLOWED = "every N seconds, minutes, hours, days or weeks, with N from 1 on"
 
 
@@ -57,3 +58,16 @@ def parse_every(text: str, anchor: Moment, rules: ZoneRules) -> Every:
     if unit not in _UNITS or n < 1:
         raise InvalidSchedule(f"every: {text!r} is no interval", field="every", value=text, allowed=_ALLOWED)
     return every(n, unit, anchor, rules)
+
+
+def parse_every_duration(text: str, anchor: Moment, rules: ZoneRules) -> Every:
+    """Read `90s` or `1h30m` of `@every`, whole seconds as in Go's cron. Raises `InvalidSchedule`."""
+    found = _GO_DURATION.match(text.strip())
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
+    total = hours * 3600 + minutes * 60 + seconds
+    if total == 0:
+        allowed = "whole hours, minutes and seconds such as 90s or 1h30m"
+        raise InvalidSchedule(f"every: {text!r} is no interval", field="every", value=text, allowed=allowed)
+    if total % 3600 == 0:
+        return every(total // 3600, "hour", anchor, rules)
+    return every(total // 60, "minute", anchor, rules) if total % 60 == 0 else every(total, "second", anchor, rules)

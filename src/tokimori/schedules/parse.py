@@ -1,9 +1,17 @@
 """The one door for schedule texts: it finds the notation and hands the text to that notation's file."""
 
-from tokimori.clock import Moment
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidSchedule
+from tokimori.schedules.combined import union, without
 from tokimori.schedules.cron import MACROS, parse_cron
-from tokimori.schedules.every import parse_every
+from tokimori.schedules.days import FIRST_DAY
+from tokimori.schedules.every import parse_every, parse_every_duration
+from tokimori.schedules.field_table import is_row, parse_row
+from tokimori.schedules.fluent import is_phrase, parse_phrase
 from tokimori.schedules.grid import MonthEnd
 from tokimori.schedules.once import parse_once
 from tokimori.schedules.repeating import parse_repeating
@@ -12,11 +20,27 @@ from tokimori.schedules.zoned import ZoneRules
 from tokimori.schedules.zones import check_zone
 
 _EPOCH = Moment(0)
-_ALLOWED = "cron (5 to 7 fields), @hourly … @yearly, @reboot, R[n]/start/period, every N units, at TIME, on demand"
+_BEFORE_ALL = Moment(FIRST_DAY * DAY)
+_SEPARATOR = re.compile(r"[;\n]")
+_EXCEPT = re.compile(r"\bexcept\b", re.IGNORECASE)
+_ALLOWED = (
+    "cron (5 to 7 fields), @hourly … @yearly, @reboot, @every 90s, R[n]/start/period, every N units, "
+    "on WEEKDAY at TIME, at TIME, YYYY/mm/dd HH:MM (w), on demand"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What a text leaves open."""
+
+    rules: ZoneRules
+    anchor: Moment
+    month_end: MonthEnd
+    job_id: str
 
 
 def parse_schedule(
-    text: str,
+    text: str | Sequence[str],
     *,
     zone: str = "UTC",
     anchor: Moment = _EPOCH,
@@ -27,23 +51,62 @@ def parse_schedule(
 ) -> Schedule:
     """Read a schedule text of any notation. Raises `InvalidSchedule` naming the field, the value and what is allowed.
 
-    `zone` is where its wall-clock times are meant; `anchor` is the moment from which `every …` counts, which is when
-    the job was added; `job_id` decides what `H` stands for.
+    Several texts, in a list or parted by `;` or line ends, are united; after `except` stand those whose moments are
+    left out. `zone` is where wall-clock times are meant; `anchor` is the moment from which `every …` counts, which is
+    when the job was added; `job_id` decides what `H` stands for.
     """
-    rules = ZoneRules(check_zone(zone), gap, fold)
-    text = text.strip()
+    reading = _Reading(ZoneRules(check_zone(zone), gap, fold), anchor, month_end, job_id)
+    if not isinstance(text, str):
+        return _parse_union([part for line in text for part in _SEPARATOR.split(line)], reading)
+    parts = _EXCEPT.split(text)
+    if len(parts) == 1:
+        return _parse_union(_SEPARATOR.split(text), reading)
+    if len(parts) > 2:
+        raise InvalidSchedule("schedule: `except` stands twice", field="schedule", value=text, allowed="one `except`")
+    base, excluded = (_parse_union(_SEPARATOR.split(part), reading) for part in parts)
+    return _with_moments(text, without(base, excluded, zone))
+
+
+def _parse_union(texts: Sequence[str], reading: _Reading) -> Schedule:
+    if len(texts) == 1:
+        return _parse_one(texts[0].strip(), reading)
+    members = [_parse_one(text.strip(), reading) for text in texts if text.strip()]
+    for member in members:
+        if isinstance(member, OnDemand) and len(members) > 1:
+            message = f"schedule: {member} has no moments to unite with others"
+            raise InvalidSchedule(message, field="schedule", value=str(member), allowed="schedules with moments")
+    if not members:
+        return _parse_one("", reading)
+    return union(members)
+
+
+def _with_moments(text: str, schedule: Schedule) -> Schedule:
+    """The schedule, unless nothing is left of it."""
+    if schedule.next_after(_BEFORE_ALL) is None:
+        message = "schedule: the exclusions leave nothing"
+        raise InvalidSchedule(message, field="schedule", value=text, allowed="exclusions that leave some moments")
+    return schedule
+
+
+def _parse_one(text: str, reading: _Reading) -> Schedule:
     first, _, rest = text.partition(" ")
     match first.lower():
+        case "every" | "on" if is_phrase(text):
+            return parse_phrase(text, reading.rules)
         case "every":
-            return parse_every(text, anchor, rules)
+            return parse_every(text, reading.anchor, reading.rules)
+        case "@every":
+            return parse_every_duration(rest, reading.anchor, reading.rules)
         case "at":
-            return parse_once(text, rules)
+            return parse_once(text, reading.rules)
         case "@reboot" if not rest:
             return Reboot()
         case "on" if rest.lower().split() == ["demand"]:
             return OnDemand()
-    if rest == "" and first not in MACROS:
-        if "/" in first:
-            return parse_repeating(text, rules, month_end)
+    if rest == "" and "/" in first:
+        return parse_repeating(text, reading.rules, reading.month_end)
+    if is_row(text):
+        return parse_row(text, reading.rules)
+    if first == "on" or (rest == "" and first not in MACROS):
         raise InvalidSchedule(f"schedule: {text!r} is none", field="schedule", value=text, allowed=_ALLOWED)
-    return parse_cron(text, rules, job_id)
+    return parse_cron(text, reading.rules, reading.job_id)

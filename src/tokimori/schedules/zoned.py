@@ -140,5 +140,6 @@ class ZoneRules:
 
     def moments(self, times: WallTimes, zone: str | None = None, *, fixed: bool = True) -> Zoned:
         """The moments of the times, in the text's own zone if it has one; the rules concern `fixed` times only."""
-        shift, once = fixed and self.gap is Gap.SHIFT, fixed and self.fold is Fold.FIRST
-        return Zoned(times, zone or self.zone, shift=shift, once=once)
+        zone = zone or self.zone
+        fixed = fixed and zone != "UTC"  # where clocks never jump the rules are the same, and equal kinds can be merged
+        return Zoned(times, zone, shift=fixed and self.gap is Gap.SHIFT, once=fixed and self.fold is Fold.FIRST)

@@ -18,6 +18,7 @@ anchors = st.integers(0, 2_000_000_000_000_000).map(Moment)
 modes = st.sampled_from([(gap, fold) for gap in Gap for fold in Fold])
 
 _seeds = st.integers(0, 2**32)
+_few = st.sampled_from([False, False, False, True])
 _stamps = st.builds(
     lambda moment, offset: format_moment(moment).removesuffix("Z") + offset,
     anchors,
@@ -30,11 +31,10 @@ _periods = st.sampled_from(
     ]
 )
 _repeats = st.sampled_from(["R", "R0", "R1", "R5", "R1000"])
-_crons = st.builds(lambda seed: walk.random_expression(random.Random(seed)), _seeds)
-_fine_crons = st.builds(lambda seed: walk.random_expression(random.Random(seed), seconds=True), _seeds)
+_any_crons = st.builds(lambda seed, seconds: walk.random_expression(random.Random(seed), seconds=seconds), _seeds, _few)
 
 
-def _parses(text: str) -> bool:
+def parses(text: str) -> bool:
     try:
         parse_schedule(text)
     except InvalidSchedule:
@@ -42,15 +42,31 @@ def _parses(text: str) -> bool:
     return True
 
 
-texts = st.one_of(
-    (_crons | _fine_crons).filter(_parses),
+crons = _any_crons.filter(parses)
+single = st.one_of(
+    crons,
     st.builds(lambda *parts: "/".join(parts), _repeats, _stamps, _periods),
     st.builds(lambda *parts: "/".join(parts), _repeats, _periods, _stamps),
     st.builds(
-        "every {} {}".format, st.integers(1, 1000), st.sampled_from(["seconds", "minutes", "hours", "days", "weeks"])
+        "every {} {}s".format, st.integers(1, 1000), st.sampled_from(["second", "minute", "hour", "day", "week"])
     ),
     st.builds("at {}".format, _stamps),
-    st.sampled_from(["@hourly", "@yearly", "@reboot", "on demand", "every minute"]),
+    st.sampled_from(["*/*/* 9:30 (*)", "2030/*/1 *:0 (7)", "on friday at 10:00PM", "every day at 02:30", "@every 90s"]),
+    st.sampled_from(["@hourly", "@yearly", "every minute"]),
+)
+# What is combined is counted by walking where an interval meets a cron expression: no intervals of seconds there.
+coarse = st.one_of(
+    crons,
+    st.builds("R/{}/{}".format, _stamps, st.sampled_from(["PT36H", "P1D", "P1M", "P1DT12H"])),
+    st.builds("every {} hours".format, st.integers(1, 100)),
+    st.sampled_from(["*/*/* 9:30 (*)", "on friday at 10:00PM", "@hourly", "at 2030-01-01T00:00:00"]),
+)
+texts = st.one_of(
+    single,
+    single,
+    st.sampled_from(["@reboot", "on demand"]),
+    st.lists(coarse, min_size=2, max_size=3).map("; ".join),
+    st.builds("{} except {}".format, coarse, crons).filter(parses),
 )
 
 

@@ -1,0 +1,174 @@
+"""Schedules made of others: a union, and a schedule with exclusions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tokimori.clock import Moment
+from tokimori.schedules.schedule import Schedule
+from tokimori.schedules.wall_sets import EVERY_SECOND, Pieces, minus, pieces_of
+from tokimori.schedules.wallclock import WallClock
+from tokimori.schedules.zoned import Zoned, ZonedSchedule
+
+_MAX_EXCLUDED = 5_000
+"""How many excluded moments in a row a search passes, before it answers that there are no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The moments of any of the members; one that several name is one moment."""
+
+    members: tuple[Schedule, ...]
+    _parts: tuple[Schedule, ...] = field(repr=False, compare=False)
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """The first moment strictly after the given one."""
+        return min((at for part in self._parts if (at := part.next_after(moment)) is not None), default=None)
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """The last moment strictly before the given one."""
+        return max((at for part in self._parts if (at := part.last_before(moment)) is not None), default=None)
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """How many moments t there are with after < t <= through.
+
+        Wall-clock times of one kind are counted by arithmetic. Where kinds meet (an interval and a cron expression,
+        fixed times and others), the moments in common are walked, with the steps of the rarer one.
+        """
+        total = 0
+        for n, part in enumerate(self._parts):
+            earlier = Union(self.members, self._parts[:n])
+            total += part.count(after, through) - common(part, earlier, after, through)
+        return total
+
+    def __str__(self) -> str:
+        return "; ".join(str(member) for member in self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class Except:
+    """The moments of `base` but for those of `excluded`.
+
+    Where both are wall-clock times of one zone, it is the times that are taken away, before clocks jump.
+    """
+
+    base: Schedule
+    excluded: Schedule
+    _kept: Schedule = field(repr=False, compare=False)
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """The first moment strictly after the given one."""
+        return self._kept.next_after(moment)
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """The last moment strictly before the given one."""
+        return self._kept.last_before(moment)
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """How many moments t there are with after < t <= through."""
+        return self._kept.count(after, through)
+
+    def __str__(self) -> str:
+        return f"{self.base} except {self.excluded}"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The moments of `base`, an interval or a single moment, that are none of `excluded`, compared one by one.
+
+    `free` holds the seconds that no excluded wall-clock time covers: with two excluded moments in a row the search goes
+    on from there, so that a long exclusion is not walked.
+    """
+
+    base: Schedule
+    excluded: Schedule
+    free: Schedule
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """The first moment strictly after the given one."""
+        for n in range(_MAX_EXCLUDED):
+            found = self.base.next_after(moment)
+            if found is None or not names(self.excluded, found):
+                return found
+            moment = found
+            if n and (free := self.free.next_after(found)) is not None:
+                moment = Moment(max(found, free - 1))
+        return None
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """The last moment strictly before the given one."""
+        for n in range(_MAX_EXCLUDED):
+            found = self.base.last_before(moment)
+            if found is None or not names(self.excluded, found):
+                return found
+            moment = found
+            if n and (free := self.free.last_before(found)) is not None:
+                moment = Moment(min(found, free + 1))
+        return None
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """How many moments t there are with after < t <= through; those in common are walked."""
+        return self.base.count(after, through) - common(self.base, self.excluded, after, through)
+
+
+def names(schedule: Schedule, moment: Moment) -> bool:
+    """Whether the moment is one of the schedule's."""
+    return schedule.next_after(Moment(moment - 1)) == moment
+
+
+def common(one: Schedule, other: Schedule, after: Moment, through: Moment) -> int:
+    """How many moments after < t <= through both have, in about as many steps as the rarer one has moments."""
+    total = 0
+    while (first := one.next_after(after)) is not None and first <= through:
+        second = other.next_after(Moment(first - 1))
+        if second is None or second > through:
+            break
+        total += first == second
+        after = first if first == second else Moment(second - 1)
+    return total
+
+
+def union(members: Sequence[Schedule]) -> Schedule:
+    """The union of the schedules; a single one is itself."""
+    distinct = tuple(dict.fromkeys(members))
+    return distinct[0] if len(distinct) == 1 else Union(distinct, _merged(distinct))
+
+
+def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
+    """The schedule without the moments of the other; `zone` is the one in which both are meant."""
+    leaves = _leaves(excluded)
+    clocks = [clock for leaf in leaves if (clock := _clock_in(leaf, zone)) is not None]
+    others = [leaf for leaf in leaves if _clock_in(leaf, zone) is None]
+    free = Zoned(Pieces(minus((EVERY_SECOND,), clocks)), zone, shift=False, once=False)
+    kept: list[Schedule] = []
+    for part in _merged(_leaves(base)):
+        if isinstance(part, Zoned) and isinstance(part.times, Pieces) and part.zone == zone:
+            rest = replace(part, times=Pieces(minus(part.times.pieces, clocks)))
+            kept.append(Difference(rest, union(others), free) if others else rest)
+        else:
+            kept.append(Difference(part, excluded, free))
+    return Except(base, excluded, Union((), tuple(kept)))
+
+
+def _leaves(schedule: Schedule) -> tuple[Schedule, ...]:
+    return schedule.members if isinstance(schedule, Union) else (schedule,)
+
+
+def _clock_in(schedule: Schedule, zone: str) -> WallClock | None:
+    if isinstance(schedule, ZonedSchedule) and schedule.moments.zone == zone:
+        times = schedule.moments.times
+        return times if isinstance(times, WallClock) else None
+    return None
+
+
+def _merged(members: Sequence[Schedule]) -> tuple[Schedule, ...]:
+    """The same moments in few parts: wall-clock times under the same rules are put together."""
+    kinds: dict[tuple[str, bool, bool], list[WallClock]] = {}
+    parts: list[Schedule] = []
+    for member in members:
+        moments = member.moments if isinstance(member, ZonedSchedule) else member
+        if isinstance(moments, Zoned) and isinstance(moments.times, WallClock):
+            kinds.setdefault((moments.zone, moments.shift, moments.once), []).append(moments.times)
+        else:
+            parts.append(moments)
+    merged = [Zoned(pieces_of(clocks), zone, shift, once) for (zone, shift, once), clocks in kinds.items()]
+    return (*merged, *parts)

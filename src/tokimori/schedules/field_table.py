@@ -1,0 +1,41 @@
+"""Koyomi's field table: `2015/*/* 9:05 (*)`, that is year/month/day hour:minute (weekday), each a number or `*`."""
+
+import re
+from dataclasses import dataclass
+
+from tokimori.errors import InvalidSchedule
+from tokimori.schedules.cron import Cron, parse_cron
+from tokimori.schedules.zoned import ZonedSchedule, ZoneRules
+
+_FIELD = r"(\*|\d{1,5})"
+_ROW = re.compile(rf"{_FIELD}/{_FIELD}/{_FIELD} {_FIELD}:{_FIELD} \({_FIELD}\)\Z", re.ASCII)
+_ALLOWED = "YYYY/mm/dd HH:MM (w), each a number or *, with w from 1 = Monday to 7 = Sunday"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTable(ZonedSchedule):
+    """One row of a field table: a cron expression of plain numbers in another notation. Rows are united."""
+
+    cron: Cron
+
+    def __str__(self) -> str:
+        _second, minute, hour, day, month, weekday, year = self.cron.texts()
+        return f"{year}/{month}/{day} {hour}:{minute} ({'7' if weekday == '0' else weekday})"
+
+
+def is_row(text: str) -> bool:
+    """Whether the text has the shape of a row, right or wrong."""
+    words = text.split()
+    return len(words) == 3 and ":" in words[1] and words[2].startswith("(")
+
+
+def parse_row(text: str, rules: ZoneRules) -> FieldTable:
+    """Read a row. Raises `InvalidSchedule`; for weekday 0 too, which in Koyomi's code never matches."""
+    found = _ROW.match(text)
+    if found is None:
+        raise InvalidSchedule(f"schedule: {text!r} is not a row", field="schedule", value=text, allowed=_ALLOWED)
+    year, month, day, hour, minute, weekday = found.groups()
+    if weekday == "0":
+        raise InvalidSchedule("day of week: 0 never matches", field="day of week", value=weekday, allowed=_ALLOWED)
+    cron = parse_cron(f"0 {minute} {hour} {day} {month} {weekday} {year}", rules, "")
+    return FieldTable(cron, moments=cron.moments)

@@ -1,0 +1,174 @@
+"""Schedules as one speaks: `on friday at 10:00PM`, `every day at 09:00`, and a builder in Python for such texts.
+
+every(10).seconds                    every 10 seconds
+on().friday.at("10:00PM")            on friday at 10:00PM
+every().friday.at("22:00")           on friday at 10:00PM
+"""
+
+import re
+from dataclasses import dataclass
+
+from tokimori.errors import InvalidSchedule
+from tokimori.schedules.cron import parse_cron
+from tokimori.schedules.zoned import ZonedSchedule, ZoneRules
+
+_WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+_TEXT = re.compile(r"(?:on|every)\s+([a-z]+(?:\s*,\s*[a-z]+)*)\s+at\s+(.+)\Z", re.ASCII | re.IGNORECASE)
+_TIME = re.compile(r"(\d{1,2}):(\d\d)(AM|PM)?\Z", re.ASCII | re.IGNORECASE)
+_ALLOWED = "on WEEKDAY[, WEEKDAY …] at TIME, or every day at TIME"
+_ALLOWED_TIMES = "HH:MM, or HH:MMAM and HH:MMPM"
+
+
+@dataclass(frozen=True, slots=True)
+class Weekly(ZonedSchedule):
+    """At one time of day (minutes since midnight) on days of the week (0 = Sunday; all seven = every day)."""
+
+    weekdays: tuple[int, ...]
+    minute: int
+    rules: ZoneRules
+
+    def __str__(self) -> str:
+        if len(self.weekdays) == 7:
+            return f"every day at {print_time(self.minute)}"
+        return f"on {', '.join(_WEEKDAYS[weekday] for weekday in self.weekdays)} at {print_time(self.minute)}"
+
+
+class Phrase(str):
+    """A schedule text under construction: every string that it is can be handed to `add` once it says enough."""
+
+    __slots__ = ()
+
+    def at(self, time: str) -> "Phrase":
+        """The same at a time of day. Raises `InvalidSchedule`."""
+        return Phrase(f"{self} at {print_time(parse_time(time))}")
+
+
+class On:
+    """`on().friday.at("10:00PM")`."""
+
+    @property
+    def sunday(self) -> Phrase:
+        """Every Sunday."""
+        return Phrase("on sunday")
+
+    @property
+    def monday(self) -> Phrase:
+        """Every Monday."""
+        return Phrase("on monday")
+
+    @property
+    def tuesday(self) -> Phrase:
+        """Every Tuesday."""
+        return Phrase("on tuesday")
+
+    @property
+    def wednesday(self) -> Phrase:
+        """Every Wednesday."""
+        return Phrase("on wednesday")
+
+    @property
+    def thursday(self) -> Phrase:
+        """Every Thursday."""
+        return Phrase("on thursday")
+
+    @property
+    def friday(self) -> Phrase:
+        """Every Friday."""
+        return Phrase("on friday")
+
+    @property
+    def saturday(self) -> Phrase:
+        """Every Saturday."""
+        return Phrase("on saturday")
+
+
+class Every(On):
+    """`every(10).seconds`, `every().day.at("09:00")`, `every().friday.at("10:00PM")`."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def _units(self, unit: str) -> Phrase:
+        return Phrase(f"every {unit}" if self._n == 1 else f"every {self._n} {unit}s")
+
+    @property
+    def seconds(self) -> Phrase:
+        """Every n seconds."""
+        return self._units("second")
+
+    @property
+    def minutes(self) -> Phrase:
+        """Every n minutes."""
+        return self._units("minute")
+
+    @property
+    def hours(self) -> Phrase:
+        """Every n hours."""
+        return self._units("hour")
+
+    @property
+    def days(self) -> Phrase:
+        """Every n days."""
+        return self._units("day")
+
+    @property
+    def weeks(self) -> Phrase:
+        """Every n weeks."""
+        return self._units("week")
+
+    second, minute, hour, day, week = seconds, minutes, hours, days, weeks
+
+
+def on() -> On:
+    """Begin with a day of the week."""
+    return On()
+
+
+def every(n: int = 1) -> Every:
+    """Begin with an interval, or with a day of the week. Raises `InvalidSchedule` for n below 1."""
+    if n < 1:
+        raise InvalidSchedule(f"every: {n} is not above zero", field="every", value=n, allowed="1 or more")
+    return Every(n)
+
+
+def is_phrase(text: str) -> bool:
+    """Whether the text has the shape of such a schedule."""
+    return _TEXT.match(text) is not None
+
+
+def parse_phrase(text: str, rules: ZoneRules) -> Weekly:
+    """Read `on WEEKDAY[, …] at TIME` or `every day at TIME`. Raises `InvalidSchedule`."""
+    found = _TEXT.match(text)
+    if found is None:
+        raise InvalidSchedule(f"schedule: {text!r} is none", field="schedule", value=text, allowed=_ALLOWED)
+    names = [name.strip().lower() for name in found[1].split(",")]
+    weekdays = range(7) if names == ["day"] else sorted({_weekday(name) for name in names})
+    minute = parse_time(found[2])
+    days = ",".join(map(str, weekdays)) if len(weekdays) < 7 else "*"
+    cron = parse_cron(f"{minute % 60} {minute // 60} * * {days}", rules, "")
+    return Weekly(tuple(weekdays), minute, rules, moments=cron.moments)
+
+
+def parse_time(text: str) -> int:
+    """Minutes since midnight; `12:00AM` is midnight, `00:30AM` half past, as in Keiji. Raises `InvalidSchedule`."""
+    found = _TIME.match(text)
+    hour, minute, half = (int(found[1]), int(found[2]), (found[3] or "").upper()) if found else (99, 0, "")
+    if hour > (12 if half else 23) or minute > 59:
+        raise InvalidSchedule(f"time: {text!r} is no time of day", field="time", value=text, allowed=_ALLOWED_TIMES)
+    if half:
+        hour = hour % 12 + (12 if half == "PM" else 0)
+    return hour * 60 + minute
+
+
+def print_time(minute: int) -> str:
+    """`10:00PM` of minutes since midnight."""
+    hour, minute = divmod(minute, 60)
+    return f"{(hour - 1) % 12 + 1:02}:{minute:02}{'PM' if hour >= 12 else 'AM'}"
+
+
+def _weekday(name: str) -> int:
+    if name not in _WEEKDAYS:
+        raise InvalidSchedule(
+            f"day of week: there is no {name!r}", field="day of week", value=name, allowed=", ".join(_WEEKDAYS)
+        )
+    return _WEEKDAYS.index(name)

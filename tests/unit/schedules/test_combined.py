@@ -1,0 +1,116 @@
+"""Unions and exclusions."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.schedules.test_cron_vectors import at
+from tests.unit.schedules.texts import crons, modes, single, zones
+from tokimori.clock import DAY, Moment
+from tokimori.errors import InvalidSchedule
+from tokimori.schedules.combined import names
+from tokimori.schedules.parse import parse_schedule
+from tokimori.schedules.schedule import Fold, Gap, Schedule, next_moments
+
+moments = st.integers(800_000_000_000_000, 2_000_000_000_000_000).map(Moment)
+law = settings(deadline=None, max_examples=200)
+
+
+def merged(schedules: list[Schedule], start: Moment, n: int) -> list[Moment]:
+    """The first n moments of any of the schedules, by looking at all of them."""
+    return sorted({moment for schedule in schedules for moment in next_moments(schedule, start, n)})[:n]
+
+
+@law
+@given(st.lists(single, min_size=2, max_size=4), zones, modes, moments)
+def test_a_union_has_the_moments_of_all(members: list[str], zone: str, mode: tuple[Gap, Fold], start: Moment) -> None:
+    """In order and each once, counted as walked."""
+    gap, fold = mode
+    try:
+        schedules = [parse_schedule(text, zone=zone, gap=gap, fold=fold) for text in members]
+    except InvalidSchedule:
+        return
+    expected = merged(schedules, start, 30)
+    schedule = parse_schedule("; ".join(members), zone=zone, gap=gap, fold=fold)
+    assert next_moments(schedule, start, 30) == expected
+    if expected:
+        assert schedule.count(start, expected[-1]) == len(expected)
+        assert schedule.last_before(Moment(expected[-1] + 1)) == expected[-1]
+
+
+@law
+@given(crons, crons, st.sampled_from(["UTC", "Asia/Tokyo"]), moments)
+def test_an_exclusion_takes_its_moments_away(base: str, excluded: str, zone: str, start: Moment) -> None:
+    """Where clocks never jump, what is left are the moments of the one that the other does not name."""
+    text = f"{base} except {excluded}"
+    all_of, taken = parse_schedule(base, zone=zone), parse_schedule(excluded, zone=zone)
+    candidates = next_moments(all_of, start, 300)
+    expected = [moment for moment in candidates if not names(taken, moment)]
+    if not expected:
+        return
+    left = parse_schedule(text, zone=zone)
+    assert next_moments(left, start, len(expected)) == expected
+    assert left.count(start, candidates[-1]) == len(expected)
+    assert left.last_before(Moment(expected[-1] + 1)) == expected[-1]
+
+
+def test_a_union_of_seconds_is_counted_without_a_walk() -> None:
+    """A year of every second, every other one of which comes from the second member too."""
+    schedule = parse_schedule("* * * * * *; */2 * * * * *; 0 9 * * 1", zone="Europe/Paris")
+    start = at("2026-01-01")
+    assert schedule.count(start, Moment(start + 365 * DAY)) == 365 * 86_400
+
+
+def test_holidays_are_left_out() -> None:
+    """At nine on working days, but not at Christmas nor on one day of one year."""
+    text = "0 9 * * 1-5 except * * 25 12 *; 0 * * 30 11 * 2026"
+    with pytest.raises(InvalidSchedule):
+        parse_schedule("0 9 * * 1-5 except 0 9 * * *")
+    schedule = parse_schedule("0 9 * * 1-5 except * * 25 12 *; * * * 30 11 * 2026", zone="Europe/Paris")
+    assert next_moments(schedule, at("2026-11-27 12:00"), 1) == [at("2026-12-01 09:00+01:00")]
+    assert next_moments(schedule, at("2026-12-24 12:00"), 1) == [at("2026-12-28 09:00+01:00")]
+    assert parse_schedule(str(schedule), zone="Europe/Paris") == schedule
+    assert schedule.count(at("2026-01-01"), at("2027-01-01")) == 261 - 2
+    assert str(parse_schedule(text)) == "0 9 * * 1-5 except * * 25 12 *; 0 * * 30 11 * 2026"
+
+
+def test_an_interval_passes_a_long_exclusion_quickly() -> None:
+    """Every second but not in December: the search does not walk 2.7 million moments."""
+    schedule = parse_schedule("every 1 second except * * * * 12 *", anchor=at("2026-01-01"))
+    assert schedule.next_after(at("2026-12-01")) == at("2027-01-01")
+    assert schedule.last_before(at("2027-01-01")) == at("2026-11-30 23:59:59")
+    assert schedule.count(at("2026-11-30 23:59:00"), at("2026-12-01 00:00:10")) == 59
+
+
+def test_moments_between_excluded_seconds_stay() -> None:
+    """Every 1.5 seconds on a day whose whole seconds are excluded: the halves remain."""
+    schedule = parse_schedule("R/2026-01-01T00:00:00Z/PT1.5S except * * * * * *")
+    found = next_moments(schedule, at("2026-01-01"), 2)
+    assert found == [at("2026-01-01 00:00:01.500000"), at("2026-01-01 00:00:04.500000")]
+
+
+def test_equal_members_are_one() -> None:
+    """A union of one schedule is that schedule, whatever stands around it."""
+    assert parse_schedule("@daily;\n0 0 * * *;") == parse_schedule("0 0 * * *")
+    assert parse_schedule(["@daily"]) == parse_schedule("@daily")
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("0 9 * * 1; 0 25 * * *", "hour"),
+        ("0 9 * * *; @reboot", "schedule"),
+        ("on demand; 0 9 * * *", "schedule"),
+        (";", "schedule"),
+        ("0 9 * * * except", "schedule"),
+        ("except 0 9 * * *", "schedule"),
+        ("0 9 * * * except 0 9 1 * * except 0 9 2 * *", "schedule"),
+        ("0 9 * * * except * * * * *", "schedule"),
+    ],
+)
+def test_one_bad_member_spoils_the_whole(text: str, field: str) -> None:
+    """The error is that of the member."""
+    with pytest.raises(InvalidSchedule) as caught:
+        parse_schedule(text)
+    assert caught.value.field == field
+    assert caught.value.allowed
