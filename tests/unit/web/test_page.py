@@ -1,0 +1,260 @@
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.unit.api.asgi import Answer, Asker
+from tests.unit.service.world import World
+from tokimori.api.app import Health, create_app
+from tokimori.model.ids import RunId
+from tokimori.model.outcome import Failed, Succeeded
+from tokimori.model.run import Output
+from tokimori.web.page import KINDS, Page
+
+EVIL = "<script>alert(1)</script>\"'&"
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes, and all text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.all: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+        self.text = re.sub(r"\s+", " ", self.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.all.append((tag, dict(attrs)))
+        self.text += " " if tag in ("dd", "dt", "td", "th") else ""
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def named(self, tag: str) -> Iterator[dict[str, str | None]]:
+        return (attributes for name, attributes in self.all if name == tag)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def door(world: World) -> Asker:
+    health = Health(status="ok", node_id="n", store_reachable=True, version="1")
+    pages = Page(world.service, world.clock).routes()
+    return Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: health, pages=pages))
+
+
+def elements(answer: Answer) -> Elements:
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    return Elements(answer.body.decode())
+
+
+async def add(world: World, job_id: str = "hello", **fields: object) -> None:
+    await world.service.add(world.service.define({"command": "echo hello", **fields}), job_id)
+
+
+async def test_an_empty_page_says_how_to_begin(door: Asker) -> None:
+    """Where there are no jobs, the page says how to add one: in a terminal, from a crontab, over HTTP to this door."""
+    answer = await door.get("/")
+    assert answer.status == 200
+    text = elements(answer).text
+    assert 'tokimori job add hello --schedule "* * * * *" --command "echo hello"' in text
+    assert "tokimori job import crontab FILE" in text
+    assert "curl http://localhost/api/v2/jobs" in text
+    assert "No node takes part" in text
+
+
+async def test_the_way_to_begin_works(door: Asker) -> None:
+    """What the empty page tells to send is accepted."""
+    text = elements(await door.get("/")).text
+    body = re.search(r"-d '(.*?)'", text)
+    assert body is not None
+    headers = [("host", "localhost"), ("content-type", "application/json")]
+    assert (await door.ask("POST", "/api/v2/jobs", headers=headers, chunks=[body[1].encode()])).status == 201
+
+
+async def test_jobs(world: World, door: Asker) -> None:
+    """A job is shown with its command, schedule, zone, next times in that zone, last runs and what can be done."""
+    await add(world, schedule="0 9 * * *", time_zone="Asia/Tokyo", name="Hello", description="Greets", owner="ada")
+    world.pass_seconds(1)
+    await world.service.trigger("hello")
+    await world.work(Failed(error="no luck", exit_code=3))
+    page = elements(await door.get("/"))
+    for text in ("Hello: Greets", "echo hello", "owner ada", "0 9 * * *", "Asia/Tokyo", "Wed 2 Jan 09:00:00"):
+        assert text in page.text
+    assert "in 23 h" in page.text
+    assert any(mark["class"] == "mark failed" for mark in page.named("a") if "mark" in (mark.get("class") or ""))
+    posts = [button["data-post"] for button in page.named("button")]
+    assert posts == ["/api/v2/jobs/hello/trigger", "/api/v2/jobs/hello/pause"]
+
+
+async def test_a_paused_job(world: World, door: Asker) -> None:
+    """A paused job says by whom and why, has no next times, can be resumed and not be triggered."""
+    await add(world, schedule="@daily")
+    await world.service.pause("hello", "tired")
+    page = elements(await door.get("/"))
+    assert "by ada “tired”" in page.text
+    assert not [time for time in page.named("time") if time["datetime"] == "2030-01-02T00:00:00Z"]
+    run_now, resume = page.named("button")
+    assert "disabled" in run_now
+    assert resume["data-post"] == "/api/v2/jobs/hello/resume"
+
+
+async def test_runs(world: World, door: Asker) -> None:
+    """Runs are listed newest first with state, start, duration and exit code."""
+    await add(world)
+    await world.service.trigger("hello")
+    await world.work(Failed(error="no luck", exit_code=3))
+    world.pass_seconds(1)
+    await world.service.trigger("hello")
+    text = elements(await door.get("/")).text
+    runs = text[text.index("Runs, newest first") :]
+    assert runs.index("ready") < runs.index("failed")
+    assert re.search(r"failed hello 01:00:00 CET 0 ms 3 request", runs)
+
+
+async def test_a_run(world: World, door: Asker) -> None:
+    """A run is shown with each attempt's host, process, node, start, end and exit, and the newest one's output."""
+    await add(world, retry={"attempts": 2})
+    run = await world.service.trigger("hello")
+    await world.work(Failed(error="no luck", exit_code=3), Succeeded(exit_code=0))
+    for number, written in ((1, b"first try"), (2, b"second try")):
+        await world.store.save_outputs([Output(run_id=run.id, attempt=number, size=9, head=written)])
+    text = elements(await door.get(f"/?run={run.id}")).text
+    panel = text[text.index("Attempts") :]
+    assert (
+        "failed its output Started 01:00:00 Ended 01:00:00 after 0 ms Exit 3 no luck Host, pid h, 7 Node node" in panel
+    )
+    assert "Output of attempt 2 second try" in panel
+    other = elements(await door.get(f"/?run={run.id}&attempt=1")).text
+    assert "Output of attempt 1 first try" in other
+
+
+async def test_a_running_run_can_be_cancelled(world: World, door: Asker) -> None:
+    """A run that has not ended has a button to cancel it, an ended one has none."""
+    await add(world)
+    run = await world.service.trigger("hello")
+    cancel = f"/api/v2/runs/{run.id}/cancel"
+    before = elements(await door.get(f"/?run={run.id}"))
+    assert cancel in [button["data-post"] for button in before.named("button")]
+    await world.service.cancel(run.id)
+    after = elements(await door.get(f"/?run={run.id}"))
+    assert cancel not in [button["data-post"] for button in after.named("button")]
+
+
+async def test_nothing_that_a_job_says_becomes_markup(world: World, door: Asker) -> None:
+    """Names, commands, reasons and output of jobs are text, whatever stands in them."""
+    await add(world, command=f"echo {EVIL}", name=EVIL, description=EVIL, owner=EVIL)
+    run = await world.service.trigger("hello")
+    await world.work(Failed(error=EVIL))
+    await world.store.save_outputs([Output(run_id=run.id, attempt=1, size=9, head=EVIL.encode())])
+    await world.service.pause("hello", EVIL)
+    page = elements(await door.get(f"/?run={run.id}"))
+    assert page.text.count(EVIL) >= 6
+    assert len(list(page.named("script"))) == 1
+
+
+async def test_the_page_keeps_its_own_policy(world: World, door: Asker) -> None:
+    """The page needs no script, style or event handler within itself, and nothing from other hosts."""
+    await add(world, schedule="@daily")
+    run = await world.service.trigger("hello")
+    await world.work(Succeeded())
+    answer = await door.get(f"/?run={run.id}")
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
+    page = elements(answer)
+    for tag, attributes in page.all:
+        assert tag != "style"
+        assert not [name for name in attributes if name == "style" or name.startswith("on")]
+        assert not [value for name, value in attributes.items() if name in ("src", "href") and "//" in (value or "")]
+    (script,) = page.named("script")
+    assert (script["type"], "src" in script) == ("module", True)
+
+
+async def test_every_link_leads_somewhere(world: World, door: Asker) -> None:
+    """Every link and file that the page names is there."""
+    await add(world, schedule="@daily")
+    run = await world.service.trigger("hello")
+    await world.work(Failed(error="no luck"))
+    page = elements(await door.get(f"/?run={run.id}&job=hello"))
+    paths = {attributes.get("href") or attributes.get("src") for _, attributes in page.all} - {None}
+    assert len(paths) >= 6
+    for path in paths:
+        assert path
+        assert (await door.get(path)).status == 200
+
+
+async def test_tables_have_captions_and_buttons_types(world: World, door: Asker) -> None:
+    """Every table says what it shows, headers say what they head, and no button is a submit button."""
+    await add(world, schedule="@daily")
+    await world.service.trigger("hello")
+    await world.work(Succeeded())
+    page = elements(await door.get("/"))
+    assert len(list(page.named("table"))) == len(list(page.named("caption"))) == 3
+    assert all(head.get("scope") in ("col", "row") for head in page.named("th"))
+    assert all(button.get("type") == "button" for button in page.named("button"))
+
+
+async def test_pages_of_runs(world: World, door: Asker) -> None:
+    """Where there are more runs than a page shows, links lead through all of them."""
+    await add(world)
+    for _ in range(70):
+        world.pass_seconds(1)
+        await world.service.trigger("hello")
+    path, found = "/?job=hello", 0
+    while path:
+        page = elements(await door.get(path))
+        found += sum(1 for row in page.named("tr") if (row.get("data-key") or "").startswith("run "))
+        older = [link["href"] for link in page.named("a") if "before=" in (link.get("href") or "")]
+        path = next((link for link in older if link and link != path and "run=" not in link), "")
+    assert found == 70
+
+
+async def test_runs_of_one_job(world: World, door: Asker) -> None:
+    """Only the runs of the chosen job are listed."""
+    for name in ("hello", "other"):
+        await add(world, name)
+        await world.service.trigger(name)
+    page = elements(await door.get("/?job=other"))
+    assert "Runs of other" in page.text
+    assert sum(1 for row in page.named("tr") if (row.get("data-key") or "").startswith("run ")) == 1
+
+
+async def test_a_run_of_a_deleted_job(world: World, door: Asker) -> None:
+    """Runs outlive their job, and are still shown."""
+    await add(world)
+    run = await world.service.trigger("hello")
+    await world.work(Succeeded())
+    await world.service.delete("hello")
+    assert "succeeded" in elements(await door.get(f"/?run={run.id}")).text
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("run=x", 422), (f"run={RunId('01a1fe76-c901-7d5c-b9f7-4e869d9c8e52')}", 404), ("job=-", 422), ("before=x", 422)],
+)
+async def test_what_is_not_there(door: Asker, query: str, status: int) -> None:
+    """What is not there, or can't be, is said on a page with its status and a way back."""
+    answer = await door.get(f"/?{query}")
+    assert answer.status == status
+    page = elements(answer)
+    assert "can't be shown" in page.text
+    assert "/" in [link["href"] for link in page.named("a")]
+
+
+@pytest.mark.parametrize(("name", "kind"), KINDS.items())
+async def test_files_are_kept_for_ever(door: Asker, name: str, kind: str) -> None:
+    """A file is kept by browsers for ever, as its address names its bytes."""
+    answer = await door.get(f"/static/{name}")
+    assert answer.headers["content-type"].startswith(kind)
+    assert "immutable" in answer.headers["cache-control"]
+    assert re.search(rf"/static/{name}\?[0-9a-f]{{12}}\"", (await door.get("/")).body.decode())
+
+
+@pytest.mark.parametrize("name", ["nope.js", "..%2Fpage.py", "page.py"])
+async def test_no_other_files(door: Asker, name: str) -> None:
+    """Nothing but the page's own files is given out."""
+    assert (await door.get(f"/static/{name}")).status == 404
