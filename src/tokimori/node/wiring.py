@@ -60,17 +60,19 @@ async def _take_part(node: Node, service: Service, store: Store, settings: Setti
         await node.start()
         identity = node.identity
         await service.trigger_reboot(identity.host, identity.boot_id, identity.labels)
-        announce(f"Node {node.id} runs jobs on {identity.host}.")
-        async with _http_door(node, service, settings, announce):
+        async with _http_door(node, service, settings) as door:
+            announce(f"Node {node.id} runs jobs on {identity.host}.")
+            if door is not None:
+                announce(f"Its page is at {door.url}")
             await node.run()
     announce(f"Node {node.id} has stopped.")
 
 
 @asynccontextmanager
-async def _http_door(node: Node, service: Service, settings: Settings, announce: Announce) -> AsyncIterator[None]:
+async def _http_door(node: Node, service: Service, settings: Settings) -> AsyncIterator[HttpDoor | None]:
     """The door stays open while the node drains: whoever asks why it has not stopped is answered."""
     if not settings.http.enabled:
-        yield
+        yield None
         return
     clock, http = SystemClock(), settings.http
     app = create_app(
@@ -83,9 +85,8 @@ async def _http_door(node: Node, service: Service, settings: Settings, announce:
     )
     door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed)
     await door.start()
-    announce(f"Its page is at {door.url}")
     try:
-        yield
+        yield door
     finally:
         await door.stop()
 

@@ -1,0 +1,39 @@
+"""The only node dies in the middle of work: nothing is lost, and nothing is left running twice."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from tests.cluster.accounts import finish, prepare, read, report
+from tests.cluster.checker import check
+from tests.cluster.fleet import Fleet
+from tokimori.clock import SystemClock
+
+JOBS = 10
+KEEPER_GRACE = 3
+
+
+def test_a_killed_node_is_made_good_at_the_next_start(tmp_path: Path) -> None:
+    """After kill -9 of the only node its processes end, and the next start makes every occurrence good, once."""
+    fleet = Fleet(tmp_path)
+    asyncio.run(prepare(fleet, JOBS))
+    try:
+        node = fleet.start_node()
+        time.sleep(5.5)
+        fleet.kill(node)
+        time.sleep(KEEPER_GRACE)
+        left_over = fleet.left_over()
+        restart = SystemClock().now()
+        fleet.start_node()
+        time.sleep(11)
+        asyncio.run(finish(fleet, JOBS, patience=15))
+        codes = fleet.stop()
+    finally:
+        fleet.stop(5)
+    ledgers, attempts = asyncio.run(read(fleet, JOBS))
+    assert left_over == []
+    assert check(ledgers, attempts, fleet.start_lines(), deaths=[restart]) == []
+    assert codes == [0]
+    assert fleet.left_over() == []
+    assert fleet.integrity() == "ok"
+    report(ledgers, attempts, [restart])
