@@ -56,11 +56,11 @@ async def serve(settings: Settings, announce: Announce) -> int:
 async def _take_part(node: Node, service: Service, store: Store, settings: Settings, announce: Announce) -> None:
     for fault in store.faults():
         log.warning("%s", fault)
-    with _stopped_by_signals(node, announce):
-        await node.start()
-        identity = node.identity
-        await service.trigger_reboot(identity.host, identity.boot_id, identity.labels)
-        async with _http_door(node, service, settings) as door:
+    identity = node.identity
+    async with _http_door(node, service, settings) as door:  # first: a port that is taken leaves no node behind
+        with _stopped_by_signals(node, announce):
+            await node.start()
+            await service.trigger_reboot(identity.host, identity.boot_id, identity.labels)
             announce(f"Node {node.id} runs jobs on {identity.host}.")
             if door is not None:
                 announce(f"Its page is at {door.url}")
