@@ -193,6 +193,15 @@ async def test_a_plan_of_the_old_definition_is_refused(store: Store) -> None:
     assert await store.list_runs(RunFilter()) == []
 
 
+async def test_a_plan_of_a_paused_job_is_refused(store: Store) -> None:
+    """A plan that was made before a pause writes nothing, even where the pause is not another version."""
+    job = await add_job(store, schedule=EVERY_SECOND, next_due=later(1))
+    (due,) = await store.due(later(2), 10)
+    await store.replace_job(job, msgspec.structs.replace(job, state=JobState.PAUSED, updated=later(1)))
+    assert await store.apply([planned(due, later(2))], later(2)) == [False]
+    assert await store.list_runs(RunFilter()) == []
+
+
 async def test_a_deleted_jobs_runs_end(store: Store, worker: Worker) -> None:
     """A deleted job's runs are cancelled where they have not started; those that run go on, but not for another try."""
     job = await add_job(store, max_running=3)
