@@ -35,6 +35,7 @@ class HttpDoor:
                 ws="none",
                 lifespan="off",
                 log_config=None,
+                log_level="warning",
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,

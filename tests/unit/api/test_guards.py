@@ -161,7 +161,7 @@ def test_json_passes(asker: Asker, kind: str) -> None:
 
 
 def test_delete_needs_no_body(asker: Asker) -> None:
-    """A DELETE without a body needs no content type: no form can send one. With a body it does."""
+    """A DELETE needs no content type, as no form can send one, unless it has a body."""
     assert ask(asker, "DELETE", "/").status == 200
     assert ask(asker, "DELETE", "/", chunks=[b"x"]).status == 415
 
