@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PIP := bin/python -m pip --quiet --disable-pip-version-check install
 SOURCES := src tests benchmarks docs
 RULES := */tokimori/model/decide.py,*/tokimori/model/settle.py,*/tokimori/model/transitions.py
 
@@ -24,8 +24,8 @@ test: .venv/.installed-dev  ## lint, then every test but the long proofs
 prove: .venv/.installed-dev  ## the long proofs: sweeps, cluster, soak
 	$(BIN)/pytest -n auto --dist worksteal -m prove --timeout 1800
 
-bench: .venv/.installed-dev  ## Tokimori and its peers side by side, in ratios
-	$(BIN)/python -m benchmarks
+bench: .venv-bench/.installed  ## Tokimori and its peers side by side, in ratios
+	.venv-bench/bin/python -m benchmarks
 
 LINTERS := lint-check lint-format lint-types lint-floors
 .PHONY: $(LINTERS)
@@ -62,17 +62,22 @@ lock:  ## write requirements-dev.lock anew, with the newest versions
 	mv $$scratch/lock requirements-dev.lock && rm -r $$scratch
 
 clean:  ## remove what was built, tested and cached; .tokimori/ and its jobs stay
-	rm -rf .venv .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
+	rm -rf .venv .venv-bench .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -r {} +
 
-$(BIN)/python:
+%/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tokimori needs Python 3.11 or newer: make PYTHON=python3.11")'
-	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo 'This Python makes no venv. On Debian: apt-get install python3-venv' >&2; exit 2; }
+	@$(PYTHON) -m venv $* || { rm -rf $*; echo 'This Python makes no venv. On Debian: apt-get install python3-venv' >&2; exit 2; }
 
-.venv/.installed: pyproject.toml requirements-dev.lock | $(BIN)/python
-	$(PIP) install --constraint requirements-dev.lock --editable .
+# A stamp is newer than what it was installed from, so that nothing is installed twice.
+.venv/.installed: pyproject.toml requirements-dev.lock | .venv/bin/python
+	.venv/$(PIP) --constraint requirements-dev.lock --editable .
 	@touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(PIP) install --requirement requirements-dev.lock
+	.venv/$(PIP) --requirement requirements-dev.lock
+	@touch $@
+
+.venv-bench/.installed: pyproject.toml benchmarks/requirements.txt | .venv-bench/bin/python
+	.venv-bench/$(PIP) --constraint requirements-dev.lock --requirement benchmarks/requirements.txt --editable .
 	@touch $@
