@@ -44,7 +44,8 @@ async def test_unknown_path(door: Asker) -> None:
 async def test_unknown_method(door: Asker) -> None:
     """A method that a path does not have is refused, naming those that it has."""
     answer = await door.post("/healthz")
-    assert (answer.status, answer.error["code"], answer.headers["allow"]) == (405, "method_not_allowed", "GET, HEAD")
+    assert (answer.status, answer.error["code"]) == (405, "method_not_allowed")
+    assert set(answer.headers["allow"].split(", ")) == set(answer.error["allowed"].split(", ")) == {"GET", "HEAD"}
 
 
 async def test_errors_have_their_status(world: World) -> None:
