@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.stores.actors import NOW, Worker, a_claim, a_job, a_node, a_request, add_job, add_runs, later
 from tokimori.model.ids import Lane, NodeId, Token
-from tokimori.model.outcome import Lost
+from tokimori.model.outcome import Lost, Outcome, Released, RetryAt, Succeeded
 from tokimori.ports.store import Beat, NodeState, StartedRun, Store, Verdict
 
 NOBODY = NodeId("nobody")
@@ -134,6 +134,20 @@ async def test_a_living_nodes_run_is_never_stolen(store: Store, worker: Worker, 
     (claimed,) = await worker.claim()
     assert await store.settle([worker.change(claimed, Lost("stolen"))], other.id, NOW) == [Verdict.LOST]
     assert await worker.settle(claimed) is Verdict.APPLIED
+
+
+@pytest.mark.parametrize("outcome", [Succeeded(0), Released("later"), RetryAt(later(9))])
+async def test_what_a_node_settled_before_its_death_stays(
+    store: Store, worker: Worker, other: Worker, outcome: Outcome
+) -> None:
+    """Who takes over from an old list of orphans changes nothing that the dead node itself had settled."""
+    await add_runs(store, await add_job(store), 1)
+    (claimed,) = await worker.claim()
+    await worker.settle(claimed, outcome)
+    await worker.die(by=other)
+    before = await store.get_run(claimed.run.id)
+    assert await store.settle([worker.change(claimed, Lost("dead"))], other.id, NOW) == [Verdict.LOST]
+    assert await store.get_run(claimed.run.id) == before
 
 
 async def test_only_the_living_take_over(store: Store, worker: Worker, other: Worker) -> None:

@@ -82,7 +82,7 @@ class ConnectionThread:
             with self._lock():
                 db = connect(self._path)
         except (sqlite3.Error, StoreError) as fault:
-            self._opened.error = store_error(fault, self._path)
+            self._opened.error = _told(fault, self._path)
             self._answer([self._opened, self._closed])
             return
         self._answer([self._opened])
@@ -90,9 +90,16 @@ class ConnectionThread:
         while self._fill(waiting):
             done, waiting = self._carry_out(db, waiting)
             self._answer(done)
-        with self._lock():  # the last connection to go makes a checkpoint
-            db.close()
+        self._close(db)
         self._answer([self._closed])
+
+    def _close(self, db: sqlite3.Connection) -> None:
+        """Whoever leaves a file last makes a checkpoint, under the lock; while others hold it, this is not the last."""
+        try:
+            with self._lock():
+                db.close()
+        except StoreError:
+            db.close()
 
     def _fill(self, waiting: list[_Request]) -> bool:
         """Take what is asked; wait for it where there is nothing. False: all is done, and nobody asks any more."""
@@ -118,12 +125,11 @@ class ConnectionThread:
                     if time.monotonic() > end:
                         break
                 db.execute("COMMIT")
-        except (sqlite3.Error, StoreError) as fault:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
+        except Exception as fault:  # whatever it is, who waits must hear of it, and the thread must live on
+            _roll_back(db)
             group = group or waiting
             for request in group:
-                request.error = store_error(fault, self._path)
+                request.error = _told(fault, self._path)
         return group, waiting[len(group) :]
 
     def _answer(self, requests: Sequence[_Request]) -> None:
@@ -142,8 +148,20 @@ def _do(db: sqlite3.Connection, request: _Request, path: str) -> None:
         if not db.in_transaction:
             raise
         db.execute("ROLLBACK TO request")
-        request.error = store_error(fault, path) if isinstance(fault, sqlite3.Error) else fault
+        request.error = _told(fault, path)
     db.execute("RELEASE request")
+
+
+def _roll_back(db: sqlite3.Connection) -> None:
+    try:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+    except sqlite3.Error:
+        pass  # SQLite has undone it already
+
+
+def _told(fault: Exception, path: str) -> Exception:
+    return store_error(fault, path) if isinstance(fault, sqlite3.Error) else fault
 
 
 def _answer_all(requests: Sequence[_Request]) -> None:

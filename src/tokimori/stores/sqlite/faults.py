@@ -25,10 +25,8 @@ _UNUSABLE = {
 }
 
 
-def store_error(fault: sqlite3.Error | StoreError, path: str) -> StoreError:
-    """What a driver's exception means for who uses the store; ours mean what they say."""
-    if isinstance(fault, StoreError):
-        return fault
+def store_error(fault: sqlite3.Error, path: str) -> StoreError:
+    """What a driver's exception means for who uses the store."""
     name = getattr(fault, "sqlite_errorname", None) or ""
     kind = name.removeprefix("SQLITE_").partition("_")[0]
     if kind in _UNAVAILABLE:

@@ -1,7 +1,7 @@
 """The SQLite store: a writing and a reading connection, each with its thread."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from sqlite3 import Connection
 from typing import Concatenate, ParamSpec
@@ -36,7 +36,6 @@ P = ParamSpec("P")
 class _Connections:
     """What an open store holds."""
 
-    lock: FileLock
     writer: ConnectionThread
     reader: ConnectionThread
 
@@ -54,29 +53,28 @@ class SqliteStore:
         self._connections: _Connections | None = None
         self._watchers: list[Callable[[], None]] = []
         self._poller: Poller | None = None
+        self._closing = AsyncExitStack()
 
     async def open(self) -> None:
         """See `Schema.open`. Makes the file, not its directory."""
         lock = FileLock(f"{self._path}-lock")
         writer = ConnectionThread(self._path, begin="BEGIN IMMEDIATE", lock=lock.held)
         reader = ConnectionThread(self._path, begin="BEGIN", lock=nullcontext)
-        try:
+        async with AsyncExitStack() as stack:
+            stack.callback(lock.close)
             await writer.open()
-        except StoreError:
-            lock.close()
-            raise
-        await reader.open()
-        self._connections = _Connections(lock, writer, reader)
+            stack.push_async_callback(writer.close)
+            await reader.open()
+            stack.push_async_callback(reader.close)
+            self._closing = stack.pop_all()
+        self._connections = _Connections(writer, reader)
 
     async def close(self) -> None:
         """See `Schema.close`. The writer goes last: whoever leaves a file last makes a checkpoint, under the lock."""
         if self._poller is not None:
             await self._poller.stop()
-        if self._connections is not None:
-            await self._connections.reader.close()
-            await self._connections.writer.close()
-            self._connections.lock.close()
         self._poller = self._connections = None
+        await self._closing.aclose()
 
     @property
     def _open(self) -> _Connections:
