@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass
 
-from tokimori.clock import Moment, format_moment, parse_moment
+from tokimori.clock import DAY, Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput, InvalidSchedule
-from tokimori.schedules.grid import moment_of
+from tokimori.schedules.grid import FIRST_WALL, LAST_WALL, moment_of
 
 _OFFSET = re.compile(r"(?:[Zz]|([+-])(\d\d):(\d\d))\Z", re.ASCII)
 _ALLOWED = "a date and time such as 2030-01-01T00:00:00Z, or without offset in the zone of the job"
@@ -40,6 +40,8 @@ def parse_stamp(text: str, *, field: str) -> Stamp:
         moment = parse_moment(wall + "Z", field=field)
     except InvalidInput as fault:
         raise InvalidSchedule(fault.message, field=field, value=text, allowed=_ALLOWED) from None
+    if not FIRST_WALL + 2 * DAY < moment < LAST_WALL - 2 * DAY:
+        raise InvalidSchedule(f"{field}: {text!r} is too far away", field=field, value=text, allowed="years 1 to 9998")
     if found is None:
         return Stamp(moment, None)
     if found[1] is None:

@@ -162,7 +162,9 @@ def test_the_year_bounds_the_schedule() -> None:
     schedule = parse_schedule("0 0 12 1 1 ? 2030,2035")
     assert next_moments(schedule, at("2026-01-01"), 3) == [at("2030-01-01 12:00"), at("2035-01-01 12:00")]
     assert schedule.last_before(at("2026-01-01")) is None
-    assert schedule.count(at("2026-01-01"), at("2090-01-01")) == 2
+    assert schedule.last_before(at("2300-01-01")) == at("2035-01-01 12:00")
+    assert schedule.next_after(at("0900-01-01")) == at("2030-01-01 12:00")
+    assert schedule.count(at("0900-01-01"), at("2300-01-01")) == 2
 
 
 def test_hashed_values_are_stable_and_spread() -> None:

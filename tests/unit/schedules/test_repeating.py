@@ -55,6 +55,8 @@ REFUSED = [
     ("R/2026-02-30T00:00:00Z/PT1S", "start"),
     ("R/2026-01-01T00:00:00+25:00/PT1S", "start"),
     ("R//PT1S", "start"),
+    ("R/9999-12-31T00:00:00Z/PT1S", "start"),
+    ("R/PT1S/0001-01-01T00:00:00", "end"),
     ("R/2026-01-01T00:00:00Z/", "period"),
     ("R/2026-01-01T00:00:00Z/P", "period"),
     ("R/2026-01-01T00:00:00Z/PT", "period"),
@@ -179,7 +181,7 @@ def test_after_years_the_next_moment_is_found_without_a_walk() -> None:
     now = at("2026-01-01")
     assert schedule.next_after(now) == now + SECOND // 4
     assert schedule.count(at("1980-01-01"), now) == (now - at("1980-01-01")) * 4 // SECOND
-    monthly = parse_schedule("R/0001-01-31T00:00:00Z/P1M")
+    monthly = parse_schedule("R/0002-01-31T00:00:00Z/P1M")
     assert monthly.next_after(now) == at("2026-01-31")
 
 
