@@ -27,8 +27,16 @@ class Timeline:
         return self.doubtful == 0
 
 
-def follow(timeline: Timeline, store_now: Moment, monotonic: float) -> Timeline:
-    """The timeline after a tick at which the store's clock said `store_now`."""
-    if abs(store_now - timeline.now(monotonic)) > DISAGREEMENT:
-        return Timeline(store_now, monotonic, AGREEING_TICKS)
-    return Timeline(store_now, monotonic, max(0, timeline.doubtful - 1))
+def follow(timeline: Timeline, store_now: Moment, sent: float, received: float) -> Timeline:
+    """The timeline after a tick, sent and answered at these monotonic seconds, at which the store said `store_now`.
+
+    The store read its clock at some moment between the two. As long as that fits, the timeline stays as it is:
+    following every reply's delay would let time jitter, and go back. Otherwise it takes the earliest time that fits,
+    so that nothing starts early.
+    """
+    known = timeline.now(received)
+    latest = store_now + round((received - sent) * SECOND)
+    base, at = (timeline.base, timeline.at) if store_now <= known <= latest else (store_now, received)
+    if not store_now - DISAGREEMENT <= known <= latest + DISAGREEMENT:
+        return Timeline(base, at, AGREEING_TICKS)
+    return Timeline(base, at, max(0, timeline.doubtful - 1))

@@ -68,16 +68,17 @@ class Node:
         self._alarm = Alarm()
         self._schedules = Schedules()
         self._reports: list[Report] = []
-        self._begin(clock.monotonic())
+        self._begin()
 
-    def _begin(self, at: float) -> None:
+    def _begin(self) -> None:
         """A new life under a new id."""
-        self.id = NodeId(uuid7(self._clock.now(), self._random))
+        now, at = self._clock.now(), self._clock.monotonic()
+        self.id = NodeId(uuid7(now, self._random))
         self.phase = Phase.WORKING
         self.finished = False
         self._work = Work(self.identity.concurrency)
         self._lease = Lease(at)
-        self._timeline = Timeline(self._clock.now(), at)
+        self._timeline = Timeline(now, at)
         self._watch = Watch()
         self._unbroken = False
         self._tick_at = at
@@ -191,7 +192,7 @@ class Node:
             await self._look()
         self._work.pace.note(ended, self._clock.monotonic() - began)
         if self._work.busy:
-            self._tick_at = min(self._tick_at, self._lease.sent + TICK_BUSY)
+            self._tick_at = min(self._tick_at, max(self._clock.monotonic(), self._lease.sent + TICK_BUSY))
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -270,7 +271,7 @@ class Node:
         self._unbroken = at - sent <= LATE_TICK
         self._lease = Lease(sent)
         self._executor.renew(sent)
-        self._timeline = follow(self._timeline, pulse.now, at)
+        self._timeline = follow(self._timeline, pulse.now, sent, at)
         self._survey, self._stale = pulse.survey, False
         self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken and self._unbroken)
         self._orphans = pulse.orphans
@@ -321,7 +322,7 @@ class Node:
         for key in self._work.running:
             self._executor.stop(*key, StopReason.DISOWN)
         phase, release_at = self.phase, self._release_at
-        self._begin(self._clock.monotonic())
+        self._begin()
         self.phase, self._release_at = phase, release_at
         await self._register()
 
