@@ -326,7 +326,8 @@ class Working(Protocol):
         """Give the node ready runs by (rank, id): running, token + 1, attempt + 1. Asked again, the same ones.
 
         A run whose job is at its limit joins the line as blocked instead; a paused or parked job yields nothing; a dead
-        node gets nothing. The limit is exact, whatever claims at the same time.
+        node gets nothing. The limit is exact, whatever claims at the same time. One call sends a bounded number of runs
+        to the line: it may give fewer than there are, and goes on when it is asked anew.
         """
         ...
 

@@ -107,6 +107,7 @@ async def test_a_larger_limit_wakes_as_many_as_fit(store: Store, worker: Worker)
     await worker.claim()
     larger = with_limit(job, 3)
     await store.replace_job(job, larger)
+    assert await states(store, runs) == ["running", "ready", "ready", *["blocked"] * 3]
     assert len(await worker.claim()) == 2
     assert await states(store, runs) == ["running"] * 3 + ["blocked"] * 3
     await store.replace_job(larger, with_limit(larger, 0))
@@ -116,11 +117,12 @@ async def test_a_larger_limit_wakes_as_many_as_fit(store: Store, worker: Worker)
 async def test_a_smaller_limit_holds_from_the_next_claim(store: Store, worker: Worker) -> None:
     """When an edit lowers the limit, nothing is claimed until enough has ended."""
     job = await add_job(store, max_running=3)
-    await add_runs(store, job, 6)
+    runs = await add_runs(store, job, 6)
     running = await worker.claim()
     await store.replace_job(job, with_limit(job, 1))
     for claimed in running[:2]:
         await worker.settle(claimed)
+        assert await states(store, runs[3:]) == ["blocked"] * 3
         assert await worker.claim() == []
     await worker.settle(running[2])
     assert len(await worker.claim()) == 1

@@ -1,0 +1,38 @@
+"""A claim looks at a bounded number of ready runs, so that it never holds the file for long."""
+
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.stores.actors import NOW, a_claim, a_job, a_node, a_request
+from tokimori.model.ids import JobId
+from tokimori.stores.sqlite import jobs, nodes, runs, schema, working
+
+
+@pytest.fixture
+def db() -> Iterator[sqlite3.Connection]:
+    """The tables of a store."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    schema.migrate(db, schema.known_migrations(), NOW)
+    yield db
+    db.close()
+
+
+def test_a_claim_asked_again_gets_past_a_full_job(db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind more runs of a full job than one claim looks at, the next claims find what is free."""
+    monkeypatch.setattr(working, "MOST_EXAMINED", 3)
+    full, free = a_job("full", max_running=1), a_job("free")
+    jobs.add_jobs(db, [full, free])
+    for _ in range(12):
+        runs.add_run(db, a_request(full))
+    runs.add_run(db, a_request(free, rank=NOW + 1))
+    node = a_node()
+    nodes.register(db, node)
+    got: list[list[JobId]] = []
+    while not got or "free" not in got[-1]:
+        lanes = nodes.survey(db).lanes
+        assert lanes, "the free run is still ready"
+        got.append([claimed.run.job_id for claimed in working.claim(db, a_claim(node.id, lanes, 2))])
+    assert got[0] == ["full"]
+    assert 3 <= len(got) <= 5
