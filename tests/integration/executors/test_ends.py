@@ -1,6 +1,5 @@
 """Nothing of an attempt is left when it is reported ended: time-outs, stops, and what processes leave behind."""
 
-import asyncio
 import os
 import signal
 import time
@@ -12,10 +11,11 @@ from tests.integration.executors.workshop import (
     BOTH_WAYS,
     Workshop,
     alive,
+    children_of,
     exists,
+    keeper_of,
     pids_in,
     shell,
-    told,
     until,
     written,
 )
@@ -116,6 +116,7 @@ async def test_a_daemon_does_not_hold_its_run(workshop: Workshop, tmp_path: Path
     (daemon,) = await pids_in(file)
     assert alive(daemon)
     os.kill(daemon, signal.SIGKILL)
+    await until(lambda: not alive(daemon))
     await workshop.run(shell("exit 0"))
     await until(lambda: not exists(daemon))
 
@@ -123,7 +124,8 @@ async def test_a_daemon_does_not_hold_its_run(workshop: Workshop, tmp_path: Path
 async def test_a_daemon_that_writes_without_end_does_not_hold_the_keeper(workshop: Workshop, tmp_path: Path) -> None:
     """A daemon that keeps filling the pipe of an ended command neither delays its end nor anybody else's."""
     file = tmp_path / "pid"
-    text = f"setsid sh -c 'echo $$ >{file}; exec yes' & until [ -s {file} ]; do sleep 0.01; done"
+    daemon_text = f"echo $$ >{file}; for i in 1 2 3 4; do yes & done; wait"
+    text = f"setsid sh -c '{daemon_text}' & until [ -s {file} ]; do sleep 0.01; done"
     before = time.monotonic()
     workshop.start("run", shell(text))
     assert (await workshop.run(shell("exit 0"))).outcome == Succeeded(0)
@@ -136,10 +138,11 @@ async def test_a_daemon_that_writes_without_end_does_not_hold_the_keeper(worksho
 async def test_zombies_do_not_pile_up(workshop: Workshop) -> None:
     """Orphans that the keeper has adopted are collected when they end."""
     workshop.start("long", shell("for i in 1 2 3; do (sleep 0.05 & ) ; done; exec sleep 1000"))
-    keeper = os.getsid((await workshop.next(Started, "long")).pid)
-    await asyncio.sleep(0.3)
+    keeper = keeper_of((await workshop.next(Started, "long")).pid)
+    await until(lambda: len(children_of(keeper)) == 4 or not workshop.pidfd)
+    await until(lambda: len([pid for pid in children_of(keeper) if alive(pid)]) == 1)
     await workshop.run(shell("exit 0"))
-    assert len(told(keeper, f"task/{keeper}/children").split()) == 1
+    assert len(children_of(keeper)) == 1
 
 
 async def test_close_ends_everything_at_once(workshop: Workshop, tmp_path: Path) -> None:

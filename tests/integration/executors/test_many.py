@@ -5,7 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.executors.workshop import BOTH_WAYS, Workshop, a_task, descriptors, keeper_of, shell, told, until
+from tests.integration.executors.workshop import (
+    BOTH_WAYS,
+    Workshop,
+    a_task,
+    children_of,
+    descriptors,
+    keeper_of,
+    shell,
+    told,
+    until,
+)
 from tokimori.model.outcome import Succeeded
 from tokimori.ports.executor import Ended, Started
 
@@ -24,7 +34,7 @@ async def test_hundreds_at_once_need_no_thread_each(workshop: Workshop, tmp_path
         await workshop.next(Started, run)
     assert not any(workshop.all(Ended, run) for run in runs)
     keeper = keeper_of(workshop.all(Started, runs[0])[0].pid)
-    assert len(told(keeper, f"task/{keeper}/children").split()) == 300
+    assert len(children_of(keeper)) == 300
     assert threading.active_count() == threads
     assert f"Threads:\t{1 if workshop.pidfd else 2}\n" in told(keeper, "status")
     gate.unlink()
@@ -33,7 +43,7 @@ async def test_hundreds_at_once_need_no_thread_each(workshop: Workshop, tmp_path
         assert ended.outcome == Succeeded(0)
         assert ended.output is not None
         assert ended.output.head == f"{run}\n".encode()
-    await until(lambda: len(told(keeper, f"task/{keeper}/children").split()) == 0)
+    await until(lambda: len(children_of(keeper)) == 0)
 
 
 async def test_many_short_ones_leave_nothing_open(workshop: Workshop) -> None:

@@ -117,7 +117,9 @@ def size_of(output: Output | None) -> int:
 
 def keeper_of(pid: int) -> int:
     """The keeper of a running command: it leads the session."""
-    return os.getsid(pid)
+    keeper = os.getsid(pid)
+    assert told(keeper, "comm") == "tokimori-keeper\n"
+    return keeper
 
 
 def alive(pid: int) -> bool:
@@ -133,6 +135,11 @@ def exists(pid: int) -> bool:
 def descriptors(pid: int) -> int:
     """How many descriptors the process has open."""
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def children_of(pid: int) -> list[int]:
+    """The children of a process of one thread, zombies included."""
+    return [int(child) for child in told(pid, f"task/{pid}/children").split()]
 
 
 def in_session(number: int) -> list[int]:

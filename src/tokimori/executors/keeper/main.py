@@ -26,7 +26,7 @@ def main() -> None:
     state, runs, limit, way = sys.argv[2:]
     _heed_no_signals()
     name_myself(b"tokimori-keeper")
-    channel = Channel(_take_line())
+    channel = Channel(socket.socket(fileno=0))  # every child has its own standard input
     around = Surroundings(
         null=os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC),
         umask=os.umask(0o077),
@@ -46,15 +46,6 @@ def _heed_no_signals() -> None:
         signal.signal(number, lambda *_: None)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
-def _take_line() -> socket.socket:
-    """The socket that came as standard input, where from now on /dev/null stands: no child may get hold of it."""
-    line = socket.socket(fileno=os.dup(0))
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    return line
 
 
 def _raise_descriptor_limit() -> tuple[int, int]:
