@@ -139,10 +139,12 @@ def _spread_values(kind: FieldKind, term: str, spread: str) -> Iterable[int]:
     if last < first:
         _refuse(kind, term)
     number = int.from_bytes(blake2b(f"{kind.name}\0{spread}".encode(), digest_size=8).digest())
+    size, step = last - first + 1, _step(kind, every, term)
     if every is None:
-        return _range(kind, value := first + number % (last - first + 1), value, 1, term)
-    step = _step(kind, every, term)
-    return (v for start in (first + number % min(step, last - first + 1),) for v in range(start, last + 1, step))
+        last = first = first + number % size
+    else:
+        first += number % min(step, size)
+    return _range(kind, first, last, step, term)
 
 
 def _special_day(kind: FieldKind, term: str) -> SpecialDay | None:

@@ -78,12 +78,13 @@ def _stretches(zone: str, bucket: int) -> tuple[Stretch, ...]:
 def _changes(info: ZoneInfo, start: int, stop: int) -> list[tuple[int, int]]:
     """The moments within start < t < stop at which the offset becomes another one, with that."""
     changes = []
-    offset = _offset(info, start)
+    low, offset = start, _offset(info, start)
     for probe in [*range(start + _PROBE, stop - 1, _PROBE), stop - 1]:
         if _offset(info, probe) != offset:
-            change = _change_within(info, probe - _PROBE, probe)
+            change = _change_within(info, low, probe)
             offset = _offset(info, change)
             changes.append((change, offset))
+        low = probe
     return changes
 
 

@@ -177,6 +177,8 @@ def test_hashed_values_are_stable_and_spread() -> None:
         first, second = (int(minute) for minute in minutes.split(","))
         assert 10 <= first < 15
         assert second == first + 5
+        weekdays = str(parse_schedule("0 0 * * H(1-7)/2", job_id=f"job-{n}")).split()[4]
+        assert weekdays in ("0,1,3,5", "2,4,6")
 
 
 @pytest.mark.parametrize("text", ["H(5-1) * * * *", "H(0-60) * * * *", "0 0 0 1 1 * H", "HH * * * *", "H/0 * * * *"])
