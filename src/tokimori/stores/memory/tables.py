@@ -98,11 +98,11 @@ class Tables:
         self.wake(passed)
 
     def wake(self, freed: Counter[Incarnation]) -> None:
-        """Make the next in line ready, for as many places as were freed."""
+        """Make the next in line ready, as many as places were freed; a paused job's are claimed after its resume."""
         for incarnation, places in freed.items():
             job = self.job_of(incarnation)
             line = self.runs_of(incarnation, RunState.BLOCKED)
-            if job is None or job.state not in CLAIMABLE or not line:
+            if job is None or not line:
                 continue
             running = len(self.runs_of(incarnation, RunState.RUNNING))
             for row in line[: room(running, limit_of(job.definition), min(places, len(line)))]:

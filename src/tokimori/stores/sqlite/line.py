@@ -36,11 +36,11 @@ def cancel(db: sqlite3.Connection, which: str, values: tuple[object, ...], reaso
 
 
 def wake(db: sqlite3.Connection, freed: Counter[Incarnation]) -> None:
-    """Make the next in line ready, for as many places as were freed. Runs of a paused job stay where they are."""
+    """Make the next in line ready, for as many places as were freed. A paused job's are claimed after its resume."""
     waiting = db.execute(
         """
         SELECT incarnation, max_running FROM tokimori_jobs j
-        WHERE incarnation IN (SELECT value FROM json_each(?)) AND lane IS NOT NULL
+        WHERE incarnation IN (SELECT value FROM json_each(?))
             AND EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'blocked')
         """,
         (json.dumps(list(freed)),),
