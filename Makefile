@@ -17,7 +17,7 @@ run: .venv/.installed  ## start a node on ./.tokimori/ with example jobs and the
 # Every check runs, so that one failure does not hide another; pytest's summary stays the last line.
 test: .venv/.installed-dev  ## lint, then every test but the long proofs
 	@failed=0; \
-	$(MAKE) --no-print-directory --keep-going lint coverage || failed=1; \
+	$(MAKE) --no-print-directory --jobs --output-sync --keep-going lint coverage || failed=1; \
 	$(BIN)/pytest -q -n auto --dist worksteal -m "not prove" || failed=1; \
 	exit $$failed
 
