@@ -1,0 +1,1 @@
+"""Tokimori and its peers side by side: `python -m benchmarks`."""

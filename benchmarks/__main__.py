@@ -1,0 +1,63 @@
+"""`python -m benchmarks`: every workload, every contender, in ratios."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from benchmarks.comparison import Result, Trial, Workload
+from benchmarks.report import json_lines, table
+from benchmarks.workloads import commands, drain, idle, lateness, next_fire, start
+
+WORKLOADS: Sequence[Workload] = (
+    drain.WORKLOAD,
+    lateness.WORKLOAD,
+    commands.WORKLOAD,
+    idle.WORKLOAD,
+    Workload("W8", "next moments, start", lambda quick: [*next_fire.trials(quick), start.trial(quick)]),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure and print. 1: `--check` was asked for and a target is not met."""
+    options = _options(arguments)
+    all_met = True
+    for workload in options.workload:
+        for trial in workload.trials(options.quick):
+            result = _measured(trial, options.rounds)
+            lines = json_lines(workload, result) if options.json else [table(workload, result) + "\n"]
+            print(*lines, sep="\n", flush=True)
+            all_met &= all(result.met(target) for target in trial.targets)
+    return 1 if options.check and not all_met else 0
+
+
+def _measured(trial: Trial, rounds: int) -> Result:
+    return Result(trial, [trial.measure(number) for number in range(min(rounds, trial.most_rounds))])
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    described = ", ".join(f"{each.name} {each.title}" for each in WORKLOADS)
+    parser.add_argument("--workload", type=_workloads, default=WORKLOADS, metavar="W1,W8", help=described)
+    parser.add_argument("--rounds", type=_positive, default=5, help="how often everybody is measured (default: 5)")
+    parser.add_argument("--quick", action="store_true", help="smaller, and so less to be trusted")
+    parser.add_argument("--json", action="store_true", help="print JSON lines")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a target is not met")
+    return parser.parse_args(arguments)
+
+
+def _workloads(text: str) -> list[Workload]:
+    named = {each.name: each for each in WORKLOADS}
+    try:
+        return [named[name] for name in text.upper().split(",")]
+    except KeyError as unknown:
+        raise argparse.ArgumentTypeError(f"{unknown} is none of {', '.join(named)}") from None
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

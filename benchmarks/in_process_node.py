@@ -1,0 +1,100 @@
+"""A Tokimori node as `tokimori serve` wires it, but within the measuring process, so that only its work is timed."""
+
+import asyncio
+import os
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tokimori.clock import Moment, SystemClock
+from tokimori.executors.command import CommandExecutor
+from tokimori.executors.executors import Executors
+from tokimori.executors.noop import NoopExecutor
+from tokimori.model.ids import JobId, new_incarnation
+from tokimori.model.job import Definition
+from tokimori.node.node import Identity, Node
+from tokimori.ports.store import Store
+from tokimori.service.edits import new_job
+from tokimori.service.service import Service
+from tokimori.stores.open import open_store
+
+LOOK_EVERY = 0.005
+"""Seconds between two looks at whether the work is done."""
+
+
+def store_url(folder: Path) -> str:
+    """The store of a contender that has this folder."""
+    return f"sqlite://{folder / 'tokimori.db'}"
+
+
+@asynccontextmanager
+async def opened_store(folder: Path) -> AsyncIterator[Store]:
+    """A store in this folder, with its tables."""
+    store = open_store(store_url(folder), SystemClock())
+    await store.open()
+    try:
+        await store.migrate()
+        yield store
+    finally:
+        await store.close()
+
+
+async def add_jobs(store: Store, jobs: Sequence[tuple[str, Definition]]) -> None:
+    """Add jobs as `Service.import_all` does, so many that it would take long to ask whether each is new."""
+    now = SystemClock().now()
+    await store.add_jobs([new_job(JobId(id_), each, new_incarnation(os.urandom), now) for id_, each in jobs])
+
+
+async def drain(folder: Path, definition: Definition, runs: int, concurrency: int) -> float:
+    """The seconds in which a new node ends that many due runs of one job: from its start to the last commit."""
+    clock = SystemClock()
+    async with opened_store(folder) as store:
+        service = Service(store, clock, os.urandom)
+        await service.add(definition, "job")
+        await asyncio.gather(*(service.trigger("job") for _ in range(runs)))
+        command = CommandExecutor(clock, runs_dir=folder / "runs", state_dir=folder)
+        executors = Executors(command=command, noop=NoopExecutor(clock))
+        identity = Identity(host="bench", boot_id="bench", pid=os.getpid(), version="0", concurrency=concurrency)
+        node = Node(store, executors, clock, os.urandom, identity)
+        await executors.open(node.hear)
+        began = time.perf_counter()
+        await node.start()
+        task = asyncio.create_task(node.run())
+        await _until_none_is_live(folder)
+        seconds = time.perf_counter() - began
+        node.stop()
+        await task
+        await executors.close()
+        ended = count_ended(folder)
+        assert ended == runs, f"{ended} of {runs} runs have succeeded"
+    return seconds
+
+
+async def _until_none_is_live(folder: Path) -> None:
+    db = sqlite3.connect(folder / "tokimori.db")
+    while not is_empty(db, "tokimori_runs"):  # noqa: ASYNC110  the node is watched from outside
+        await asyncio.sleep(LOOK_EVERY)
+    db.close()
+
+
+def is_empty(db: sqlite3.Connection, table: str) -> bool:
+    """Whether the table has no row: asked as cheaply as can be."""
+    return db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is None
+
+
+def count_ended(folder: Path) -> int:
+    """How many runs have succeeded."""
+    db = sqlite3.connect(folder / "tokimori.db")
+    (count,) = db.execute("SELECT count(*) FROM tokimori_history WHERE state = 'succeeded'").fetchone()
+    db.close()
+    return int(count)
+
+
+def lateness(folder: Path) -> list[Moment]:
+    """Start minus due of every ended run, ascending."""
+    db = sqlite3.connect(folder / "tokimori.db")
+    rows = db.execute("SELECT started - due FROM tokimori_history ORDER BY 1").fetchall()
+    db.close()
+    return [Moment(late) for (late,) in rows]

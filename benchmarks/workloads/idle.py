@@ -1,0 +1,96 @@
+"""W6: what a program costs that has nothing to do: real processes with a few jobs that are far away."""
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.apscheduler_peer import APSCHEDULER
+from benchmarks.comparison import TOKIMORI, AtMost, Figures, Quantity, Round, Trial, Workload
+from benchmarks.in_process_node import add_jobs, opened_store
+from benchmarks.serving import running, serving, wait_for_line
+from tokimori.model.job import Definition, Noop
+
+COST = "CPU"
+BUDGET = 0.3
+"""CPU seconds a minute."""
+SETTLING = 5.0
+"""Seconds until nothing is left of a start."""
+HUEY = "Huey"
+
+HUEY_PROGRAM = """
+from huey import SqliteHuey, crontab
+huey = SqliteHuey(filename="huey.db", fsync=True)
+for number in range(5):
+    huey.periodic_task(crontab(minute="0", hour="0", day="29", month="2"), name=f"far-{number}")(print)
+"""
+APSCHEDULER_PROGRAM = """
+from apscheduler.schedulers.blocking import BlockingScheduler
+scheduler = BlockingScheduler(timezone="UTC")
+scheduler.add_jobstore("sqlalchemy", url="sqlite:///apscheduler.db")
+for number in range(5):
+    scheduler.add_job(print, "cron", day=29, month=2)
+print("up", flush=True)
+scheduler.start()
+"""
+
+
+def _round(seconds: float) -> Round:
+    """All of them idle at the same time, so that what disturbs the machine disturbs them all."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tokimori-bench-")))
+        asyncio.run(_fill(folder))
+        node = stack.enter_context(serving(folder, "--port", "0"))
+        (folder / "far.py").write_text(HUEY_PROGRAM)
+        huey = stack.enter_context(running([str(Path(sys.executable).with_name("huey_consumer")), "far.huey"], folder))
+        apscheduler = stack.enter_context(running([sys.executable, "-c", APSCHEDULER_PROGRAM], folder))
+        wait_for_line(apscheduler, "up")
+        time.sleep(SETTLING)
+        pids = {TOKIMORI: node.pid, HUEY: huey.pid, APSCHEDULER: apscheduler.pid}
+        before = {name: _cpu_seconds(pid) for name, pid in pids.items()}
+        time.sleep(seconds)
+        return {name: _a_minute(_cpu_seconds(pid) - before[name], seconds) for name, pid in pids.items()}
+
+
+async def _fill(folder: Path) -> None:
+    far = Definition(target=Noop(), schedule="0 0 29 2 *")
+    async with opened_store(folder) as store:
+        await add_jobs(store, [(f"far-{number}", far) for number in range(5)])
+
+
+def _a_minute(cpu: float, seconds: float) -> Figures:
+    return {COST: cpu * 60 / seconds}
+
+
+def _cpu_seconds(pid: int) -> float:
+    """What the process and its children have used: of a node, itself and its keeper.
+
+    The clock of another process is the complement of its id with three bits for its kind: 2 is the scheduler's count,
+    in nanoseconds, where /proc counts hundredths of a second (clock_getcpuclockid(3)).
+    """
+    return time.clock_gettime((~pid << 3) | 2) + sum(_cpu_seconds(child) for child in _children(pid))
+
+
+def _children(pid: int) -> list[int]:
+    lists = [(task / "children").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return [int(child) for children in lists for child in children.split()]
+
+
+def trials(quick: bool) -> Sequence[Trial]:
+    """One trial, of two minutes."""
+    seconds = 10.0 if quick else 60.0
+    return [
+        Trial(
+            title=f"idle for {seconds:g} s with 5 far-away jobs on SQLite; the node with its HTTP door and its keeper",
+            quantities=[Quantity(COST, "CPU s/min")],
+            targets=[AtMost(COST, BUDGET)],
+            measure=lambda _: _round(seconds),
+            most_rounds=2,
+        )
+    ]
+
+
+WORKLOAD = Workload("W6", "idle cost", trials)

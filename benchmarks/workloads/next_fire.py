@@ -1,0 +1,166 @@
+"""W8: what the next moment of a cron expression costs: read and first moment, then one after the other."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
+from statistics import median
+from typing import NamedTuple, Protocol
+from zoneinfo import ZoneInfo
+
+from benchmarks.comparison import TOKIMORI, AtLeast, Figures, Quantity, Round, Trial
+from tokimori.clock import SECOND, from_datetime
+from tokimori.schedules.parse import parse_schedule
+
+FIRST, UNSEEN, NEXT = "read + first", "read + first, new text", "next"
+PEERS = "cronsim", "croniter", "APScheduler 3"
+CHUNKS = 5
+"""How often the contenders alternate within a round; their middle chunk counts."""
+AFTER = datetime(2026, 1, 5, 0, 31, 7, tzinfo=UTC)
+ASKED = 9
+"""How many moments of each contender are compared: all those of 29 February that croniter knows."""
+
+
+class Line(NamedTuple):
+    """An expression in a zone. `moments`: how many are asked for one after the other."""
+
+    text: str
+    zone: str
+    moments: int
+
+
+LINES = (
+    Line("*/5 * * * *", "UTC", 1_000),
+    Line("0 9 * * 1-5", "UTC", 1_000),
+    Line("0 0 29 2 *", "UTC", ASKED),
+    Line("30 2 * * *", "Europe/Paris", 1_000),
+)
+
+
+class Contender(Protocol):
+    """Reads an expression; the iterator gives its moments after `AFTER`, in whatever form is the fastest one here."""
+
+    def __call__(self, line: Line, /) -> Iterator[object]: ...
+
+
+def tokimori(line: Line) -> Iterator[int]:
+    """Microseconds."""
+    schedule = parse_schedule(line.text, zone=line.zone)
+    moment = from_datetime(AFTER)
+    while (found := schedule.next_after(moment)) is not None:
+        yield found
+        moment = found
+
+
+def cronsim(line: Line) -> Iterator[datetime]:
+    """Aware datetimes."""
+    from cronsim import CronSim
+
+    return CronSim(line.text, AFTER.astimezone(ZoneInfo(line.zone)))
+
+
+def croniter(line: Line) -> Iterator[float]:
+    """Seconds: its own form."""
+    from croniter import croniter
+
+    moments: Iterator[float] = croniter(line.text, AFTER.astimezone(ZoneInfo(line.zone)))
+    return moments
+
+
+def apscheduler(line: Line) -> Iterator[datetime]:
+    """Aware datetimes. Its numbers of weekdays begin with Monday = 0, so they get their names."""
+    from apscheduler.triggers.cron import CronTrigger
+
+    trigger = CronTrigger.from_crontab(line.text.replace("1-5", "mon-fri"), timezone=ZoneInfo(line.zone))
+    previous, now = None, AFTER
+    while (found := trigger.get_next_fire_time(previous, now)) is not None:
+        yield found
+        previous = now = found
+
+
+CONTENDERS: Mapping[str, Contender] = dict(
+    zip((TOKIMORI, *PEERS), (tokimori, cronsim, croniter, apscheduler), strict=True)
+)
+
+
+def _round(line: Line, repeat: int, _: int) -> Round:
+    """They alternate in small chunks of CPU time, so that a process which gets in between hardly counts."""
+    _check(line)
+    chunks: dict[str, list[Figures]] = {name: [] for name in CONTENDERS}
+    for _chunk in range(CHUNKS):
+        for name, contender in CONTENDERS.items():
+            chunks[name].append(
+                {
+                    FIRST: _first(contender, line, repeat, forget=None),
+                    UNSEEN: _first(contender, line, repeat, forget=_forget_texts),
+                    NEXT: _next(contender, line, repeat),
+                }
+            )
+    return {name: _middle(figures) for name, figures in chunks.items()}
+
+
+def _middle(figures: Sequence[Figures]) -> Figures:
+    return {name: median(each[name] for each in figures) for name in figures[0]}
+
+
+def _first(contender: Contender, line: Line, repeat: int, *, forget: Callable[[], None] | None) -> float:
+    spent = 0
+    for _ in range(repeat):
+        if forget is not None:
+            forget()
+        began = time.process_time_ns()
+        next(contender(line))
+        spent += time.process_time_ns() - began
+    return spent / repeat / 1000
+
+
+def _next(contender: Contender, line: Line, repeat: int) -> float:
+    spent = taken = 0
+    while taken < repeat:
+        moments = contender(line)
+        next(moments)
+        began = time.process_time_ns()
+        taken += sum(1 for _ in islice(moments, line.moments - 1))
+        spent += time.process_time_ns() - began
+    return spent / taken / 1000
+
+
+def _forget_texts() -> None:
+    """Empty Tokimori's memory of expressions; the peers have none. Everybody's memory of time zones stays."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tokimori.schedules.") and name != "tokimori.schedules.zones":
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
+
+
+def _check(line: Line) -> None:
+    """Speed is compared only where the answers are the same."""
+    answers = {name: [_seconds(m) for m in islice(each(line), ASKED)] for name, each in CONTENDERS.items()}
+    assert len(set(map(tuple, answers.values()))) == 1, f"{line.text} means different moments: {answers}"
+
+
+def _seconds(moment: object) -> float:
+    match moment:
+        case datetime():
+            return moment.timestamp()
+        case int():
+            return moment / SECOND
+        case _:
+            return float(str(moment))
+
+
+def trials(quick: bool) -> Sequence[Trial]:
+    """One for each expression."""
+    repeat = 100 if quick else 1_000
+    return [
+        Trial(
+            title=f"µs per moment of `{line.text}` in {line.zone}",
+            quantities=[Quantity(name, "µs") for name in (FIRST, UNSEEN, NEXT)],
+            targets=[AtLeast(name, peer, 1) for name in (FIRST, UNSEEN, NEXT) for peer in PEERS],
+            measure=partial(_round, line, repeat),
+        )
+        for line in LINES
+    ]
