@@ -25,6 +25,8 @@ class FieldTable(ZonedSchedule):
 
 def is_row(text: str) -> bool:
     """Whether the text has the shape of a row, right or wrong."""
+    if "(" not in text:
+        return False
     words = text.split()
     return len(words) == 3 and ":" in words[1] and words[2].startswith("(")
 

@@ -57,14 +57,18 @@ def parse_schedule(
     """
     reading = _Reading(ZoneRules(check_zone(zone), gap, fold), anchor, month_end, job_id)
     if not isinstance(text, str):
-        return _parse_union([part for line in text for part in _SEPARATOR.split(line)], reading)
-    parts = _EXCEPT.split(text)
+        return _parse_union([part for line in text for part in _members(line)], reading)
+    parts = _EXCEPT.split(text) if "except" in text.lower() else [text]
     if len(parts) == 1:
-        return _parse_union(_SEPARATOR.split(text), reading)
+        return _parse_union(_members(text), reading)
     if len(parts) > 2:
         raise InvalidSchedule("schedule: `except` stands twice", field="schedule", value=text, allowed="one `except`")
-    base, excluded = (_parse_union(_SEPARATOR.split(part), reading) for part in parts)
+    base, excluded = (_parse_union(_members(part), reading) for part in parts)
     return _with_moments(text, without(base, excluded, zone))
+
+
+def _members(text: str) -> list[str]:
+    return _SEPARATOR.split(text) if ";" in text or "\n" in text else [text]
 
 
 def _parse_union(texts: Sequence[str], reading: _Reading) -> Schedule:
