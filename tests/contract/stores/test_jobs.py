@@ -214,6 +214,7 @@ async def test_a_deleted_jobs_runs_end(store: Store, worker: Worker) -> None:
     for run in runs[3:]:
         ended = await store.get_run(run.id)
         assert (ended.state, ended.ended, ended.error) == (RunState.CANCELLED, later(1), "the job was deleted")
+    assert (await worker.tick()).cancels == ()
     await worker.settle(done)
     await worker.settle(retried, RetryAt(later(9)))
     await worker.settle(released, Released("later"))
