@@ -11,9 +11,7 @@ from tokimori.model.decide import Due
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
-from tokimori.stores.rules import JOB_DELETED, may_replace, was_replaced
-from tokimori.stores.sqlite import line
-from tokimori.stores.sqlite.rows import (
+from tokimori.stores.rows import (
     JOB,
     JOB_COLUMNS,
     JOB_STAMPS,
@@ -26,6 +24,8 @@ from tokimori.stores.sqlite.rows import (
     skip_of,
     skip_row,
 )
+from tokimori.stores.rules import JOB_DELETED, may_replace, was_replaced
+from tokimori.stores.sqlite import line
 
 MOST_COUNTED = 1001
 """How far active runs are counted: one more than catch-up allows."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, RunId
+from tokimori.stores.rows import RUN, SETTLED
 from tokimori.stores.rules import room
-from tokimori.stores.sqlite.rows import RUN, SETTLED
 
 _KEPT = [column for column in f"{RUN}, {SETTLED}".split(", ") if column not in {"state", "error", "ended"}]
 _CANCEL = f"""

@@ -6,7 +6,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId
 from tokimori.model.job import decode_definition
 from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
-from tokimori.stores.sqlite.rows import NODE, RUN, RUN_COLUMNS, Row, marks, node_of, node_row, prefixed, run_of
+from tokimori.stores.rows import NODE, RUN, RUN_COLUMNS, Row, marks, node_of, node_row, prefixed, run_of
 
 CLAIMED = f"""
 SELECT {prefixed(RUN, "r")}, j.definition

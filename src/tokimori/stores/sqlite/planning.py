@@ -9,10 +9,10 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import JobState
 from tokimori.model.run import FIRST_TOKEN
+from tokimori.stores.rows import Row
 from tokimori.stores.rules import REPLACED, Cursor, born, may_apply, was_applied
 from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.jobs import DUE, due_of, keep_skips
-from tokimori.stores.sqlite.rows import Row
 
 _BORN = 'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, token'
 

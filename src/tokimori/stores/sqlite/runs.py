@@ -10,9 +10,9 @@ from tokimori.model.ids import RunId
 from tokimori.model.job import JobState
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
+from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, marks, output_of, run_of, run_row
 from tokimori.stores.rules import CLAIMABLE
 from tokimori.stores.sqlite import line
-from tokimori.stores.sqlite.rows import ATTEMPT, OUTPUT, RUN, attempt_of, marks, output_of, run_of, run_row
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 # A live run belongs to the job of now, or runs on though its job is gone: both are found by an index, job_id is not.

@@ -13,10 +13,10 @@ from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
 from tokimori.model.run import Output
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
+from tokimori.stores.rows import ATTEMPT, OUTPUT, Row, attempt_row, marks, output_row
 from tokimori.stores.rules import MOST_EXAMINED, Standing, ending, fits, judge
 from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.nodes import CLAIMED, claimed_of, state_of
-from tokimori.stores.sqlite.rows import ATTEMPT, OUTPUT, Row, attempt_row, marks, output_row
 
 _READY = """
 SELECT r."rank", r.id, r.incarnation, j.max_running,

@@ -8,7 +8,8 @@ import pytest
 from tokimori.clock import Moment
 from tokimori.errors import SchemaMismatch
 from tokimori.ports.store import SchemaStatus
-from tokimori.stores.sqlite.schema import Migration, known_migrations, migrate, status
+from tokimori.stores.migrations import Migration
+from tokimori.stores.sqlite.schema import known_migrations, migrate, statements, status
 
 NOW = Moment(0)
 FIRST = Migration("0001_a", "-- a; b\nCREATE TABLE a (x TEXT DEFAULT ';');\nINSERT INTO a VALUES ('1');\n")
@@ -58,5 +59,5 @@ def test_the_migrations_of_this_version_are_numbered_without_gaps() -> None:
     known = known_migrations()
     assert [migration.version for migration in known] == list(range(1, len(known) + 1))
     for migration in known:
-        made = [text for text in migration.statements() if "CREATE TABLE" in text]
+        made = [text for text in statements(migration.text) if "CREATE TABLE" in text]
         assert all("CREATE TABLE tokimori_" in text for text in made)
