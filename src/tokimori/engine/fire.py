@@ -36,7 +36,7 @@ class Schedules:
         key = (job.incarnation, job.version)
         schedule = self._known.get(key)
         if schedule is None:
-            schedule = schedule_of(job.definition, job.anchor)
+            schedule = schedule_of(job.definition, job.anchor, job.id)
             if len(self._known) >= self._size:
                 self._known.pop(next(iter(self._known)))
             self._known[key] = schedule

@@ -107,14 +107,15 @@ class Job(Struct, frozen=True, kw_only=True):
     next_due: Moment | None = None
 
 
-def schedule_of(definition: Definition, anchor: Moment) -> Schedule:
-    """The schedule that the definition's text names. Raises `InvalidSchedule`."""
+def schedule_of(definition: Definition, anchor: Moment, job_id: str = "") -> Schedule:
+    """The schedule that the definition's text names; `H` in it spreads jobs by their id. Raises `InvalidSchedule`."""
     return parse_schedule(
-        definition.schedule or "on demand",
+        "on demand" if definition.schedule is None else definition.schedule,
         zone=definition.time_zone,
         anchor=anchor,
         gap=definition.gap,
         fold=definition.fold,
+        job_id=job_id,
     )
 
 

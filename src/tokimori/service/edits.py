@@ -39,7 +39,7 @@ def new_job(job_id: JobId, definition: Definition, incarnation: Incarnation, now
         updated=now,
         anchor=now,
         fired_through=now,
-        next_due=_first_moment(definition, schedule_of(definition, now), now),
+        next_due=_first_moment(definition, schedule_of(definition, now, job_id), now),
     )
 
 
@@ -50,15 +50,15 @@ def edited(due: Due, definition: Definition, now: Moment) -> Edit:
     """
     check_definition(definition)
     job = due.job
-    left = skip_all(due, schedule_of(job.definition, job.anchor), now, _WHY_SKIPPED[job.state])
+    left = skip_all(due, schedule_of(job.definition, job.anchor, job.id), now, _WHY_SKIPPED[job.state])
     through = Moment(max(now, job.fired_through))
     if _times(definition) == _times(job.definition):
         anchor = job.anchor
-        schedule = schedule_of(definition, anchor)
+        schedule = schedule_of(definition, anchor, job.id)
         upcoming = schedule.next_after(through)
     else:
         anchor = now
-        schedule = schedule_of(definition, anchor)
+        schedule = schedule_of(definition, anchor, job.id)
         upcoming = _first_moment(definition, schedule, through)
     stopped = job.state in (JobState.PAUSED, JobState.PARKED)
     after = replace(
@@ -82,7 +82,7 @@ def paused(job: Job, now: Moment, reason: str | None, by: str | None) -> Job:
 def resumed(due: Due, now: Moment) -> Edit:
     """The job, enabled again: what it missed is one range of skips, without catch-up."""
     job = due.job
-    schedule = schedule_of(job.definition, job.anchor)
+    schedule = schedule_of(job.definition, job.anchor, job.id)
     plan = skip_all(due, schedule, now, _WHY_SKIPPED[job.state])
     after = replace(
         job,

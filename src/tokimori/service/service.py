@@ -342,7 +342,7 @@ async def _retried(act: Callable[[], Awaitable[_T]], *again: type[Exception]) ->
 
 
 def _schedule_for(job: Job) -> Schedule:
-    return schedule_of(job.definition, job.anchor)
+    return schedule_of(job.definition, job.anchor, job.id)
 
 
 def _moments(job: Job, after: Moment) -> Iterator[tuple[Job, Moment]]:

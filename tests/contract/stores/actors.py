@@ -78,14 +78,14 @@ async def add_runs(store: Store, job: Job, number: int) -> list[Run]:
 
 def planned(due: Due, now: Moment) -> tuple[Plan, list[RunId]]:
     """What a planner would hand to `apply` now."""
-    plan = decide(due, schedule_of(due.job.definition, due.job.anchor), now)
+    plan = decide(due, schedule_of(due.job.definition, due.job.anchor, due.job.id), now)
     return plan, [RunId(uuid7(now, random_bytes)) for _ in plan.runs]
 
 
 async def fire(store: Store, now: Moment) -> list[Plan]:
     """Plan what is due; the plans that took effect."""
     dues = await store.due(now, 1000)
-    plans = await decide_and_apply(store, dues, now, random_bytes, lambda job: schedule_of(job.definition, job.anchor))
+    plans = await decide_and_apply(store, dues, now, random_bytes, lambda job: schedule_of(job.definition, job.anchor, job.id))
     await store.promote(now, 1000)
     return plans
 

@@ -11,7 +11,7 @@ from tokimori.ports.store import RunFilter, Store
 
 def occurrences(job: Job, through: Moment) -> list[Moment]:
     """What the job's schedule names after the new year."""
-    schedule = schedule_of(job.definition, job.anchor)
+    schedule = schedule_of(job.definition, job.anchor, job.id)
     found, moment = [], NOW
     while (upcoming := schedule.next_after(moment)) is not None and upcoming <= through:
         found.append(upcoming)

@@ -136,7 +136,7 @@ class SameAnswers(RuleBasedStateMachine):
         dues = self.ask(lambda store: store.due(self.now, limit))
         plans: list[tuple[Plan, Sequence[RunId]]] = []
         for due in dues:
-            plan = decide(due, schedule_of(due.job.definition, due.job.anchor), self.now)
+            plan = decide(due, schedule_of(due.job.definition, due.job.anchor, due.job.id), self.now)
             plans.append((plan, [self.run_id() for _ in plan.runs]))
 
         def call(store: Store) -> Awaitable[object]:

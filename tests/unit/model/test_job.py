@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.examples import NEW_YEAR, a_definition, seconds
 from tokimori.clock import MINUTE
-from tokimori.errors import InvalidInput
+from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.model.ids import Lane
 from tokimori.model.job import (
     Command,
@@ -228,3 +228,16 @@ def test_what_can_be_kept(target: Command | Noop) -> None:
 def test_what_a_check_passes_over_is_not_text() -> None:
     """Numbers and choices of a definition are not taken for texts."""
     assert check_definition(a_definition(late_after=5, retry=Retry(attempts=3), on_lost_lease=OnLostLease.KILL))
+
+
+def test_the_id_spreads_jobs() -> None:
+    """`H` stands for another moment in each job, and always for the same one in the same job."""
+    definition = a_definition(schedule="H H * * *")
+    first, again, other = (schedule_of(definition, NEW_YEAR, name).next_after(NEW_YEAR) for name in ("a", "a", "b"))
+    assert first == again != other
+
+
+def test_an_empty_text_is_no_schedule() -> None:
+    """Only a missing schedule means on demand; an empty one is somebody's mistake."""
+    with pytest.raises(InvalidSchedule):
+        schedule_of(a_definition(schedule=""), NEW_YEAR)
