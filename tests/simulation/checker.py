@@ -1,0 +1,138 @@
+"""What must hold once a cluster has come to rest, whatever happened to it."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.simulation.cluster import EVERYTHING, Cluster
+from tests.simulation.executor import Execution
+from tokimori.clock import Moment
+from tokimori.engine.watch import DEAD_AFTER, LATE_TICK
+from tokimori.model.ids import RunId, Token
+from tokimori.model.job import Job, JobState, limit_of, schedule_of
+from tokimori.model.outcome import Failed, Succeeded
+from tokimori.model.policies import Misfire
+from tokimori.model.run import Attempt, Run, Skip, SkipReason
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.store import RunFilter
+from tokimori.schedules.schedule import next_moments
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The ledger of one job, and what its processes really did."""
+
+    job: Job
+    runs: Sequence[Run]
+    skips: Sequence[Skip]
+    attempts: dict[RunId, dict[Token, Attempt]]
+    executions: dict[RunId, list[Execution]]
+
+
+async def faults_of(cluster: Cluster) -> list[str]:
+    """Every broken promise, one sentence each."""
+    faults: list[str] = []
+    for job in await cluster.store.list_jobs():
+        evidence = await _evidence(cluster, job)
+        faults += _occurrences(evidence)
+        for run in evidence.runs:
+            faults += _run(evidence, run, cluster)
+        faults += _limit(evidence)
+    early = DEAD_AFTER - LATE_TICK
+    faults += [f"a node was declared dead after {silence} s" for silence in cluster.store.silences if silence < early]
+    return faults + list(_orders(cluster))
+
+
+async def _evidence(cluster: Cluster, job: Job) -> Evidence:
+    store = cluster.store
+    runs = await store.list_runs(RunFilter(job_id=job.id, limit=EVERYTHING))
+    executions: dict[RunId, list[Execution]] = defaultdict(list)
+    for execution in cluster.log.executions:
+        executions[execution.task.run_id].append(execution)
+    attempts = {run.id: {row.token: row for row in await store.attempts(run.id)} for run in runs}
+    return Evidence(job, runs, await store.skips(job.id, limit=EVERYTHING), attempts, executions)
+
+
+def _occurrences(evidence: Evidence) -> Iterator[str]:
+    """Every occurrence is one run or in one skip; only what a policy or a person dropped was skipped."""
+    job = evidence.job
+    schedule = schedule_of(job.definition, job.anchor, job.id)
+    expected = next_moments(schedule, job.anchor, EVERYTHING)
+    found: list[Moment] = [run.nominal for run in evidence.runs if run.origin.startswith("s:")]
+    for skip in evidence.skips:
+        covered = [moment for moment in expected if skip.first <= moment <= skip.last]
+        found += covered
+        if len(covered) != skip.count:
+            yield f"{job.id}: a skip counts {skip.count} occurrences, there are {len(covered)}"
+        if job.definition.misfire is Misfire.ALL and skip.reason is not SkipReason.PAUSED:
+            yield f"{job.id}: {skip.count} occurrences were skipped for {skip.reason}"
+    if sorted(found) != expected:
+        missing, more = set(expected) - set(found), sorted(found)
+        yield f"{job.id}: missing {sorted(missing)}, doubled {[m for m in set(more) if more.count(m) > 1]}"
+    if job.state is not JobState.FINISHED:
+        yield f"{job.id} is {job.state}"
+
+
+def _run(evidence: Evidence, run: Run, cluster: Cluster) -> Iterator[str]:
+    """A run ends; it began again only when the attempt before was lost, given back or retried; and never early."""
+    name, retry = f"{run.job_id} {run.origin} ({run.id})", evidence.job.definition.retry
+    rows, executions = evidence.attempts[run.id], evidence.executions.get(run.id, [])
+    if run.state not in ENDS:
+        yield f"{name} is {run.state}"
+    if run.failures > retry.attempts or run.lost > retry.lost_attempts + 1:
+        yield f"{name} failed {run.failures} times and was lost {run.lost} times"
+    if run.state is RunState.FAILED and run.failures < retry.attempts and run.lost <= retry.lost_attempts:
+        yield f"{name} failed with a retry left: {run.error}"
+    tokens = [execution.task.token for execution in executions]
+    if len(set(tokens)) < len(tokens) or any(token > run.token for token in tokens):
+        yield f"{name} was started with the tokens {tokens}, the last one is {run.token}"
+    for execution in executions:
+        row = rows.get(execution.task.token)
+        yield from _execution(name, run, execution, row)
+        if cluster.orders.jumps:
+            continue
+        if execution.at < run.nominal:
+            yield f"{name} began at {execution.at}, before {run.nominal}"
+        if row is not None and row.outcome == "lost" and row.ended is not None and execution.at > row.ended:
+            yield f"{name} began at {execution.at}, after it was given up at {row.ended}"
+
+
+def _execution(name: str, run: Run, execution: Execution, row: Attempt | None) -> Iterator[str]:
+    token, outcome = execution.task.token, execution.outcome
+    if token < run.token and row is None:
+        yield f"{name} began with token {token} and later again, and no attempt says why"
+    if token < run.token and row is not None and row.outcome == "succeeded":
+        yield f"{name} succeeded with token {token} and was begun again"
+    if token == run.token and (run.state is RunState.SUCCEEDED) != isinstance(outcome, Succeeded):
+        accounted = row is not None and row.outcome in ("lost", "cancelled", "released", "failed")
+        if run.state is RunState.SUCCEEDED or not accounted:
+            yield f"{name} is {run.state}, and its process {outcome}"
+    if row is not None and row.outcome == "failed" and not isinstance(outcome, Failed):
+        yield f"{name}: attempt {row.number} is written down as failed, and was {outcome}"
+
+
+def _limit(evidence: Evidence) -> Iterator[str]:
+    """Where a limit is stated, no more processes than that were there at any moment."""
+    definition = evidence.job.definition
+    if not definition.max_running:
+        return
+    changes = []
+    for run in evidence.runs:
+        for execution in evidence.executions.get(run.id, []):
+            changes += [(execution.began, 1), (execution.ended or float("inf"), -1)]
+    running = 0
+    for at, change in sorted(changes):
+        running += change
+        if running > limit_of(definition):
+            yield f"{evidence.job.id}: {running} processes at second {at}"
+
+
+def _orders(cluster: Cluster) -> Iterator[str]:
+    """What was cancelled or paused is not claimed any more once that was acknowledged."""
+    for taken in cluster.store.taken:
+        cancelled = cluster.orders.cancelled.get(taken.run_id)
+        if cancelled is not None and taken.at > cancelled:
+            yield f"run {taken.run_id} was cancelled at second {cancelled}, and claimed at {taken.at}"
+        for job_id, start, end in cluster.orders.paused:
+            if taken.job_id == job_id and start < taken.at < end:
+                yield f"{job_id} was paused at second {start}, and claimed at {taken.at}"

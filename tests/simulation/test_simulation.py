@@ -1,0 +1,85 @@
+"""Seeded simulations: whatever happens to a cluster, its promises hold."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from tests.simulation.checker import faults_of
+from tests.simulation.cluster import JOBS, KINDS, SECONDS, Cluster
+from tests.simulation.virtual_time import run_virtually
+from tests.unit.examples import a_definition
+from tokimori.model.job import Definition
+from tokimori.model.policies import Misfire
+
+Jobs = Mapping[str, Definition]
+pytestmark = pytest.mark.usefixtures("quiet")
+
+
+@pytest.fixture
+def quiet() -> None:
+    """A cluster in trouble has much to say."""
+    logging.getLogger("tokimori").setLevel(logging.CRITICAL)
+
+
+def faults(seed: int, kinds: Sequence[str] = KINDS, *, jobs: Jobs = JOBS, seconds: float = SECONDS) -> list[str]:
+    """What is wrong after this seed with these kinds of trouble."""
+
+    async def live() -> list[str]:
+        cluster = Cluster(seed, jobs, seconds)
+        rested = await cluster.live(kinds)
+        found = await faults_of(cluster)
+        return found if rested else ["it finds no rest", *found]
+
+    return run_virtually(live())
+
+
+def shrunk(seed: int) -> tuple[str, ...]:
+    """The fewest kinds of trouble with which the seed still fails, found by leaving out one after the other."""
+    kinds = list(KINDS)
+    for kind in KINDS:
+        fewer = [other for other in kinds if other != kind]
+        if faults(seed, fewer):
+            kinds = fewer
+    return tuple(kinds)
+
+
+def check(seed: int) -> None:
+    """Fail with the seed, the fewest kinds of trouble that do it, and what is wrong."""
+    if faults(seed):
+        kinds = shrunk(seed)
+        pytest.fail(f"seed {seed}, {kinds}:\n" + "\n".join(faults(seed, kinds)))
+
+
+def test_without_trouble() -> None:
+    """In fair weather everything is run, once, in time."""
+    assert faults(0, ()) == []
+
+
+@pytest.mark.parametrize("hours", [2, pytest.param(24, marks=pytest.mark.prove)])
+def test_a_day(hours: int) -> None:
+    """A job that is due every minute runs every minute on three nodes, be it for a whole day."""
+    minutely = a_definition(schedule=f"R{60 * hours - 1}/2030-01-01T00:01:00Z/PT1M", misfire=Misfire.ALL, max_running=0)
+    assert faults(0, (), jobs={"minutely": minutely}, seconds=3600.0 * hours) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_alone(kind: str) -> None:
+    """Each kind of trouble alone breaks no promise."""
+    for seed in range(3):
+        assert faults(seed, (kind,)) == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_all_together(seed: int) -> None:
+    """All kinds of trouble together break no promise."""
+    check(seed)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("first", range(1000, 3000, 50))
+@pytest.mark.timeout(600)
+def test_thousands(first: int) -> None:
+    """Nor do they with two thousand other seeds."""
+    for seed in range(first, first + 50):
+        check(seed)

@@ -1,0 +1,63 @@
+"""An event loop on which time passes only when nobody has anything to do: an hour of waiting takes no time."""
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from tests.unit.examples import NEW_YEAR
+from tokimori.clock import SECOND, Moment
+
+Result = TypeVar("Result")
+
+
+class _Instant(selectors.SelectSelector):
+    """Waits by setting the time forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """No descriptor is ever ready: there is no I/O in a simulation."""
+        if timeout is None:
+            raise RuntimeError("everybody waits for somebody else")
+        self.seconds += max(0.0, timeout)
+        return []
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """A loop whose time is that of its selector."""
+
+    def __init__(self) -> None:
+        self._instant = _Instant()
+        super().__init__(self._instant)
+
+    def time(self) -> float:
+        """Virtual seconds since the loop began."""
+        return self._instant.seconds
+
+
+def run_virtually(main: Coroutine[Any, Any, Result]) -> Result:
+    """Run to the end on a virtual loop of its own."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(main)
+
+
+class LoopClock:
+    """The clock of a machine in the simulation; `offset` is by how many seconds its wall clock is wrong."""
+
+    def __init__(self, offset: float = 0.0) -> None:
+        self.offset = offset
+
+    def now(self) -> Moment:
+        """The wall clock."""
+        return Moment(NEW_YEAR + round((self._seconds() + self.offset) * SECOND))
+
+    def monotonic(self) -> float:
+        """Seconds since the machine started, some time before the simulation."""
+        return 1000.0 + self._seconds()
+
+    @staticmethod
+    def _seconds() -> float:
+        return asyncio.get_running_loop().time()
