@@ -10,7 +10,6 @@ from tokimori.errors import Bug, Refused
 from tokimori.executors.environment import account_for, arguments_of, environment_of, folder_of, own_account
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime
-from tokimori.executors.keeper.notes import end_what_dead_keepers_left
 from tokimori.executors.line import KeeperProcess, KeeperSettings
 from tokimori.executors.outcomes import outcome_of
 from tokimori.model.ids import RunId, Token
@@ -109,10 +108,9 @@ class CommandExecutor:
         if self._recovery is not None:
             self._recovery.cancel()
             await asyncio.wait([self._recovery])
-        clean = self._keeper is not None and await self._keeper.leave()
-        self._keeper = None
-        if not clean:
-            await asyncio.to_thread(end_what_dead_keepers_left, self._settings.state_dir)
+        if self._keeper is not None:
+            await self._keeper.leave()
+            self._keeper = None
         self._forsake()
         self._release_forsaken("its node stopped it")
 
@@ -208,8 +206,7 @@ class CommandExecutor:
 
     async def _recover(self, dead: KeeperProcess) -> None:
         """End what the keeper has left, hand those runs back, and start another one."""
-        await dead.kill()
-        await asyncio.to_thread(end_what_dead_keepers_left, self._settings.state_dir)
+        await dead.bury()
         self._release_forsaken("its keeper died")
         while True:
             try:

@@ -1,6 +1,8 @@
 """The engine's end of the line to one keeper process."""
 
 import asyncio
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from tokimori.errors import Refused
+from tokimori.executors.keeper.notes import end_session
 from tokimori.executors.keeper.wire import NOTICES, Frames, Notice, Order, Ready, Shutdown, encode
 
 _BEGIN = "import sys; sys.path.append(sys.argv[1]); from keeper.main import main; main()"
@@ -94,29 +97,34 @@ class KeeperProcess:
             theirs.close()
         _, line = await asyncio.get_running_loop().create_unix_connection(lambda: Line(heard, lost), sock=ours)
         keeper = cls(process, line)
-        await keeper._up()
+        try:
+            await asyncio.wait_for(line.ready.wait(), START_WITHIN)
+        except (TimeoutError, asyncio.CancelledError) as fault:
+            await keeper.bury()
+            if isinstance(fault, asyncio.CancelledError):
+                raise
+        if line.gone.is_set():
+            await keeper.bury()
+            raise Refused("the keeper did not start; standard error says why")
         return keeper
 
-    async def _up(self) -> None:
-        try:
-            await asyncio.wait_for(self._line.ready.wait(), START_WITHIN)
-        except TimeoutError:
-            await self.kill()
-        if self._line.gone.is_set():
-            raise Refused(f"the keeper did not start: exit code {await asyncio.to_thread(self._process.wait)}")
-
-    async def leave(self) -> bool:
-        """Have it end everything and exit; whether it did so by itself."""
+    async def leave(self) -> None:
+        """Have it end everything and exit."""
         self.send([Shutdown()])
         try:
             await asyncio.wait_for(self._line.gone.wait(), LEAVE_WITHIN)
         except TimeoutError:
-            await self.kill()
-            return False
-        return await asyncio.to_thread(self._process.wait) == 0
+            pass
+        await self.bury()
 
-    async def kill(self) -> None:
-        """End the keeper itself, and collect it. What it had started lives on until somebody reads its notes."""
-        self._process.kill()
-        await asyncio.to_thread(self._process.wait)
+    async def bury(self) -> None:
+        """End the keeper, unless it is dead already, and whatever it has left."""
+        await asyncio.to_thread(self._bury)
         await self._line.gone.wait()
+
+    def _bury(self) -> None:
+        if self._process.returncode is None:
+            os.kill(self._process.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        end_session(self._process.pid)
+        self._process.wait()  # only now may somebody else get its number

@@ -24,9 +24,11 @@ from tests.integration.executors.workshop import (
     until,
     written,
 )
+from tokimori.errors import Refused
 from tokimori.executors.keeper.kernel import boot_identity
-from tokimori.model.outcome import Released, Succeeded
-from tokimori.ports.executor import Ended, Started
+from tokimori.model.ids import RunId, Token
+from tokimori.model.outcome import Cancelled, Released, Succeeded
+from tokimori.ports.executor import Ended, Started, StopReason
 
 ROOT = Path(__file__).parents[3]
 
@@ -131,7 +133,7 @@ async def test_a_frozen_engine_does_not_hold_the_keeper(engines: list[Engine], t
     engines[0].signal(signal.SIGSTOP)
     go.touch()
     await until(lambda: not any(map(alive, pids)))
-    assert not any(map(exists, pids)), "zombies: the keeper is stuck"
+    await until(lambda: not any(map(exists, pids)))  # zombies: the keeper is stuck
     engines[0].signal(signal.SIGCONT)
     await until(lambda: engines[0].heard.read_text().count("Succeeded(exit_code=0)") == 8)
     assert engines[0].heard.read_text().count("Grew") <= 8, "growth was queued"
@@ -230,6 +232,34 @@ async def test_a_note_about_a_stranger_ends_nobody(tmp_path: Path) -> None:
     await second.executor.close()
     stranger.kill()
     await stranger.wait()
+
+
+async def test_a_keeper_that_can_not_work_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Where the state folder can't be made, opening is refused and says why on standard error; closing works."""
+    (tmp_path / "state").write_text("in the way")
+    workshop = Workshop(tmp_path)
+    with pytest.raises(Refused, match="the keeper did not start"):
+        await workshop.open()
+    await workshop.executor.close()
+    assert "Not a directory" in capfd.readouterr().err
+
+
+async def test_a_keeper_that_is_slow_to_come_back_loses_nothing(workshop: Workshop, tmp_path: Path) -> None:
+    """While no new keeper can be started, attempts wait; once one can, they run; a stop given meanwhile counts."""
+    workshop.start("first", shell("exec sleep 1000"))
+    pid = (await workshop.next(Started, "first")).pid
+    keeper = keeper_of(pid)
+    workshop.state.rename(tmp_path / "aside")
+    workshop.state.write_text("in the way")
+    os.kill(keeper, signal.SIGKILL)
+    assert (await workshop.next(Ended, "first")).outcome == Released("its keeper died")
+    assert not alive(pid)
+    workshop.start("second", shell("echo hi"))
+    workshop.start("third", shell("exec sleep 1000"))
+    workshop.executor.stop(RunId("third"), Token(7), StopReason.CANCEL)
+    workshop.state.unlink()
+    assert written(await workshop.next(Ended, "second")) == b"hi\n"
+    assert isinstance((await workshop.next(Ended, "third")).outcome, Cancelled)
 
 
 async def test_a_keeper_that_hangs_is_given_up(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,13 +109,10 @@ class Child:
         self.giving_up_at = min(self.giving_up_at, now + _GIVE_UP)
         send(-self.pid, signal.SIGKILL)
 
-    def collect(self) -> bool:
-        """Take the leader's exit status, if it has exited; whether it had."""
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        if pid == 0:
-            return False
+    def collect(self) -> None:
+        """Take the exit status of a leader that has exited."""
+        _, status = os.waitpid(self.pid, 0)
         self.status = self.popen.returncode = os.waitstatus_to_exitcode(status)
-        return True
 
     def close_pipe(self) -> None:
         """Read no more; whoever still writes gets SIGPIPE."""

@@ -21,8 +21,6 @@ TELL_EVERY = 1.0
 _SPAWNS = 8
 """Children spawned between two looks at everything else."""
 _READ = 1 << 16
-_READS = 16
-"""Pieces read of an exited child's pipe at a time: all that a pipe holds, unless its owner has made it larger."""
 _LOOK_EVERY = 0.02
 
 
@@ -188,14 +186,16 @@ class Keeper:
 
     def _exited(self, child: Child) -> None:
         """The leader is a zombie: while it is not collected, its group's number can't be given to anybody else."""
+        if child.status is not None or not child.has_exited():
+            return  # a false alarm must not kill
         now = boottime()
         if child.cause is Cause.EXIT or self._family is None:
             child.kill(now)  # nobody asked it to end: what it has left in its group goes at once
-        if child.status is None and child.collect():
-            self._leaders.discard(child.pid)
-            self._exits.forget(child.pid, child.pidfd)
-            child.ended = now
-            self._look_at_remains(child, now)
+        child.collect()
+        self._leaders.discard(child.pid)
+        self._exits.forget(child.pid, child.pidfd)
+        child.ended = now
+        self._look_at_remains(child, now)
 
     def _look_at_remains(self, child: Child, now: float) -> None:
         """The rest of its group has what is left of the grace; then what left the group; then its last words."""
@@ -206,9 +206,6 @@ class Keeper:
                 self._end_stragglers(child)
             child.swept = True
             child.look_at = now + DRAIN
-        for _ in range(_READS):
-            if not self._read(child):
-                break
         if child.pipe is None or now >= child.look_at:
             self._finish(child)
         else:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .channel import Channel
 from .child import Surroundings
+from .complaint import complain
 from .keeper import Keeper
 from .kernel import adopt_orphans, name_myself
 from .loop import Loop, exits_of
@@ -34,10 +35,15 @@ def main() -> None:
         runs=Path(runs),
         limit=int(limit),
     )
-    end_what_dead_keepers_left(Path(state))
+    try:
+        end_what_dead_keepers_left(Path(state))
+        note = Note(Path(state))
+    except OSError as fault:
+        complain(str(fault))
+        sys.exit(1)
     loop = Loop()
     exits = exits_of(loop, pidfd=way == "pidfd")
-    Keeper(loop, channel, exits, note=Note(Path(state)), around=around, family=adopt_orphans()).run()
+    Keeper(loop, channel, exits, note=note, around=around, family=adopt_orphans()).run()
 
 
 def _heed_no_signals() -> None:

@@ -45,7 +45,7 @@ def end_what_dead_keepers_left(folder: Path) -> None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if path.read_text() == boot_identity():
-                _end_session(int(path.name.partition("-")[0]))
+                end_session(int(path.name.partition("-")[0]))
             path.unlink(missing_ok=True)
         except BlockingIOError:
             pass  # its keeper lives
@@ -53,7 +53,8 @@ def end_what_dead_keepers_left(folder: Path) -> None:
             os.close(file)
 
 
-def _end_session(number: int) -> None:
+def end_session(number: int) -> None:
+    """KILL what lives on in the session of the dead keeper of this pid."""
     if is_ours(number, list(everything()), environment):
         end_all(lambda seen: seen.session == number)
 
