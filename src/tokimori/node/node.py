@@ -171,8 +171,6 @@ class Node:
         self._take_reports()
         if self._clock.monotonic() >= self._tick_at:
             await self._tick()
-        if self._orphans:
-            await self._reap()
         if self.phase is Phase.WORKING:
             await self._work_on()
         else:
@@ -183,8 +181,8 @@ class Node:
         """Every duty once. One that fails keeps no other from its work; its error is raised at the end."""
         began, ended = self._clock.monotonic(), len(self._work.changes())
         # The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
-        duties = (self._fire(), self._settle(), self._claim(), self._save_outputs())
-        fired, _, claimed, _ = results = await asyncio.gather(*duties, return_exceptions=True)
+        duties = (self._fire(), self._settle(), self._claim(), self._save_outputs(), self._reap())
+        fired, _, claimed, *_ = results = await asyncio.gather(*duties, return_exceptions=True)
         self._start_tasks()
         if fired is True:
             self._stale = True
@@ -284,9 +282,12 @@ class Node:
                 log.warning("node %s has fallen silent; its runs are taken over", peer)
                 self._orphans = True
 
-    async def _reap(self) -> None:
-        self._orphans = await reap(self._store, self.id, self.now, self._chance) > 0
-        self._stale = True
+    async def _reap(self) -> bool:
+        """Whether dead nodes' runs were taken over."""
+        if self._orphans:
+            self._orphans = await reap(self._store, self.id, self.now, self._chance) > 0
+            self._stale = True
+        return self._orphans
 
     async def _compare(self, pulse: Pulse) -> None:
         """Hand back what the store gives this node and it does not know; end what it runs and no longer owns."""
@@ -342,7 +343,7 @@ class Node:
 
     def _delay(self) -> float:
         at = self._clock.monotonic()
-        if self._reports or self._orphans or self._work.unsettled or (self._lease.holds(at) and self._can_go_on()):
+        if self._reports or self._work.unsettled or (self._lease.holds(at) and self._can_go_on()):
             return 0
         moments = [self._tick_at, at + LONGEST_SLEEP]
         if self.phase is Phase.DRAINING:
@@ -361,7 +362,7 @@ class Node:
         if self.phase is not Phase.WORKING:
             return False
         lanes = any(serves(self.identity.labels, lane) for lane in self._survey.lanes)
-        return self._work.startable or (lanes and self._work.room() > 0)
+        return self._orphans or self._work.startable or (lanes and self._work.room() > 0)
 
 
 def _without(lanes: tuple[Lane, ...], drained: tuple[Lane, ...]) -> tuple[Lane, ...]:
