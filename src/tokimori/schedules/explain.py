@@ -1,0 +1,220 @@
+"""What a schedule text means: a sentence, the next moments, and what may surprise."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tokimori.clock import DAY, Moment
+from tokimori.schedules.combined import Except, Union
+from tokimori.schedules.cron import Cron
+from tokimori.schedules.cron_fields import DAY as DAY_OF_MONTH
+from tokimori.schedules.cron_fields import HOUR, MINUTE, SECOND, WEEKDAY, Field, FieldKind, print_field, star
+from tokimori.schedules.days import month_length
+from tokimori.schedules.duration import Duration
+from tokimori.schedules.every import Every
+from tokimori.schedules.field_table import FieldTable
+from tokimori.schedules.grid import CalendarSteps, Grid, MonthEnd
+from tokimori.schedules.jumps import jumps
+from tokimori.schedules.once import Once
+from tokimori.schedules.parse import parse_schedule
+from tokimori.schedules.repeating import Repeating
+from tokimori.schedules.schedule import Fold, Gap, OnDemand, Schedule, next_moments
+from tokimori.schedules.sentence import MONTHS, WEEKDAYS, bits_in, listed, sentence
+from tokimori.schedules.special_days import NearestWorkday, NthWeekday
+
+YEAR = 366 * DAY
+"""How far ahead jumps of clocks are looked for, and farther only where the moments shown go on longer."""
+MOST_JUMPS = 6
+_EVERY_STEP = re.compile(r"\*/(\d+)")
+_SPREAD = re.compile(r"(?:^|[\s,])H(?:$|[\s,/(])", re.IGNORECASE)
+_LEAP_YEAR, _COMMON_YEAR = 2028, 2027
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """`text` as typed, what it means in the zone, its first moments after the one asked about, and warnings."""
+
+    text: str
+    sentence: str
+    time_zone: str
+    moments: tuple[Moment, ...]
+    warnings: tuple[str, ...]
+
+
+def explain(
+    text: str, *, zone: str, after: Moment, n: int, gap: Gap = Gap.SHIFT, fold: Fold = Fold.FIRST
+) -> Explanation:
+    """Explain a schedule text as a job added at `after` would have it. Raises `InvalidSchedule` as parsing does."""
+    schedule = parse_schedule(text, zone=zone, anchor=after, gap=gap, fold=fold)
+    moments = next_moments(schedule, after, n)
+    warnings = [
+        *(warning for leaf in _leaves(schedule) for warning in _of_leaf(leaf)),
+        *(
+            ["H stands for a number that depends on the job's id; shown is that of no id"]
+            if _SPREAD.search(text)
+            else []
+        ),
+        *_of_future(schedule, moments, after, n),
+        *_of_jumps(schedule, moments, after),
+    ]
+    return Explanation(
+        text=text,
+        sentence=sentence(schedule),
+        time_zone=zone,
+        moments=tuple(moments),
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _leaves(schedule: Schedule) -> Iterator[Schedule]:
+    """The schedules of which it is made, exclusions apart."""
+    match schedule:
+        case Union():
+            for member in schedule.members:
+                yield from _leaves(member)
+        case Except():
+            yield from _leaves(schedule.base)
+        case _:
+            yield schedule
+
+
+def _of_leaf(leaf: Schedule) -> Iterator[str]:
+    match leaf:
+        case Cron():
+            yield from _of_cron(leaf)
+        case FieldTable():
+            yield from _of_days(leaf.cron)
+        case Every():
+            yield f"{leaf} counts from the moment at which the job is added; shown as if that were now"
+            if leaf.unit == "hour" and leaf.n % 24 == 0:
+                yield from _of_exact_days(Duration(0, 0, leaf.n * DAY // 24), leaf.rules.zone)
+        case Repeating():
+            yield from _of_repeating(leaf)
+        case _:
+            pass
+
+
+# The whole
+
+
+def _of_future(schedule: Schedule, moments: Sequence[Moment], after: Moment, n: int) -> Iterator[str]:
+    if isinstance(schedule, OnDemand):
+        return
+    if not moments:
+        yield "it never runs again: the last moment is past"
+    elif len(moments) < n and not isinstance(schedule, Once):
+        yield f"it ends after {'this moment' if len(moments) == 1 else f'these {len(moments)} moments'}"
+    if moments and moments[0] - after > YEAR:
+        yield "the next moment is more than a year away"
+
+
+def _of_jumps(schedule: Schedule, moments: Sequence[Moment], after: Moment) -> Iterator[str]:
+    through = Moment(max(after + YEAR, *moments)) if moments else after
+    found = sorted(set(jumps(schedule, after, through)))
+    yield from (jump.warning for jump in found[:MOST_JUMPS])
+    if len(found) > MOST_JUMPS:
+        yield f"and so on: clocks jump over its times or back to them {len(found) - MOST_JUMPS} more times"
+
+
+# Cron
+
+
+def _of_cron(cron: Cron) -> Iterator[str]:
+    fields = cron.fields
+    if fields.second.bits != 1:
+        seconds = bits_in(fields.second.bits)
+        often = f"second {seconds[0]}" if len(seconds) == 1 else f"{len(seconds)} seconds of a minute"
+        yield f"with more than 5 fields the first is seconds: it runs at {often}"
+    if fields.minute.bits == star(MINUTE).bits and fields.hour.bits != star(HOUR).bits:
+        yield "with * as the minute it runs at every minute of these hours; for once an hour, write 0"
+    for kind, value in ((SECOND, fields.second), (MINUTE, fields.minute), (HOUR, fields.hour)):
+        yield from _of_step(kind, value)
+    yield from _of_step(DAY_OF_MONTH, fields.day)
+    yield from _of_days(cron)
+
+
+def _of_step(kind: FieldKind, value: Field) -> Iterator[str]:
+    """`*/7`, which begins anew with each hour."""
+    text = print_field(kind, value) if value.star else "*"
+    found = _EVERY_STEP.fullmatch(text)
+    if found is None:
+        return
+    values = [bit + kind.zero for bit in bits_in(value.bits)]
+    step, last, size = int(found[1]), values[-1], kind.high - kind.low + 1
+    if kind is DAY_OF_MONTH:
+        if step > 1:
+            yield f"{text} begins anew with each month: day {last} is followed by day 1"
+    elif size % step:
+        distance = size - last + values[0]
+        below = {SECOND: "minute", MINUTE: "hour", HOUR: "day"}[kind]
+        yield (
+            f"{text} begins anew with each {below}, which {step} does not divide: "
+            f"from {kind.name} {last} to the next are {distance} {kind.name}{'' if distance == 1 else 's'}"
+        )
+
+
+def _of_days(cron: Cron) -> Iterator[str]:
+    day, weekday = cron.fields.day, cron.fields.weekday
+    if not (_is_all(DAY_OF_MONTH, day) or _is_all(WEEKDAY, weekday)):
+        if day.star or weekday.star:
+            starred = print_field(DAY_OF_MONTH, day) if day.star else print_field(WEEKDAY, weekday)
+            yield f"{starred} begins with *, so a day must match day of month and day of week both, as in Vixie's cron"
+        else:
+            yield "day of month and day of week are both restricted: a day that matches either is enough, as in cron"
+    else:
+        yield from _of_short_months(cron)
+    for special in (*day.special, *weekday.special):
+        match special:
+            case NthWeekday(number, 5):
+                yield f"not every month has a fifth {WEEKDAYS[number]}"
+            case NearestWorkday(near) if near > 28:
+                yield f"not every month has a day {near}"
+            case _:
+                pass
+
+
+def _is_all(kind: FieldKind, value: Field) -> bool:
+    return value.bits == star(kind).bits
+
+
+def _of_short_months(cron: Cron) -> Iterator[str]:
+    """Days that some of the months do not have."""
+    day, month = cron.fields.day, cron.fields.month
+    if day.special or not day.bits:
+        return
+    days, months = bits_in(day.bits), bits_in(month.bits)
+    without = [number for number in months if month_length(_COMMON_YEAR, number) < days[0]]
+    if without == months:
+        yield "29 February comes only in leap years"
+    elif without:
+        names = listed([MONTHS[number - 1] for number in without], "or")
+        yield f"it does not run in {names}, which {_lack(without)} day {days[0]}; L is the last day of any month"
+
+
+def _lack(months: Sequence[int]) -> str:
+    return "has no" if len(months) == 1 else "have no"
+
+
+# Intervals
+
+
+def _of_repeating(repeating: Repeating) -> Iterator[str]:
+    repeats = repeating.repeats
+    if repeats:
+        yield f"R{repeats} is {repeats} repeats after the first: {repeats + 1} moments in all"
+    if repeating.period is not None:
+        yield from _of_exact_days(repeating.period, repeating.rules.zone)
+    times = repeating.moments.times
+    if not (isinstance(times, Grid) and isinstance(times.steps, CalendarSteps) and times.steps.months):
+        return
+    number = repeating.start or repeating.end
+    day = int(str(number)[8:10])
+    if day > 28:
+        end = "the month's last day" if times.steps.month_end is MonthEnd.CLAMP else "the next month's first days"
+        yield f"in months without a day {day} it runs on {end}"
+
+
+def _of_exact_days(period: Duration, zone: str) -> Iterator[str]:
+    if zone != "UTC" and period.exact and period.exact % DAY == 0 and not (period.months or period.days):
+        hours = period.exact * 24 // DAY
+        yield f"{hours} hours are exact: the time of day moves when clocks jump; days (every day, P1D) keep it"

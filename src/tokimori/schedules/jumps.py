@@ -1,0 +1,115 @@
+"""What becomes of a schedule's times on the days when clocks jump, in words."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tokimori.clock import DAY, Moment, format_moment
+from tokimori.schedules.combined import Except, Union
+from tokimori.schedules.cron import Cron
+from tokimori.schedules.schedule import Schedule
+from tokimori.schedules.sentence import clock_time, listed
+from tokimori.schedules.zoned import WallTimes, Zoned, ZonedSchedule
+from tokimori.schedules.zones import FOREVER, Stretch, stretch_at
+
+_MOST_NAMED = 3
+_MOST_COUNTED = 1_000
+
+
+class Jump(NamedTuple):
+    """A moment at which clocks jump over or back to times of the schedule, and what becomes of these."""
+
+    at: Moment
+    warning: str
+
+
+class _Part(NamedTuple):
+    """Times that jumps concern, but for those `without`; `fixed` ones are those that the rules for jumps concern."""
+
+    moments: Zoned
+    fixed: bool
+    without: tuple[Zoned, ...]
+
+
+def jumps(schedule: Schedule, after: Moment, through: Moment) -> Iterator[Jump]:
+    """The jumps that matter with after < t <= through, by time for each part of the schedule."""
+    for part in _parts(schedule, ()):
+        for stretch in _changes(part.moments.zone, after, through):
+            warning = _at_gap(part, stretch) if stretch.before < stretch.offset else _at_fold(part, stretch)
+            if warning:
+                yield Jump(Moment(stretch.start), warning)
+
+
+def _parts(schedule: Schedule, without: tuple[Zoned, ...]) -> Iterator[_Part]:
+    match schedule:
+        case Union():
+            for member in schedule.members:
+                yield from _parts(member, without)
+        case Except():
+            yield from _parts(schedule.base, (*without, *(part.moments for part in _parts(schedule.excluded, ()))))
+        case ZonedSchedule():
+            fixed = not (isinstance(schedule, Cron) and (schedule.fields.minute.star or schedule.fields.hour.star))
+            yield _Part(schedule.moments, fixed, without)
+        case _:
+            pass
+
+
+def _changes(zone: str, after: Moment, through: Moment) -> Iterator[Stretch]:
+    stretch = stretch_at(zone, after)
+    while stretch.end <= through and stretch.end < FOREVER:
+        stretch = stretch_at(zone, stretch.end)
+        if stretch.before != stretch.offset:
+            yield stretch
+
+
+def _at_gap(part: _Part, stretch: Stretch) -> str | None:
+    start, end = stretch.start + stretch.before, stretch.start + stretch.offset
+    lost = _times(part, start, end)
+    if not lost or _goes_on(part, start, end):
+        return None
+    verb = "does" if len(lost) == 1 else "do"
+    if not part.moments.shift:
+        return f"{_named(lost)} {verb} not exist on {_date(lost[0])}; nothing runs then"
+    once = " once" if len(lost) > 1 or part.moments.times.at_or_after(end) == end else ""
+    return f"{_named(lost)} {verb} not exist on {_date(lost[0])}; runs{once} at {clock_time(end)}"
+
+
+def _at_fold(part: _Part, stretch: Stretch) -> str | None:
+    start, end = stretch.start + stretch.offset, stretch.start + stretch.before
+    twice = _times(part, start, end)
+    if not twice or _goes_on(part, start, end):
+        return None
+    verb = "comes" if len(twice) == 1 else "come"
+    what = "runs once, at the first" if part.moments.once else "runs both times"
+    return f"{_named(twice)} {verb} twice on {_date(twice[0])}; {what}"
+
+
+def _times(part: _Part, start: int, end: int) -> list[int]:
+    """The wall-clock times with start <= t < end."""
+    times: list[int] = []
+    at = part.moments.times.at_or_after(start)
+    while at is not None and at < end and len(times) < _MOST_COUNTED:
+        if not any(_has(zoned.times, at) for zoned in part.without if zoned.zone == part.moments.zone):
+            times.append(at)
+        at = part.moments.times.at_or_after(at + 1)
+    return times
+
+
+def _has(times: WallTimes, wall: int) -> bool:
+    return times.at_or_after(wall) == wall
+
+
+def _goes_on(part: _Part, start: int, end: int) -> bool:
+    """Whether it is a matter of course what happens: wildcards that run before the jump and after it."""
+    length = end - start
+    times = part.moments.times
+    return not part.fixed and times.count(start - length, start) > 0 and times.count(end, end + length) > 0
+
+
+def _named(times: list[int]) -> str:
+    if len(times) <= _MOST_NAMED:
+        return listed([clock_time(time) for time in times])
+    return f"{clock_time(times[0])} to {clock_time(times[-1])}"
+
+
+def _date(wall: int) -> str:
+    return format_moment(Moment(wall // DAY * DAY))[:10]
