@@ -16,6 +16,7 @@ from tokimori.api.answers import answer, error_answer, refusal
 from tokimori.api.guards import guarded
 from tokimori.api.jobs import Jobs
 from tokimori.api.runs import Runs
+from tokimori.api.schedules import Schedules
 from tokimori.clock import Clock
 from tokimori.errors import Bug, TokimoriError
 from tokimori.service.service import Service
@@ -54,6 +55,7 @@ def create_app(
             Route("/healthz", show_health),
             *Jobs(service).routes(),
             *Runs(service).routes(),
+            *Schedules(service).routes(),
             Route("/api/v2/nodes", list_nodes),
             *pages,
         ],

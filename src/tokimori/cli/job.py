@@ -11,7 +11,7 @@ from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.job_options import fields_given, job_options
 from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice, print_table
 from tokimori.cli.session import in_service
-from tokimori.clock import Moment, format_moment, parse_moment
+from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 job = Group(
     "job",
     help="Jobs: what to run, and when.",
-    nouns={"import": ("tokimori.cli.job_import:import_jobs", "Read jobs from foreign files: crontab.")},
+    nouns={
+        "next": ("tokimori.cli.job_next:next_moments", "Print the next moments of jobs, or of a schedule."),
+        "import": ("tokimori.cli.job_import:import_jobs", "Read jobs from foreign files: crontab, Kubernetes."),
+    },
 )
 _SHOWN = 5
 """How many next moments a shown job has."""
@@ -192,44 +195,6 @@ def trigger(job_id: str, key: str | None, payload: str | None, wait: bool, timeo
     else:
         print_lines(f"run {run.id} {run.state}" + (f": {run.error}" if run.error else ""))
     return RUN_FAILED if wait and run.state is not RunState.SUCCEEDED else DONE
-
-
-@job.command("next")
-@click.argument("job_id", metavar="[ID]", required=False)
-@click.option("-n", "count", type=int, default=20, show_default=True, help="How many.")
-@click.option("--after", metavar="TIME", help="Such as 2030-01-01T00:00:00Z; now by default.")
-@click.option("--schedule", metavar="TEXT", help="Of this schedule instead of a job's.")
-@click.option("--timezone", "time_zone", metavar="ZONE", help="With --schedule.")
-def next_moments(
-    job_id: str | None, count: int, after: str | None, schedule: str | None, time_zone: str | None
-) -> None:
-    """Print the next moments of a job, or of all enabled jobs together."""
-    if schedule is not None and job_id is not None:
-        raise InvalidInput("either a job or --schedule", field="schedule", value=schedule, allowed="no ID beside it")
-    start = None if after is None else parse_moment(after, field="after")
-
-    async def act(service: "Service") -> list[tuple[str | None, str, Moment]]:
-        if schedule is not None:
-            zone = time_zone or service.time_zone
-            return [(None, zone, moment) for moment in service.preview(schedule, count, zone, start)]
-        if job_id is not None:
-            found = await service.get(job_id)
-            moments = await service.next_times(job_id, count, start)
-            return [(found.id, found.definition.time_zone, moment) for moment in moments]
-        return [
-            (found.id, found.definition.time_zone, moment) for found, moment in await service.upcoming(count, start)
-        ]
-
-    _print_moments(in_service(act), with_ids=job_id is None and schedule is None)
-
-
-def _print_moments(moments: Sequence[tuple[str | None, str, Moment]], *, with_ids: bool) -> None:
-    if options().as_json:
-        print_json([{"job_id": job_id, "time": format_moment(moment)} for job_id, _, moment in moments])
-    elif with_ids:
-        print_table(("TIME", "JOB"), [(local(moment, zone), job_id) for job_id, zone, moment in moments])
-    else:
-        print_lines(*(local(moment, zone) for _, zone, moment in moments))
 
 
 def _print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None) -> None:

@@ -18,6 +18,7 @@ program = Group(
     nouns={
         "serve": ("tokimori.cli.serve:serve", "Run a node: fire schedules, run jobs, answer over HTTP."),
         "job": ("tokimori.cli.job:job", "Jobs: add, list, show, update, delete, pause, resume, trigger, next, import."),
+        "schedule": ("tokimori.cli.schedule:schedule", "Schedules: explain."),
         "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel."),
         "node": ("tokimori.cli.node:node", "Nodes: list."),
         "db": ("tokimori.cli.db:db", "The store: migrate, status."),

@@ -91,6 +91,7 @@ class Client:
     trigger = synchronous(Service.trigger)
     next_times = synchronous(Service.next_times)
     upcoming = synchronous(Service.upcoming)
+    explain = synchronous(Service.explain)
     skips = synchronous(Service.skips)
     get_run = synchronous(Service.get_run)
     list_runs = synchronous(Service.list_runs)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from heapq import merge
 from itertools import islice
 from typing import TypeVar
@@ -17,12 +18,13 @@ from tokimori.model.job import Definition, Job, JobState, lane_of, rank_of, sche
 from tokimori.model.run import Attempt, Output, Run, Skip, manual_origin
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import NodeRecord, RunFilter, SchemaStatus, Store
-from tokimori.schedules.parse import parse_schedule
-from tokimori.schedules.schedule import Reboot, Schedule, next_moments
+from tokimori.schedules.explain import Explanation, explain
+from tokimori.schedules.schedule import Fold, Gap, Reboot, Schedule, next_moments
 from tokimori.service.definitions import definition_from, patched
 from tokimori.service.edits import edited, new_job, paused, resumed
 
 _T = TypeVar("_T")
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 MOST_TRIES = 10
 """How often a change is tried that others keep changing under our hands."""
@@ -219,13 +221,25 @@ class Service:
         merged = merge(*(_moments(job, start) for job in jobs), key=lambda pair: (pair[1], pair[0].id))
         return list(islice(merged, _checked("n", n, MOST_MOMENTS)))
 
-    def preview(
-        self, text: str, n: int = 10, time_zone: str | None = None, after: Moment | None = None
-    ) -> Sequence[Moment]:
-        """The next moments that a schedule's text names. Raises `InvalidSchedule`."""
-        start = self._clock.now() if after is None else after
-        schedule = parse_schedule(text, zone=time_zone or self.time_zone, anchor=start)
-        return next_moments(schedule, start, _checked("n", n, MOST_MOMENTS))
+    async def explain(
+        self,
+        text: str,
+        time_zone: str | None = None,
+        n: int = 5,
+        after: Moment | None = None,
+        *,
+        gap: str = Gap.SHIFT,
+        fold: str = Fold.FIRST,
+    ) -> Explanation:
+        """What a schedule's text means to a job added now. Raises `InvalidSchedule`, and `InvalidInput` otherwise."""
+        return explain(
+            text,
+            zone=time_zone or self.time_zone,
+            after=self._clock.now() if after is None else after,
+            n=_checked("n", n, MOST_MOMENTS),
+            gap=_chosen(Gap, "gap", gap),
+            fold=_chosen(Fold, "fold", fold),
+        )
 
     async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:
         """The job's occurrences that became no run, newest first."""
@@ -383,6 +397,14 @@ def _checked(name: str, value: int, most: int) -> int:
     if not 1 <= value <= most:
         raise InvalidInput(f"{name}: {value} is out of range", field=name, value=value, allowed=f"1..{most}")
     return value
+
+
+def _chosen(kind: type[_Choice], name: str, word: str) -> _Choice:
+    try:
+        return kind(word)
+    except ValueError:
+        allowed = ", ".join(kind)
+        raise InvalidInput(f"{name}: {word!r} is not allowed", field=name, value=word, allowed=allowed) from None
 
 
 def _checked_key(key: str) -> str:

@@ -1,16 +1,18 @@
 """The one JSON shape of everything that a door prints. Moments are RFC 3339 texts in UTC, states are words. Pure."""
 
 from collections.abc import Sequence
+from zoneinfo import ZoneInfo
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
 
-from tokimori.clock import Moment, format_moment
+from tokimori.clock import Moment, format_moment, to_datetime
 from tokimori.errors import TokimoriError
 from tokimori.model.job import Job, Terms
 from tokimori.model.policies import Retry
 from tokimori.model.run import Output, Run, Skip
 from tokimori.ports.store import NodeRecord
+from tokimori.schedules.explain import Explanation
 from tokimori.service.definitions import JobFields, target_fields
 from tokimori.service.service import AttemptDetails, RunDetails
 
@@ -81,6 +83,24 @@ class SkipView(Struct, frozen=True, kw_only=True):
     last: str
     count: int
     reason: str
+
+
+class MomentView(Struct, frozen=True, kw_only=True):
+    """A moment, and the same on the clocks of the schedule's zone, with offset; `zone` is what these clocks go by."""
+
+    time: str
+    local: str
+    zone: str
+
+
+class ExplanationView(Struct, frozen=True, kw_only=True):
+    """What a schedule text means: a sentence in English, the next moments, and what may surprise."""
+
+    schedule: str
+    time_zone: str
+    sentence: str
+    moments: tuple[MomentView, ...]
+    warnings: tuple[str, ...]
 
 
 class OutputView(Struct, frozen=True, kw_only=True):
@@ -198,6 +218,23 @@ def skip_view(skip: Skip) -> SkipView:
     return SkipView(
         first=format_moment(skip.first), last=format_moment(skip.last), count=skip.count, reason=skip.reason.value
     )
+
+
+def explanation_view(explanation: Explanation) -> ExplanationView:
+    """The explanation as JSON shows it."""
+    return ExplanationView(
+        schedule=explanation.text,
+        time_zone=explanation.time_zone,
+        sentence=explanation.sentence,
+        moments=tuple(moment_view(moment, explanation.time_zone) for moment in explanation.moments),
+        warnings=explanation.warnings,
+    )
+
+
+def moment_view(moment: Moment, time_zone: str) -> MomentView:
+    """The moment as JSON shows it, on the clocks of the zone."""
+    local = to_datetime(moment).astimezone(ZoneInfo(time_zone))
+    return MomentView(time=format_moment(moment), local=local.isoformat(), zone=local.tzname() or time_zone)
 
 
 def output_view(output: Output) -> OutputView:

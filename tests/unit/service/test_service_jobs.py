@@ -5,7 +5,7 @@ import pytest
 
 from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import ON_DEMAND, World, every_minute
-from tokimori.clock import MINUTE, format_moment
+from tokimori.clock import MINUTE
 from tokimori.errors import (
     AlreadyExists,
     Conflict,
@@ -332,11 +332,3 @@ async def test_the_next_moments_of_one_job_and_of_all(world: World) -> None:
         ("minutes", seconds(120)),
         ("grid", seconds(180)),
     ]
-
-
-def test_a_preview_needs_no_job(world: World) -> None:
-    """A text and a zone are enough; the service's zone is the default."""
-    (moment,) = world.service.preview("0 3 * * *", 1)
-    assert format_moment(moment) == "2030-01-01T02:00:00Z"
-    (moment,) = world.service.preview("0 3 * * *", 1, "UTC")
-    assert format_moment(moment) == "2030-01-01T03:00:00Z"

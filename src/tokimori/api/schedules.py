@@ -1,0 +1,45 @@
+"""`/api/v2/schedules`"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tokimori.api.answers import answer, read_query
+from tokimori.clock import parse_moment
+from tokimori.schedules.schedule import Fold, Gap
+from tokimori.service.service import Service
+from tokimori.service.views import explanation_view
+
+
+class ExplainQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A schedule text, and where and when it is meant: by default in the node's zone, after now."""
+
+    text: str
+    time_zone: str | None = None
+    n: int = 5
+    after: str | None = None
+    gap: str = Gap.SHIFT
+    fold: str = Fold.FIRST
+
+
+class Schedules:
+    """What the door does with schedules that no job has yet."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def routes(self) -> Sequence[Route]:
+        """The paths."""
+        return [Route("/api/v2/schedules/explain", self.explain, methods=["GET"])]
+
+    async def explain(self, request: Request) -> Response:
+        """Say what a schedule text means."""
+        query = read_query(request, ExplainQuery)
+        after = None if query.after is None else parse_moment(query.after, field="after")
+        explanation = await self._service.explain(
+            query.text, query.time_zone, query.n, after, gap=query.gap, fold=query.fold
+        )
+        return answer(explanation_view(explanation))

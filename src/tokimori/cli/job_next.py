@@ -1,0 +1,80 @@
+"""`tokimori job next`"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Command, options
+from tokimori.cli.output import local, print_json, print_lines, print_table
+from tokimori.cli.session import in_service
+from tokimori.clock import Moment, parse_moment
+from tokimori.errors import InvalidInput, InvalidSchedule, NotFound
+
+if TYPE_CHECKING:
+    from tokimori.service.service import Service
+
+Row = tuple[str | None, str, Moment]
+"""The id of a job, a zone, and a moment."""
+
+
+@click.command(cls=Command)
+@click.argument("subject", metavar="[ID | TEXT]", required=False)
+@click.option("-n", "count", type=int, default=20, show_default=True, help="How many.")
+@click.option("--after", metavar="TIME", help="Such as 2030-01-01T00:00:00Z; now by default.")
+@click.option("--schedule", metavar="TEXT", help="Of this schedule, even if a job has such an id.")
+@click.option("--timezone", "time_zone", metavar="ZONE", help="Where a schedule is meant, and where to show moments.")
+def next_moments(
+    subject: str | None, count: int, after: str | None, schedule: str | None, time_zone: str | None
+) -> None:
+    """Print the next moments of a job, of a schedule's text, or of all enabled jobs together."""
+    from tokimori.schedules.zones import check_zone
+
+    if schedule is not None and subject is not None:
+        raise InvalidInput("either a job or --schedule", field="schedule", value=schedule, allowed="no ID beside it")
+    start = None if after is None else parse_moment(after, field="after")
+    if time_zone is not None:
+        check_zone(time_zone)
+
+    async def act(service: "Service") -> list[Row]:
+        if schedule is not None:
+            return await _of_text(service, schedule, count, start, time_zone)
+        if subject is not None:
+            return await _of_job_or_text(service, subject, count, start, time_zone)
+        upcoming = await service.upcoming(count, start)
+        return [(found.id, time_zone or found.definition.time_zone, moment) for found, moment in upcoming]
+
+    _print(in_service(act), with_ids=subject is None and schedule is None)
+
+
+async def _of_job_or_text(
+    service: "Service", subject: str, count: int, after: Moment | None, time_zone: str | None
+) -> list[Row]:
+    """Of the job with that id, else of that schedule. Raises `NotFound` for what could be an id, else for the text."""
+    try:
+        found = await service.get(subject)
+    except (NotFound, InvalidInput) as fault:
+        try:
+            return await _of_text(service, subject, count, after, time_zone)
+        except InvalidSchedule:
+            if isinstance(fault, InvalidInput):
+                raise
+            raise fault from None
+    moments = await service.next_times(subject, count, after)
+    return [(found.id, time_zone or found.definition.time_zone, moment) for moment in moments]
+
+
+async def _of_text(service: "Service", text: str, count: int, after: Moment | None, time_zone: str | None) -> list[Row]:
+    explanation = await service.explain(text, time_zone, count, after)
+    return [(None, explanation.time_zone, moment) for moment in explanation.moments]
+
+
+def _print(rows: Sequence[Row], *, with_ids: bool) -> None:
+    from tokimori.clock import format_moment
+
+    if options().as_json:
+        print_json([{"job_id": job_id, "time": format_moment(moment)} for job_id, _, moment in rows])
+    elif with_ids:
+        print_table(("TIME", "JOB"), [(local(moment, zone), job_id) for job_id, zone, moment in rows])
+    else:
+        print_lines(*(local(moment, zone) for _, zone, moment in rows))

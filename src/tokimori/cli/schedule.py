@@ -1,0 +1,63 @@
+"""`tokimori schedule …`"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Group, options
+from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.session import load
+from tokimori.clock import SystemClock, parse_moment, to_datetime
+from tokimori.schedules.schedule import Fold, Gap
+
+if TYPE_CHECKING:
+    from tokimori.schedules.explain import Explanation
+
+schedule = Group("schedule", help="Schedules: what a text means.")
+
+
+@schedule.command()
+@click.argument("text")
+@click.option("-n", "count", type=click.IntRange(1, 10_000), default=5, show_default=True, help="How many moments.")
+@click.option("--timezone", "time_zone", metavar="ZONE", help="Where it is meant, such as Europe/Paris.")
+@click.option("--after", metavar="TIME", help="Such as 2030-01-01T00:00:00Z; now by default.")
+@click.option(
+    "--gap",
+    type=click.Choice([each.value for each in Gap]),
+    default="shift",
+    help="What becomes of times that clocks skip.",
+)
+@click.option(
+    "--fold",
+    type=click.Choice([each.value for each in Fold]),
+    default="first",
+    help="And of times that they show twice.",
+)
+def explain(*, text: str, count: int, time_zone: str | None, after: str | None, gap: str, fold: str) -> None:
+    """Say what a schedule means: in English, by its next moments, and where it may surprise."""
+    from tokimori.schedules.explain import explain as explanation_of
+    from tokimori.service.views import explanation_view
+
+    explanation = explanation_of(
+        text,
+        zone=time_zone or load().settings.time_zone,
+        after=SystemClock().now() if after is None else parse_moment(after, field="after"),
+        n=count,
+        gap=Gap(gap),
+        fold=Fold(fold),
+    )
+    if options().as_json:
+        print_json(explanation_view(explanation))
+    else:
+        _print(explanation)
+
+
+def _print(explanation: "Explanation") -> None:
+    from zoneinfo import ZoneInfo
+
+    print_lines(f"{explanation.sentence} ({explanation.time_zone})")
+    for moment in explanation.moments:
+        local = to_datetime(moment).astimezone(ZoneInfo(explanation.time_zone))
+        precision = "milliseconds" if local.microsecond else "seconds"
+        print_lines(f"  {local:%a} {local.isoformat(' ', precision)} {local.tzname()}")
+    print_lines(*(f"warning: {warning}" for warning in explanation.warnings))

@@ -1,0 +1,64 @@
+"""What users ask for about schedules that no job has."""
+
+import pytest
+
+from tests.unit.service.world import World
+from tokimori.clock import DAY, format_moment
+from tokimori.errors import InvalidInput, InvalidSchedule
+from tokimori.schedules.schedule import Fold, Gap
+from tokimori.service.views import explanation_view
+
+
+async def test_an_explanation_needs_no_job(world: World) -> None:
+    """A text and a zone are enough; the service's zone and now are the defaults."""
+    (moment,) = (await world.service.explain("0 3 * * *", n=1)).moments
+    assert format_moment(moment) == "2030-01-01T02:00:00Z"
+    (moment,) = (await world.service.explain("0 3 * * *", "UTC", 1)).moments
+    assert format_moment(moment) == "2030-01-01T03:00:00Z"
+    after = world.clock.now() + DAY
+    (moment,) = (await world.service.explain("0 3 * * *", "UTC", 1, after)).moments  # type: ignore[arg-type]
+    assert format_moment(moment) == "2030-01-02T03:00:00Z"
+
+
+async def test_gap_and_fold_may_be_words(world: World) -> None:
+    """As in the fields of a job."""
+    by_words = await world.service.explain("30 2 * * *", gap="skip", fold="both")
+    assert by_words == await world.service.explain("30 2 * * *", gap=Gap.SKIP, fold=Fold.BOTH)
+    assert by_words.warnings == (
+        "02:30 does not exist on 2030-03-31; nothing runs then",
+        "02:30 comes twice on 2030-10-27; runs both times",
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "allowed"),
+    [
+        ({"text": "x", "gap": "jump"}, "gap", "shift, skip"),
+        ({"text": "@daily", "fold": ""}, "fold", "first, both"),
+        ({"text": "@daily", "n": 0}, "n", "1..10000"),
+        ({"text": "@daily", "time_zone": "Mars"}, "time_zone", "an IANA name such as UTC or Europe/Paris"),
+        ({"text": "@daily", "time_zone": "europe/paris"}, "time_zone", "Europe/Paris"),
+    ],
+)
+async def test_what_can_not_be_is_refused(world: World, given: dict[str, object], field: str, allowed: str) -> None:
+    """Naming the field and what is allowed."""
+    with pytest.raises(InvalidInput) as caught:
+        await world.service.explain(**given)  # type: ignore[arg-type]
+    assert (caught.value.field, caught.value.allowed) == (field, allowed)
+
+
+async def test_a_bad_schedule_is_refused(world: World) -> None:
+    """As it is for a job."""
+    with pytest.raises(InvalidSchedule) as caught:
+        await world.service.explain("0 0 30 2 *")
+    assert caught.value.field == "day of month"
+
+
+async def test_json_shows_moments_on_both_clocks(world: World) -> None:
+    """In UTC, and on the clocks of the zone with their offset and its name."""
+    view = explanation_view(await world.service.explain("0 3 1 1,7 *", n=2))
+    assert [(each.time, each.local, each.zone) for each in view.moments] == [
+        ("2030-01-01T02:00:00Z", "2030-01-01T03:00:00+01:00", "CET"),
+        ("2030-07-01T01:00:00Z", "2030-07-01T03:00:00+02:00", "CEST"),
+    ]
+    assert (view.schedule, view.time_zone) == ("0 3 1 1,7 *", "Europe/Paris")
