@@ -89,3 +89,18 @@ async def test_closing_twice_or_unopened_is_harmless(tmp_path: Path) -> None:
     await store.open()
     await store.close()
     await store.close()
+
+
+async def test_nobody_writes_between_a_methods_reading_and_its_writing(tmp_path: Path) -> None:
+    """From its first statement on a writing method has the file to itself, whatever program else uses it."""
+    store = await opened(tmp_path / "a.db")
+    stranger = sqlite3.connect(tmp_path / "a.db", timeout=0, isolation_level=None, check_same_thread=False)
+
+    def work(db: sqlite3.Connection) -> None:
+        db.execute("SELECT * FROM sqlite_master").fetchall()
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            stranger.execute("BEGIN IMMEDIATE")
+
+    await store._write(work)
+    stranger.close()
+    await store.close()
