@@ -25,7 +25,7 @@ LIVE = frozenset(RunState) - ENDS
 
 def definition(number: int, lines: Path) -> Definition:
     """Half of the jobs do nothing, the others write a line when they begin, and some of them take their time."""
-    naps = {1: "", 3: "sleep 0.3; ", 5: "sleep 1.2; "}
+    naps = {1: "", 3: "sleep 0.3; ", 5: "sleep 3; "}
     write = f"{START_LINE}{lines}"
     shell = write if number % 10 not in (3, 5) else f"({write}); {naps[number % 10]}true"
     return Definition(
