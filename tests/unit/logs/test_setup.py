@@ -1,6 +1,8 @@
+import itertools
 import logging
 import os
 import queue
+import select
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,7 +98,10 @@ def test_a_reader_that_does_not_read_stops_nobody(pipe: tuple[int, int], monkeyp
     monkeypatch.setattr(setup, "STOP_TIMEOUT", 0.05)
     reader, writer = pipe
     started = start_logging(stderr=writer)
-    for number in range(2_000):  # far more than a pipe (64 KiB) and the queue hold
+    numbers = itertools.count()
+    while select.select([], [writer], [], 0)[1]:  # until the pipe is full
+        log.info("%d %s", next(numbers), "x" * 100)
+    for number in itertools.islice(numbers, 50):  # and more than the queue holds
         log.info("%d %s", number, "x" * 100)
     started.stop()
     stuck = next(thread for thread in threading.enumerate() if thread.name == "tokimori-log")
