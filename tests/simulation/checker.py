@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tests.simulation.cluster import EVERYTHING, Cluster
 from tests.simulation.executor import Execution
 from tokimori.clock import Moment
-from tokimori.engine.watch import DEAD_AFTER, LATE_TICK
+from tokimori.engine.watch import DEAD_AFTER
 from tokimori.model.ids import RunId, Token
 from tokimori.model.job import Job, JobState, limit_of, schedule_of
 from tokimori.model.outcome import Failed, Succeeded
@@ -38,8 +38,8 @@ async def faults_of(cluster: Cluster) -> list[str]:
         for run in evidence.runs:
             faults += _run(evidence, run, cluster)
         faults += _limit(evidence)
-    early = DEAD_AFTER - LATE_TICK
-    faults += [f"a node was declared dead after {silence} s" for silence in cluster.store.silences if silence < early]
+    silences = (silence for silence in cluster.store.silences if silence < DEAD_AFTER - 1e-6)
+    faults += [f"a node was declared dead after {silence} s" for silence in silences]
     return faults + list(_orders(cluster))
 
 

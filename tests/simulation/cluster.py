@@ -10,6 +10,8 @@ from tests.simulation.link import FAIR, Link, Weather
 from tests.simulation.virtual_time import LoopClock
 from tests.unit.examples import a_definition
 from tokimori.clock import Moment
+from tokimori.engine.lease import TICK_IDLE
+from tokimori.engine.watch import LATE_TICK
 from tokimori.errors import Refused, StoreError
 from tokimori.model.ids import JobId, NodeId, RunId, Token
 from tokimori.model.job import Definition, JobState
@@ -78,17 +80,19 @@ class RecordingStore(MemoryStore):
         super().__init__(clock)
         self.taken: list[Taken] = []
         self.silences: list[float] = []
-        """Of each node that was declared dead: for how many seconds the store could have heard it and did not."""
+        """Of each node that was declared dead: seconds since its last beat, or since a stall that hid its beats."""
         self._known: set[tuple[RunId, Token]] = set()
         self._heard: dict[NodeId, float] = {}
         self._stalled_until = 0.0
-        self._stalled = 0.0
+        self._hidden_until = 0.0
 
     def stall(self, seconds: float) -> None:
         """Answer nobody for so long: somebody holds a lock."""
-        if (now := asyncio.get_running_loop().time()) >= self._stalled_until:
+        now = asyncio.get_running_loop().time()
+        if now >= self._stalled_until:
             self._stalled_until = now + seconds
-            self._stalled += seconds
+            if seconds > TICK_IDLE + LATE_TICK:  # whoever observes notices it: a tick of his own is late
+                self._hidden_until = self._stalled_until
 
     async def _turn(self) -> Tables:
         left = self._stalled_until - asyncio.get_running_loop().time()
@@ -97,21 +101,20 @@ class RecordingStore(MemoryStore):
             return await self._turn()  # another stall may have begun
         return await super()._turn()
 
-    def _awake(self) -> float:
-        return asyncio.get_running_loop().time() - self._stalled
-
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
         """See `Nodes.tick`."""
         pulse = await super().tick(beat, now)
-        self._heard[beat.node] = self._awake()
+        self._heard[beat.node] = asyncio.get_running_loop().time()
         return pulse
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
         """See `Nodes.bury`."""
+        asked = asyncio.get_running_loop().time()
+        hidden = self._hidden_until if self._hidden_until <= asked else 0.0
         alive = self._tables.nodes[dead].state is NodeState.ALIVE
         buried = await super().bury(dead, beat, by, now)
         if alive and buried and dead in self._heard:
-            self.silences.append(self._awake() - self._heard[dead])
+            self.silences.append(asked - max(self._heard[dead], hidden))
         return buried
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
