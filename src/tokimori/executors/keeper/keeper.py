@@ -186,8 +186,6 @@ class Keeper:
 
     def _exited(self, child: Child) -> None:
         """The leader is a zombie: while it is not collected, its group's number can't be given to anybody else."""
-        if child.status is not None or not child.has_exited():
-            return  # a false alarm must not kill
         now = boottime()
         if child.cause is Cause.EXIT or self._family is None:
             child.kill(now)  # nobody asked it to end: what it has left in its group goes at once
