@@ -76,6 +76,7 @@ clean:  ## remove what was built, tested and cached; .tokimori/ and its jobs sta
 
 .venv/.installed-dev: .venv/.installed
 	.venv/$(PIP) --requirement requirements-dev.lock
+	@$(BIN)/python -m tests.servers
 	@touch $@
 
 .venv-bench/.installed: pyproject.toml benchmarks/requirements.txt | .venv-bench/bin/python

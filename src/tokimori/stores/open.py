@@ -3,13 +3,14 @@
 from urllib.parse import unquote, urlsplit
 
 from tokimori.clock import Clock
-from tokimori.errors import InvalidInput
+from tokimori.errors import InvalidInput, StoreError
 from tokimori.ports.store import Store
 from tokimori.stores.memory.store import MemoryStore
+from tokimori.stores.postgres.address import address_of
 from tokimori.stores.sqlite.store import SqliteStore
 
-ALLOWED = "sqlite:///absolute/path or memory:"
-_PLANNED = frozenset({"postgresql", "postgres", "mysql", "mariadb", "redis", "rediss", "valkey"})
+ALLOWED = "sqlite:///absolute/path, postgresql://user:password@host:port/database or memory:"
+_PLANNED = frozenset({"mysql", "mariadb", "redis", "rediss", "valkey"})
 
 
 def open_store(url: str, clock: Clock) -> Store:
@@ -18,12 +19,28 @@ def open_store(url: str, clock: Clock) -> Store:
     match scheme.lower():
         case "sqlite" if colon:
             return SqliteStore(file_of(url), clock)
+        case "postgresql" | "postgres" if colon:
+            return _postgres(url, clock)
         case "memory" if not rest:
             return MemoryStore(clock)
         case known if known in _PLANNED:
             raise _invalid(url, f"stores of kind {known} are not in this version yet")
         case _:
             raise _invalid(url, "not the URL of a store")
+
+
+def _postgres(url: str, clock: Clock) -> Store:
+    """Its driver is an extra, and is loaded only where it is asked for."""
+    address = address_of(url)
+    try:
+        from tokimori.stores.postgres.store import PostgresStore  # noqa: PLC0415
+    except ModuleNotFoundError as fault:
+        raise StoreError(
+            f"store: PostgreSQL needs the package {fault.name}: pip install 'tokimori[postgres]'",
+            field="store",
+            value="postgresql",
+        ) from None
+    return PostgresStore(address, clock)
 
 
 def file_of(url: str) -> str:

@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.contract.stores.actors import NOW, Worker
+from tests.servers import postgres
 from tokimori.clock import Moment
 from tokimori.ports.store import Store
 from tokimori.stores.memory.store import MemoryStore
+from tokimori.stores.postgres.address import address_of
+from tokimori.stores.postgres.store import PostgresStore
 from tokimori.stores.sqlite.store import SqliteStore
 
 
@@ -27,7 +30,14 @@ class StoppedClock:
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda _folder: MemoryStore(StoppedClock()),
     "sqlite": lambda folder: SqliteStore(str(folder / "tokimori.db"), StoppedClock()),
+    "postgres": lambda folder: PostgresStore(address_of(postgres.loans.url_of(folder)), StoppedClock()),
 }
+
+
+def forget(name: str, folder: Path) -> None:
+    """Remove what a store keeps elsewhere than in its folder."""
+    if name == "postgres":
+        postgres.loans.give_back(folder)
 
 
 @pytest.fixture(params=STORES)
@@ -38,6 +48,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await opened.migrate()
     yield opened
     await opened.close()
+    forget(request.param, tmp_path)
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from tests.contract.stores.conftest import forget
 from tests.contract.stores.fight import Execution, add_work, check, take_part
+from tests.servers import postgres
 from tokimori.clock import SystemClock
 from tokimori.ports.store import Store
 from tokimori.stores.open import open_store
@@ -39,6 +41,21 @@ async def test_four_processes_share_one_sqlite_file(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "tokimori.db") as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     db.close()
+
+
+async def test_four_processes_share_one_postgresql_database(tmp_path: Path) -> None:
+    """Four processes carry out 2,000 runs of one database, each exactly once."""
+    url = postgres.loans.url_of(tmp_path)
+    store = open_store(url, SystemClock())
+    await store.open()
+    await store.migrate()
+    jobs = await add_work(store)
+    start = asyncio.Barrier(4)
+    done = await asyncio.gather(*(in_a_process(url, seed, start) for seed in range(4)))
+    assert sum(bool(part) for part in done) >= 2
+    await check(store, jobs, [each for part in done for each in part])
+    await store.close()
+    forget("postgres", tmp_path)
 
 
 async def in_a_process(url: str, seed: int, start: asyncio.Barrier) -> list[Execution]:

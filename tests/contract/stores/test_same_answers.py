@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from hypothesis import settings
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from tests.contract.stores.actors import EVERY_SECOND, NOW, a_job, a_node, a_request, later
-from tests.contract.stores.conftest import STORES
+from tests.contract.stores.conftest import STORES, forget
 from tokimori.engine.settle import change_of
 from tokimori.errors import TokimoriError
 from tokimori.model.decide import Plan, decide
@@ -58,6 +59,8 @@ class SameAnswers(RuleBasedStateMachine):
         for store in self.stores:
             self.runner.run(store.close())
         self.runner.close()
+        for name in STORES:
+            forget(name, Path(self.folder.name))
         self.folder.cleanup()
 
     def ask(self, call: Call) -> Any:
@@ -68,7 +71,7 @@ class SameAnswers(RuleBasedStateMachine):
 
     def run_id(self) -> RunId:
         """Run ids that ascend."""
-        return RunId(f"run-{next(self.numbers):06}")
+        return RunId(str(UUID(int=next(self.numbers))))
 
     @rule(seconds=st.integers(0, 3))
     def pass_time(self, seconds: int) -> None:
@@ -153,7 +156,7 @@ class SameAnswers(RuleBasedStateMachine):
     @rule(target=nodes)
     def register(self) -> NodeId:
         """A node joins."""
-        node = a_node(id=NodeId(f"node-{next(self.numbers):06}"))
+        node = a_node(id=NodeId(str(UUID(int=next(self.numbers)))))
         self.ask(lambda store: store.register(node))
         return node.id
 
@@ -161,7 +164,7 @@ class SameAnswers(RuleBasedStateMachine):
     def claim(self, node: NodeId, limit: int, *, again: bool) -> Any:
         """Claim from all lanes, perhaps asking twice."""
         lanes = self.ask(lambda store: store.survey(self.now)).lanes
-        claim = Claim(id=ClaimId(f"claim-{next(self.numbers)}"), node=node, lanes=lanes, limit=limit)
+        claim = Claim(id=ClaimId(str(UUID(int=next(self.numbers)))), node=node, lanes=lanes, limit=limit)
         claimed = self.ask(lambda store: store.claim(claim, self.now))
         if again:
             assert self.ask(lambda store: store.claim(claim, self.now)) == claimed or claimed == []
@@ -256,10 +259,10 @@ def no_call(_store: Store) -> Awaitable[object]:
 
 
 def comparable(answer: object) -> object:
-    """An answer without what no store promises: the order in which a tick tells, the wording of a name."""
+    """An answer without what no store promises: order within a tick, its clock, the wording of a name."""
     match answer:
         case Pulse():
-            return replace(answer, cancels=tuple(sorted(answer.cancels)), peers=tuple(sorted(answer.peers)))
+            return replace(answer, now=NOW, cancels=tuple(sorted(answer.cancels)), peers=tuple(sorted(answer.peers)))
         case TokimoriError():
             return type(answer)
         case _:

@@ -3,8 +3,11 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job
-from tests.contract.stores.conftest import STORES
+from tests.contract.stores.conftest import STORES, forget
+from tests.servers import postgres
 from tokimori.ports.store import Store
 
 SOON = 5.0
@@ -33,9 +36,10 @@ async def test_a_beat_of_ones_own_wakes_nobody(store: Store, worker: Worker) -> 
     assert not woken.is_set()
 
 
-async def test_what_another_process_writes_wakes_who_watches(tmp_path: Path) -> None:
-    """A commit through another store of the same SQLite file is noticed."""
-    here, there = STORES["sqlite"](tmp_path), STORES["sqlite"](tmp_path)
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+async def test_what_another_process_writes_wakes_who_watches(name: str, tmp_path: Path) -> None:
+    """What is asked through another store of the same database is noticed."""
+    here, there = STORES[name](tmp_path), STORES[name](tmp_path)
     for store in (here, there):
         await store.open()
         await store.migrate()
@@ -47,3 +51,24 @@ async def test_what_another_process_writes_wakes_who_watches(tmp_path: Path) -> 
     await asyncio.wait_for(woken.wait(), SOON)
     for store in (here, there):
         await store.close()
+    forget(name, tmp_path)
+
+
+async def test_a_watcher_hears_again_after_its_session_was_lost(tmp_path: Path) -> None:
+    """A session that the server ended is opened again, and whoever watches is woken for what it may have missed."""
+    here, there = STORES["postgres"](tmp_path), STORES["postgres"](tmp_path)
+    for store in (here, there):
+        await store.open()
+        await store.migrate()
+    woken = asyncio.Event()
+    here.watch(woken.set)
+    await asyncio.wait_for(woken.wait(), SOON)
+    woken.clear()
+    postgres.server().sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+    await asyncio.wait_for(woken.wait(), SOON)
+    woken.clear()
+    await add_job(there)
+    await asyncio.wait_for(woken.wait(), SOON)
+    for store in (here, there):
+        await store.close()
+    forget("postgres", tmp_path)

@@ -1,11 +1,14 @@
 """Which URL names which store."""
 
+import sys
+
 import pytest
 
 from tokimori.clock import SystemClock
-from tokimori.errors import InvalidInput
+from tokimori.errors import InvalidInput, StoreError
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.stores.open import file_of, open_store
+from tokimori.stores.open import ALLOWED, file_of, open_store
+from tokimori.stores.postgres.store import PostgresStore
 from tokimori.stores.sqlite.store import SqliteStore
 
 
@@ -42,18 +45,34 @@ def test_memory_needs_no_more_words() -> None:
         "sqlite:///a.db?mode=ro",
         "sqlite",
         "memory:more",
+        "postgresql",
         "oracle://scott:tiger@host/db",
     ],
 )
 def test_other_urls_are_refused(url: str) -> None:
     """A URL that names no store is refused, with what is allowed, and without the password that it may hold."""
-    with pytest.raises(InvalidInput, match="allowed: sqlite:///absolute/path or memory:") as refused:
+    with pytest.raises(InvalidInput, match="allowed: sqlite:///absolute/path, postgresql://") as refused:
         open_store(url, SystemClock())
-    assert (refused.value.field, refused.value.allowed) == ("store", "sqlite:///absolute/path or memory:")
+    assert (refused.value.field, refused.value.allowed) == ("store", ALLOWED)
     assert "tiger" not in refused.value.message
 
 
-@pytest.mark.parametrize("scheme", ["postgresql", "mysql", "mariadb", "redis", "valkey"])
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "PostgreSQL"])
+def test_a_postgresql_url_names_a_server(scheme: str) -> None:
+    """Both spellings of the scheme name a PostgreSQL store; nothing is connected yet."""
+    assert isinstance(open_store(f"{scheme}://scott:tiger@host/db", SystemClock()), PostgresStore)
+
+
+def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the extra is not installed, the error says how to install it."""
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    for name in [name for name in sys.modules if name.startswith("tokimori.stores.postgres.")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(StoreError, match=r"needs the package asyncpg: pip install 'tokimori\[postgres\]'"):
+        open_store("postgresql://host/db", SystemClock())
+
+
+@pytest.mark.parametrize("scheme", ["mysql", "mariadb", "redis", "valkey"])
 def test_stores_to_come_are_named_as_such(scheme: str) -> None:
     """A store that a later version will know is refused as not yet there."""
     with pytest.raises(InvalidInput, match=f"{scheme} are not in this version yet"):

@@ -1,0 +1,1 @@
+"""The PostgreSQL store: asyncpg and hand-written SQL."""

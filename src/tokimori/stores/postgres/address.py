@@ -1,0 +1,54 @@
+"""What the URL of a PostgreSQL store says: where the server is, and how to talk to it."""
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+from tokimori.errors import InvalidInput
+
+_DRIVERS = frozenset(
+    {"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "host", "port", "user", "password", "dbname", "passfile"}
+)
+_OURS = frozenset({"statement_cache_size"})
+ALLOWED = "postgresql://user:password@host:port/database?sslmode=…&statement_cache_size=0"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A store's server and database.
+
+    `dsn` is what the driver is told, password included; `name` is what people are shown. `pooled`: a pooler such as
+    PgBouncer may give each transaction another session, so that nothing is kept in one (`statement_cache_size=0`).
+    """
+
+    dsn: str
+    name: str
+    pooled: bool
+
+
+def address_of(url: str) -> Address:
+    """The address that a URL names. What it leaves out comes from PGHOST, PGUSER and so on. Raises `InvalidInput`."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        settings = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    except ValueError:
+        raise _invalid("can't be read as the URL of a PostgreSQL server") from None
+    for unknown in settings.keys() - _DRIVERS - _OURS:
+        raise _invalid(f"there is no setting {unknown!r}; settings are {', '.join(sorted(_DRIVERS | _OURS))}")
+    cache = settings.pop("statement_cache_size", "")
+    if cache not in {"", "0"}:
+        raise _invalid("statement_cache_size can only be 0, for a pooler such as PgBouncer")
+    host = settings.get("host", unquote(parts.hostname or ""))
+    database = settings.get("dbname", unquote(parts.path.lstrip("/")))
+    user = settings.get("user", unquote(parts.username or ""))
+    at = f"{user}@" if user else ""
+    place = f"{host}:{settings.get('port', port or 5432)}"
+    dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(settings), ""))
+    return Address(dsn=dsn, name=f"postgresql://{at}{place}/{database}", pooled=cache == "0")
+
+
+def _invalid(fault: str) -> InvalidInput:
+    """The URL may hold a password: it is not repeated."""
+    return InvalidInput(
+        f"store: postgresql: {fault}; allowed: {ALLOWED}", field="store", value="postgresql", allowed=ALLOWED
+    )

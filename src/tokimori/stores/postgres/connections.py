@@ -1,0 +1,132 @@
+"""Sessions with the server, each used by one caller at a time, and one statement a transaction."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import asyncpg
+
+from tokimori.errors import StoreError, StoreUnavailable
+from tokimori.stores.postgres.address import Address
+from tokimori.stores.postgres.faults import FAULTS, UNDONE, store_error
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+PATIENCE = 4.0
+"""Seconds to wait for any answer: more than the server's own time-outs, less than a lease."""
+ATTEMPTS = 5
+"""How often a method is tried whose transaction was undone because it met others."""
+_SETTINGS = {
+    "application_name": "tokimori",
+    "statement_timeout": "3s",
+    "lock_timeout": "3s",
+    "idle_in_transaction_session_timeout": "3s",
+    "jit": "off",
+}
+_OLDEST = 13
+
+
+async def connect(address: Address) -> Any:
+    """A session of its own. Raises `StoreError`."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            session = await asyncpg.connect(
+                address.dsn,
+                timeout=PATIENCE,
+                statement_cache_size=0 if address.pooled else 200,
+                max_cached_statement_lifetime=0,
+                server_settings={} if address.pooled else _SETTINGS,
+            )
+            await session.set_type_codec(
+                "uuid", schema="pg_catalog", format="binary", encoder=_uuid_bytes, decoder=_uuid_text
+            )
+    except FAULTS as fault:
+        raise store_error(fault, address.name) from None
+    if session.get_server_version().major < _OLDEST:
+        session.terminate()
+        raise StoreError(f"store {address.name} is older than PostgreSQL {_OLDEST}: upgrade the server")
+    return session
+
+
+def _uuid_bytes(text: str) -> bytes:
+    return bytes.fromhex(text.replace("-", ""))
+
+
+def _uuid_text(data: bytes) -> str:
+    text = data.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class Connections:
+    """At most `most` sessions, opened when they are needed and kept.
+
+    A session whose state is not known (a time-out, a cancelled caller, a lost reply) is cut, never used again.
+    """
+
+    def __init__(self, address: Address, most: int) -> None:
+        self._address = address
+        self._free: list[Any] = []
+        self._places = asyncio.Semaphore(most)
+
+    async def rows(self, statement: str, *values: object) -> list[Row]:
+        """Carry out one statement, which is one transaction. Raises `StoreError`."""
+        return await self.use(lambda session: session.fetch(statement, *values))
+
+    async def row(self, statement: str, *values: object) -> Row | None:
+        """The first row of the answer."""
+        found = await self.rows(statement, *values)
+        return found[0] if found else None
+
+    async def value(self, statement: str, *values: object) -> Any:
+        """The first column of the first row of an answer that has one."""
+        return (await self.rows(statement, *values))[0][0]
+
+    async def use(self, work: Callable[[Any], Awaitable[T]], patience: float = PATIENCE) -> T:
+        """Have the work done with a session. Raises `StoreError`, and what the work raises."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                async with self._places:
+                    return await self._use(work, patience)
+            except asyncpg.PostgresError as fault:
+                if fault.sqlstate not in UNDONE or attempt == ATTEMPTS:
+                    raise store_error(fault, self._address.name) from None
+        raise StoreUnavailable(f"store {self._address.name} is busy")
+
+    async def _use(self, work: Callable[[Any], Awaitable[T]], patience: float) -> T:
+        session = await self._take()
+        known = False
+        try:
+            async with asyncio.timeout(patience):
+                done = await work(session)
+            known = True
+            return done
+        except asyncpg.PostgresError:
+            known = True
+            raise
+        except FAULTS as fault:
+            raise store_error(fault, self._address.name) from None
+        except StoreError:
+            known = True
+            raise
+        finally:
+            if known and not session.is_closed() and not session.is_in_transaction():
+                self._free.append(session)
+            else:
+                session.terminate()
+
+    async def _take(self) -> Any:
+        while self._free:
+            session = self._free.pop()
+            if not session.is_closed():
+                return session
+        return await connect(self._address)
+
+    async def close(self) -> None:
+        """End all sessions, once those in use are free."""
+        while self._free:
+            session = self._free.pop()
+            try:
+                await session.close(timeout=PATIENCE)
+            except FAULTS:
+                session.terminate()

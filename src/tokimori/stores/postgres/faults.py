@@ -1,0 +1,77 @@
+"""PostgreSQL's and the network's errors as errors of ours, each with what to do about it."""
+
+import ssl
+
+import asyncpg
+
+from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
+
+_UNUSABLE = {
+    "28": "refused the user: check user and password in the URL, and the server's pg_hba.conf",
+    "3D": "has no such database: make it with `createdb`, or name another one in the URL",
+    "42501": "gives the user too few rights: GRANT it CREATE and USAGE on its schema, or let it own the database",
+    "22": "can't keep a value that it was given",
+    "23": "refused a row",
+}
+_MISSING = frozenset({"42P01", "42883", "42703"})
+"""An undefined table, function or column."""
+_UNAVAILABLE = {
+    "08": "lost the connection; it is tried again",
+    "25P03": "ended an idle transaction; it is tried again",
+    "25006": "is read-only, perhaps a standby: name the primary server; it is tried again",
+    "25P02": "lost the connection; it is tried again",
+    "40": "undid a transaction that met others; it is tried again",
+    "53": "needs more connections, memory or disk than there is",
+    "55P03": "holds what was asked for locked for over 3 s; it is tried again",
+    "57": "is being stopped, started or restored, or took over 3 s; it is tried again",
+    "58": "can't read or write its files: check its disk",
+}
+UNDONE = ("40001", "40P01")
+"""A transaction that was undone because it met others: whole methods are tried again at once."""
+
+FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, ValueError)
+"""What the driver raises. A certificate's error is an `OSError`, a bad file of certificates a `ValueError`."""
+
+
+def store_error(fault: BaseException, name: str) -> StoreError:
+    """What a driver's exception means for who uses the store `name`."""
+    match fault:
+        case asyncpg.PostgresError():
+            return _server_error(fault, name)
+        case ssl.SSLError():
+            return StoreError(
+                f"store {name} can't prove who it is ({fault.strerror or fault}): check sslrootcert in the URL"
+            )
+        case ConnectionError() if "SSL" in str(fault):
+            return StoreError(
+                f"store {name} speaks no TLS, which the URL asks for: set up TLS on the server, or say sslmode=prefer"
+            )
+        case asyncpg.ClientConfigurationError() | ValueError():
+            return StoreError(f"store {name}: the URL's settings can't be used: {fault}")
+        case TimeoutError():
+            return StoreUnavailable(
+                f"store {name} does not answer: check the server and the network; it is tried again"
+            )
+        case OSError():
+            return StoreUnavailable(
+                f"store {name} can't be reached ({fault.strerror or fault}): check that the server runs and that host "
+                "and port are right; it is tried again"
+            )
+        case _:
+            return StoreUnavailable(f"store {name} lost the connection; it is tried again ({fault})")
+
+
+def _server_error(fault: asyncpg.PostgresError, name: str) -> StoreError:
+    code = fault.sqlstate or ""
+    text = str(fault).splitlines()[0]
+    if code in _MISSING and "tokimori_" in text:
+        return SchemaMismatch(f"store {name} lacks tables of this version: run `tokimori db migrate` ({text})")
+    if code.startswith("28") and "SSL" in text.upper() and "no encryption" in text:
+        return StoreError(f"store {name} wants TLS: say sslmode=require in the URL ({text})")
+    for prefix, advice in _UNAVAILABLE.items():
+        if code.startswith(prefix):
+            return StoreUnavailable(f"store {name} {advice} ({text})")
+    for prefix, advice in _UNUSABLE.items():
+        if code.startswith(prefix):
+            return StoreError(f"store {name} {advice} ({text})")
+    return StoreError(f"store {name} can't do what it was asked ({code}: {text})")

@@ -1,0 +1,143 @@
+"""Definitions: statements on the tables of jobs and skips."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tokimori.clock import Moment
+from tokimori.errors import Conflict, NotFound
+from tokimori.model.decide import Due
+from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.job import Job, encode_definition, lane_of, limit_of
+from tokimori.model.run import Skip
+from tokimori.stores.postgres.connections import Connections, Row
+from tokimori.stores.rows import JOB, JOB_COLUMNS, JOB_STAMPS, SKIP, job_of, job_row, prefixed, skip_of
+from tokimori.stores.rules import CLAIMABLE, JOB_DELETED, may_replace, was_replaced
+
+MOST_COUNTED = 1001
+"""How far active runs are counted: one more than catch-up allows."""
+
+DUE = f"""
+SELECT {prefixed(JOB, "j")},
+    (SELECT count(*) FROM (
+        SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held' LIMIT {MOST_COUNTED}) a),
+    {prefixed(SKIP, "s")}
+FROM tokimori_jobs j
+LEFT JOIN LATERAL (
+    SELECT {SKIP} FROM tokimori_skips WHERE incarnation = j.incarnation ORDER BY first DESC LIMIT 1
+) s ON s.last = j.fired_through
+"""
+"""Jobs as `due_of` reads them; a live run that is not held is active."""
+_TYPES = "text[], bigint[], int[], text[], text[], text[], text[], bigint[], bigint[], bigint[], bigint[], bigint[]"
+_COLUMNS = ", ".join(f"${n}::{type_}" for n, type_ in enumerate(f"{_TYPES}, int[], text[]".split(", "), start=1))
+_ADD = f"""
+INSERT INTO tokimori_jobs ({JOB}, {JOB_STAMPS}) SELECT * FROM unnest({_COLUMNS}) AS j ({JOB}, {JOB_STAMPS})
+ORDER BY incarnation
+ON CONFLICT (incarnation) DO NOTHING
+"""
+
+
+async def add_jobs(db: Connections, jobs: Sequence[Job]) -> None:
+    """See `Jobs.add_jobs`. Taken ids are looked for first, and again by the unique index."""
+    rows = await db.rows(
+        "SELECT id, incarnation FROM tokimori_jobs WHERE id = ANY ($1::text[])", [job.id for job in jobs]
+    )
+    known: dict[JobId, Incarnation] = {id_: incarnation for id_, incarnation in rows}  # noqa: C416
+    for job in jobs:
+        if known.setdefault(job.id, job.incarnation) != job.incarnation:
+            raise taken(job.id)
+    if jobs:
+        added = [job_row(job) for job in {job.id: job for job in jobs}.values()]
+        await db.rows(_ADD, *zip(*added, strict=True))
+
+
+def taken(job_id: str) -> Conflict:
+    """The error for an id that another job has."""
+    return Conflict(f"there is a job {job_id!r} already", field="id", value=job_id)
+
+
+def unknown(job_id: str) -> NotFound:
+    """The error for an id that no job has."""
+    return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+
+
+async def get_job(db: Connections, job_id: JobId) -> Job:
+    """See `Jobs.get_job`."""
+    row = await db.row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = $1", job_id)
+    if row is None:
+        raise unknown(job_id)
+    return job_of(row)
+
+
+async def list_jobs(db: Connections, after: JobId | None, limit: int, *, idle: bool = False) -> list[Job]:
+    """See `Jobs.list_jobs`."""
+    restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
+    statement = f"SELECT {JOB} FROM tokimori_jobs WHERE id > $1 {restriction} ORDER BY id LIMIT $2"
+    return [job_of(row) for row in await db.rows(statement, after or "", limit)]
+
+
+async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip]) -> None:
+    """See `Jobs.replace_job`. What was read is compared again under the gate's lock; a loser reads again."""
+    while True:
+        stored = await get_job(db, old.id)
+        if was_replaced(stored, new):
+            return
+        if not may_replace(stored, old):
+            raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
+        if await _replaced(db, old, new, skips):
+            return
+
+
+async def _replaced(db: Connections, old: Job, new: Job, skips: Sequence[Skip]) -> bool:
+    answer: bool = await db.value(
+        "SELECT tokimori_replace_job($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
+        old.incarnation,
+        old.version,
+        old.state,
+        old.fired_through,
+        new.version,
+        encode_definition(new.definition).decode(),
+        new.state,
+        new.reason,
+        new.by,
+        new.updated,
+        new.anchor,
+        new.fired_through,
+        new.next_due,
+        limit_of(new.definition),
+        lane_of(new.definition) if new.state in CLAIMABLE else None,
+        skips_json([(new.incarnation, skip) for skip in skips]),
+    )
+    return answer
+
+
+async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
+    """See `Jobs.delete_job`."""
+    if not await db.value("SELECT tokimori_delete_job($1, $2, $3)", job_id, JOB_DELETED, now):
+        raise unknown(job_id)
+
+
+def due_of(row: Row) -> Due:
+    """A due job from the columns of `DUE`."""
+    active, *tail = row[JOB_COLUMNS:]
+    return Due(job=job_of(row[:JOB_COLUMNS]), active=active, tail=None if tail[0] is None else skip_of(tuple(tail)))
+
+
+async def get_due(db: Connections, job_id: JobId) -> Due:
+    """See `Jobs.get_due`."""
+    row = await db.row(f"{DUE} WHERE j.id = $1", job_id)
+    if row is None:
+        raise unknown(job_id)
+    return due_of(row)
+
+
+def skips_json(skips: Sequence[tuple[Incarnation, Skip]]) -> str:
+    """Rows of the ledger as `tokimori_keep_skips` reads them."""
+    return msgspec.json.encode([{"incarnation": job, **msgspec.to_builtins(skip)} for job, skip in skips]).decode()
+
+
+async def list_skips(db: Connections, job_id: JobId, limit: int) -> list[Skip]:
+    """See `Jobs.skips`."""
+    job = await get_job(db, job_id)
+    statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = $1 ORDER BY first DESC LIMIT $2"
+    return [skip_of(row) for row in await db.rows(statement, job.incarnation, limit)]

@@ -1,0 +1,86 @@
+"""Who takes part, and who is alive: statements on nodes, and what a beat tells of everything else."""
+
+from tokimori.clock import Moment
+from tokimori.model.ids import Lane, NodeId
+from tokimori.model.job import Definition, decode_definition
+from tokimori.ports.store import Beat, Claimed, NodeRecord, Pulse, Survey
+from tokimori.stores.postgres.batches import columns
+from tokimori.stores.postgres.connections import Connections, Row
+from tokimori.stores.rows import NODE, RUN, RUN_COLUMNS, node_of, node_row, prefixed, run_of
+
+_REGISTER = f"""
+INSERT INTO tokimori_nodes ({NODE}) VALUES ({", ".join(f"${n}" for n in range(1, NODE.count(",") + 2))})
+ON CONFLICT DO NOTHING
+"""
+_ORPHANS = f"""
+SELECT {prefixed(RUN, "r")}, j.definition
+FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+WHERE r.state = 'running' AND r.node_id = ANY (tokimori_dead_owners()) ORDER BY r."rank", r.id LIMIT $1
+"""
+
+
+async def register(db: Connections, node: NodeRecord) -> None:
+    """See `Nodes.register`."""
+    await db.rows(_REGISTER, *node_row(node))
+
+
+async def tick(db: Connections, beat: Beat) -> Pulse | None:
+    """See `Nodes.tick`."""
+    began = [(run.run_id, run.token, run.pid, run.at) for run in beat.started]
+    row = await db.row("SELECT * FROM tokimori_tick($1, $2, $3, $4, $5)", beat.node, *columns(began, 4))
+    if row is None:
+        return None
+    now, *told, orphans, next_due, lanes = row
+    owned, tokens, cancels, peers, beats = (each or () for each in told)
+    return Pulse(
+        now=now,
+        owned=frozenset(zip(owned, tokens, strict=True)),
+        cancels=tuple(each for each in zip(owned, tokens, cancels, strict=True) if each[2] is not None),
+        peers=tuple(zip(peers, beats, strict=True)),
+        orphans=orphans,
+        survey=_survey_of(next_due, lanes),
+    )
+
+
+async def survey(db: Connections) -> Survey:
+    """See `Nodes.survey`."""
+    ((next_due, lanes),) = await db.rows("SELECT * FROM tokimori_survey()")
+    return _survey_of(next_due, lanes)
+
+
+def _survey_of(next_due: Moment | None, lanes: list[str]) -> Survey:
+    return Survey(next_due=next_due, lanes=tuple(Lane(lane) for lane in lanes))
+
+
+async def bury(db: Connections, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
+    """See `Nodes.bury`."""
+    return bool(await db.value("SELECT tokimori_bury($1, $2, $3, $4)", dead, beat, by, now))
+
+
+async def leave(db: Connections, node: NodeId, now: Moment) -> bool:
+    """See `Nodes.leave`."""
+    return bool(await db.value("SELECT tokimori_leave($1, $2)", node, now))
+
+
+async def orphans(db: Connections, limit: int) -> list[Claimed]:
+    """See `Nodes.orphans`."""
+    return all_claimed(await db.rows(_ORPHANS, limit))
+
+
+async def list_nodes(db: Connections, limit: int) -> list[NodeRecord]:
+    """See `Nodes.list_nodes`."""
+    newest = f"""SELECT {NODE} FROM tokimori_nodes
+        ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT $1"""
+    return [node_of(row) for row in await db.rows(newest, limit)]
+
+
+def all_claimed(rows: list[Row]) -> list[Claimed]:
+    """Runs as their owner gets them, from the columns `RUN` and the definition, which many of them share."""
+    definitions: dict[str | None, Definition | None] = {None: None}
+    claimed = []
+    for row in rows:
+        text = row[RUN_COLUMNS]
+        if text not in definitions:
+            definitions[text] = decode_definition(text)
+        claimed.append(Claimed(run=run_of(row[:RUN_COLUMNS]), definition=definitions[text]))
+    return claimed

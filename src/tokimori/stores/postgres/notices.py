@@ -1,0 +1,95 @@
+"""LISTEN and NOTIFY: hints that somebody else may have changed something, sent outside of the transactions of work."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from tokimori.errors import StoreError
+from tokimori.stores.postgres.address import Address
+from tokimori.stores.postgres.connections import PATIENCE, Connections, connect
+from tokimori.stores.postgres.faults import FAULTS
+
+CHANNEL = "tokimori"
+INTERVAL = 0.01
+"""Seconds between notices, at least: the server sends them one transaction at a time."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+"""Seconds before a lost session is opened again."""
+# A notice need not outlive the server: it does not wait for its disk.
+_SEND = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
+
+
+class Sender:
+    """Sends notices under its name, several of them as one. One that can't be sent is forgotten."""
+
+    def __init__(self, db: Connections, name: str) -> None:
+        self._db = db
+        self._name = name
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+
+    def send(self) -> None:
+        """Tell the others, soon."""
+        self._again = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._send(), name="tokimori-store-notices")
+
+    async def _send(self) -> None:
+        while self._again:
+            self._again = False
+            try:
+                await self._db.rows(_SEND, CHANNEL, self._name)
+            except StoreError:
+                return
+            await asyncio.sleep(INTERVAL)
+
+    async def close(self) -> None:
+        """Send what is to be sent."""
+        if self._task is not None:
+            await self._task
+
+
+class Listener:
+    """A session of its own that hears the notices of others; lost, it is opened again.
+
+    `wake` is called for a notice that was not sent under `name`, and after a time without ears.
+    """
+
+    def __init__(self, address: Address, name: str, wake: Callable[[], None]) -> None:
+        self._address = address
+        self._name = name
+        self._wake = wake
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="tokimori-store-listener")
+
+    async def close(self) -> None:
+        """Hear no more."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                session = await connect(self._address)
+            except StoreError:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                continue
+            pause = _FIRST_PAUSE
+            try:
+                await self._listen(session)
+            except FAULTS:
+                pass
+            finally:
+                session.terminate()
+
+    async def _listen(self, session: Any) -> None:
+        lost = asyncio.Event()
+        session.add_termination_listener(lambda _session: lost.set())
+        async with asyncio.timeout(PATIENCE):
+            await session.add_listener(CHANNEL, self._hear)
+        self._wake()
+        await lost.wait()
+
+    def _hear(self, _session: object, _pid: int, _channel: str, sender: object) -> None:
+        if sender != self._name:
+            self._wake()

@@ -1,0 +1,119 @@
+"""From schedules to runs: statements that find what is due and write what was decided."""
+
+from collections.abc import Iterator, Sequence
+
+from tokimori.clock import Moment
+from tokimori.model.decide import Due, Plan
+from tokimori.model.ids import Incarnation, RunId
+from tokimori.model.job import JobState
+from tokimori.stores.postgres.batches import columns, rounds
+from tokimori.stores.postgres.connections import Connections, Row
+from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
+from tokimori.stores.rules import REPLACED, Cursor, was_applied
+
+_Planned = tuple[Plan, Sequence[RunId]]
+_APPLY = f"SELECT tokimori_apply({', '.join(f'${n}' for n in range(1, 20))})"
+_PLAN_COLUMNS, _RUN_COLUMNS = 7, 9
+
+
+async def due(db: Connections, now: Moment, limit: int) -> list[Due]:
+    """See `Planning.due`."""
+    rows = await db.rows(
+        f"""{DUE} WHERE j.state = 'enabled' AND j.next_due IS NOT NULL AND j.next_due <= $1
+        ORDER BY j.next_due, j.incarnation LIMIT $2""",
+        now,
+        limit,
+    )
+    return [due_of(row) for row in rows]
+
+
+async def apply(db: Connections, plans: Sequence[_Planned], now: Moment) -> list[bool]:
+    """See `Planning.apply`. Plans of one job take effect one after the other."""
+    answers: dict[int, bool] = {}
+    for batch in rounds(list(enumerate(plans)), lambda numbered: numbered[1][0].incarnation):
+        accepted = await _write(db, [planned for _, planned in batch], now)
+        answers |= {number: planned[0].incarnation in accepted for number, planned in batch}
+        refused = [(number, planned) for number, planned in batch if not answers[number]]
+        if refused:
+            answers |= await _applied_before(db, refused)
+    return [answers[number] for number in range(len(plans))]
+
+
+async def _write(db: Connections, plans: Sequence[_Planned], now: Moment) -> set[Incarnation]:
+    skips = [(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips]
+    in_order = sorted(plans, key=lambda planned: planned[0].incarnation)
+    return set(
+        await db.value(
+            _APPLY,
+            *columns([_plan_row(plan) for plan, _ in in_order], _PLAN_COLUMNS),
+            *columns([row for plan, ids in in_order for row in _births(plan, ids)], _RUN_COLUMNS),
+            skips_json(skips) if skips else None,
+            REPLACED,
+            now,
+        )
+    )
+
+
+def _plan_row(plan: Plan) -> Row:
+    return (
+        plan.incarnation,
+        plan.version,
+        plan.fired_from,
+        plan.fired_through,
+        plan.next_due,
+        plan.state,
+        plan.replaces,
+    )
+
+
+def _births(plan: Plan, ids: Sequence[RunId]) -> Iterator[Row]:
+    for planned, run_id in zip(plan.runs, ids, strict=True):
+        yield (
+            run_id,
+            plan.job_id,
+            plan.incarnation,
+            planned.origin,
+            planned.nominal,
+            planned.due,
+            planned.priority,
+            planned.rank,
+            planned.lane,
+        )
+
+
+async def _applied_before(db: Connections, refused: Sequence[tuple[int, _Planned]]) -> dict[int, bool]:
+    """Whether the refused plans are refused because they took effect before."""
+    incarnations = [plan.incarnation for _, (plan, _) in refused]
+    rows = await db.rows(
+        """SELECT incarnation, version, fired_through, state FROM tokimori_jobs
+        WHERE incarnation = ANY ($1::bigint[])""",
+        incarnations,
+    )
+    cursors = {row[0]: Cursor(row[0], row[1], row[2], JobState(row[3])) for row in rows}
+    known = await db.rows(
+        """SELECT id FROM tokimori_runs WHERE id = ANY ($1::uuid[])
+        UNION ALL SELECT id FROM tokimori_history WHERE id = ANY ($1::uuid[])""",
+        [run_id for _, (_, ids) in refused for run_id in ids[:1]],
+    )
+    exist = {run_id for (run_id,) in known}
+    return {
+        number: was_applied(plan, cursors.get(plan.incarnation), first_run_exists=bool(exist.intersection(ids[:1])))
+        for number, (plan, ids) in refused
+    }
+
+
+async def promote(db: Connections, now: Moment, limit: int) -> int:
+    """See `Planning.promote`."""
+    promoted: int = await db.value(
+        """
+        WITH promoted AS (
+            UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
+                SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= $1
+                ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED)
+            RETURNING 1)
+        SELECT count(*) FROM promoted
+        """,
+        now,
+        limit,
+    )
+    return promoted

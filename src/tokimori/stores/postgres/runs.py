@@ -1,0 +1,109 @@
+"""Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tokimori.clock import Moment
+from tokimori.errors import NotFound, Refused
+from tokimori.model.ids import RunId
+from tokimori.model.run import Attempt, Output, Run
+from tokimori.ports.store import RunFilter
+from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.postgres.jobs import get_job
+from tokimori.stores.postgres.text import storable
+from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, output_of, run_of
+from tokimori.stores.rules import CLAIMABLE
+
+_LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
+# A live run belongs to the job of now, or runs on though its job is gone: both are found by an index, job_id is not.
+_LIVE_OF_JOB = """
+    job_id = $1 AND incarnation IN (
+        SELECT incarnation FROM tokimori_jobs WHERE id = $1
+        UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')
+"""
+_ADD = "SELECT * FROM tokimori_add_runs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+
+
+async def add_run(db: Connections, run: Run) -> Run:
+    """See `Runs.add_run`."""
+    row = (
+        run.id,
+        run.job_id,
+        run.incarnation,
+        run.origin,
+        run.nominal,
+        run.due,
+        run.state,
+        run.priority,
+        run.rank,
+        run.created,
+        run.payload,
+    )
+    added = await db.row(_ADD, *([value] for value in row))
+    if added is not None:
+        return replace(run, lane=added[1])
+    known = await _run_with_origin(db, run)
+    if known is not None:
+        return known
+    job = await get_job(db, run.job_id)
+    if job.incarnation != run.incarnation:
+        raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
+    if job.state not in CLAIMABLE:
+        raise Refused(f"the job {run.job_id!r} is {job.state}", field="id", value=run.job_id)
+    return await add_run(db, run)  # it was resumed meanwhile
+
+
+async def _run_with_origin(db: Connections, run: Run) -> Run | None:
+    """The run of that origin, live or finished; of finished ones only requested runs are known by it."""
+    for table, indexed in zip((_LIVE, _HISTORY), ("true", "origin NOT LIKE 's:%'"), strict=True):
+        statement = f"SELECT {RUN} FROM {table} WHERE incarnation = $1 AND origin = $2 AND {indexed}"
+        row = await db.row(statement, run.incarnation, run.origin)
+        if row is not None:
+            return run_of(row)
+    return None
+
+
+async def get_run(db: Connections, run_id: RunId) -> Run:
+    """See `Runs.get_run`. One statement: a run that moves to the history meanwhile is in one of both."""
+    statement = " UNION ALL ".join(f"SELECT {RUN} FROM {table} WHERE id = $1" for table in (_LIVE, _HISTORY))
+    row = await db.row(statement, run_id)
+    if row is None:
+        raise NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
+    return run_of(row)
+
+
+async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
+    """See `Runs.list_runs`."""
+    parts = []
+    for table, of_job in ((_LIVE, _LIVE_OF_JOB), (_HISTORY, "job_id = $1")):
+        conditions = " AND ".join(_conditions(wanted, of_job))
+        parts.append(f"(SELECT {RUN} FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT $4)")
+    statement = f"{' UNION ALL '.join(parts)} ORDER BY id DESC LIMIT $4"
+    states = [str(state) for state in wanted.states]
+    return [run_of(row) for row in await db.rows(statement, wanted.job_id, wanted.before, states, wanted.limit)]
+
+
+def _conditions(wanted: RunFilter, of_job: str) -> Iterator[str]:
+    """Every parameter is named in each statement, so that the server can tell its type."""
+    yield of_job if wanted.job_id is not None else "$1::text IS NULL"
+    yield "id < $2" if wanted.before is not None else "$2::uuid IS NULL"
+    yield "state = ANY ($3)" if wanted.states else "$3::text[] IS NOT NULL"
+
+
+async def attempts(db: Connections, run_id: RunId) -> list[Attempt]:
+    """See `Runs.attempts`."""
+    statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = $1 ORDER BY number"
+    return [attempt_of(row) for row in await db.rows(statement, run_id)]
+
+
+async def output(db: Connections, run_id: RunId, attempt: int) -> Output | None:
+    """See `Runs.output`."""
+    statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = $1 AND attempt = $2"
+    row = await db.row(statement, run_id, attempt)
+    return None if row is None else output_of(row)
+
+
+async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> Run:
+    """See `Runs.cancel_run`."""
+    await db.rows("SELECT tokimori_cancel_run($1, $2, $3)", run_id, storable(reason), now)
+    return await get_run(db, run_id)

@@ -1,0 +1,6 @@
+"""What PostgreSQL's type text can't hold."""
+
+
+def storable(text: str) -> str:
+    """The text without NULs and halves of surrogate pairs, which an error message may hold."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()

@@ -1,0 +1,1 @@
+"""Throwaway servers for tests and benchmarks."""

@@ -1,0 +1,25 @@
+"""`python -m tests.servers`: install the servers that the tests start, or say how (exit code 2)."""
+
+import os
+import subprocess
+import sys
+
+from tests.servers import postgres
+
+
+def main() -> int:
+    """Whether all servers are there now."""
+    if postgres.programs() is not None:
+        return 0
+    if os.geteuid() == 0:
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for command in ("apt-get -q update", f"{postgres.INSTALL} -q -y --no-install-recommends"):
+            subprocess.run(command.split(), check=False, stdout=subprocess.DEVNULL, env=quiet)
+    if postgres.programs() is not None:
+        return 0
+    sys.stderr.write(f"The tests start a PostgreSQL server, and there is none. As root: {postgres.INSTALL}\n")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""A throwaway PostgreSQL server: a folder under /tmp, a Unix socket, no network; gone when its process is."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+
+INSTALL = "apt-get install postgresql"
+ACCOUNT = "postgres"
+"""The server refuses to run as root: then it runs as its Debian user."""
+_SETTINGS = {
+    "listen_addresses": "",
+    "max_connections": "300",
+    "shared_buffers": "128MB",
+    "max_wal_size": "4GB",
+    "log_min_messages": "fatal",
+}
+
+
+def programs() -> Path | None:
+    """The folder of the newest installed server; None where there is none."""
+    found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    if found:
+        return max(found, key=lambda path: int(path.parent.name))
+    on_path = shutil.which("initdb")
+    return None if on_path is None else Path(on_path).resolve().parent
+
+
+class Server:
+    """A running server. `durable`: as in production, with fsync; tests do without."""
+
+    def __init__(self, *, durable: bool = False, settings: dict[str, str] | None = None) -> None:
+        found = programs()
+        if found is None:
+            sys.exit(f"The tests need a PostgreSQL server: {INSTALL}")
+        self._bin = found
+        self.folder = Path(tempfile.mkdtemp(prefix="tokimori-pg-", dir="/tmp"))
+        self._settings = _SETTINGS | ({} if durable else {"fsync": "off"}) | (settings or {})
+        self._as_account = ["setpriv", "--pdeathsig", "INT"]
+        if os.geteuid() == 0:
+            account = pwd.getpwnam(ACCOUNT)
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
+            self._as_account += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+        self._run("initdb", "--no-sync", "--auth=trust", f"--username={ACCOUNT}", "--encoding=UTF8", self._data)
+        self.start()
+
+    @property
+    def _data(self) -> str:
+        return str(self.folder / "data")
+
+    def start(self) -> None:
+        """Start, and wait until it answers."""
+        settings = [f"--{name}={value}" for name, value in self._settings.items()]
+        command = [self._bin / "postgres", "-D", self._data, "-k", str(self.folder), *settings]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*self._as_account, *map(str, command)], stdout=log, stderr=log, cwd=self.folder
+            )
+        self._wait()
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + 30
+        ready = [str(self._bin / "pg_isready"), "-q", "-h", str(self.folder)]
+        while subprocess.run(ready, check=False).returncode:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((self.folder / "log").read_text())
+            time.sleep(0.02)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [*self._as_account, str(self._bin / program), *arguments], check=True, capture_output=True, cwd=self.folder
+        )
+
+    def sql(self, text: str, database: str = "postgres") -> str:
+        """What the server answers to statements of its superuser."""
+        psql = [
+            str(self._bin / "psql"),
+            "-X",
+            "-A",
+            "-t",
+            "-q",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-h",
+            str(self.folder),
+            "-U",
+            ACCOUNT,
+        ]
+        return subprocess.run([*psql, "-d", database, "-c", text], check=True, capture_output=True, text=True).stdout
+
+    def url(self, database: str) -> str:
+        """The URL of a database."""
+        return f"postgresql://{ACCOUNT}@/{database}?host={self.folder}"
+
+    def make(self, database: str) -> str:
+        """Make an empty database; its URL."""
+        self.sql(f"CREATE DATABASE {database}")
+        return self.url(database)
+
+    def drop(self, database: str) -> None:
+        """Remove a database, whoever still uses it."""
+        self.sql(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
+
+    def stop(self, signal: int = 3) -> None:
+        """Stop at once (SIGQUIT)."""
+        self.process.send_signal(signal)
+        self.process.wait()
+
+    def remove(self) -> None:
+        """Stop, and leave nothing behind."""
+        if self.process.poll() is None:
+            self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@cache
+def server() -> Server:
+    """This process's server, started by the first test that needs it."""
+    return Server()
+
+
+def remove_server() -> None:
+    """Remove this process's server, if there is one."""
+    if server.cache_info().currsize:
+        server().remove()
+        server.cache_clear()
+
+
+class Loans:
+    """Databases lent to tests, each standing for a folder: emptied when they come back, so that tables stay."""
+
+    def __init__(self) -> None:
+        self._lent: dict[Path, str] = {}
+        self._free: list[str] = []
+
+    def url_of(self, folder: Path) -> str:
+        """The URL of the database that stands for a folder."""
+        if folder not in self._lent:
+            self._lent[folder] = self._free.pop() if self._free else self._another()
+        return server().url(self._lent[folder])
+
+    def _another(self) -> str:
+        name = f"t{len(self._lent) + len(self._free)}"
+        server().make(name)
+        return name
+
+    def give_back(self, folder: Path) -> None:
+        """Empty the folder's database for the next test."""
+        name = self._lent.pop(folder)
+        server().sql(_EMPTY, name)
+        self._free.append(name)
+
+
+_EMPTY = """
+DO $$ BEGIN
+    EXECUTE (
+        SELECT coalesce('TRUNCATE ' || string_agg(tablename, ', '), 'SELECT 1') FROM pg_tables
+        WHERE schemaname = 'public' AND tablename <> 'tokimori_schema_migrations');
+END $$
+"""
+loans = Loans()
