@@ -19,7 +19,7 @@ SELECT 'cancelled', ?, ?, {", ".join(_KEPT)} FROM tokimori_runs WHERE id = ?
 
 def forget(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
     """Take runs that have been written to the history out of the live ones."""
-    db.executemany("DELETE FROM tokimori_runs WHERE id = ?", [(run_id,) for run_id in runs])
+    db.execute("DELETE FROM tokimori_runs WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(runs),))
 
 
 def cancel(db: sqlite3.Connection, which: str, values: tuple[object, ...], reason: str, now: Moment) -> None:

@@ -28,7 +28,7 @@ WHERE r.state = 'ready' AND r.lane = ? ORDER BY r."rank", r.id
 _TAKE = """
 UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = ?, claim_id = ?,
     pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL
-WHERE id = ?
+WHERE id IN (SELECT value FROM json_each(?))
 """
 _STANDING = """
 SELECT r.id, r.state, r.node_id, r.token, r.settled_by, r.settled_token, r.cancel, r.incarnation,
@@ -93,7 +93,7 @@ def _take(db: sqlite3.Connection, claim: Claim) -> bool:
                 taken.append(run_id)
             else:
                 refused.append(run_id)
-    db.executemany(_TAKE, [(claim.node, claim.id, run_id) for run_id in taken])
+    db.execute(_TAKE, (claim.node, claim.id, json.dumps(taken)))
     db.executemany("UPDATE tokimori_runs SET state = 'blocked' WHERE id = ?", [(run_id,) for run_id in refused])
     return bool(taken)
 
