@@ -4,11 +4,13 @@ import pytest
 
 from tests.unit.examples import a_definition, seconds
 from tests.unit.node.world import World
+from tokimori.engine.settle import change_of
 from tokimori.model.job import JobState
-from tokimori.model.outcome import Failed
+from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.policies import Misfire, Retry
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import StopReason
+from tokimori.ports.store import Claimed
 
 
 @pytest.fixture
@@ -232,6 +234,23 @@ async def test_a_rebirth_survives_a_store_that_is_away(world: World) -> None:
     await world.pass_time(20, each=first.executor.end_all)
     assert (await world.node_states())[first.node.id] == "alive"
     assert max(await world.nominals()) == seconds(30)
+
+
+async def test_a_run_that_was_taken_away_is_ended(world: World) -> None:
+    """A run that the store no longer gives to this node is ended here, and what it ends with is not written."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    (run_id,) = await world.trigger(job)
+    await world.pass_time(1)
+    claimed = Claimed(run=await world.run(run_id), definition=job.definition)
+    change = change_of(claimed, Succeeded(7), owner=member.node.id, now=world.clock.now(), chance=0.0)
+    await world.store.settle([change], member.node.id, world.clock.now())
+    await world.pass_time(1)
+    assert [(stop.run_id, stop.reason) for stop in member.executor.stops] == [(run_id, StopReason.DISOWN)]
+    member.executor.end(run_id, Failed("too late"))
+    await world.pass_time(1)
+    run = await world.run(run_id)
+    assert (run.state, run.exit_code) == (RunState.SUCCEEDED, 7)
 
 
 async def test_an_observer_that_was_away_condemns_nobody(world: World) -> None:
