@@ -91,10 +91,13 @@ class Service:
             raise _taken(checked) from None
         return job
 
-    async def import_all(self, jobs: Sequence[tuple[str, Definition]]) -> Imported:
+    async def import_all(
+        self, jobs: Sequence[tuple[str, Definition]], paused_because: Mapping[str, str] | None = None
+    ) -> Imported:
         """Add those whose ids are free, and leave the others as they are: all in one transaction, or nothing.
 
-        Raises `InvalidInput` if any of them is invalid, or two have one id.
+        Those in `paused_because`, which gives reasons by id, are added paused. Raises `InvalidInput` if any job is
+        invalid, or two have one id.
         """
         now = self._clock.now()
         new: dict[JobId, Job] = {}
@@ -102,7 +105,9 @@ class Service:
             checked = check_job_id(job_id)
             if checked in new:
                 raise _taken(checked)
-            new[checked] = new_job(checked, definition, new_incarnation(self._random), now)
+            job = new_job(checked, definition, new_incarnation(self._random), now)
+            reason = (paused_because or {}).get(job_id)
+            new[checked] = job if reason is None else paused(job, now, reason, self._author)
         try:
             await self._store.add_jobs(list(new.values()))
             added: Collection[JobId] = new

@@ -96,7 +96,7 @@ def test_people_get_a_table_and_notes(cli: Cli) -> None:
     """The answer has a line for each job; what is not as under cron stands beside it."""
     out, err = cli("job", "import", "crontab", "--system", cli.file("my.crontab", SYSTEM))
     header, *rows, summary = out.splitlines()
-    assert header.split() == ["ID", "RESULT", "SCHEDULE", "NEXT", "USER", "COMMAND"]
+    assert header.split() == ["ID", "RESULT", "SCHEDULE", "NEXT", "OWNER", "COMMAND"]
     assert len(rows) == 3
     assert all(" added " in row for row in rows)
     assert summary == "3 jobs read, 3 added, 0 unchanged"

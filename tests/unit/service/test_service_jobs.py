@@ -332,3 +332,16 @@ async def test_the_next_moments_of_one_job_and_of_all(world: World) -> None:
         ("minutes", seconds(120)),
         ("grid", seconds(180)),
     ]
+
+
+async def test_an_import_may_pause_what_it_adds(world: World) -> None:
+    """In the same transaction: such a job never fires before somebody resumes it; one that was there goes on."""
+    await world.service.add(every_minute(), "there")
+    jobs = [("there", every_minute()), ("new", every_minute()), ("going", every_minute())]
+    await world.service.import_all(jobs, {"there": "as it was", "new": "as it was"})
+    states = {job.id: (job.state, job.reason, job.by, job.next_due is None) for job in await world.service.list()}
+    assert states == {
+        "there": (JobState.ENABLED, None, None, False),
+        "new": (JobState.PAUSED, "as it was", "ada", True),
+        "going": (JobState.ENABLED, None, None, False),
+    }

@@ -1,0 +1,399 @@
+"""Kubernetes CronJobs, as the batch/v1 API describes them, read from YAML. Pure.
+
+A job becomes the command of its container, which runs on a node as it is: images are not run. What the manifest asks
+for and a command can't have (volumes, secrets, several containers …) is refused, so that nothing runs in another way
+than it says; what only matters to a cluster or to images is left out. An empty value asks for nothing.
+
+Schedules follow robfig/cron 3, which Kubernetes uses: there `*/2` restricts a day field, a time that clocks skip is not
+run and one that they show twice runs twice.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidFile, InvalidInput
+from tokimori.model.ids import check_job_id
+from tokimori.model.job import Command, Definition, check_definition, check_word, schedule_of
+from tokimori.model.policies import Overlap, Retry
+from tokimori.schedules.cron import MACROS
+from tokimori.schedules.cron_fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldKind
+from tokimori.schedules.schedule import Fold, Gap
+from tokimori.schedules.zones import check_zone
+from tokimori.translators.yaml_tree import Faults, Value, read_documents
+
+API_VERSIONS = ("batch/v1", "batch/v1beta1")
+_BACKOFF_LIMIT, _TERMINATION_GRACE = 6, 30  # the defaults of the API
+_RETRY_DELAY, _RETRY_BACKOFF, _RETRY_CAP = 10, 2, 360  # documented of Jobs: 10 s, 20 s, 40 s … up to six minutes
+_HOST_LABEL = "kubernetes.io/hostname"
+_OF_EVERY_NODE = frozenset({"kubernetes.io/os", "kubernetes.io/arch"})
+
+_KINDS = (MINUTE, HOUR, DAY, MONTH, WEEKDAY)
+_TERM = re.compile(r"(?:[*?]|([a-z]{3}|\d{1,2})(?:-([a-z]{3}|\d{1,2}))?)(?:/(\d{1,4}))?\Z", re.ASCII | re.IGNORECASE)
+_REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
+
+_HONOURED = {
+    "metadata": "name namespace labels annotations",
+    "spec": "schedule timeZone concurrencyPolicy startingDeadlineSeconds suspend jobTemplate",
+    "jobTemplate": "spec",
+    "job": "backoffLimit activeDeadlineSeconds template parallelism completions completionMode",
+    "template": "spec",
+    "pod": "containers restartPolicy terminationGracePeriodSeconds activeDeadlineSeconds nodeSelector"
+    " serviceAccountName serviceAccount",
+    "container": "name image command args env workingDir",
+}
+_LEFT_OUT = {
+    "metadata": "uid resourceVersion creationTimestamp generation managedFields selfLink ownerReferences finalizers",
+    "spec": "successfulJobsHistoryLimit failedJobsHistoryLimit",
+    "jobTemplate": "metadata",
+    "job": "ttlSecondsAfterFinished podReplacementPolicy manualSelector selector",
+    "template": "metadata",
+    "pod": "imagePullSecrets automountServiceAccountToken dnsPolicy dnsConfig schedulerName enableServiceLinks"
+    " tolerations preemptionPolicy priorityClassName priority hostname subdomain setHostnameAsFQDN overhead"
+    " runtimeClassName hostNetwork hostPID hostIPC shareProcessNamespace",
+    "container": "imagePullPolicy terminationMessagePath terminationMessagePolicy resources ports tty stdinOnce"
+    " startupProbe readinessProbe resizePolicy",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronJob:
+    """A job that a manifest says; `suspended` ones are to be added paused. `left_out` names fields that say no more."""
+
+    job_id: str
+    definition: Definition
+    suspended: bool
+    image: str | None
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The CronJobs of a file, and what else stands there, as `line: kind`."""
+
+    jobs: tuple[CronJob, ...]
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """The levels of a CronJob, by the names that the tables above have for them."""
+
+    metadata: Value
+    spec: Value
+    jobTemplate: Value  # noqa: N815 as in Kubernetes
+    job: Value
+    template: Value
+    pod: Value
+    container: Value
+
+
+def read_manifest(text: str, *, file: str, zone: str = "UTC") -> Manifest:
+    """The CronJobs of a file, also those in a `List`; `zone` is that of a job without `timeZone`.
+
+    An id is `namespace:name`, or the name where no namespace stands. Raises `InvalidFile` with every fault of the file.
+    """
+    faults = Faults(file)
+    jobs: list[CronJob] = []
+    others: list[str] = []
+    for resource in _resources(text, faults):
+        kind = resource.scalar("kind", str, "")
+        if kind == "CronJob":
+            job = _cron_job(resource, zone)
+            jobs += [] if job is None else [job]
+        elif kind:
+            others.append(f"{file}:{resource.line}: {kind}")
+        else:
+            resource.refuse("there is no kind; allowed: kind: CronJob, as in every Kubernetes object")
+    if not (jobs or faults.lines):
+        faults.add(1, "there is no CronJob in it")
+    if faults.lines:
+        raise InvalidFile("\n".join(faults.texts()), field="file", value=file)
+    return Manifest(jobs=tuple(jobs), others=tuple(others))
+
+
+def _resources(text: str, faults: Faults) -> Iterator[Value]:
+    for document in read_documents(text, faults):
+        if document.scalar("kind", str, "").endswith("List"):
+            yield from document.below("items").items() if document.get("items") else []
+        else:
+            yield document
+
+
+def _cron_job(resource: Value, zone: str) -> CronJob | None:
+    """The job of a resource; None where a fault was found."""
+    before = len(resource.faults.lines)
+    version = resource.scalar("apiVersion", str, "")
+    if version not in API_VERSIONS:
+        resource.refuse(f"apiVersion: {version!r} is not allowed; allowed: {', '.join(API_VERSIONS)}")
+    parts = _parts(resource)
+    left_out = tuple(name for level in _HONOURED for name in _check_fields(level, getattr(parts, level)))
+    _check_job(parts.job, parts.pod)
+    job_id, definition = _job_id(parts.metadata), _definition(parts, zone)
+    if len(resource.faults.lines) == before:
+        _check_definition(parts.spec, definition)
+    if len(resource.faults.lines) > before:
+        return None
+    return CronJob(
+        job_id=job_id,
+        definition=definition,
+        suspended=parts.spec.scalar("suspend", bool, default=False),
+        image=parts.container.scalar("image", str, "") or None,
+        left_out=left_out,
+    )
+
+
+def _parts(resource: Value) -> _Parts:
+    spec = resource.below("spec")
+    job_template = spec.below("jobTemplate")
+    job = job_template.below("spec")
+    template = job.below("template")
+    pod = template.below("spec")
+    return _Parts(
+        metadata=resource.below("metadata"),
+        spec=spec,
+        jobTemplate=job_template,
+        job=job,
+        template=template,
+        pod=pod,
+        container=_only_container(pod),
+    )
+
+
+def _check_fields(level: str, value: Value) -> list[str]:
+    """The fields that are left out; those that can't be honoured are refused."""
+    left_out = []
+    for name, below in value.fields().items():
+        if name in _HONOURED[level].split() or below.is_empty():
+            continue
+        if name in _LEFT_OUT[level].split():
+            left_out.append(name)
+        else:
+            below.refuse("a command on a node can't have that; allowed: nothing")
+    return left_out
+
+
+def _check_definition(spec: Value, definition: Definition) -> None:
+    """What is wrong with the whole, where its parts are fine."""
+    try:
+        check_definition(definition)
+        schedule_of(definition, Moment(0))
+    except InvalidInput as fault:
+        allowed = "" if fault.allowed is None or fault.allowed in fault.message else f"; allowed: {fault.allowed}"
+        spec.refuse(f"{fault.message}{allowed}")
+
+
+# From fields to a definition
+
+
+def _job_id(metadata: Value) -> str:
+    namespace, name = metadata.scalar("namespace", str, ""), metadata.scalar("name", str, "")
+    if not name:
+        metadata.refuse("there is no name; allowed: a name, which becomes the job's id")
+        return ""
+    job_id = f"{namespace}:{name}" if namespace else name
+    try:
+        return check_job_id(job_id)
+    except InvalidInput as fault:
+        metadata.refuse(f"{fault.message}; allowed: {fault.allowed}")
+        return job_id
+
+
+def _check_job(job: Value, pod: Value) -> None:
+    for name in ("parallelism", "completions"):
+        if job.scalar(name, int, 1) != 1:
+            job.below(name).refuse(f"{job.scalar(name, int, 1)} is not allowed; allowed: 1, as a run is one process")
+    for value, name, allowed in (
+        (job, "completionMode", ("NonIndexed",)),
+        (pod, "restartPolicy", ("Never", "OnFailure")),
+        (pod, "serviceAccountName", ("default",)),
+        (pod, "serviceAccount", ("default",)),
+    ):
+        word = value.scalar(name, str, allowed[0])
+        if word not in allowed:
+            value.below(name).refuse(f"{word!r} is not allowed; allowed: {', '.join(allowed)}")
+
+
+def _definition(parts: _Parts, default_zone: str) -> Definition:
+    spec, pod = parts.spec, parts.pod
+    max_running, on_overlap = _concurrency(spec)
+    zone = _zone_of(spec, default_zone)
+    notes = {**_texts(parts.metadata.below("labels")), **_texts(parts.metadata.below("annotations"))}
+    place = f"{spec.faults.file}:{parts.metadata.line}"
+    return Definition(
+        schedule=_schedule_of(spec),
+        time_zone=zone,
+        gap=Gap.SHIFT if zone == "UTC" else Gap.SKIP,
+        fold=Fold.FIRST if zone == "UTC" else Fold.BOTH,
+        description=notes.get("kubernetes.io/description") or notes.get("description") or place,
+        owner=notes.get("owner") or notes.get("team"),
+        grace=spec.scalar("startingDeadlineSeconds", int, 0) if spec.get("startingDeadlineSeconds") else None,
+        max_running=max_running,
+        on_overlap=on_overlap,
+        retry=_retry(parts.job),
+        labels=_labels(pod),
+        timeout=_timeout(parts.job, pod),
+        timeout_grace=pod.scalar("terminationGracePeriodSeconds", int, _TERMINATION_GRACE),
+        target=_command(parts.container),
+    )
+
+
+def _retry(job: Value) -> Retry:
+    attempts = 1 + job.scalar("backoffLimit", int, _BACKOFF_LIMIT)
+    if attempts == 1:
+        return Retry()
+    return Retry(attempts=attempts, delay=_RETRY_DELAY, backoff=_RETRY_BACKOFF, cap=_RETRY_CAP)
+
+
+def _timeout(job: Value, pod: Value) -> int | None:
+    """Of one attempt: the shorter of the deadlines of job and pod."""
+    given = [value for value in (job, pod) if value.get("activeDeadlineSeconds")]
+    return min((value.scalar("activeDeadlineSeconds", int, 1) for value in given), default=None)
+
+
+def _concurrency(spec: Value) -> tuple[int, Overlap]:
+    """`max_running` and `on_overlap`."""
+    policy = spec.scalar("concurrencyPolicy", str, "Allow")
+    match policy:
+        case "Allow":
+            return 0, Overlap.SKIP
+        case "Forbid":
+            return 1, Overlap.SKIP
+        case "Replace":
+            return 1, Overlap.REPLACE
+        case _:
+            spec.below("concurrencyPolicy").refuse(f"{policy!r} is not allowed; allowed: Allow, Forbid, Replace")
+            return 0, Overlap.SKIP
+
+
+def _zone_of(spec: Value, default: str) -> str:
+    zone = spec.scalar("timeZone", str, default)
+    try:
+        return check_zone(zone, field="timeZone")
+    except InvalidInput as fault:
+        spec.below("timeZone").refuse(f"{zone!r} is no time zone; allowed: {fault.allowed}")
+        return default
+
+
+def _labels(pod: Value) -> dict[str, str]:
+    """What a node must carry: `nodeSelector`, with the name of the host under our own label for it."""
+    labels = {}
+    for name, value in _texts(pod.below("nodeSelector")).items():
+        if name == _HOST_LABEL:
+            labels["host"] = value
+        elif name not in _OF_EVERY_NODE:
+            labels[_word(pod, name)] = _word(pod, value)
+    return labels
+
+
+def _word(pod: Value, text: str) -> str:
+    try:
+        check_word("label", text)
+    except InvalidInput as fault:
+        pod.below("nodeSelector").refuse(f"{fault.message}; allowed: {fault.allowed}")
+    return text
+
+
+def _texts(value: Value) -> dict[str, str]:
+    return {name: text for name, each in value.fields().items() if (text := each.as_a(str)) is not None}
+
+
+# The command
+
+
+def _only_container(pod: Value) -> Value:
+    containers = pod.below("containers").items() if pod.get("containers") else []
+    if len(containers) != 1:
+        pod.refuse(f"there are {len(containers)} containers; allowed: one, whose command is run")
+    return containers[0] if containers else Value(f"{pod.path}.containers[0]", pod.line, {}, pod.faults)
+
+
+def _command(container: Value) -> Command:
+    env = _env(container)
+    command = container.get("command")
+    if command is None or not command.texts():
+        container.refuse("there is no command; allowed: a command, as what the image itself would run is not known")
+    given = [value for name in ("command", "args") if (value := container.get(name)) is not None]
+    argv = tuple(_expanded(text, env) for value in given for text in value.texts())
+    return Command(argv=argv, env=env, cwd=container.scalar("workingDir", str, "") or None)
+
+
+def _env(container: Value) -> dict[str, str]:
+    env: dict[str, str] = {}
+    for variable in container.below("env").items() if container.get("env") else []:
+        name = variable.scalar("name", str, "")
+        if source := variable.get("valueFrom"):
+            source.refuse("a command on a node can't have that; allowed: value")
+        elif name:
+            env[name] = _expanded(variable.scalar("value", str, ""), env)
+        else:
+            variable.refuse("there is no name; allowed: name and value")
+    return env
+
+
+def _expanded(text: str, env: Mapping[str, str]) -> str:
+    """`$(NAME)` of a known variable is its value; `$$` is one `$`."""
+    return _REFERENCE.sub(lambda found: "$" if found[1] is None else env.get(found[1], found[0]), text)
+
+
+# The schedule
+
+
+def _schedule_of(spec: Value) -> str | None:
+    value = spec.get("schedule")
+    if value is None:
+        spec.refuse("there is no schedule; allowed: a cron expression of 5 fields")
+        return None
+    text = value.as_a(str)
+    try:
+        return None if text is None else read_schedule(text)
+    except InvalidInput as fault:
+        value.refuse(f"{fault.message}; allowed: {fault.allowed}")
+        return None
+
+
+def read_schedule(text: str) -> str:
+    """The schedule in our own rules. Raises `InvalidInput` for what Kubernetes would refuse."""
+    words = text.split()
+    if "TZ" in text:
+        raise InvalidInput(
+            "TZ and CRON_TZ can't stand in it", field="schedule", value=text, allowed="timeZone beside it"
+        )
+    if text.startswith("@"):
+        if words[0] == "@every" or text in MACROS:
+            return " ".join(words)
+        allowed = f"{', '.join(MACROS)}, @every 1h30m"
+        raise InvalidInput(f"{text!r} is unknown", field="schedule", value=text, allowed=allowed)
+    if len(words) != len(_KINDS):
+        raise InvalidInput(f"{text!r} has {len(words)} fields", field="schedule", value=text, allowed="5 fields")
+    return " ".join(_field(kind, word) for kind, word in zip(_KINDS, words, strict=True))
+
+
+def _field(kind: FieldKind, text: str) -> str:
+    """The field in our own rules: a `*` anywhere leaves it free, and one with a step is a range."""
+    terms = [_term(kind, term) for term in text.split(",")]
+    return "*" if "*" in terms else ",".join(terms)
+
+
+def _term(kind: FieldKind, text: str) -> str:
+    found = _TERM.match(text)
+    high = 6 if kind is WEEKDAY else kind.high
+    allowed = f"{kind.name}: {kind.low}-{high}, with * ? , - and /"
+    first, last, step = found.groups() if found else (None, None, "0")
+    if step is not None and int(step) == 0:
+        raise InvalidInput(f"{kind.name}: {text!r} is not allowed", field="schedule", value=text, allowed=allowed)
+    if first is None:
+        if step in (None, "1"):
+            return "*"
+        return f"{kind.low}-{high}/{step}" if kind in (DAY, WEEKDAY) else f"*/{step}"
+    numbers = [_number(kind, each) for each in (first, last) if each is not None]
+    if not all(kind.low <= number <= high for number in numbers) or numbers != sorted(numbers):
+        raise InvalidInput(f"{kind.name}: {text!r} is not allowed", field="schedule", value=text, allowed=allowed)
+    return text
+
+
+def _number(kind: FieldKind, text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    return kind.low + kind.names.index(text.lower()) if text.lower() in kind.names else -1

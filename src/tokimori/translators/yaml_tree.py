@@ -1,0 +1,166 @@
+"""YAML whose every value knows its line and its place, read a field at a time, so that all faults are found at once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import yaml
+
+from tokimori.errors import InvalidFile
+
+_T = TypeVar("_T")
+
+_MOST_LEVELS = 60
+_EMPTY = (None, "", False)
+_NAMES = {str: "a text", int: "a whole number", bool: "true or false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """What is wrong with a file, each with its line."""
+
+    file: str
+    lines: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, line: int, message: str) -> None:
+        """Remember one."""
+        if (line, message) not in self.lines:
+            self.lines.append((line, message))
+
+    def texts(self) -> list[str]:
+        """`file:line: message`, by line."""
+        return [f"{self.file}:{line}: {message}" for line, message in sorted(self.lines)]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of a document: a scalar, a list or a mapping of values."""
+
+    path: str
+    line: int
+    content: object
+    faults: Faults
+
+    def refuse(self, message: str) -> None:
+        """Remember that something is wrong with it."""
+        self.faults.add(self.line, f"{self.path}: {message}" if self.path else message)
+
+    def is_empty(self) -> bool:
+        """Whether it asks for nothing."""
+        return self.content in _EMPTY or self.content in ({}, [])
+
+    def as_a(self, kind: type[_T]) -> _T | None:
+        """A scalar of that kind; None, and a fault, where it is another."""
+        if isinstance(self.content, kind) and not (kind is int and isinstance(self.content, bool)):
+            return self.content
+        self.refuse(f"{_shown(self.content)} is not allowed; allowed: {_NAMES[kind]}")
+        return None
+
+    def items(self) -> Sequence["Value"]:
+        """The values of a list; none, and a fault, where it is no list."""
+        if isinstance(self.content, list):
+            return self.content
+        if self.content is not None:
+            self.refuse(f"{_shown(self.content)} is not allowed; allowed: a list")
+        return []
+
+    def texts(self) -> list[str]:
+        """The texts of a list."""
+        return [text for item in self.items() if (text := item.as_a(str)) is not None]
+
+    def fields(self) -> Mapping[str, "Value"]:
+        """The fields of a mapping; none, and a fault, where it is no mapping."""
+        if isinstance(self.content, dict):
+            return self.content
+        if self.content is not None:
+            self.refuse(f"{_shown(self.content)} is not allowed; allowed: a mapping")
+        return {}
+
+    def get(self, name: str) -> "Value | None":
+        """A field, unless it is missing or null."""
+        found = self.fields().get(name)
+        return None if found is None or found.content is None else found
+
+    def below(self, name: str) -> "Value":
+        """A field that is a mapping; an empty one where it is missing."""
+        return self.get(name) or Value(f"{self.path}.{name}".lstrip("."), self.line, {}, self.faults)
+
+    def scalar(self, name: str, kind: type[_T], default: _T) -> _T:
+        """A field that is a scalar of that kind."""
+        found = self.get(name)
+        value = None if found is None else found.as_a(kind)
+        return default if value is None else value
+
+
+def read_documents(text: str, faults: Faults) -> Iterator[Value]:
+    """The documents of a file that are not empty. Raises `InvalidFile` where it is no YAML."""
+    try:
+        loader = yaml.SafeLoader(text)
+        while loader.check_node():
+            node = loader.get_node()
+            if (
+                node is not None
+                and (document := _Reader(loader, faults).value(node, "", 0, node.start_mark.line)).content is not None
+            ):
+                yield document
+    except yaml.YAMLError as fault:
+        mark = getattr(fault, "problem_mark", None)
+        place = faults.file if mark is None else f"{faults.file}:{mark.line + 1}"
+        problem = getattr(fault, "problem", None) or getattr(fault, "reason", None) or "it can't be read"
+        raise InvalidFile(f"{place}: not YAML: {problem}", field="file", value=faults.file) from None
+    except ValueError as fault:  # a scalar that looks like a date and is none
+        raise InvalidFile(f"{faults.file}: not YAML: {fault}", field="file", value=faults.file) from None
+    except RecursionError:
+        raise InvalidFile(f"{faults.file}: it is nested too deeply", field="file", value=faults.file) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Makes values of nodes; one that is used many times is read once, so that aliases can't explode."""
+
+    loader: yaml.SafeLoader
+    faults: Faults
+    known: dict[int, Value] = field(default_factory=dict)
+
+    def value(self, node: yaml.Node, path: str, level: int, line: int) -> Value:
+        """The value of a node; `line` counts from 0 and is that of its name, where it has one."""
+        found = self.known.get(id(node))
+        if found is None:
+            found = Value(path, line + 1, self._content(node, path, level), self.faults)
+            self.known[id(node)] = found
+        return found
+
+    def _content(self, node: yaml.Node, path: str, level: int) -> object:
+        if level > _MOST_LEVELS:
+            raise yaml.MarkedYAMLError(problem="it is nested too deeply", problem_mark=node.start_mark)
+        match node:
+            case yaml.MappingNode():
+                return self._fields(node, path, level)
+            case yaml.SequenceNode():
+                lines = (item.start_mark.line for item in node.value)
+                places = zip(node.value, lines, strict=True)
+                return [self.value(item, f"{path}[{n}]", level + 1, line) for n, (item, line) in enumerate(places)]
+            case _:
+                return self.loader.construct_object(node)
+
+    def _fields(self, node: yaml.MappingNode, path: str, level: int) -> dict[str, Value]:
+        names = [key.value for key, _ in node.value]
+        for key, _ in node.value:
+            if names.count(key.value) > 1:
+                self.faults.add(key.start_mark.line + 1, f"{path}.{key.value}: it stands there twice".lstrip("."))
+        self.loader.flatten_mapping(node)
+        fields: dict[str, Value] = {}
+        for key, value in node.value:
+            name = str(key.value)
+            fields[name] = self.value(value, f"{path}.{name}".lstrip("."), level + 1, key.start_mark.line)
+        return fields
+
+
+def _shown(content: object) -> str:
+    match content:
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case _:
+            return repr(content)
