@@ -110,12 +110,15 @@ def _days(day: Field, month: Field, weekday: Field, year: Field) -> Days | None:
 def _masks(day: Field, weekday: Field) -> tuple[int, ...]:
     """The days of each of the 28 kinds of months. Both fields restricted: either may match (Vixie); else both must."""
     either = not (day.star or weekday.star)
+    weeks = [weekday.bits * _WEEKS >> first << 1 for first in range(7)]
     masks = []
     for length in LENGTHS:
         valid = (2 << length) - 2
         for first in range(7):
-            by_day = day.bits | _special_bits(day, length, first)
-            by_weekday = (weekday.bits * _WEEKS >> first << 1) | _special_bits(weekday, length, first)
+            by_day, by_weekday = day.bits, weeks[first]
+            if day.special or weekday.special:
+                by_day |= _special_bits(day, length, first)
+                by_weekday |= _special_bits(weekday, length, first)
             masks.append((by_day | by_weekday if either else by_day & by_weekday) & valid)
     return tuple(masks)
 

@@ -84,6 +84,8 @@ def star(kind: FieldKind) -> Field:
 def _parse_field(kind: FieldKind, text: str, spread: str) -> Field:
     if text == "?" and kind in (DAY, WEEKDAY):
         text = "*"
+    if text == "*":
+        return Field(_span(kind, kind.low, _top(kind)), star=True)
     bits, special = 0, set()
     for term in text.split(","):
         day = _special_day(kind, term)
@@ -94,7 +96,19 @@ def _parse_field(kind: FieldKind, text: str, spread: str) -> Field:
     return Field(bits, text.startswith("*"), tuple(sorted(special, key=str)))
 
 
+def _top(kind: FieldKind) -> int:
+    """The largest value; Sunday is 0 here."""
+    return 6 if kind is WEEKDAY else kind.high
+
+
+def _span(kind: FieldKind, first: int, last: int) -> int:
+    """The bits of all values from first to last."""
+    return (1 << last - kind.zero + 1) - (1 << first - kind.zero)
+
+
 def _bits(kind: FieldKind, values: Iterable[int]) -> int:
+    if isinstance(values, range) and values.step == 1 and values:
+        return _span(kind, values[0], values[-1])
     bits = 0
     for value in values:
         bits |= 1 << value - kind.zero
@@ -103,12 +117,15 @@ def _bits(kind: FieldKind, values: Iterable[int]) -> int:
 
 def _values(kind: FieldKind, term: str, spread: str) -> Iterable[int]:
     """The values of a term without special days."""
+    if term.isascii() and term.isdigit() and len(term) < 5:
+        number = _number(kind, term, kind.low, kind.high, term)
+        return (0,) if kind is WEEKDAY and number == 7 else (number,)
     found = _TERM.match(term)
     if found is None:
         return _spread_values(kind, term, spread)
     low, high, every = found.groups()
     step = _step(kind, every, term)
-    top = 6 if kind is WEEKDAY else kind.high
+    top = _top(kind)
     if low is None:
         return range(kind.low, top + 1, step)
     first = _value(kind, low, term)
