@@ -34,13 +34,14 @@ def programs() -> Path | None:
 class Server:
     """A running server. `durable`: as in production, with fsync; tests do without."""
 
-    def __init__(self, *, durable: bool = False, settings: dict[str, str] | None = None) -> None:
+    def __init__(self, *, durable: bool = False, port: int = 5432, settings: dict[str, str] | None = None) -> None:
         found = programs()
         if found is None:
             sys.exit(f"The tests need a PostgreSQL server: {INSTALL}")
         self._bin = found
         self.folder = Path(tempfile.mkdtemp(prefix="tokimori-pg-", dir="/tmp"))
-        self._settings = _SETTINGS | ({} if durable else {"fsync": "off"}) | (settings or {})
+        self._port = str(port)
+        self._settings = _SETTINGS | {"port": self._port} | ({} if durable else {"fsync": "off"}) | (settings or {})
         self._as_account = ["setpriv", "--pdeathsig", "INT"]
         if os.geteuid() == 0:
             account = pwd.getpwnam(ACCOUNT)
@@ -65,7 +66,7 @@ class Server:
 
     def _wait(self) -> None:
         deadline = time.monotonic() + 30
-        ready = [str(self._bin / "pg_isready"), "-q", "-h", str(self.folder)]
+        ready = [str(self._bin / "pg_isready"), "-q", "-h", str(self.folder), "-p", self._port]
         while subprocess.run(ready, check=False).returncode:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self.folder / "log").read_text())
@@ -78,24 +79,13 @@ class Server:
 
     def sql(self, text: str, database: str = "postgres") -> str:
         """What the server answers to statements of its superuser."""
-        psql = [
-            str(self._bin / "psql"),
-            "-X",
-            "-A",
-            "-t",
-            "-q",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-h",
-            str(self.folder),
-            "-U",
-            ACCOUNT,
-        ]
-        return subprocess.run([*psql, "-d", database, "-c", text], check=True, capture_output=True, text=True).stdout
+        there = ["-h", str(self.folder), "-p", self._port, "-U", ACCOUNT, "-d", database]
+        psql = [str(self._bin / "psql"), *"-X -A -t -q -v ON_ERROR_STOP=1".split(), *there, "-c", text]
+        return subprocess.run(psql, check=True, capture_output=True, text=True).stdout
 
     def url(self, database: str) -> str:
         """The URL of a database."""
-        return f"postgresql://{ACCOUNT}@/{database}?host={self.folder}"
+        return f"postgresql://{ACCOUNT}@/{database}?host={self.folder}&port={self._port}"
 
     def make(self, database: str) -> str:
         """Make an empty database; its URL."""

@@ -66,7 +66,7 @@ def _server_error(fault: asyncpg.PostgresError, name: str) -> StoreError:
     text = str(fault).splitlines()[0]
     if code in _MISSING and "tokimori_" in text:
         return SchemaMismatch(f"store {name} lacks tables of this version: run `tokimori db migrate` ({text})")
-    if code.startswith("28") and "SSL" in text.upper() and "no encryption" in text:
+    if code.startswith("28") and any(unsafe in text for unsafe in ("no encryption", "SSL off")):
         return StoreError(f"store {name} wants TLS: say sslmode=require in the URL ({text})")
     for prefix, advice in _UNAVAILABLE.items():
         if code.startswith(prefix):

@@ -1,0 +1,1 @@
+"""Stores and their servers, as they fail."""

@@ -1,0 +1,46 @@
+"""A PostgreSQL server on the network, which asks for passwords."""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.servers.postgres import Server
+
+
+@dataclass(frozen=True, slots=True)
+class Networked:
+    """A server with the user ann, whose password is tiger, and her database jobs."""
+
+    server: Server
+    port: int
+
+    def url(self, *, user: str = "ann", password: str = "tiger", database: str = "jobs", query: str = "") -> str:  # noqa: S107
+        """A URL over TCP."""
+        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}{query}"
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def networked() -> Iterator[Networked]:
+    """One server for all tests here."""
+    port = free_port()
+    server = Server(settings={"listen_addresses": "127.0.0.1"}, port=port)
+    hba = Path(server.folder, "data", "pg_hba.conf")
+    hba.write_text(
+        f"hostssl all stern 127.0.0.1/32 trust\nhost all ann,nobody 127.0.0.1/32 scram-sha-256\n{hba.read_text()}"
+    )
+    server.sql("CREATE USER ann PASSWORD 'tiger'")
+    server.sql("CREATE USER stern")
+    server.sql("CREATE DATABASE jobs OWNER ann")
+    server.sql("CREATE DATABASE barred")
+    server.sql("SELECT pg_reload_conf()")
+    yield Networked(server, port)
+    server.remove()
