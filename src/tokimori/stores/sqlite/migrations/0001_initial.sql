@@ -20,6 +20,8 @@ CREATE TABLE tokimori_jobs (
 -- What is due at the same moment is planned in the order of the table: neighbours share pages.
 CREATE INDEX tokimori_jobs_due ON tokimori_jobs (next_due, incarnation)
 WHERE state = 'enabled' AND next_due IS NOT NULL;
+-- Jobs without a next moment, @reboot among them, are looked for at the start of every node.
+CREATE INDEX tokimori_jobs_idle ON tokimori_jobs (id) WHERE state = 'enabled' AND next_due IS NULL;
 
 -- Live runs. (settled_by, settled_token): who settled it last, for a settle whose reply was lost.
 CREATE TABLE tokimori_runs (
