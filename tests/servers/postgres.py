@@ -80,7 +80,7 @@ class Server:
     def sql(self, text: str, database: str = "postgres") -> str:
         """What the server answers to statements of its superuser."""
         there = ["-h", str(self.folder), "-p", self._port, "-U", ACCOUNT, "-d", database]
-        psql = [str(self._bin / "psql"), *"-X -A -t -q -v ON_ERROR_STOP=1".split(), *there, "-c", text]
+        psql = [str(self._bin / "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", *there, "-c", text]
         return subprocess.run(psql, check=True, capture_output=True, text=True).stdout
 
     def url(self, database: str) -> str:

@@ -10,6 +10,13 @@ import pytest
 from tests.servers.postgres import Server
 
 
+HBA = """
+local all all trust
+hostssl all stern 127.0.0.1/32 trust
+host all ann,nobody 127.0.0.1/32 scram-sha-256
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Networked:
     """A server with the user ann, whose password is tiger, and her database jobs."""
@@ -33,10 +40,7 @@ def networked() -> Iterator[Networked]:
     """One server for all tests here."""
     port = free_port()
     server = Server(settings={"listen_addresses": "127.0.0.1"}, port=port)
-    hba = Path(server.folder, "data", "pg_hba.conf")
-    hba.write_text(
-        f"hostssl all stern 127.0.0.1/32 trust\nhost all ann,nobody 127.0.0.1/32 scram-sha-256\n{hba.read_text()}"
-    )
+    Path(server.folder, "data", "pg_hba.conf").write_text(HBA)
     server.sql("CREATE USER ann PASSWORD 'tiger'")
     server.sql("CREATE USER stern")
     server.sql("CREATE DATABASE jobs OWNER ann")
