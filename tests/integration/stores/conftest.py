@@ -9,7 +9,6 @@ import pytest
 
 from tests.servers.postgres import Server
 
-
 HBA = """
 local all all trust
 hostssl all stern 127.0.0.1/32 trust

@@ -1,0 +1,257 @@
+"""Methods that meet: one is held open in a transaction of its own, and the other must wait for it, or go around it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.contract.stores.actors import (
+    EVERY_SECOND,
+    NOW,
+    Worker,
+    a_claim,
+    a_request,
+    add_job,
+    add_runs,
+    later,
+    planned,
+    state_of,
+)
+from tests.contract.stores.conftest import STORES, forget
+from tokimori.model.ids import NodeId
+from tokimori.model.job import Job, JobState, lane_of
+from tokimori.model.outcome import Released
+from tokimori.ports.store import Claimed, Store, Verdict
+from tokimori.stores.postgres import nodes, planning, runs, working
+from tokimori.stores.postgres.address import Address
+from tokimori.stores.postgres.connections import Connections, T, connect
+
+WAITS = 0.4
+"""Seconds after which a call that has not returned is taken to wait."""
+
+
+class OneSession(Connections):
+    """Statements of one session, in the transaction that is open there."""
+
+    def __init__(self, address: Address, session: Any) -> None:
+        super().__init__(address, 1)
+        self._session = session
+
+    async def use(self, work: Callable[[Any], Awaitable[T]], patience: float = 4) -> T:
+        """Nothing is committed."""
+        return await work(self._session)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A store, two nodes, and other programs' transactions."""
+
+    store: Store
+    address: Address
+    worker: Worker
+    other: Worker
+
+    @asynccontextmanager
+    async def held_open(self) -> AsyncIterator[OneSession]:
+        """A transaction that is committed at the end of the block."""
+        session = await connect(self.address)
+        async with session.transaction():
+            yield OneSession(self.address, session)
+        await session.close()
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    """An open, empty store, and two nodes."""
+    store = STORES["postgres"](tmp_path)
+    await store.open()
+    await store.migrate()
+    yield Scene(store, store._address, await Worker.join(store), await Worker.join(store))  # type: ignore[attr-defined]
+    await store.close()
+    forget("postgres", tmp_path)
+
+
+async def claimed_in(db: Connections, node: NodeId, job: Job) -> list[Claimed]:
+    """What a claim takes in a transaction that is held open."""
+    return await working.claim(db, a_claim(node, [lane_of(job.definition)], 10))
+
+
+async def waits(call: Awaitable[T]) -> "asyncio.Future[T]":
+    """The call, which must not return yet."""
+    task = asyncio.ensure_future(call)
+    await asyncio.sleep(WAITS)
+    assert not task.done()
+    return task
+
+
+def paused(job: Job) -> Job:
+    """The job after a pause."""
+    return msgspec.structs.replace(job, state=JobState.PAUSED, version=job.version + 1)
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+async def test_a_pause_waits_for_claims_under_way(scene: Scene, limit: int) -> None:
+    """A pause is acknowledged after what is being claimed was claimed."""
+    job = await add_job(scene.store, max_running=limit)
+    await add_runs(scene.store, job, 2)
+    async with scene.held_open() as db:
+        assert len(await claimed_in(db, scene.worker.id, job)) == 2
+        pause = await waits(scene.store.replace_job(job, paused(job)))
+    await pause
+    assert (await scene.store.get_job(job.id)).state is JobState.PAUSED
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+async def test_a_claim_goes_around_a_pause_under_way(scene: Scene, limit: int) -> None:
+    """While a pause is under way, its job's runs are neither claimed nor waited for; others are."""
+    job, free = await add_job(scene.store, max_running=limit), await add_job(scene.store, "free")
+    await add_runs(scene.store, job, 2)
+    await add_runs(scene.store, free, 1)
+    async with scene.held_open() as db:
+        await db.rows("SELECT FROM tokimori_jobs WHERE incarnation = $1 FOR UPDATE", job.incarnation)
+        async with asyncio.timeout(WAITS):
+            assert [each.run.job_id for each in await scene.worker.claim()] == ["free"]
+    assert len(await scene.worker.claim()) == 2
+
+
+async def test_a_request_goes_before_a_pause(scene: Scene) -> None:
+    """A run that is being added when its job is paused is added, and waits for the resume."""
+    job = await add_job(scene.store)
+    async with scene.held_open() as db:
+        run = await runs.add_run(db, a_request(job))
+        pause = await waits(scene.store.replace_job(job, paused(job)))
+    await pause
+    assert (await scene.store.get_run(run.id)).lane is None
+
+
+async def test_a_plan_goes_before_a_delete(scene: Scene) -> None:
+    """Runs that are being planned when their job is deleted are cancelled with it."""
+    job = await add_job(scene.store, schedule=EVERY_SECOND, next_due=later(1), max_running=0)
+    (due,) = await scene.store.due(later(2), 1)
+    plan, ids = planned(due, later(2))
+    async with scene.held_open() as db:
+        assert await planning.apply(db, [(plan, ids)], later(2)) == [True]
+        delete = await waits(scene.store.delete_job(job.id, later(2)))
+    await delete
+    assert {str((await scene.store.get_run(run_id)).state) for run_id in ids} == {"cancelled"}
+
+
+async def test_a_retry_goes_before_a_delete(scene: Scene) -> None:
+    """A run that is being given back when its job is deleted does not stay behind without one."""
+    job = await add_job(scene.store)
+    (run,) = await add_runs(scene.store, job, 1)
+    (claimed,) = await scene.worker.claim()
+    change = scene.worker.change(claimed, Released("later"))
+    async with scene.held_open() as db:
+        assert await working.settle(db, [change], scene.worker.id) == [Verdict.APPLIED]
+        delete = await waits(scene.store.delete_job(job.id, NOW))
+    await delete
+    assert await state_of(scene.store, run) == "cancelled"
+
+
+async def test_a_burial_waits_for_claims_under_way(scene: Scene) -> None:
+    """A node is declared dead after what it is claiming was claimed, so that its heirs find it."""
+    job = await add_job(scene.store)
+    await add_runs(scene.store, job, 1)
+    async with scene.held_open() as db:
+        assert len(await claimed_in(db, scene.worker.id, job)) == 1
+        burial = await waits(scene.store.bury(scene.worker.id, 0, scene.other.id, NOW))
+    assert await burial
+    assert len(await scene.store.orphans(10)) == 1
+
+
+async def test_a_claim_does_not_wait_for_a_burial(scene: Scene) -> None:
+    """While a node is being declared dead it gets nothing, at once."""
+    job = await add_job(scene.store)
+    await add_runs(scene.store, job, 1)
+    async with scene.held_open() as db:
+        assert await nodes.bury(db, scene.worker.id, 0, scene.other.id, NOW)
+        async with asyncio.timeout(WAITS):
+            assert await scene.worker.claim() == []
+
+
+async def test_a_settle_waits_for_its_nodes_burial(scene: Scene) -> None:
+    """What a node settles while it is being declared dead is lost: its heirs decide."""
+    job = await add_job(scene.store)
+    await add_runs(scene.store, job, 1)
+    (claimed,) = await scene.worker.claim()
+    async with scene.held_open() as db:
+        assert await nodes.bury(db, scene.worker.id, 0, scene.other.id, NOW)
+        settle = await waits(scene.worker.settle(claimed))
+    assert await settle is Verdict.LOST
+
+
+async def test_a_beat_does_not_wait_for_claims(scene: Scene) -> None:
+    """A claim that takes long delays no beat of its node."""
+    job = await add_job(scene.store)
+    await add_runs(scene.store, job, 1)
+    async with scene.held_open() as db:
+        await claimed_in(db, scene.worker.id, job)
+        async with asyncio.timeout(WAITS):
+            await scene.worker.tick()
+
+
+async def test_two_settles_at_once_wake_two(scene: Scene) -> None:
+    """Two places that are freed at the same time wake two runs, not the same one twice."""
+    waiting = await add_runs(scene.store, await add_job(scene.store, max_running=2), 4)
+    first, second = await scene.worker.claim()
+    async with scene.held_open() as db:
+        change = scene.worker.change(first)
+        assert await working.settle(db, [change], scene.worker.id) == [Verdict.APPLIED]
+        settle = await waits(scene.worker.settle(second))
+    assert await settle is Verdict.APPLIED
+    assert [str(await state_of(scene.store, run)) for run in waiting[2:]] == ["ready", "ready"]
+
+
+async def test_a_claim_goes_around_a_full_jobs_settle(scene: Scene) -> None:
+    """While a place of a job is being freed, nobody counts its places; what is ready stays so."""
+    job = await add_job(scene.store, max_running=1)
+    await add_runs(scene.store, job, 1)
+    (first,) = await scene.worker.claim()
+    (late,) = await add_runs(scene.store, job, 1)
+    async with scene.held_open() as db:
+        await working.settle(db, [scene.worker.change(first)], scene.worker.id)
+        async with asyncio.timeout(WAITS):
+            assert await scene.other.claim() == []
+    assert await state_of(scene.store, late) == "ready"
+    assert [each.run.id for each in await scene.other.claim()] == [late.id]
+
+
+async def test_claims_at_once_share_a_job_without_limit(scene: Scene) -> None:
+    """Two claims of a job without limit take different runs, and neither waits."""
+    job = await add_job(scene.store)
+    await add_runs(scene.store, job, 20)
+    async with scene.held_open() as db:
+        assert len(await claimed_in(db, scene.worker.id, job)) == 10
+        async with asyncio.timeout(WAITS):
+            assert len(await scene.other.claim(10)) == 10
+
+
+async def test_an_origin_that_is_being_finished_is_not_added_again(scene: Scene) -> None:
+    """A request under a key whose run is just moving to the history is that run."""
+    job = await add_job(scene.store)
+    run = await scene.store.add_run(a_request(job, "key"), NOW)
+    (claimed,) = await scene.worker.claim()
+    async with scene.held_open() as db:
+        await working.settle(db, [scene.worker.change(claimed)], scene.worker.id)
+        again = await waits(scene.store.add_run(a_request(job, "key"), NOW))
+    assert (await again).id == run.id
+
+
+async def test_methods_that_deadlock_are_tried_again(scene: Scene) -> None:
+    """A method that the server undoes because it met another one is tried again, unseen."""
+    tried = 0
+
+    async def work(session: Any) -> int:
+        nonlocal tried
+        tried += 1
+        if tried < 3:
+            await session.execute("DO $$ BEGIN RAISE EXCEPTION 'undone' USING ERRCODE = '40P01'; END $$")
+        return tried
+
+    assert await scene.store._db.use(work) == 3  # type: ignore[attr-defined]
