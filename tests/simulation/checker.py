@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from tests.simulation.cluster import EVERYTHING, Cluster
 from tests.simulation.executor import Execution
 from tokimori.clock import Moment
-from tokimori.engine.watch import DEAD_AFTER
 from tokimori.model.ids import RunId, Token
 from tokimori.model.job import Job, JobState, limit_of, schedule_of
+from tokimori.model.lease import DEAD_AFTER
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.policies import Misfire
 from tokimori.model.run import Attempt, Run, Skip, SkipReason

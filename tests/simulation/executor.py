@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tokimori.clock import Clock, Moment
-from tokimori.engine.lease import LEASE
 from tokimori.model.ids import RunId, Token
+from tokimori.model.lease import LEASE
 from tokimori.model.outcome import Cancelled, Failed, Outcome, Released, Succeeded
 from tokimori.ports.executor import Ended, Report, Started, StopReason, Task
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tokimori.model.ids import NodeId
+from tokimori.model.lease import DEAD_AFTER
 
-DEAD_AFTER = 7.0
-"""Seconds without a beat, as the observer counts them. A living node beats every 2 s and gives up work at 6.5 s."""
 LATE_TICK = 1.0
 """Seconds by which an observer's own tick may be late before its windows start again."""
 

@@ -14,15 +14,13 @@ from tokimori.executors.line import KeeperProcess, KeeperSettings
 from tokimori.executors.outcomes import outcome_of
 from tokimori.model.ids import RunId, Token
 from tokimori.model.job import Command
+from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.outcome import Failed, Outcome, Released
 from tokimori.model.run import Output
 from tokimori.ports.executor import Ended, Grew, Report, Started, StopReason, Task
 
 OUTPUT_LIMIT = 10 * 2**20
 """Bytes of an attempt's output that go to its file before only the end is kept."""
-LEASE_TERM = 5.0
-LEASE_KILL = 6.5
-"""Seconds after the last renewal was sent: TERM and KILL for what must not outlive the lease (DESIGN §3)."""
 _PAUSE = 1.0
 """Seconds before another keeper is tried where one did not start."""
 
@@ -99,7 +97,7 @@ class CommandExecutor:
 
     def renew(self, sent: float) -> None:
         """Move the lease's deadlines."""
-        self._lease = wire.Lease(sent + LEASE_TERM, sent + LEASE_KILL)
+        self._lease = wire.Lease(sent + LEASE, sent + LEASE_KILL)
         self._send([self._lease])
 
     async def close(self) -> None:

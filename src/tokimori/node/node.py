@@ -9,7 +9,6 @@ from random import Random
 from tokimori.clock import MILLISECOND, SECOND, Clock, Moment
 from tokimori.engine.fire import BATCH as FIRE_BATCH
 from tokimori.engine.fire import Schedules, fire
-from tokimori.engine.lease import TICK_BUSY, TICK_IDLE, Lease
 from tokimori.engine.reap import reap
 from tokimori.engine.settle import change_of
 from tokimori.engine.timeline import Timeline, follow
@@ -18,6 +17,7 @@ from tokimori.engine.work import Key, Work
 from tokimori.errors import NotFound, StoreError
 from tokimori.model.ids import ClaimId, Lane, NodeId, RandomBytes, uuid7
 from tokimori.model.job import serves
+from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
 from tokimori.model.outcome import Released
 from tokimori.node.alarm import Alarm
 from tokimori.ports.executor import Executor, Report, StopReason
@@ -44,11 +44,12 @@ class Identity:
 
 
 class Phase(Enum):
-    """How a node stops: first it claims no more, then it hands back what is left."""
+    """How a node stops: first it claims no more, then it hands back what is left, at last it waits for no store."""
 
     WORKING = "working"
     DRAINING = "draining"
     RELEASING = "releasing"
+    LEAVING = "leaving"
 
 
 class Node:
@@ -118,8 +119,8 @@ class Node:
         """Join the store. A first offset by chance keeps nodes from planning the same jobs at the same moment."""
         self._store.watch(self.wake)
         await self._register()
-        self._tick_at = self._clock.monotonic() + self._chance() * TICK_BUSY
         await self._tick()
+        self._tick_at -= self._chance() * TICK_IDLE
 
     async def _register(self) -> None:
         identity = self.identity
@@ -153,7 +154,10 @@ class Node:
             await self._alarm.sleep(delay)
 
     def stop(self) -> str:
-        """Asked once: claim no more, let runs finish for the grace. Asked again: hand them back now. What it does."""
+        """Asked once: claim no more, let runs finish for the grace. Asked again: hand them back now. What it does.
+
+        Asked a third time: kill them, and go even if the store does not answer.
+        """
         self._alarm.ring()
         if self.phase is Phase.WORKING:
             self.phase = Phase.DRAINING
@@ -163,19 +167,23 @@ class Node:
         if self.phase is Phase.DRAINING:
             self._release_at = self._clock.monotonic()
             return "Stopping now: what runs is ended and handed back."
+        self.phase = Phase.LEAVING
         self._end_all(grace=0)
-        return "Stopping now: what runs is killed and handed back."
+        return "Stopping now: what runs is killed; whatever the store has not heard of, other nodes take over."
 
     async def cycle(self) -> float:
         """Do what is to be done now; the seconds until there is more."""
         self._take_reports()
-        if self._clock.monotonic() >= self._tick_at:
-            await self._tick()
         if self.phase is Phase.WORKING:
+            await self._tick_if_due()
             await self._work_on()
         else:
             await self._wind_down()
         return self._delay()
+
+    async def _tick_if_due(self) -> None:
+        if self._clock.monotonic() >= self._tick_at:
+            await self._tick()
 
     async def _work_on(self) -> None:
         """Every duty once. One that fails keeps no other from its work; its error is raised at the end."""
@@ -259,6 +267,7 @@ class Node:
         on_time = sent - self._tick_at <= LATE_TICK
         self._tick_at = sent + (TICK_BUSY if self._work.busy else TICK_IDLE)
         unbroken, self._unbroken = self._unbroken and on_time, False
+        self._stale = False  # a hint that comes while the tick is under way is one to follow
         started = self._work.started()
         pulse = await self._store.tick(Beat(node=self.id, started=started), self.now)
         self._work.told(started)
@@ -270,7 +279,7 @@ class Node:
         self._lease = Lease(sent)
         self._executor.renew(sent)
         self._timeline = follow(self._timeline, pulse.now, sent, at)
-        self._survey, self._stale = pulse.survey, False
+        self._survey = pulse.survey
         self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken and self._unbroken)
         self._orphans = pulse.orphans
         await self._bury(at)
@@ -332,6 +341,9 @@ class Node:
         if self.phase is Phase.DRAINING and self._clock.monotonic() >= self._release_at:
             self.phase = Phase.RELEASING
             self._end_all(grace=None)
+        if self.phase is Phase.LEAVING and not self._work.running:
+            self.finished = True
+        await self._tick_if_due()
         await self._settle()
         await self._save_outputs()
         if not self._work.busy:

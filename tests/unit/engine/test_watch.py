@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.engine.watch import DEAD_AFTER, Watch, next_verdict, observe, overdue
+from tokimori.engine.watch import Watch, next_verdict, observe, overdue
 from tokimori.model.ids import NodeId
+from tokimori.model.lease import DEAD_AFTER
 
 A, B = NodeId("a"), NodeId("b")
 

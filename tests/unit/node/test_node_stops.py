@@ -153,7 +153,6 @@ async def test_a_cancel_reaches_a_draining_node(world: World) -> None:
     assert [stop.reason for stop in member.executor.stops] == [StopReason.CANCEL]
 
 
-@pytest.mark.xfail(reason="node.py: a node that was asked three times still waits for its store")
 async def test_a_node_that_must_stop_does_not_wait_for_a_store_for_ever(world: World) -> None:
     """Asked three times, a node whose store does not answer ends all the same; others take its runs over."""
     job = await world.add(schedule=None)

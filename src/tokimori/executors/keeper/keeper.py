@@ -111,7 +111,7 @@ class Keeper:
             self._begin(self._waiting.popleft())
 
     def _begin(self, order: Start) -> None:
-        if order.lease_bound and boottime() >= self._lease.term_at:
+        if boottime() >= self._lease.term_at:  # the engine was frozen on its way here: the run may be another node's
             self._never_began(order, Cause.LEASE)
             return
         child = spawn(order, self._around)

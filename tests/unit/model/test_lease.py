@@ -2,8 +2,7 @@
 
 import pytest
 
-from tokimori.engine.lease import LEASE, TICK_BUSY, TICK_IDLE, Lease
-from tokimori.engine.watch import DEAD_AFTER
+from tokimori.model.lease import DEAD_AFTER, LEASE, TICK_BUSY, TICK_IDLE, Lease
 
 
 @pytest.mark.parametrize(("at", "holds"), [(10.0, True), (14.999, True), (15.0, False), (99.0, False)])
