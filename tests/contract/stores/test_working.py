@@ -14,7 +14,7 @@ from tests.contract.stores.actors import (
     state_of,
 )
 from tokimori.model.ids import Lane, Token
-from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Released, RetryAt, Succeeded
+from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.run import Output
 from tokimori.model.transitions import RunState
@@ -131,7 +131,10 @@ async def test_a_retry_waits_and_runs_again(store: Store, worker: Worker) -> Non
     assert [attempt.outcome for attempt in await store.attempts(again.run.id)] == ["failed"]
 
 
-async def test_a_stale_token_changes_nothing(store: Store, worker: Worker, other: Worker) -> None:
+@pytest.mark.parametrize("outcome", [None, Released("late")])
+async def test_a_stale_token_changes_nothing(
+    store: Store, worker: Worker, other: Worker, outcome: Outcome | None
+) -> None:
     """Whose run was taken over can't change it any more, nor can anybody with a token that is not the newest."""
     await add_runs(store, await add_job(store), 1)
     (stale,) = await worker.claim()
@@ -141,8 +144,8 @@ async def test_a_stale_token_changes_nothing(store: Store, worker: Worker, other
     (fresh,) = await owner.claim()
     attempts = await store.attempts(fresh.run.id)
     assert await worker.settle(stale, Failed("late")) is Verdict.LOST
-    assert await owner.settle(replace(fresh, run=replace(fresh.run, token=Token(1)))) is Verdict.LOST
-    assert await owner.settle(replace(fresh, run=replace(fresh.run, token=Token(3)))) is Verdict.LOST
+    assert await owner.settle(replace(fresh, run=replace(fresh.run, token=Token(1))), outcome) is Verdict.LOST
+    assert await owner.settle(replace(fresh, run=replace(fresh.run, token=Token(3))), outcome) is Verdict.LOST
     assert await store.get_run(fresh.run.id) == fresh.run
     assert await store.attempts(fresh.run.id) == attempts
 

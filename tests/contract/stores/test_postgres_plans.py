@@ -1,0 +1,79 @@
+"""PostgreSQL finds what it needs by an index, also while its statistics say that there is nothing."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, fire, later
+from tests.contract.stores.conftest import STORES, forget
+from tokimori.model.outcome import Released
+from tokimori.ports.store import Beat, StartedRun, Store, Verdict
+from tokimori.stores.postgres import nodes
+
+RUNS = 1000
+MOST_READ = 12
+"""Rows and index entries read for each run, in all: a scan for each of them would be RUNS."""
+_READ = """
+SELECT sum(seq_tup_read) + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'tokimori_runs')
+FROM pg_stat_user_tables WHERE relname IN ('tokimori_runs', 'tokimori_history')
+"""
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    """A store whose tables were analysed when they were empty, and will not be again."""
+    store = STORES["postgres"](tmp_path)
+    await store.open()
+    await store.migrate()
+    for table in ("runs", "history", "jobs"):
+        await store._db.rows(f"ALTER TABLE tokimori_{table} SET (autovacuum_enabled = off)")  # type: ignore[attr-defined]
+    await store._db.rows("ANALYZE")  # type: ignore[attr-defined]
+    yield store
+    for table in ("runs", "history", "jobs"):
+        await store._db.rows(f"ALTER TABLE tokimori_{table} RESET (autovacuum_enabled)")  # type: ignore[attr-defined]
+    await store.close()
+    forget("postgres", tmp_path)
+
+
+async def read(store: Store) -> int:
+    """Rows and index entries of runs that were read so far, once every session has told of its own."""
+    await store._db.rows("SELECT pg_stat_force_next_flush()")  # type: ignore[attr-defined]
+    return int(await store._db.value(_READ))  # type: ignore[attr-defined]
+
+
+async def test_a_batch_reads_no_more_than_its_runs(store: Store) -> None:
+    """Firing, claiming, beating and settling a thousand runs reads a few rows for each, not all for each."""
+    worker = await Worker.join(store)
+    jobs = [
+        a_job(f"job-{n}", schedule=EVERY_SECOND, next_due=later(1), max_running=n % 2 * 2000) for n in range(RUNS // 2)
+    ]
+    await store.add_jobs(jobs)
+    costs = {}
+    seen = await read(store)
+
+    async def note(step: str) -> None:
+        nonlocal seen
+        now = await read(store)
+        costs[step], seen = (now - seen) / RUNS, now
+
+    assert len(await fire(store, later(1))) == RUNS // 2
+    for job in jobs:
+        await store.add_run(a_request(job), NOW)
+    await note("fire and request")
+    claimed = await worker.claim(RUNS)
+    assert len(claimed) == RUNS
+    await note("claim")
+    began = tuple(StartedRun(run_id=each.run.id, token=each.run.token, pid=1, at=NOW) for each in claimed)
+    await nodes.tick(store._db, Beat(node=worker.id, started=began))  # type: ignore[attr-defined]
+    await note("tick")
+    back = [worker.change(each, Released("later")) for each in claimed]
+    assert set(await store.settle(back, worker.id, NOW)) == {Verdict.APPLIED}
+    await note("settle what goes on")
+    again = [worker.change(each) for each in await worker.claim(RUNS)]
+    await note("claim again")
+    assert set(await store.settle(again, worker.id, NOW)) == {Verdict.APPLIED}
+    await note("settle what ends")
+    assert set(await store.settle(again, worker.id, NOW)) == {Verdict.ALREADY_APPLIED}
+    await note("settle twice")
+    assert max(costs.values()) <= MOST_READ, costs
