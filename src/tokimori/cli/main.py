@@ -20,6 +20,7 @@ program = Group(
         "job": ("tokimori.cli.job:job", "Jobs: add, list, show, update, delete, pause, resume, trigger, next, import."),
         "schedule": ("tokimori.cli.schedule:schedule", "Schedules: explain."),
         "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel."),
+        "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
         "node": ("tokimori.cli.node:node", "Nodes: list."),
         "db": ("tokimori.cli.db:db", "The store: migrate, status."),
         "config": ("tokimori.cli.config:config", "Settings: show, check."),

@@ -21,6 +21,11 @@ def print_lines(*lines: str) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
+def print_text(text: str) -> None:
+    """A text as it is, for a file or another program."""
+    sys.stdout.write(text)
+
+
 def announce(line: str) -> None:
     """A line of a program that goes on: whoever reads it has it at once."""
     print_lines(line)

@@ -1,0 +1,84 @@
+"""`tokimori export …`: jobs as text that other programs, or Tokimori again, can read."""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tokimori.cli.command import Group, options
+from tokimori.cli.output import print_json, print_notice, print_text
+from tokimori.cli.session import in_service
+
+if TYPE_CHECKING:
+    from tokimori.model.job import Job
+    from tokimori.service.service import Service
+
+export = Group("export", help="Write jobs as text: all, or those with the given ids.")
+
+
+@export.command()
+@click.argument("job_ids", metavar="[ID...]", nargs=-1)
+@click.option("--system", is_flag=True, help="A system crontab, each line of which names a user.")
+@click.option(
+    "--timezone", "time_zone", metavar="ZONE", help="That of the machine on which cron runs; by default this."
+)
+def crontab(job_ids: tuple[str, ...], system: bool, time_zone: str | None) -> None:
+    """Write a crontab. What cron can't do stays in it as a comment, with the reason."""
+    from tokimori.cli.machine_zone import machine_zone
+    from tokimori.schedules.zones import check_zone
+    from tokimori.translators.crontab_export import write_crontab
+
+    zone = machine_zone(os.environ) if time_zone is None else check_zone(time_zone)
+    jobs = _jobs(job_ids)
+    exported = write_crontab(jobs, zone=zone, system=system)
+    if options().as_json:
+        print_json({"crontab": exported.text, "left_out": exported.left_out})
+        return
+    print_text(exported.text)
+    if exported.left_out:
+        print_notice(f"note: {len(exported.left_out)} of {len(jobs)} jobs can't be said in a crontab: see its comments")
+    if "\nCRON_TZ=" in exported.text:
+        print_notice("note: CRON_TZ is known to cronie, but not to Debian's cron")
+
+
+@export.command()
+@click.argument("job_ids", metavar="[ID...]", nargs=-1)
+def toml(job_ids: tuple[str, ...]) -> None:
+    """Write the definitions as TOML."""
+    from tokimori.translators.toml_export import write_toml
+
+    definitions = _definitions(_jobs(job_ids))
+    if options().as_json:
+        print_json({"toml": write_toml(definitions)})
+    else:
+        print_text(write_toml(definitions))
+
+
+@export.command("json")
+@click.argument("job_ids", metavar="[ID...]", nargs=-1)
+def as_json(job_ids: tuple[str, ...]) -> None:
+    """Write the definitions as JSON: each of `jobs` can be sent to POST /api/v2/jobs."""
+    print_json({"jobs": _definitions(_jobs(job_ids))})
+
+
+def _jobs(job_ids: Sequence[str]) -> "list[Job]":
+    async def act(service: "Service") -> "list[Job]":
+        if job_ids:
+            return [await service.get(job_id) for job_id in job_ids]
+        jobs: list[Job] = []
+        while page := await service.list(jobs[-1].id if jobs else None):
+            jobs += page
+        return jobs
+
+    return in_service(act)
+
+
+def _definitions(jobs: "Sequence[Job]") -> list[dict[str, Any]]:
+    from tokimori.model.job import JobState
+    from tokimori.service.definitions import fields_of
+
+    paused = [job.id for job in jobs if job.state is not JobState.ENABLED]
+    if paused and not options().as_json:
+        print_notice(f"note: exported without their state, which is not enabled: {', '.join(paused)}")
+    return [{"id": job.id, **fields_of(job.definition)} for job in jobs]

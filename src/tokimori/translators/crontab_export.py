@@ -1,0 +1,244 @@
+"""Jobs, written as a crontab. Pure.
+
+What a crontab can't say stays in it as a comment with the reason. Every other line is read back before it is written:
+`read_crontab` finds in it the same schedule, zone, shell, command and input.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from tokimori.errors import InvalidFile
+from tokimori.model.job import Command, Job, JobState, schedule_of
+from tokimori.schedules.cron import Cron
+from tokimori.schedules.field_table import FieldTable
+from tokimori.schedules.fluent import Weekly
+from tokimori.schedules.schedule import Reboot
+from tokimori.service.definitions import fields_of
+from tokimori.translators.crontab import Crontab, read_crontab
+
+_HEADER = """\
+# Written by `tokimori export crontab`. cron starts a job at each of its times: it makes up for nothing that it missed,
+# limits nothing and tries nothing again. What else it does not know stands beside each job.
+"""
+_DEFAULTS = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
+_RESETTABLE = frozenset({"SHELL", "PATH", "MAILTO", "CRON_TZ"})
+_SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"})
+_SAID = frozenset(
+    {
+        *("schedule", "time_zone", "name", "description", "owner", "mailto"),
+        *("command", "env", "cwd", "user", "stdin", "shell_path"),
+    }
+)
+_AS_IN_CRON = {"misfire": "skip", "max_running": 0}
+_SETTING_NAME = re.compile(r"[^\s=\"'#][^\s=\"']*\Z", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
+_BACKSLASHES = re.compile(r"\\{2,}|\\(?=%|\Z)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedCrontab:
+    """A crontab, and the jobs that are only comments in it: the reason by id."""
+
+    text: str
+    left_out: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """A job as its line needs it; `settings` are those that must hold there. `schedules`: the one typed comes first."""
+
+    job: Job
+    command: Command
+    schedules: Sequence[str]
+    settings: Mapping[str, str]
+
+
+def write_crontab(jobs: Sequence[Job], *, zone: str, system: bool = False) -> ExportedCrontab:
+    """The jobs as a crontab, of the system or of one user, for a machine in that zone.
+
+    A setting holds for all lines below it, so jobs with few variables come first; one that must not have a variable of
+    those above unsets it. Jobs of other zones stand below `CRON_TZ`, which cronie knows and Debian's cron does not.
+    """
+    left_out: dict[str, str] = {}
+    entries: list[_Entry] = []
+    for job in jobs:
+        entry = _entry(job, zone, system)
+        if isinstance(entry, str):
+            left_out[job.id] = entry
+        else:
+            entries.append(entry)
+    held, written = dict(_DEFAULTS), [_HEADER]
+    for entry in sorted(entries, key=_order):
+        lines = _lines(entry, held, zone, system)
+        if lines is None:
+            left_out[entry.job.id] = "a crontab can't hold its command or its environment"
+        else:
+            written.append("\n".join([_comment(entry.job), *lines, ""]))
+            held |= _wanted(entry, held)
+    comments = [f"# {job.id} is not here: {_plain(left_out[job.id])}\n" for job in jobs if job.id in left_out]
+    return ExportedCrontab(text="\n".join([*written, *(["".join(comments)] if comments else [])]), left_out=left_out)
+
+
+# What can be said
+
+
+def _entry(job: Job, zone: str, system: bool) -> _Entry | str:
+    """The job as its line needs it, or why it can't have one."""
+    command = job.definition.target
+    if job.state is not JobState.ENABLED:
+        return f"it is {job.state}" + (f" ({job.reason})" if job.reason else "")
+    if not isinstance(command, Command):
+        return "it runs nothing"
+    schedules = list(_schedules(job))
+    if not schedules:
+        typed = job.definition.schedule
+        return "it has no schedule" if typed is None else f"{typed!r} can't be said in five fields"
+    if system and command.user is None:
+        return "it names no user, as each line of a system crontab must"
+    if command.user is not None and not system:
+        return f"it runs as {command.user}, which only a system crontab can say"
+    if (command.argv or command.cwd) and not _is_shell(command):
+        return f"{command.shell_path} is no shell that could change folders"
+    return _Entry(job=job, command=command, schedules=schedules, settings=_settings(job, command, zone))
+
+
+def _schedules(job: Job) -> Iterator[str]:
+    """How cron may say when the job runs: as typed, and as our own parser prints it."""
+    schedule = schedule_of(job.definition, job.anchor, job.id)
+    match schedule:
+        case Reboot():
+            yield "@reboot"
+        case Cron() | FieldTable():
+            cron = schedule if isinstance(schedule, Cron) else schedule.cron
+            second, *five, year = cron.texts()
+            special = cron.fields.day.special or cron.fields.weekday.special
+            if (second, year) == ("0", "*") and not special:
+                yield " ".join((job.definition.schedule or "").split())
+                yield " ".join(five)
+        case Weekly():
+            days = "*" if len(schedule.weekdays) == 7 else ",".join(map(str, schedule.weekdays))
+            yield f"{schedule.minute % 60} {schedule.minute // 60} * * {days}"
+        case _:
+            pass
+
+
+def _settings(job: Job, command: Command, zone: str) -> dict[str, str]:
+    """The settings that the job needs. The zone in which cron itself runs is no setting of the job's."""
+    env = {name: value for name, value in command.env.items() if name not in ("LOGNAME", "CRON_TZ")}
+    settings = {**_DEFAULTS, **env, "SHELL": command.shell_path}
+    if job.definition.mailto is not None:
+        settings["MAILTO"] = job.definition.mailto
+    if job.definition.time_zone != zone:
+        settings["CRON_TZ"] = job.definition.time_zone
+        if settings.get("TZ") == zone:
+            del settings["TZ"]
+    return settings
+
+
+def _is_shell(command: Command) -> bool:
+    return PurePath(command.shell_path).name in _SHELLS
+
+
+# Lines
+
+
+def _order(entry: _Entry) -> tuple[int, bool, int, Sequence[tuple[str, str]], str]:
+    """What others would have to unset or set back comes last."""
+    settings = entry.settings
+    unset = len(settings.keys() - _RESETTABLE)
+    return (
+        unset,
+        "CRON_TZ" in settings,
+        len(settings.items() - _DEFAULTS.items()),
+        sorted(settings.items()),
+        entry.job.id,
+    )
+
+
+def _wanted(entry: _Entry, held: Mapping[str, str]) -> dict[str, str]:
+    """The settings that must hold for the job, given what holds so far; an empty zone is the machine's."""
+    wanted = dict(entry.settings)
+    if "CRON_TZ" in held:
+        wanted.setdefault("CRON_TZ", "")
+    if "MAILTO" in held:
+        wanted.setdefault("MAILTO", entry.job.definition.owner or "")
+    return wanted
+
+
+def _lines(entry: _Entry, held: Mapping[str, str], zone: str, system: bool) -> list[str] | None:
+    """The settings that change, and the job's line; None where they can't be written so that they are read back."""
+    wanted = _wanted(entry, held)
+    unwanted = [name for name in held if name not in wanted]
+    if unwanted and not (_is_shell(entry.command) and all(map(_VARIABLE.match, unwanted))):
+        return None
+    settings = {name: _setting(name, value) for name, value in wanted.items()}
+    if not all(settings.values()):
+        return None
+    changed = [text for name, text in settings.items() if text and held.get(name) != wanted[name]]
+    shell = (f"unset {' '.join(unwanted)}; " if unwanted else "") + _shell(entry.command)
+    user = f"{entry.command.user} " if system else ""
+    rest = f"{user}{_escaped(shell)}{_input(entry.command.stdin)}"
+    for schedule in entry.schedules:
+        lines = [*(text for text in settings.values() if text), f"{schedule} {rest}"]
+        if _reads_back(lines, entry, shell, zone, system):
+            return [*changed, lines[-1]]
+    return None
+
+
+def _setting(name: str, value: str) -> str | None:
+    """`NAME=value`, quoted where it has to be; None where nothing helps."""
+    if not _SETTING_NAME.match(name) or "\n" in value or "\r" in value:
+        return None
+    if value == value.strip() and value[:1] not in ("'", '"'):
+        return f"{name}={value}"
+    quote = next((mark for mark in "\"'" if mark not in value), None)
+    return None if quote is None else f"{name}={quote}{value}{quote}"
+
+
+def _shell(command: Command) -> str:
+    folder = f"cd {shlex.quote(command.cwd)} || exit; " if command.cwd else ""
+    return folder + (shlex.join(command.argv) if command.shell is None else command.shell)
+
+
+def _escaped(shell: str) -> str:
+    r"""The command as cron undoes it: `\%` is a percent sign, and `\\` before the first bare one a backslash."""
+    return _BACKSLASHES.sub(lambda found: found[0] * 2, shell).replace("%", r"\%")
+
+
+def _input(stdin: str | None) -> str:
+    return "" if stdin is None else "%" + stdin.removesuffix("\n").replace("%", r"\%").replace("\n", "%")
+
+
+def _reads_back(lines: Sequence[str], entry: _Entry, shell: str, zone: str, system: bool) -> bool:
+    crontab = Crontab(file="export", zone=zone, owner=entry.job.definition.owner or "owner", system=system)
+    try:
+        jobs = read_crontab("\n".join(lines), crontab)
+    except InvalidFile:
+        return False
+    command = entry.command
+    said = [(found.time_zone, found.target) for _, found in jobs]
+    return len(said) == 1 and all(
+        isinstance(target, Command)
+        and (target.shell, target.stdin or None) == (shell, command.stdin or None)
+        and (target.shell_path, target.user) == (command.shell_path, command.user)
+        and time_zone == entry.job.definition.time_zone
+        for time_zone, target in said
+    )
+
+
+def _comment(job: Job) -> str:
+    """Who the job is, and which of its terms cron does not know."""
+    fields = fields_of(job.definition)
+    unsaid = [name for name, value in fields.items() if name not in _SAID and value != _AS_IN_CRON.get(name)]
+    text = f"# {job.id}"
+    if words := job.definition.name or job.definition.description:
+        text += f": {_plain(words)}"
+    return text + (f" (not in cron: {', '.join(unsaid)})" if unsaid else "")
+
+
+def _plain(text: str) -> str:
+    """One line of printable characters."""
+    return "".join(character if character.isprintable() else " " for character in text)

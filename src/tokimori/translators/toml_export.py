@@ -1,0 +1,44 @@
+"""Jobs, written as TOML 1.0. Pure."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from tokimori.errors import Bug
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z", re.ASCII)
+
+
+def write_toml(jobs: Sequence[Mapping[str, object]]) -> str:
+    """One `[[jobs]]` for each, with its fields: texts, numbers, lists and mappings of these."""
+    return "\n".join(map(_table, jobs))
+
+
+def _table(job: Mapping[str, object]) -> str:
+    return "".join(["[[jobs]]\n", *(f"{_key(name)} = {_value(value)}\n" for name, value in job.items())])
+
+
+def _value(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _text(value)
+        case int() | float():
+            return repr(value)
+        case list() | tuple():
+            return f"[{', '.join(map(_value, value))}]"
+        case Mapping():
+            pairs = ", ".join(f"{_key(str(name))} = {_value(each)}" for name, each in value.items())
+            return f"{{ {pairs} }}" if pairs else "{}"
+        case _:
+            raise Bug(f"TOML has no form for a {type(value).__name__}")
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.match(name) else _text(name)
+
+
+def _text(text: str) -> str:
+    """A basic string: as in JSON, where only DEL is left as it is."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

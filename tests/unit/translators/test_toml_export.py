@@ -1,0 +1,50 @@
+"""Jobs written as TOML, judged by the standard library's reader."""
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokimori.errors import Bug
+from tokimori.translators.toml_export import write_toml
+
+_texts = st.text(st.characters(codec="utf-8"))
+_scalars = st.one_of(
+    _texts, st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.booleans()
+)
+_values = st.one_of(
+    _scalars,
+    st.lists(_texts),
+    st.dictionaries(_texts, _scalars),
+    st.dictionaries(_texts, st.dictionaries(_texts, _texts)),
+)
+
+
+def test_a_job_is_a_table() -> None:
+    """One after the other, in the order of their fields."""
+    jobs: list[dict[str, object]] = [
+        {"id": "a.b", "command": ["ls", "-l"], "env": {"A": "1", "b c": "x"}},
+        {"id": "n", "noop": True, "timeout": 1.5, "labels": {}},
+    ]
+    assert write_toml(jobs) == (
+        '[[jobs]]\nid = "a.b"\ncommand = ["ls", "-l"]\nenv = { A = "1", "b c" = "x" }\n\n'
+        '[[jobs]]\nid = "n"\nnoop = true\ntimeout = 1.5\nlabels = {}\n'
+    )
+
+
+def test_no_jobs_are_an_empty_file() -> None:
+    """Which is TOML."""
+    assert write_toml([]) == ""
+
+
+@given(st.lists(st.dictionaries(_texts, _values, min_size=1)))
+def test_what_is_written_is_what_is_read(jobs: list[dict[str, object]]) -> None:
+    """Whatever the texts hold."""
+    assert tomllib.loads(write_toml(jobs)).get("jobs", []) == jobs
+
+
+def test_what_toml_has_no_form_for_is_a_bug() -> None:
+    """No field of a job is such."""
+    with pytest.raises(Bug):
+        write_toml([{"id": None}])
