@@ -59,5 +59,7 @@ def _print(explanation: "Explanation") -> None:
     for moment in explanation.moments:
         local = to_datetime(moment).astimezone(ZoneInfo(explanation.time_zone))
         precision = "milliseconds" if local.microsecond else "seconds"
-        print_lines(f"  {local:%a} {local.isoformat(' ', precision)} {local.tzname()}")
+        letters = local.tzname() or ""  # many zones have none but the offset again
+        name = f" {letters}" if letters.isalpha() else ""
+        print_lines(f"  {local:%a} {local.isoformat(' ', precision)}{name}")
     print_lines(*(f"warning: {warning}" for warning in explanation.warnings))

@@ -70,7 +70,8 @@ def _at_gap(part: _Part, stretch: Stretch) -> str | None:
     if not part.moments.shift:
         return f"{_named(lost)} {verb} not exist on {_date(lost[0])}; nothing runs then"
     once = " once" if len(lost) > 1 or part.moments.times.at_or_after(end) == end else ""
-    return f"{_named(lost)} {verb} not exist on {_date(lost[0])}; runs{once} at {clock_time(end)}"
+    day = "" if _date(end) == _date(lost[0]) else f" on {_date(end)}"
+    return f"{_named(lost)} {verb} not exist on {_date(lost[0])}; runs{once} at {clock_time(end)}{day}"
 
 
 def _at_fold(part: _Part, stretch: Stretch) -> str | None:

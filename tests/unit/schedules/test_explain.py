@@ -121,6 +121,12 @@ def test_jumps_of_the_clocks_are_told(text: str, gap: Gap, fold: Fold) -> None:
     assert explained(text, "Europe/Paris", gap=gap, fold=fold).warnings == JUMPS[text, gap, fold]
 
 
+def test_a_whole_day_may_be_skipped() -> None:
+    """In Samoa in 2011: the moment after it has another date, which is told."""
+    found = explain("0 9 * * *", zone="Pacific/Apia", after=parse_moment("2011-12-29T00:00:00Z"), n=3)
+    assert found.warnings == ("09:00 does not exist on 2011-12-30; runs at 00:00 on 2011-12-31",)
+
+
 def test_the_horizon_is_that_of_the_moments() -> None:
     """Where the moments shown go on for longer than a year, jumps are told as far; many are counted."""
     assert explained("30 2 28 3 *", "Europe/Paris", n=12).warnings == (
