@@ -102,6 +102,8 @@ def _entry(job: Job, zone: str, system: bool) -> _Entry | str:
         return f"it runs as {command.user}, which only a system crontab can say"
     if (command.argv or command.cwd) and not _is_shell(command):
         return f"{command.shell_path} is no shell that could change folders"
+    if "\n" in _shell(command):
+        return "its command has more than one line"
     return _Entry(job=job, command=command, schedules=schedules, settings=_settings(job, command, zone))
 
 
@@ -189,10 +191,10 @@ def _lines(entry: _Entry, held: Mapping[str, str], zone: str, system: bool) -> l
 
 
 def _setting(name: str, value: str) -> str | None:
-    """`NAME=value`, quoted where it has to be; None where nothing helps."""
+    """`NAME=value`, quoted where it has to be, for Debian's cron also where it is empty; None where nothing helps."""
     if not _SETTING_NAME.match(name) or "\n" in value or "\r" in value:
         return None
-    if value == value.strip() and value[:1] not in ("'", '"'):
+    if value and value == value.strip() and value[0] not in ("'", '"'):
         return f"{name}={value}"
     quote = next((mark for mark in "\"'" if mark not in value), None)
     return None if quote is None else f"{name}={quote}{value}{quote}"
