@@ -16,6 +16,17 @@ from tokimori.stores.sqlite.jobs import DUE, due_of, keep_skips
 
 _BORN = 'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, token'
 
+# One statement for a whole batch: each step of a statement gives up the GIL, and taking it back is what costs.
+_BEAR = f"""
+INSERT INTO tokimori_runs ({_BORN})
+SELECT {", ".join(f"value ->> {column}" for column in range(11))}, {FIRST_TOKEN} FROM json_each(?) WHERE true
+ON CONFLICT (incarnation, origin) DO NOTHING
+"""
+_ADVANCE = """
+UPDATE tokimori_jobs SET fired_through = max(fired_through, value ->> 1), next_due = value ->> 2, state = value ->> 3
+FROM json_each(?) WHERE incarnation = value ->> 0
+"""
+
 
 def due(db: sqlite3.Connection, now: Moment, limit: int) -> list[Due]:
     """See `Planning.due`."""
@@ -62,17 +73,10 @@ def _write(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]]
         if plan.replaces:
             scheduled = "incarnation = ? AND origin LIKE 's:%' AND state <> 'held'"
             line.cancel(db, scheduled, (plan.incarnation,), REPLACED, now)
-    db.executemany(
-        f"INSERT INTO tokimori_runs ({_BORN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {FIRST_TOKEN}) "
-        "ON CONFLICT (incarnation, origin) DO NOTHING",
-        (row for plan, ids in plans for row in _births(plan, ids, now)),
-    )
+    db.execute(_BEAR, (json.dumps([row for plan, ids in plans for row in _births(plan, ids, now)]),))
     keep_skips(db, [(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips])
-    db.executemany(
-        """UPDATE tokimori_jobs SET fired_through = max(fired_through, ?), next_due = ?, state = ?
-        WHERE incarnation = ?""",
-        [(plan.fired_through, plan.next_due, plan.state, plan.incarnation) for plan, _ in plans],
-    )
+    cursors = [(plan.incarnation, plan.fired_through, plan.next_due, plan.state) for plan, _ in plans]
+    db.execute(_ADVANCE, (json.dumps(cursors),))
 
 
 def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Row]:

@@ -4,7 +4,7 @@ import heapq
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
 from itertools import islice
 from typing import NamedTuple
@@ -40,28 +40,29 @@ FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))
 """
 _KEPT = "id, job_id, incarnation, origin, nominal, priority, lane, created, payload, attempt, token, node_id, cancel"
 """What a settle leaves as it is."""
-_SETTLED: Mapping[str, str] = {
-    "state": "?",
-    "due": "?",
-    '"rank"': "?",
-    "failures": "?",
-    "lost": "?",
-    "started": "coalesce(?, started)",
-    "pid": "coalesce(?, pid)",
-    "ended": "?",
-    "exit_code": "?",
-    "signal": "?",
-    "error": "?",
-    "settled_by": "?",
-    "settled_token": "?",
-}
-"""What a settle writes, in the order of `_settled_row`."""
-_GO_ON = (
-    f"UPDATE tokimori_runs SET {', '.join(f'{column} = {value}' for column, value in _SETTLED.items())} WHERE id = ?"
+_SETTLED = (
+    *("state", "due", '"rank"', "failures", "lost", "started", "pid"),
+    *("ended", "exit_code", "signal", "error", "settled_by", "settled_token"),
 )
+"""What a settle writes, in the order of `_settled_row`; after them stands the id."""
+
+
+def _new_value(column: str) -> str:
+    """The value in the row that a settle brings; where it knows no start, the one that a tick told stays."""
+    value = f"change.value ->> {_SETTLED.index(column)}"
+    return f"coalesce({value}, run.{column})" if column in {"started", "pid"} else value
+
+
+# One statement for a whole batch: each step of a statement gives up the GIL, and taking it back is what costs.
+_CHANGES = f"json_each(?) AS change {{join}} run.id = change.value ->> {len(_SETTLED)}"
+_GO_ON = f"""
+UPDATE tokimori_runs AS run SET {", ".join(f"{column} = {_new_value(column)}" for column in _SETTLED)}
+FROM {_CHANGES.format(join="WHERE")}
+"""
 _END = f"""
 INSERT INTO tokimori_history ({", ".join(_SETTLED)}, {_KEPT})
-SELECT {", ".join(_SETTLED.values())}, {_KEPT} FROM tokimori_runs WHERE id = ?
+SELECT {", ".join(map(_new_value, _SETTLED))}, {", ".join(f"run.{column}" for column in _KEPT.split(", "))}
+FROM {_CHANGES.format(join="CROSS JOIN tokimori_runs AS run ON")}
 """
 
 
@@ -146,8 +147,8 @@ def _held(db: sqlite3.Connection, runs: Sequence[RunId]) -> dict[RunId, _Held]:
 
 def _write(db: sqlite3.Connection, accepted: Sequence[tuple[Change, RunState, str | None]], by: NodeId) -> None:
     rows = [(state in ENDS, _settled_row(change, state, error, by)) for change, state, error in accepted]
-    db.executemany(_GO_ON, [row for ends, row in rows if not ends])
-    db.executemany(_END, [row for ends, row in rows if ends])
+    db.execute(_GO_ON, (json.dumps([row for ends, row in rows if not ends]),))
+    db.execute(_END, (json.dumps([row for ends, row in rows if ends]),))
     line.forget(db, [change.run_id for change, state, _ in accepted if state in ENDS])
     db.executemany(
         f"INSERT OR REPLACE INTO tokimori_attempts ({ATTEMPT}) VALUES ({marks(ATTEMPT)})",
