@@ -1,7 +1,8 @@
-"""Three nodes on one SQLite file, one killed and one frozen, and the proof that nothing was missed or doubled."""
+"""Three nodes on one store, one killed and one frozen, and the proof that nothing was missed or doubled."""
 
 import asyncio
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,23 @@ import pytest
 from tests.cluster.accounts import finish, prepare, read, report
 from tests.cluster.checker import check
 from tests.cluster.fleet import Fleet
+from tests.servers import postgres
 
 JOBS = 50
 
 
-def prove(folder: Path, seconds: int, frozen: int) -> None:
+@pytest.fixture(params=["sqlite", "postgres"])
+def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
+    """Nodes to be, on an empty store of each kind."""
+    if request.param == "sqlite":
+        yield Fleet(tmp_path)
+        return
+    yield Fleet(tmp_path, postgres.loans.url_of(tmp_path))
+    postgres.loans.give_back(tmp_path)
+
+
+def prove(fleet: Fleet, seconds: int, frozen: int) -> None:
     """Run the fleet with both faults, and check what is left."""
-    fleet = Fleet(folder)
     asyncio.run(prepare(fleet, JOBS))
     try:
         first, second, _ = (fleet.start_node() for _ in range(3))
@@ -41,13 +52,13 @@ def prove(folder: Path, seconds: int, frozen: int) -> None:
     report(ledgers, attempts, deaths)
 
 
-def test_a_kill_and_a_short_freeze_lose_and_double_nothing(tmp_path: Path) -> None:
+def test_a_kill_and_a_short_freeze_lose_and_double_nothing(fleet: Fleet) -> None:
     """Every occurrence is one run, whatever happens to the nodes."""
-    prove(tmp_path, seconds=24, frozen=12)
+    prove(fleet, seconds=24, frozen=12)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(240)
-def test_a_kill_and_a_freeze_of_20_seconds_lose_and_double_nothing(tmp_path: Path) -> None:
+def test_a_kill_and_a_freeze_of_20_seconds_lose_and_double_nothing(fleet: Fleet) -> None:
     """Every occurrence of a minute is one run, with one node killed and another frozen for 20 s."""
-    prove(tmp_path, seconds=60, frozen=20)
+    prove(fleet, seconds=60, frozen=20)

@@ -107,9 +107,9 @@ async def promote(db: Connections, now: Moment, limit: int) -> int:
     promoted: int = await db.value(
         """
         WITH promoted AS (
-            UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
+            UPDATE tokimori_runs SET state = 'ready' WHERE id = ANY (ARRAY(
                 SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= $1
-                ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED)
+                ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED))
             RETURNING 1)
         SELECT count(*) FROM promoted
         """,

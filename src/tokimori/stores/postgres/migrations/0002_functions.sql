@@ -21,7 +21,7 @@ BEGIN
         WHERE incarnation IN (SELECT DISTINCT i FROM unnest(_freed) i) AND max_running > 0
         ORDER BY incarnation FOR NO KEY UPDATE);
     IF cardinality(_gates) > 0 THEN
-        UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
+        UPDATE tokimori_runs SET state = 'ready' WHERE id = ANY (ARRAY(
             SELECT head.id
             FROM (SELECT i AS incarnation, count(*) AS places FROM unnest(_freed) i WHERE i = ANY (_gates) GROUP BY i) f
             JOIN tokimori_jobs j ON j.incarnation = f.incarnation
@@ -30,7 +30,7 @@ BEGIN
                 ORDER BY r."rank", r.id
                 LIMIT greatest(0, least(f.places, j.max_running - (
                     SELECT count(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running')))
-            ) head);
+            ) head));
     END IF;
 END $$;
 
