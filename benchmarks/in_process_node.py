@@ -20,8 +20,8 @@ from tokimori.service.edits import new_job
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
 
-LOOK_EVERY = 0.005
-"""Seconds between two looks at whether the work is done."""
+LOOK_EVERY = 0.02
+"""Seconds between two looks at whether the work is done: looking costs the one who is watched."""
 
 
 def store_url(folder: Path) -> str:
