@@ -100,8 +100,7 @@ def read_manifest(text: str, *, file: str, zone: str = "UTC") -> Manifest:
     for resource in _resources(text, faults):
         kind = resource.scalar("kind", str, "")
         if kind == "CronJob":
-            job = _cron_job(resource, zone)
-            jobs += [] if job is None else [job]
+            jobs.append(_cron_job(resource, zone))
         elif kind:
             others.append(f"{file}:{resource.line}: {kind}")
         else:
@@ -121,8 +120,8 @@ def _resources(text: str, faults: Faults) -> Iterator[Value]:
             yield document
 
 
-def _cron_job(resource: Value, zone: str) -> CronJob | None:
-    """The job of a resource; None where a fault was found."""
+def _cron_job(resource: Value, zone: str) -> CronJob:
+    """The job of a resource; where a fault was found, none that anybody could use."""
     before = len(resource.faults.lines)
     version = resource.scalar("apiVersion", str, "")
     if version not in API_VERSIONS:
@@ -133,8 +132,6 @@ def _cron_job(resource: Value, zone: str) -> CronJob | None:
     job_id, definition = _job_id(parts.metadata), _definition(parts, zone)
     if len(resource.faults.lines) == before:
         _check_definition(parts.spec, definition)
-    if len(resource.faults.lines) > before:
-        return None
     return CronJob(
         job_id=job_id,
         definition=definition,

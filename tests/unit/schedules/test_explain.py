@@ -69,6 +69,7 @@ WARNINGS: dict[str, tuple[str, ...]] = {
     "at 2027-01-01T00:00:00": (),
     "at 2017-01-01T00:00:00": ("it never runs again: the last moment is past",),
     "0 0 13 * 5; every hour": (EITHER, ADDED.format("every hour")),
+    "0 0 13 * 5; 0 1 13 * 5": (EITHER,),
     "0 0 13 * 5 except * 9 * * *": (EITHER,),
     "H 9 * * *": ("H stands for a number that depends on the job's id; shown is that of no id",),
     "@hourly": (),
@@ -111,6 +112,16 @@ JUMPS: dict[tuple[str, Gap, Fold], tuple[str, ...]] = {
     ("every 48 hours", Gap.SHIFT, Fold.FIRST): (ADDED.format("every 48 hours"), EXACT.format(48)),
     ("at 2027-03-28T02:30:00", Gap.SHIFT, Fold.FIRST): (f"{GAP}; runs at 03:00",),
     ("30 2 * * *; 30 2 * * 0", Gap.SHIFT, Fold.FIRST): (f"{GAP}; runs at 03:00", f"{FOLD}; runs once, at the first"),
+    ("30 2 * * *; 45 2 * * *", Gap.SHIFT, Fold.FIRST): (
+        f"{GAP}; runs at 03:00",
+        "02:45 does not exist on 2027-03-28; runs at 03:00",
+        f"{FOLD}; runs once, at the first",
+        "02:45 comes twice on 2027-10-31; runs once, at the first",
+    ),
+    ("30 2 * * * except R/2027-03-01T02:30:00Z/P1D", Gap.SHIFT, Fold.FIRST): (
+        f"{GAP}; runs at 03:00",
+        f"{FOLD}; runs once, at the first",
+    ),
     ("30 2 * * * except * * * 3 *", Gap.SHIFT, Fold.FIRST): (f"{FOLD}; runs once, at the first",),
 }
 
