@@ -134,11 +134,14 @@ async def test_a_dead_nodes_runs_are_taken_over(store: Store, worker: Worker, ot
     assert (attempt.outcome, attempt.node_id) == ("lost", worker.id)
 
 
-async def test_a_living_nodes_run_is_never_stolen(store: Store, worker: Worker, other: Worker) -> None:
+@pytest.mark.parametrize("outcome", [Lost("stolen"), Succeeded(0), Released("stolen")])
+async def test_a_living_nodes_run_is_never_stolen(
+    store: Store, worker: Worker, other: Worker, outcome: Outcome
+) -> None:
     """Nobody else settles what a living node owns."""
     await add_runs(store, await add_job(store), 1)
     (claimed,) = await worker.claim()
-    assert await store.settle([worker.change(claimed, Lost("stolen"))], other.id, NOW) == [Verdict.LOST]
+    assert await store.settle([worker.change(claimed, outcome)], other.id, NOW) == [Verdict.LOST]
     assert await worker.settle(claimed) is Verdict.APPLIED
 
 

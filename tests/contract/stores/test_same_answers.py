@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 import msgspec
@@ -36,8 +36,9 @@ Call = Callable[[Store], Awaitable[object]]
 
 
 class SameAnswers(RuleBasedStateMachine):
-    """Asks all stores the same, with ids and moments that come from the machine alone."""
+    """Asks a store and the memory store the same, with ids and moments that come from the machine alone."""
 
+    kind: ClassVar[str]
     nodes: Bundle[NodeId] = Bundle("nodes")
     claims: Bundle[Claimed] = Bundle("claims")
     repeatable: Bundle[Call] = Bundle("repeatable")
@@ -47,7 +48,7 @@ class SameAnswers(RuleBasedStateMachine):
         """Open one store of each kind."""
         self.runner = asyncio.Runner()
         self.folder = tempfile.TemporaryDirectory()
-        self.stores = [make(Path(self.folder.name)) for make in STORES.values()]
+        self.stores = [STORES[kind](Path(self.folder.name)) for kind in ("memory", self.kind)]
         self.numbers = count(1)
         self.now = NOW
         for store in self.stores:
@@ -59,8 +60,7 @@ class SameAnswers(RuleBasedStateMachine):
         for store in self.stores:
             self.runner.run(store.close())
         self.runner.close()
-        for name in STORES:
-            forget(name, Path(self.folder.name))
+        forget(self.kind, Path(self.folder.name))
         self.folder.cleanup()
 
     def ask(self, call: Call) -> Any:
@@ -269,5 +269,19 @@ def comparable(answer: object) -> object:
             return answer
 
 
-TestSameAnswers = SameAnswers.TestCase
-TestSameAnswers.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+class SqliteAnswers(SameAnswers):
+    """SQLite answers as memory does."""
+
+    kind = "sqlite"
+
+
+class PostgresAnswers(SameAnswers):
+    """PostgreSQL answers as memory does."""
+
+    kind = "postgres"
+
+
+TestSqlite = SqliteAnswers.TestCase
+TestSqlite.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestPostgres = PostgresAnswers.TestCase
+TestPostgres.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
