@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidSchedule
@@ -23,6 +24,7 @@ _EPOCH = Moment(0)
 _BEFORE_ALL = Moment(FIRST_DAY * DAY)
 _SEPARATOR = re.compile(r"[;\n]")
 _EXCEPT = re.compile(r"\bexcept\b", re.IGNORECASE)
+_OF_THE_JOB = re.compile(r"every|h", re.IGNORECASE)
 _ALLOWED = (
     "cron (5 to 7 fields), @hourly … @yearly, @reboot, @every 90s, R[n]/start/period, every N units, "
     "on WEEKDAY at TIME, at TIME, YYYY/mm/dd HH:MM (w), on demand"
@@ -93,6 +95,18 @@ def _with_moments(text: str, schedule: Schedule) -> Schedule:
 
 
 def _parse_one(text: str, reading: _Reading) -> Schedule:
+    """Many jobs share a text; only `every …` and `H` mean something else in each."""
+    if _OF_THE_JOB.search(text):
+        return _read(text, reading)
+    return _read_shared(text, reading.rules, reading.month_end)
+
+
+@lru_cache(maxsize=4096)
+def _read_shared(text: str, rules: ZoneRules, month_end: MonthEnd) -> Schedule:
+    return _read(text, _Reading(rules, _EPOCH, month_end, ""))
+
+
+def _read(text: str, reading: _Reading) -> Schedule:
     first, _, rest = text.partition(" ")
     match first.lower():
         case "every" | "on" if is_phrase(text):
