@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, field
 from tokimori.clock import MINUTE, Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import Incarnation, JobId, Lane
-from tokimori.model.policies import Misfire, OnLostLease, Overlap, Retry, Seconds
+from tokimori.model.policies import LONGEST, Misfire, OnLostLease, Overlap, Retry, Seconds
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, Schedule
 
@@ -65,7 +65,7 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
     queue: str = "default"
     labels: dict[str, str] = field(default_factory=dict)
-    timeout: Annotated[float, Meta(gt=0)] | None = None
+    timeout: Annotated[float, Meta(gt=0, le=LONGEST)] | None = None
     timeout_grace: Seconds = 10
     on_lost_lease: OnLostLease | None = None
     mailto: str | None = None
@@ -167,7 +167,7 @@ def check_definition(definition: Definition) -> Definition:
         raise invalid_json(fault, plain) from None
     for name, value in plain.items():
         for text in _texts(value):
-            _check_text(name, text)
+            check_text(name, text)
     check_word("queue", definition.queue)
     for key, value in definition.labels.items():
         check_word("labels", key)
@@ -200,8 +200,11 @@ def _texts(value: object) -> Iterator[str]:
             pass
 
 
-def _check_text(name: str, text: str) -> None:
-    """Neither a program's arguments nor every database can hold a NUL, or a half of a surrogate pair."""
+def check_text(name: str, text: str) -> None:
+    """Refuse what neither a program's arguments nor every database can hold: NUL, and half of a surrogate pair.
+
+    Raises `InvalidInput`.
+    """
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         allowed = "characters of Unicode except NUL"
         raise InvalidInput(f"{name}: {text!r} can't be kept", field=name, value=text, allowed=allowed)

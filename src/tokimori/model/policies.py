@@ -6,7 +6,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 LONGEST = 3_155_760_000
-"""A hundred years: the most seconds that a policy may name, so that every sum of moments stays a date."""
+"""A hundred years: the most seconds that a policy may name, so that every sum of moments stays a date.
+
+Infinity has no form in JSON: a stored one could not be read back."""
 Seconds = Annotated[float, Meta(ge=0, le=LONGEST)]
 
 
@@ -45,8 +47,8 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
     attempts: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     delay: Seconds = 0
-    backoff: Annotated[float, Meta(ge=1)] = 1
+    backoff: Annotated[float, Meta(ge=1, le=1_000_000)] = 1
     cap: Seconds | None = None
     jitter: Annotated[float, Meta(ge=0, le=1)] = 0
     epsilon: Seconds | None = None
-    lost_attempts: Annotated[int, Meta(ge=0)] = 3
+    lost_attempts: Annotated[int, Meta(ge=0, le=1_000_000)] = 3
