@@ -14,7 +14,7 @@ from tokimori.engine.fire import decide_and_apply
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.decide import Due
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, new_incarnation, uuid7
-from tokimori.model.job import Definition, Job, JobState, lane_of, rank_of, schedule_of, serves
+from tokimori.model.job import Definition, Job, JobState, check_text, lane_of, rank_of, schedule_of, serves
 from tokimori.model.run import Attempt, Output, Run, Skip, manual_origin
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import NodeRecord, RunFilter, SchemaStatus, Store
@@ -32,6 +32,8 @@ POLL = 0.1
 """Seconds between two looks at a run that somebody waits for."""
 MOST_MOMENTS = 10_000
 MOST_LISTED = 1_000
+MOST_ATTEMPTS = 2**31 - 1
+"""A larger number than any attempt has, and than some databases can be asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +191,7 @@ class Service:
 
     async def pause(self, job_id: str, reason: str | None = None) -> Job:
         """From now on nothing of the job is claimed. A paused job stays as it is."""
+        check_text("reason", reason or "")
         checked = check_job_id(job_id)
         return await _retried(lambda: self._pause(checked, reason), Conflict, StoreUnavailable)
 
@@ -254,6 +257,7 @@ class Service:
 
     async def trigger(self, job_id: str, key: str | None = None, payload: str | None = None) -> Run:
         """Ask for a run now; the same key again gives the same run. Raises `Refused` for a paused or parked job."""
+        check_text("payload", payload or "")
         now = self._clock.now()
         job = await self.get(job_id)
         run_id = RunId(uuid7(now, self._random))
@@ -324,6 +328,7 @@ class Service:
 
     async def cancel(self, run_id: str, reason: str = "cancelled by hand") -> Run:
         """End a run, or order its node to; an ended one stays as it is."""
+        check_text("reason", reason)
         checked = _run_id(run_id)
         now = self._clock.now()
         return await _retried(lambda: self._store.cancel_run(checked, reason, now), StoreUnavailable)
@@ -333,6 +338,9 @@ class Service:
         checked = _run_id(run_id)
         if attempt is None:
             attempt = (await self._store.get_run(checked)).attempt
+        elif not 0 <= attempt <= MOST_ATTEMPTS:
+            allowed = f"0..{MOST_ATTEMPTS}"
+            raise InvalidInput(f"attempt: {attempt} is out of range", field="attempt", value=attempt, allowed=allowed)
         return await self._store.output(checked, attempt)
 
     # Nodes and the store itself

@@ -212,7 +212,7 @@ def _run_row(run: Run, zone: str, now: Moment) -> RunRow:
 async def _panel(service: Service, run_id: str, attempt: str | None, now: Moment) -> RunPanel:
     details = await service.get_run(run_id)
     run, zone = details.run, details.time_zone
-    number = int(attempt) if attempt and attempt.isdecimal() else run.attempt
+    number = int(attempt) if attempt and attempt.isdecimal() and len(attempt) < 10 else run.attempt
     output = await service.output(run_id, number)
     return RunPanel(
         row=_run_row(run, zone, now),

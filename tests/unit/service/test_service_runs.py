@@ -155,6 +155,28 @@ async def test_a_run_that_never_began_has_no_output(world: World) -> None:
     assert await world.service.output(run.id) is None
 
 
+@pytest.mark.parametrize("text", ["\0", "\udcff"])
+async def test_a_text_that_no_store_can_hold_is_refused(world: World, text: str) -> None:
+    """A payload and a reason are named before any store sees them."""
+    await world.service.add(ON_DEMAND, "j")
+    run = await world.service.trigger("j")
+    with pytest.raises(InvalidInput, match="payload"):
+        await world.service.trigger("j", payload=text)
+    with pytest.raises(InvalidInput, match="reason"):
+        await world.service.cancel(run.id, text)
+    with pytest.raises(InvalidInput, match="reason"):
+        await world.service.pause("j", text)
+
+
+@pytest.mark.parametrize("attempt", [-1, 2**31, 10**30])
+async def test_an_attempt_that_can_not_be_is_refused(world: World, attempt: int) -> None:
+    """No database is asked for a number that it may not have."""
+    await world.service.add(ON_DEMAND, "j")
+    run = await world.service.trigger("j")
+    with pytest.raises(InvalidInput, match="attempt"):
+        await world.service.output(run.id, attempt)
+
+
 @pytest.mark.parametrize("run_id", ["", "x", "../etc"])
 async def test_a_run_id_is_a_uuid(world: World, run_id: str) -> None:
     """Anything else is bad input."""

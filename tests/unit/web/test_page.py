@@ -232,6 +232,13 @@ async def test_a_run_of_a_deleted_job(world: World, door: Asker) -> None:
     assert "succeeded" in elements(await door.get(f"/?run={run.id}")).text
 
 
+async def test_an_attempt_that_is_no_number_of_one_shows_the_newest(world: World, door: Asker) -> None:
+    """However long the number is that somebody writes into the address."""
+    await add(world)
+    run = await world.service.trigger("hello")
+    assert (await door.get(f"/?run={run.id}&attempt={'9' * 5000}")).status == 200
+
+
 @pytest.mark.parametrize(
     ("query", "status"),
     [("run=x", 422), (f"run={RunId('01a1fe76-c901-7d5c-b9f7-4e869d9c8e52')}", 404), ("job=-", 422), ("before=x", 422)],
