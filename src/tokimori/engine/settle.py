@@ -1,5 +1,7 @@
 """Settle: from what an executor reports, or a dead node leaves, to the change that the store writes."""
 
+from dataclasses import replace
+
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Outcome
@@ -24,7 +26,7 @@ def change_of(
     """The change for an attempt that ended at `now`. `chance` in [0, 1) picks the jitter of a retry."""
     run = claimed.run
     retry = Retry() if claimed.definition is None else claimed.definition.retry
-    settlement = settle(run, outcome, retry, now, chance)
+    settlement = _storable(settle(run, outcome, retry, now, chance))
     attempt = _attempt(run, settlement, owner=owner, started=started, pid=pid, now=now)
     return Change(
         run_id=run.id,
@@ -46,6 +48,14 @@ def change_of(
         attempt=attempt,
         output=output,
     )
+
+
+def _storable(settlement: Settlement) -> Settlement:
+    """Its error without what no database can hold: one such text would keep the whole batch from being settled."""
+    if settlement.error is None:
+        return settlement
+    text = settlement.error.encode(errors="backslashreplace").decode().replace("\0", "\\0")
+    return replace(settlement, error=text)
 
 
 def _attempt(

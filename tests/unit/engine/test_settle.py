@@ -117,3 +117,12 @@ def test_without_a_job_nothing_is_retried() -> None:
     """Where the job is gone there is no policy: a failure is final."""
     assert change(Failed("no"), Claimed(run=CLAIMED.run, definition=None)).state is RunState.FAILED
     assert change(Failed("no")).due != NEW_YEAR
+
+
+@pytest.mark.parametrize("outcome", [Failed("a\udcffb\0"), Released("a\udcffb\0"), Cancelled("a\udcffb\0")])
+def test_an_error_can_be_stored(outcome: Outcome) -> None:
+    """Whatever an executor says, a text that a database can hold comes of it, in the run and in the attempt."""
+    found = change(outcome)
+    assert found.error == r"a\udcffb\0"
+    assert found.attempt is not None
+    assert found.attempt.error == found.error
