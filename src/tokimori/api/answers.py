@@ -52,6 +52,8 @@ async def read_body(request: Request, kind: type[_T]) -> _T:
         return json.decode(body, type=kind)
     except DecodeError as fault:
         raise invalid_json(fault) from None
+    except UnicodeDecodeError:
+        raise InvalidInput("the body is not UTF-8", allowed="JSON in UTF-8") from None
     except RecursionError:
         raise InvalidInput("the JSON is nested too deeply", allowed="less depth") from None
 

@@ -55,6 +55,13 @@ async def test_bad_json(door: Asker, text: str) -> None:
     assert answer.error["message"]
 
 
+async def test_a_body_that_is_not_utf_8_is_refused(door: Asker) -> None:
+    """It is the client's fault, and said so."""
+    headers = [("host", "localhost"), ("content-type", "application/json")]
+    answer = await door.ask("POST", JOBS, headers=headers, chunks=[b'{"id": "\xff"}'])
+    assert (answer.status, answer.error["allowed"]) == (422, "JSON in UTF-8")
+
+
 async def test_taken_id(door: Asker) -> None:
     """A second job with the same id is a conflict."""
     await door.post(JOBS, HELLO)
