@@ -10,9 +10,10 @@ import time
 from functools import cache
 from pathlib import Path
 
-INSTALL = "apt-get install postgresql"
+INSTALL = "apt-get install postgresql pgbouncer"
 ACCOUNT = "postgres"
 """The server refuses to run as root: then it runs as its Debian user."""
+POOLER_PORT = 6432
 _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "300",
@@ -31,6 +32,11 @@ def programs() -> Path | None:
     return None if on_path is None else Path(on_path).resolve().parent
 
 
+def pooler_program() -> str | None:
+    """PgBouncer; None where it is not installed."""
+    return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+
+
 class Server:
     """A running server. `durable`: as in production, with fsync; tests do without."""
 
@@ -40,13 +46,13 @@ class Server:
             sys.exit(f"The tests need a PostgreSQL server: {INSTALL}")
         self._bin = found
         self.folder = Path(tempfile.mkdtemp(prefix="tokimori-pg-", dir="/tmp"))
-        self._port = str(port)
-        self._settings = _SETTINGS | {"port": self._port} | ({} if durable else {"fsync": "off"}) | (settings or {})
-        self._as_account = ["setpriv", "--pdeathsig", "INT"]
+        self.port = str(port)
+        self._settings = _SETTINGS | {"port": self.port} | ({} if durable else {"fsync": "off"}) | (settings or {})
+        self.as_account = ["setpriv", "--pdeathsig", "INT"]
         if os.geteuid() == 0:
             account = pwd.getpwnam(ACCOUNT)
             os.chown(self.folder, account.pw_uid, account.pw_gid)
-            self._as_account += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+            self.as_account += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
         self._run("initdb", "--no-sync", "--auth=trust", f"--username={ACCOUNT}", "--encoding=UTF8", self._data)
         self.start()
 
@@ -60,13 +66,13 @@ class Server:
         command = [self._bin / "postgres", "-D", self._data, "-k", str(self.folder), *settings]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*self._as_account, *map(str, command)], stdout=log, stderr=log, cwd=self.folder
+                [*self.as_account, *map(str, command)], stdout=log, stderr=log, cwd=self.folder
             )
         self._wait()
 
     def _wait(self) -> None:
         deadline = time.monotonic() + 30
-        ready = [str(self._bin / "pg_isready"), "-q", "-h", str(self.folder), "-p", self._port]
+        ready = [str(self._bin / "pg_isready"), "-q", "-h", str(self.folder), "-p", self.port]
         while subprocess.run(ready, check=False).returncode:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self.folder / "log").read_text())
@@ -74,18 +80,18 @@ class Server:
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
-            [*self._as_account, str(self._bin / program), *arguments], check=True, capture_output=True, cwd=self.folder
+            [*self.as_account, str(self._bin / program), *arguments], check=True, capture_output=True, cwd=self.folder
         )
 
     def sql(self, text: str, database: str = "postgres") -> str:
         """What the server answers to statements of its superuser."""
-        there = ["-h", str(self.folder), "-p", self._port, "-U", ACCOUNT, "-d", database]
+        there = ["-h", str(self.folder), "-p", self.port, "-U", ACCOUNT, "-d", database]
         psql = [str(self._bin / "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", *there, "-c", text]
         return subprocess.run(psql, check=True, capture_output=True, text=True).stdout
 
     def url(self, database: str) -> str:
         """The URL of a database."""
-        return f"postgresql://{ACCOUNT}@/{database}?host={self.folder}&port={self._port}"
+        return f"postgresql://{ACCOUNT}@/{database}?host={self.folder}&port={self.port}"
 
     def make(self, database: str) -> str:
         """Make an empty database; its URL."""
@@ -106,6 +112,40 @@ class Server:
         if self.process.poll() is None:
             self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Pooler:
+    """PgBouncer before a server, giving each transaction any of its sessions."""
+
+    def __init__(self, server: Server, database: str) -> None:
+        found = pooler_program()
+        if found is None:
+            sys.exit(f"The tests need PgBouncer: {INSTALL}")
+        self._server = server
+        self._database = database
+        settings = server.folder / "pgbouncer.ini"
+        settings.write_text(
+            f"[databases]\n{database} = host={server.folder} port={server.port} user={ACCOUNT}\n"
+            f"[pgbouncer]\nlisten_port = {POOLER_PORT}\nunix_socket_dir = {server.folder}\nauth_type = any\n"
+            f"pool_mode = transaction\ndefault_pool_size = 4\nlogfile = {server.folder}/pgbouncer.log\n"
+        )
+        self._process = subprocess.Popen(
+            [*server.as_account, found, "-q", str(settings)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while not (server.folder / f".s.PGSQL.{POOLER_PORT}").exists() and self._process.poll() is None:
+            time.sleep(0.02)
+
+    @property
+    def url(self) -> str:
+        """The URL of the database behind the pooler."""
+        place = f"host={self._server.folder}&port={POOLER_PORT}"
+        return f"postgresql://{ACCOUNT}@/{self._database}?{place}&statement_cache_size=0"
+
+    def remove(self) -> None:
+        """Stop it."""
+        self._process.kill()
+        self._process.wait()
+        (self._server.folder / f".s.PGSQL.{POOLER_PORT}").unlink(missing_ok=True)
 
 
 @cache

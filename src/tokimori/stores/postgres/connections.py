@@ -24,6 +24,7 @@ _SETTINGS = {
     "idle_in_transaction_session_timeout": "3s",
     "jit": "off",
 }
+_LOCAL_SETTINGS = "; ".join(f"SET LOCAL {name} = '{value}'" for name, value in _SETTINGS.items())
 _OLDEST = 13
 
 
@@ -38,15 +39,23 @@ async def connect(address: Address) -> Any:
                 max_cached_statement_lifetime=0,
                 server_settings={} if address.pooled else _SETTINGS,
             )
-            await session.set_type_codec(
-                "uuid", schema="pg_catalog", format="binary", encoder=_uuid_bytes, decoder=_uuid_text
-            )
+            async with session.transaction():
+                await session.set_type_codec(
+                    "uuid", schema="pg_catalog", format="binary", encoder=_uuid_bytes, decoder=_uuid_text
+                )
     except FAULTS as fault:
         raise store_error(fault, address.name) from None
     if session.get_server_version().major < _OLDEST:
         session.terminate()
         raise StoreError(f"store {address.name} is older than PostgreSQL {_OLDEST}: upgrade the server")
     return session
+
+
+async def _in_transaction(session: Any, work: Callable[[Any], Awaitable[T]]) -> T:
+    """Behind a pooler only a transaction keeps one session of the server, and what was set there."""
+    async with session.transaction():
+        await session.execute(_LOCAL_SETTINGS)
+        return await work(session)
 
 
 def _uuid_bytes(text: str) -> bytes:
@@ -98,7 +107,7 @@ class Connections:
         known = False
         try:
             async with asyncio.timeout(patience):
-                done = await work(session)
+                done = await (_in_transaction(session, work) if self._address.pooled else work(session))
             known = True
             return done
         except asyncpg.PostgresError:
