@@ -111,8 +111,7 @@ class Node:
 
     def _refill(self) -> None:
         self._take_reports()
-        if self.phase is Phase.WORKING:
-            self._start_tasks()
+        self._start_tasks()
         self._alarm.ring()
 
     async def start(self) -> None:
@@ -165,7 +164,7 @@ class Node:
             self._release_at = self._clock.monotonic() + grace
             return f"Stopping: what runs gets {grace:g} s to finish. Ask again to hand it back at once."
         if self.phase is Phase.DRAINING:
-            self._release_at = self._clock.monotonic()
+            self._release()
             return "Stopping now: what runs is ended and handed back."
         self.phase = Phase.LEAVING
         self._end_all(grace=0)
@@ -204,10 +203,16 @@ class Node:
                 raise result
 
     def _start_tasks(self) -> None:
-        """Fill the free places. What ends at once (a no-op) frees its place for the next one right away."""
-        while self._lease.holds(self._clock.monotonic()) and (tasks := self._work.next_tasks()):
+        """Fill the free places. What ends at once (a no-op) frees its place for the next one right away.
+
+        A claim may be answered after the node was asked to stop: what it gave is handed back, not begun.
+        """
+        while self._may_start() and (tasks := self._work.next_tasks()):
             self._executor.start(tasks)
             self._take_reports()
+
+    def _may_start(self) -> bool:
+        return self.phase is Phase.WORKING and self._lease.holds(self._clock.monotonic())
 
     async def _look(self) -> None:
         self._stale = False
@@ -339,8 +344,7 @@ class Node:
     async def _wind_down(self) -> None:
         self._work.hand_back_backlog(self.id, self.now, NOT_STARTED_REASON)
         if self.phase is Phase.DRAINING and self._clock.monotonic() >= self._release_at:
-            self.phase = Phase.RELEASING
-            self._end_all(grace=None)
+            self._release()
         if self.phase is Phase.LEAVING and not self._work.running:
             self.finished = True
         await self._tick_if_due()
@@ -348,6 +352,10 @@ class Node:
         await self._save_outputs()
         if not self._work.busy:
             self.finished = await self._store.leave(self.id, self.now)
+
+    def _release(self) -> None:
+        self.phase = Phase.RELEASING
+        self._end_all(grace=None)
 
     def _end_all(self, grace: float | None) -> None:
         for key in self._work.running:

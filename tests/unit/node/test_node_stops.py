@@ -3,9 +3,11 @@
 import pytest
 
 from tests.unit.node.world import World
+from tokimori.clock import Moment
 from tokimori.model.transitions import RunState
 from tokimori.node.node import Phase
 from tokimori.ports.executor import StopReason
+from tokimori.ports.store import Claim, Claimed
 
 
 @pytest.fixture
@@ -43,6 +45,35 @@ async def test_a_draining_node_claims_nothing(world: World) -> None:
     await world.pass_time(0.1)
     assert member.node.finished
     assert (await world.run(first)).state is RunState.SUCCEEDED
+
+
+async def test_what_is_claimed_while_the_stop_comes_is_not_begun(world: World) -> None:
+    """Runs of a claim that is answered after the order to stop are handed back, unpenalised, and never started."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    (run_id,) = await world.trigger(job)
+    claim = world.store.claim
+
+    async def claim_as_the_stop_comes(wanted: Claim, now: Moment) -> list[Claimed]:
+        member.node.stop()
+        return await claim(wanted, now)
+
+    world.store.claim = claim_as_the_stop_comes  # type: ignore[method-assign]
+    await world.pass_time(0.1)
+    run = await world.run(run_id)
+    assert (run.state, run.attempt, member.executor.tasks) == (RunState.READY, 1, [])
+    assert member.node.finished
+
+
+async def test_the_second_stop_does_not_wait_for_the_store(world: World) -> None:
+    """Whatever the store is busy with: the second order ends processes as it comes, the third one kills them."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    await world.trigger(job)
+    await world.pass_time(0.1)
+    for _ in range(3):
+        member.node.stop()
+    assert [stop.grace for stop in member.executor.stops] == [None, 0]
 
 
 async def test_after_the_grace_what_runs_is_handed_back(world: World) -> None:
