@@ -61,9 +61,11 @@ async def fire(
 ) -> Fired:
     """Decide up to `limit` due jobs, and make up to `limit` waiting runs ready."""
     dues = await store.due(now, limit)
-    plans, promoted = await asyncio.gather(
-        decide_and_apply(store, dues, now, random, schedule_for), store.promote(now, limit)
-    )
+    deciding = asyncio.ensure_future(decide_and_apply(store, dues, now, random, schedule_for))
+    try:
+        promoted = await store.promote(now, limit)
+    finally:
+        plans = await deciding
     runs = sum(len(plan.runs) for plan in plans)
     return Fired(
         runs=runs,

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
@@ -14,11 +15,13 @@ from tokimori.engine.settle import change_of
 from tokimori.engine.timeline import Timeline, follow
 from tokimori.engine.watch import LATE_TICK, Watch, next_verdict, observe, overdue
 from tokimori.engine.work import Key, Work
-from tokimori.errors import NotFound, StoreError
+from tokimori.errors import StoreError
 from tokimori.model.ids import ClaimId, Lane, NodeId, RandomBytes, uuid7
 from tokimori.model.job import serves
 from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
 from tokimori.model.outcome import Released
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
 from tokimori.node.alarm import Alarm
 from tokimori.ports.executor import Executor, Report, StopReason
 from tokimori.ports.store import Beat, Claim, Claimed, NodeRecord, NodeState, Pulse, Store, Survey
@@ -27,6 +30,7 @@ log = logging.getLogger(__name__)
 
 LONGEST_SLEEP = 2.0
 FIRST_BACKOFF = 0.1
+LOST_REPLY = Released("the reply to its claim was lost")
 NOT_STARTED_REASON = "the node stops"
 
 
@@ -270,7 +274,6 @@ class Node:
         """Beat, and hear what concerns this node. Late or failed ticks break the watch over the others."""
         sent = self._clock.monotonic()
         on_time = sent - self._tick_at <= LATE_TICK
-        self._tick_at = sent + (TICK_BUSY if self._work.busy else TICK_IDLE)
         unbroken, self._unbroken = self._unbroken and on_time, False
         self._stale = False  # a hint that comes while the tick is under way is one to follow
         started = self._work.started()
@@ -280,6 +283,7 @@ class Node:
             await self._reborn()
             return
         at = self._clock.monotonic()
+        self._tick_at = sent + (TICK_BUSY if self._work.busy else TICK_IDLE)
         self._unbroken = at - sent <= LATE_TICK
         self._lease = Lease(sent)
         self._executor.renew(sent)
@@ -310,21 +314,20 @@ class Node:
             log.warning("run %s is no longer this node's; its process is ended", key[0])
             self._executor.stop(*key, StopReason.DISOWN)
             self._work.disown(key)
-        for key in unknown:
-            await self._hand_back(key)
+        await self._hand_back(unknown)
         for run_id, token, reason in pulse.cancels:
             self._cancel((run_id, token), reason)
 
-    async def _hand_back(self, key: Key) -> None:
-        try:
-            run = await self._store.get_run(key[0])
-        except NotFound:
-            return
-        if run.node_id == self.id and run.token == key[1]:
-            reason = Released("the reply to its claim was lost")
-            claimed = Claimed(run=run, definition=None)
-            change = change_of(claimed, reason, owner=self.id, now=self.now, chance=0)
-            await self._store.settle([change], self.id, self.now)
+    async def _hand_back(self, keys: Sequence[Key]) -> None:
+        """Give back, unpenalised, what a claim took whose reply was lost."""
+        runs = await asyncio.gather(*(self._store.get_run(run_id) for run_id, _ in keys), return_exceptions=True)
+        changes = [
+            change_of(Claimed(run=run, definition=None), LOST_REPLY, owner=self.id, now=self.now, chance=0)
+            for run, (_, token) in zip(runs, keys, strict=True)
+            if isinstance(run, Run) and (run.state, run.node_id, run.token) == (RunState.RUNNING, self.id, token)
+        ]
+        if changes:
+            await self._store.settle(changes, self.id, self.now)
             self._stale = True
 
     def _cancel(self, key: Key, reason: str) -> None:
