@@ -73,6 +73,15 @@ async def test_a_lost_reply_to_a_tick_loses_no_order(world: World) -> None:
     assert [stop.reason for stop in member.executor.stops] == [StopReason.CANCEL]
 
 
+async def test_a_beat_that_fails_is_repeated_soon(world: World) -> None:
+    """A store that fails three beats in a row, and is back at once, costs the node no lease."""
+    member = await world.join()
+    lease_held = []
+    member.line.lose_call["tick"] = 3
+    await world.pass_time(10, each=lambda: lease_held.append(member.node.healthy))
+    assert all(lease_held)
+
+
 async def test_every_reply_lost_once(world: World) -> None:
     """Whichever call's reply is lost: each occurrence runs once, and succeeds."""
     await world.add()
