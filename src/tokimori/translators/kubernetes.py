@@ -36,7 +36,7 @@ _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 _HONOURED = {
     "metadata": "name namespace labels annotations",
     "spec": "schedule timeZone concurrencyPolicy startingDeadlineSeconds suspend jobTemplate",
-    "jobTemplate": "spec",
+    "job_template": "spec",
     "job": "backoffLimit activeDeadlineSeconds template parallelism completions completionMode",
     "template": "spec",
     "pod": "containers restartPolicy terminationGracePeriodSeconds activeDeadlineSeconds nodeSelector"
@@ -44,22 +44,26 @@ _HONOURED = {
     "container": "name image command args env workingDir",
 }
 _LEFT_OUT = {
-    "metadata": "uid resourceVersion creationTimestamp generation managedFields selfLink ownerReferences finalizers",
     "spec": "successfulJobsHistoryLimit failedJobsHistoryLimit",
-    "jobTemplate": "metadata",
-    "job": "ttlSecondsAfterFinished podReplacementPolicy manualSelector selector",
+    "job": "ttlSecondsAfterFinished",
+    "pod": "tolerations priorityClassName priority runtimeClassName",
+    "container": "resources",
+}
+_MEANINGLESS = {
+    "metadata": "uid resourceVersion creationTimestamp generation managedFields selfLink ownerReferences finalizers",
+    "job_template": "metadata",
+    "job": "podReplacementPolicy manualSelector selector",
     "template": "metadata",
     "pod": "imagePullSecrets automountServiceAccountToken dnsPolicy dnsConfig schedulerName enableServiceLinks"
-    " tolerations preemptionPolicy priorityClassName priority hostname subdomain setHostnameAsFQDN overhead"
-    " runtimeClassName hostNetwork hostPID hostIPC shareProcessNamespace",
-    "container": "imagePullPolicy terminationMessagePath terminationMessagePolicy resources ports tty stdinOnce"
-    " startupProbe readinessProbe resizePolicy",
+    " preemptionPolicy hostname subdomain setHostnameAsFQDN overhead hostNetwork hostPID hostIPC shareProcessNamespace",
+    "container": "imagePullPolicy terminationMessagePath terminationMessagePolicy ports tty stdinOnce startupProbe"
+    " readinessProbe resizePolicy",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronJob:
-    """A job that a manifest says; `suspended` ones are to be added paused. `left_out` names fields that say no more."""
+    """A job that a manifest says; `suspended` ones are to be added paused. `left_out` names fields without effect."""
 
     job_id: str
     definition: Definition
@@ -82,7 +86,7 @@ class _Parts:
 
     metadata: Value
     spec: Value
-    jobTemplate: Value  # noqa: N815 as in Kubernetes
+    job_template: Value
     job: Value
     template: Value
     pod: Value
@@ -150,7 +154,7 @@ def _parts(resource: Value) -> _Parts:
     return _Parts(
         metadata=resource.below("metadata"),
         spec=spec,
-        jobTemplate=job_template,
+        job_template=job_template,
         job=job,
         template=template,
         pod=pod,
@@ -162,11 +166,9 @@ def _check_fields(level: str, value: Value) -> list[str]:
     """The fields that are left out; those that can't be honoured are refused."""
     left_out = []
     for name, below in value.fields().items():
-        if name in _HONOURED[level].split() or below.is_empty():
-            continue
-        if name in _LEFT_OUT[level].split():
+        if name in _LEFT_OUT.get(level, "").split() and not below.is_empty():
             left_out.append(name)
-        else:
+        elif not (below.is_empty() or name in f"{_HONOURED[level]} {_MEANINGLESS.get(level, '')}".split()):
             below.refuse("a command on a node can't have that; allowed: nothing")
     return left_out
 

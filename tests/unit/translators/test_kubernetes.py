@@ -104,7 +104,7 @@ def test_a_whole_manifest() -> None:
         job_id="billing:nightly-report",
         suspended=True,
         image="registry/report:1.2",
-        left_out=("uid", "successfulJobsHistoryLimit"),
+        left_out=("successfulJobsHistoryLimit",),
         definition=Definition(
             schedule="30 2 * * *",
             time_zone="Europe/Paris",
@@ -175,6 +175,15 @@ def test_lists_and_other_kinds() -> None:
     found = read(text)
     assert [job.job_id for job in found.jobs] == ["j", "billing:nightly-report"]
     assert [other.partition(": ")[2] for other in found.others] == ["Service"]
+
+
+def test_what_a_cluster_adds_is_no_news() -> None:
+    """The defaults that `kubectl get -o yaml` shows, and what it knows of the past, say nothing about a command."""
+    pod = "dnsPolicy: ClusterFirst\nschedulerName: default-scheduler\nsecurityContext: {}\nrestartPolicy: OnFailure"
+    container = "imagePullPolicy: Always\nterminationMessagePath: /dev/termination-log\nresources: {}"
+    metadata = "uid: u\nresourceVersion: '7'\ncreationTimestamp: 2026-01-01T00:00:00Z\ngeneration: 1"
+    text = f"{manifest(pod=pod, container=container, metadata=metadata)}\nstatus: {{lastScheduleTime: x}}"
+    assert job_of(text) == job_of(manifest())
 
 
 POD, CONTAINER = "spec.jobTemplate.spec.template.spec", "spec.jobTemplate.spec.template.spec.containers[0]"
