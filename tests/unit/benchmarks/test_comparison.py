@@ -1,0 +1,48 @@
+"""The arithmetic of comparing: what is printed as better is better."""
+
+import pytest
+
+from benchmarks.__main__ import WORKLOADS
+from benchmarks.comparison import TOKIMORI, AtLeast, AtMost, Quantity, Result, Round, Target, Trial
+from benchmarks.report import table
+
+RATE = Quantity("rate", "runs/s", more=True)
+DELAY = Quantity("delay", "ms")
+ROUNDS: list[Round] = [
+    {TOKIMORI: {"rate": 400.0, "delay": 10.0}, "peer": {"rate": 100.0, "delay": 40.0}},
+    {TOKIMORI: {"rate": 100.0, "delay": 40.0}, "peer": {"rate": 50.0, "delay": 80.0}},
+    {TOKIMORI: {"rate": 300.0, "delay": 20.0}, "peer": {"rate": 100.0, "delay": 60.0}},
+]
+
+
+def result(*targets: Target) -> Result:
+    trial = Trial(title="example", quantities=[RATE, DELAY], targets=targets, measure=lambda number: ROUNDS[number])
+    return Result(trial, ROUNDS)
+
+
+@pytest.mark.parametrize(("quantity", "ratios"), [(RATE, (3, 2, 4)), (DELAY, (3, 2, 4))])
+def test_ratios_are_paired_within_a_round(quantity: Quantity, ratios: tuple[float, float, float]) -> None:
+    """A ratio compares one round with itself, and above 1 means that Tokimori was better, whatever is measured."""
+    assert tuple(result().ratio("peer", quantity)) == ratios
+
+
+@pytest.mark.parametrize(
+    ("target", "met"),
+    [
+        (AtLeast("rate", "peer", 3), True),
+        (AtLeast("rate", "peer", 3.1), False),
+        (AtLeast("delay", "peer", 3), True),
+        (AtMost("delay", 20), True),
+        (AtMost("delay", 19.9), False),
+    ],
+)
+def test_a_target_is_about_the_median(target: Target, met: bool) -> None:
+    """A target is met by the median of the rounds, up to its bound."""
+    assert result().met(target) is met
+
+
+def test_the_table_says_which_target_is_missed() -> None:
+    """Who reads the table sees every target with its verdict."""
+    text = table(WORKLOADS[0], result(AtMost("delay", 20), AtMost("delay", 19)))
+    assert "delay: at most 20: met (20)" in text
+    assert "delay: at most 19: NOT MET (20)" in text
