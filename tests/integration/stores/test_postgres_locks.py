@@ -23,11 +23,12 @@ from tests.contract.stores.actors import (
     state_of,
 )
 from tests.contract.stores.conftest import STORES, forget
+from tokimori.errors import Conflict
 from tokimori.model.ids import NodeId
 from tokimori.model.job import Job, JobState, lane_of
 from tokimori.model.outcome import Released
 from tokimori.ports.store import Claimed, Store, Verdict
-from tokimori.stores.postgres import nodes, planning, runs, working
+from tokimori.stores.postgres import jobs, nodes, planning, runs, working
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections, T, connect
 
@@ -127,6 +128,17 @@ async def test_a_request_goes_before_a_pause(scene: Scene) -> None:
         pause = await waits(scene.store.replace_job(job, paused(job)))
     await pause
     assert (await scene.store.get_run(run.id)).lane is None
+
+
+async def test_of_two_edits_at_once_one_wins(scene: Scene) -> None:
+    """An edit that waited for another one finds that it has lost."""
+    job = await add_job(scene.store)
+    async with scene.held_open() as db:
+        await jobs.replace_job(db, job, paused(job), [])
+        edit = await waits(scene.store.replace_job(job, msgspec.structs.replace(paused(job), reason="second")))
+    with pytest.raises(Conflict):
+        await edit
+    assert await scene.store.get_job(job.id) == paused(job)
 
 
 async def test_a_plan_goes_before_a_delete(scene: Scene) -> None:
