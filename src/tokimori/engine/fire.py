@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -43,35 +42,24 @@ class Schedules:
         return schedule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fired:
-    """What one call of `fire` did. `more`: there may be more to do right now."""
-
-    runs: int
-    lanes: frozenset[Lane]
-    more: bool
-
-
 class Firing(Jobs, Planning, Protocol):
     """What firing asks of the store."""
 
 
 async def fire(
     store: Firing, now: Moment, random: RandomBytes, schedule_for: Callable[[Job], Schedule], limit: int = BATCH
-) -> Fired:
-    """Decide up to `limit` due jobs, and make up to `limit` waiting runs ready."""
+) -> frozenset[Lane]:
+    """Decide up to `limit` due jobs, and make up to `limit` waiting runs ready; the lanes of the new runs.
+
+    There may be more to do right now: the store's next survey says so.
+    """
     dues = await store.due(now, limit)
     deciding = asyncio.ensure_future(decide_and_apply(store, dues, now, random, schedule_for))
     try:
-        promoted = await store.promote(now, limit)
+        await store.promote(now, limit)
     finally:
         plans = await deciding
-    runs = sum(len(plan.runs) for plan in plans)
-    return Fired(
-        runs=runs,
-        lanes=frozenset(run.lane for plan in plans for run in plan.runs),
-        more=len(dues) == limit or promoted == limit or runs >= MOST_RUNS,
-    )
+    return frozenset(run.lane for plan in plans for run in plan.runs)
 
 
 async def decide_and_apply(

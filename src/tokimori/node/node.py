@@ -8,7 +8,6 @@ from enum import Enum
 from random import Random
 
 from tokimori.clock import MILLISECOND, SECOND, Clock, Moment
-from tokimori.engine.fire import BATCH as FIRE_BATCH
 from tokimori.engine.fire import Schedules, fire
 from tokimori.engine.reap import reap
 from tokimori.engine.settle import change_of
@@ -227,8 +226,8 @@ class Node:
         next_due = self._survey.next_due
         if next_due is None or next_due > self.now or not self._timeline.trusted:
             return False
-        fired = await fire(self._store, self.now, self._random, self._schedules, FIRE_BATCH)
-        lanes = fired.lanes.union(self._survey.lanes)
+        fired = await fire(self._store, self.now, self._random, self._schedules)
+        lanes = fired.union(self._survey.lanes)
         self._survey = replace(self._survey, lanes=tuple(sorted(lanes)))
         return True
 

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.examples import NEW_YEAR, Every, a_definition, a_job, a_run, seconds
 from tests.unit.virtual import Line, VirtualClock
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.fire import MOST_RUNS, Fired, Schedules, decide_and_apply, fire
+from tokimori.engine.fire import MOST_RUNS, Schedules, decide_and_apply, fire
 from tokimori.errors import Conflict, InvalidSchedule, NotFound, StoreUnavailable
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import Job, JobState
@@ -49,8 +49,8 @@ class World:
         await self.store.add_jobs([job])
         return job
 
-    async def fire(self, at: float, limit: int = 500) -> Fired:
-        """Fire at this second."""
+    async def fire(self, at: float, limit: int = 500) -> frozenset[Lane]:
+        """Fire at this second; the lanes of the new runs."""
         return await fire(self.store, seconds(at), self.random, self.schedule_for, limit)
 
     async def nominals(self, name: str) -> list[Moment]:
@@ -68,8 +68,7 @@ async def test_due_jobs_become_runs(world: World) -> None:
     """Whatever is due is decided and written; the lanes are those in which the runs are ready."""
     await world.add("a")
     await world.add("b", queue="other")
-    fired = await world.fire(2)
-    assert fired == Fired(runs=4, lanes=frozenset({Lane("default||"), Lane("other||")}), more=False)
+    assert await world.fire(2) == {Lane("default||"), Lane("other||")}
     assert await world.nominals("a") == [seconds(1), seconds(2)]
     assert (await world.store.get_job(JobId("a"))).fired_through == seconds(2)
 
@@ -77,7 +76,7 @@ async def test_due_jobs_become_runs(world: World) -> None:
 async def test_nothing_is_due(world: World) -> None:
     """Before the first moment nothing is written."""
     await world.add("a")
-    assert await world.fire(0.5) == Fired(runs=0, lanes=frozenset(), more=False)
+    assert await world.fire(0.5) == set()
     assert await world.nominals("a") == []
 
 
@@ -119,7 +118,8 @@ async def test_a_job_that_can_not_be_decided_is_parked(world: World) -> None:
     await world.add("broken")
     await world.add("whole")
     world.schedules["broken"] = Broken()
-    assert (await world.fire(1)).runs == 1
+    assert await world.fire(1) == {Lane("default||")}
+    assert await world.nominals("whole") == [seconds(1)]
     parked = await world.store.get_job(JobId("broken"))
     assert (parked.state, parked.by, parked.next_due, parked.version) == (JobState.PARKED, "tokimori", None, 2)
     assert "no moment" in str(parked.reason)
@@ -152,12 +152,13 @@ async def test_waiting_runs_become_ready(world: World) -> None:
     assert (await world.store.get_run(RunId("late"))).state is RunState.WAITING
 
 
-async def test_a_full_batch_says_that_there_is_more(world: World) -> None:
-    """Where as many jobs were due as were asked for, there may be more."""
+async def test_no_more_jobs_than_the_limit(world: World) -> None:
+    """One call decides at most so many jobs; the others are still due."""
     for name in "abc":
         await world.add(name)
-    assert (await world.fire(1, limit=2)).more
-    assert not (await world.fire(1, limit=2)).more
+    await world.fire(1, limit=2)
+    assert (await world.store.survey(seconds(1))).next_due == seconds(1)
+    await world.fire(1, limit=2)
     assert [await world.nominals(name) for name in "abc"] == [[seconds(1)]] * 3
 
 
@@ -165,8 +166,11 @@ async def test_a_flood_is_written_in_parts(world: World) -> None:
     """However much many jobs have to catch up with, one call plans about MOST_RUNS runs: beats have to come between."""
     for n in range(10):
         await world.add(f"j{n}", misfire=Misfire.ALL)
-    counts = [(await world.fire(500)) for _ in range(3)]
-    assert [(fired.runs, fired.more) for fired in counts] == [(MOST_RUNS, True), (MOST_RUNS, True), (1000, False)]
+    counts = []
+    for _ in range(3):
+        await world.fire(500)
+        counts.append(len(await world.store.list_runs(RunFilter(limit=10**6))))
+    assert counts == [MOST_RUNS, 2 * MOST_RUNS, 5000]
     assert [len(await world.nominals(f"j{n}")) for n in range(10)] == [500] * 10
 
 
@@ -177,7 +181,7 @@ async def test_a_lost_reply_doubles_nothing(world: World) -> None:
     line.lose_reply["apply"] = 1
     with pytest.raises(StoreUnavailable):
         await fire(line.store, seconds(2), world.random, world.schedule_for)
-    assert (await world.fire(2)).runs == 0
+    assert await world.fire(2) == set()
     assert await world.nominals("a") == [seconds(1), seconds(2)]
 
 
