@@ -37,10 +37,15 @@ class JsonFormatter(logging.Formatter):
             time=_time_of(record),
             level=record.levelname.lower(),
             logger=record.name,
-            message=record.getMessage(),
-            exception=exception or UNSET,
+            message=_unicode(record.getMessage()),
+            exception=_unicode(exception) if exception else UNSET,
         )
         return json.encode(line).decode()
+
+
+def _unicode(text: str) -> str:
+    """Half of a surrogate pair (a byte of a file's name that is not UTF-8) has no form in JSON."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _time_of(record: logging.LogRecord) -> str:

@@ -111,10 +111,13 @@ class LogWriter(threading.Thread):
         self._abandoned = False
 
     def run(self) -> None:
-        """Write until the end mark comes."""
+        """Write until the end mark comes. An output that fails keeps no other from the message, nor from the next."""
         while (record := self._waiting.get()) is not None and not self._abandoned:
             for output in self._outputs:
-                output.handle(record)
+                try:
+                    output.handle(record)
+                except Exception:  # noqa: S110 a full disk or a folder that is gone has nobody to be told to
+                    pass
         for output in self._outputs:
             output.close()
 

@@ -44,6 +44,11 @@ def test_json_line() -> None:
     }
 
 
+def test_json_of_what_is_no_unicode() -> None:
+    """The name of a file that is not UTF-8 costs no message."""
+    assert json.decode(JsonFormatter().format(record("no %s", "\udcff")))["message"] == r"no \udcff"
+
+
 def test_json_exception() -> None:
     """An exception is a text of its own."""
     decoded = json.decode(JsonFormatter().format(record("oops", failed=True)))

@@ -84,6 +84,25 @@ def test_file_survives_rotation(pipe: tuple[int, int], tmp_path: Path) -> None:
     assert len(lines_of(pipe[0])) == 2
 
 
+def test_a_file_that_fails_silences_nothing_else(pipe: tuple[int, int], tmp_path: Path) -> None:
+    """While the folder of the file is gone, standard error gets every message, and the file those after it is back."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    file = folder / "t.log"
+    started = start_logging(file=file, stderr=pipe[1])
+    file.unlink()
+    folder.rmdir()
+    log.info("one")
+    assert lines_of(pipe[0])[-1].endswith("one")
+    log.info("two")
+    assert lines_of(pipe[0])[-1].endswith("two")
+    folder.mkdir()
+    log.info("three")
+    started.stop()
+    assert file.read_text().endswith("three\n")
+    assert lines_of(pipe[0])[-1].endswith("three")
+
+
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     """A log file that can't be written is bad input, and nothing has been started."""
     before = list(logging.getLogger().handlers)
