@@ -10,7 +10,7 @@ from tokimori.errors import Bug, Refused
 from tokimori.executors.environment import account_for, arguments_of, environment_of, folder_of, own_account
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime
-from tokimori.executors.line import KeeperProcess, KeeperSettings
+from tokimori.executors.keeper_process import KeeperProcess, KeeperSettings
 from tokimori.executors.outcomes import outcome_of
 from tokimori.model.ids import RunId, Token
 from tokimori.model.job import Command

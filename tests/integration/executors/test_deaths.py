@@ -264,7 +264,7 @@ async def test_a_keeper_that_is_slow_to_come_back_loses_nothing(workshop: Worksh
 
 async def test_a_keeper_that_hangs_is_given_up(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing does not wait for ever for a keeper that does not answer, and still leaves no process."""
-    monkeypatch.setattr("tokimori.executors.line.LEAVE_WITHIN", 0.3)
+    monkeypatch.setattr("tokimori.executors.keeper_process.LEAVE_WITHIN", 0.3)
     workshop.start("run", shell("exec sleep 1000"))
     pid = (await workshop.next(Started, "run")).pid
     keeper = keeper_of(pid)

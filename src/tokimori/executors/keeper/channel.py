@@ -1,4 +1,4 @@
-"""The keeper's end of the line to the engine. It never waits for the engine, which may be frozen."""
+"""The keeper's end of the channel to the engine. It never waits for the engine, which may be frozen."""
 
 import socket
 from collections import deque
@@ -12,9 +12,9 @@ _FRAME = 64
 class Channel:
     """Reads orders and sends notices, in frames. What the engine does not take waits here."""
 
-    def __init__(self, line: socket.socket) -> None:
-        line.setblocking(False)
-        self._line = line
+    def __init__(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
+        self._socket = connected
         self._frames: Frames[Order] = Frames(ORDERS)
         self._notices: deque[Notice] = deque()
         self._partly = memoryview(b"")
@@ -22,7 +22,7 @@ class Channel:
 
     def fileno(self) -> int:
         """The descriptor to watch."""
-        return self._line.fileno()
+        return self._socket.fileno()
 
     @property
     def backlog(self) -> bool:
@@ -42,7 +42,7 @@ class Channel:
     def receive(self) -> list[Order]:
         """The orders that have arrived. Clears `open` when the engine is gone."""
         try:
-            data = self._line.recv(1 << 18)
+            data = self._socket.recv(1 << 18)
         except BlockingIOError:
             return []
         except OSError:
@@ -57,7 +57,7 @@ class Channel:
             while self.waiting:
                 if not self._partly:
                     self._partly = memoryview(encode(self._next_batch()))
-                self._partly = self._partly[self._line.send(self._partly) :]
+                self._partly = self._partly[self._socket.send(self._partly) :]
         except BlockingIOError:
             pass
         except OSError:
@@ -66,7 +66,7 @@ class Channel:
     def close(self) -> None:
         """No more."""
         self._lost()
-        self._line.close()
+        self._socket.close()
 
     def _next_batch(self) -> list[Notice]:
         return [self._notices.popleft() for _ in range(min(_FRAME, len(self._notices)))]

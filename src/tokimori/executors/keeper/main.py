@@ -1,7 +1,7 @@
 """Where the keeper's process begins: `python -I -S -X utf8 -c … FOLDER-OF-KEEPER STATE RUNS LIMIT pidfd|thread`.
 
-Its standard input is the line to the engine. It is started as a bare interpreter, without site-packages, so that it is
-up in a few hundredths of a second, stays small, and nothing that is installed can disturb it.
+Its standard input is the channel to the engine. It is started as a bare interpreter, without site-packages, so that it
+is up in a few hundredths of a second, stays small, and nothing that is installed can disturb it.
 """
 
 import os

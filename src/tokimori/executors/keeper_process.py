@@ -1,4 +1,4 @@
-"""The engine's end of the line to one keeper process."""
+"""A keeper process, as the engine starts it, speaks with it and ends it."""
 
 import asyncio
 import os
@@ -39,8 +39,8 @@ class KeeperSettings:
         return [*bare, *places, str(self.output_limit), way]
 
 
-class Line(asyncio.Protocol):
-    """Sends orders, hands on notices; tells once when the keeper is gone."""
+class KeeperChannel(asyncio.Protocol):
+    """The engine's end of the channel to a keeper: sends orders, hands on notices; tells once when it is gone."""
 
     def __init__(self, heard: Callable[[Notice], None], lost: Callable[[], None]) -> None:
         self._heard = heard
@@ -75,12 +75,12 @@ class Line(asyncio.Protocol):
 
 
 class KeeperProcess:
-    """A keeper that this process has started, and the line to it."""
+    """A keeper that this process has started, and the channel to it."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", line: Line) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", channel: KeeperChannel) -> None:
         self._process = process
-        self._line = line
-        self.send = line.send
+        self._channel = channel
+        self.send = channel.send
 
     @classmethod
     async def start(
@@ -95,15 +95,16 @@ class KeeperProcess:
             raise Refused(f"the keeper could not be started: {fault}") from None
         finally:
             theirs.close()
-        _, line = await asyncio.get_running_loop().create_unix_connection(lambda: Line(heard, lost), sock=ours)
-        keeper = cls(process, line)
+        loop = asyncio.get_running_loop()
+        _, channel = await loop.create_unix_connection(lambda: KeeperChannel(heard, lost), sock=ours)
+        keeper = cls(process, channel)
         try:
-            await asyncio.wait_for(line.ready.wait(), START_WITHIN)
+            await asyncio.wait_for(channel.ready.wait(), START_WITHIN)
         except (TimeoutError, asyncio.CancelledError) as fault:
             await keeper.bury()
             if isinstance(fault, asyncio.CancelledError):
                 raise
-        if line.gone.is_set():
+        if channel.gone.is_set():
             await keeper.bury()
             raise Refused("the keeper did not start; standard error says why")
         return keeper
@@ -112,7 +113,7 @@ class KeeperProcess:
         """Have it end everything and exit."""
         self.send([Shutdown()])
         try:
-            await asyncio.wait_for(self._line.gone.wait(), LEAVE_WITHIN)
+            await asyncio.wait_for(self._channel.gone.wait(), LEAVE_WITHIN)
         except TimeoutError:
             pass
         await self.bury()
@@ -120,7 +121,7 @@ class KeeperProcess:
     async def bury(self) -> None:
         """End the keeper, unless it is dead already, and whatever it has left."""
         await asyncio.to_thread(self._bury)
-        await self._line.gone.wait()
+        await self._channel.gone.wait()
 
     def _bury(self) -> None:
         if self._process.returncode is None:
