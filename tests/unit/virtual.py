@@ -51,7 +51,7 @@ class OffsetClock:
         return self._clock.monotonic()
 
 
-class Line:
+class Link:
     """A way to a store, on which calls and replies get lost.
 
     `lose_reply` and `lose_call` say of which methods the next so many replies or calls get lost; `away`: all calls.
@@ -66,7 +66,7 @@ class Line:
 
     @property
     def store(self) -> Store:
-        """The line, as the store that it leads to."""
+        """The link, as the store that it leads to."""
         return cast(Store, self)
 
     def __getattr__(self, name: str) -> Any:

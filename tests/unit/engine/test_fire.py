@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from tests.unit.examples import NEW_YEAR, Every, a_definition, a_job, a_run, seconds
-from tests.unit.virtual import Line, VirtualClock
+from tests.unit.virtual import Link, VirtualClock
 from tokimori.clock import SECOND, Moment
 from tokimori.engine.fire import MOST_RUNS, Schedules, decide_and_apply, fire
 from tokimori.errors import Conflict, InvalidSchedule, NotFound, StoreUnavailable
@@ -177,10 +177,10 @@ async def test_a_flood_is_written_in_parts(world: World) -> None:
 async def test_a_lost_reply_doubles_nothing(world: World) -> None:
     """The reply to an apply is lost: whoever fires next finds the job decided, and makes no run twice."""
     await world.add("a")
-    line = Line(world.store)
-    line.lose_reply["apply"] = 1
+    link = Link(world.store)
+    link.lose_reply["apply"] = 1
     with pytest.raises(StoreUnavailable):
-        await fire(line.store, seconds(2), world.random, world.schedule_for)
+        await fire(link.store, seconds(2), world.random, world.schedule_for)
     assert await world.fire(2) == set()
     assert await world.nominals("a") == [seconds(1), seconds(2)]
 

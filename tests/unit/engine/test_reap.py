@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
-from tests.unit.virtual import Line, VirtualClock
+from tests.unit.virtual import Link, VirtualClock
 from tokimori.clock import MINUTE
 from tokimori.engine.reap import reap
 from tokimori.errors import StoreUnavailable
@@ -91,11 +91,11 @@ async def test_the_dead_do_not_reap(world: World) -> None:
 async def test_a_lost_reply_counts_once(world: World) -> None:
     """Where the reply to the settle is lost, the attempt is lost once, not twice."""
     await world.begin("a")
-    line = Line(world.store)
-    line.lose_reply["settle"] = 1
+    link = Link(world.store)
+    link.lose_reply["settle"] = 1
     with pytest.raises(StoreUnavailable):
-        await reap(line.store, ALIVE, seconds(9), no_chance)
-    assert await reap(line.store, ALIVE, seconds(9), no_chance) == 0
+        await reap(link.store, ALIVE, seconds(9), no_chance)
+    assert await reap(link.store, ALIVE, seconds(9), no_chance) == 0
     assert (await world.run("a")).lost == 1
 
 

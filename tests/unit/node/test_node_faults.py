@@ -24,7 +24,7 @@ async def test_a_lost_reply_to_a_claim_strands_nothing(world: World) -> None:
     job = await world.add(schedule=None)
     member = await world.join()
     ids = await world.trigger(job, 3)
-    member.line.lose_reply["claim"] = 1
+    member.link.lose_reply["claim"] = 1
     await member.cycle()
     await member.cycle()
     assert len(await world.runs(RunState.RUNNING)) == 3
@@ -42,10 +42,10 @@ async def test_a_lost_reply_to_a_settle_settles_once(world: World) -> None:
     member = await world.join()
     (run_id,) = await world.trigger(job)
     await world.pass_time(0.1)
-    member.line.lose_reply["settle"] = 2
+    member.link.lose_reply["settle"] = 2
     member.executor.end(run_id, Failed("no"))
     await world.pass_time(0.4)
-    assert member.line.calls["settle"] == 3
+    assert member.link.calls["settle"] == 3
     run = await world.run(run_id)
     assert (run.state, run.failures, run.attempt) == (RunState.WAITING, 1, 1)
     assert not member.node._work.busy
@@ -55,7 +55,7 @@ async def test_a_lost_reply_to_an_apply_fires_once(world: World) -> None:
     """What was fired and not heard of is claimed and run all the same, once."""
     await world.add(schedule="at 2030-01-01T00:00:01Z")
     member = await world.join()
-    member.line.lose_reply["apply"] = 1
+    member.link.lose_reply["apply"] = 1
     await world.pass_time(3)
     assert [run.nominal for run in await world.runs()] == [seconds(1)]
     assert len(member.executor.running) == 1
@@ -68,7 +68,7 @@ async def test_a_lost_reply_to_a_tick_loses_no_order(world: World) -> None:
     (run_id,) = await world.trigger(job)
     await world.pass_time(1)
     await world.store.cancel_run(run_id, "by me", world.clock.now())
-    member.line.lose_reply["tick"] = 1
+    member.link.lose_reply["tick"] = 1
     await world.pass_time(1.5)
     assert [stop.reason for stop in member.executor.stops] == [StopReason.CANCEL]
 
@@ -77,7 +77,7 @@ async def test_a_beat_that_fails_is_repeated_soon(world: World) -> None:
     """A store that fails three beats in a row, and is back at once, costs the node no lease."""
     member = await world.join()
     lease_held = []
-    member.line.lose_call["tick"] = 3
+    member.link.lose_call["tick"] = 3
     await world.pass_time(10, each=lambda: lease_held.append(member.node.healthy))
     assert all(lease_held)
 
@@ -87,7 +87,7 @@ async def test_every_reply_lost_once(world: World) -> None:
     await world.add()
     member = await world.join()
     for name in ("tick", "due", "apply", "promote", "claim", "survey", "settle", "get_run", "save_outputs"):
-        member.line.lose_reply[name] = 1
+        member.link.lose_reply[name] = 1
         await world.pass_time(3, each=member.executor.end_all)
     await world.pass_time(5, each=member.executor.end_all)
     runs = await world.runs()
@@ -103,14 +103,14 @@ async def test_work_in_hand_outlives_the_stores_absence(world: World) -> None:
     member = await world.join()
     first, second = await world.trigger(job, 2)
     await world.pass_time(1)
-    member.line.away = True
+    member.link.away = True
     await world.pass_time(3)
     member.executor.end(first)
     await world.pass_time(3)
     assert (await world.run(first)).state is RunState.RUNNING
     assert member.executor.running == [second]
     assert member.executor.stops == []
-    member.line.away = False
+    member.link.away = False
     await world.pass_time(2.1)
     assert (await world.run(first)).state is RunState.SUCCEEDED
     assert (await world.run(second)).state is RunState.RUNNING
@@ -121,10 +121,10 @@ async def test_firing_catches_up_after_an_absence(world: World) -> None:
     """What was due while the store was away is fired when it is back, by the job's misfire policy."""
     await world.add(misfire=Misfire.ALL)
     member = await world.join()
-    member.line.away = True
+    member.link.away = True
     await world.pass_time(100, each=member.executor.end_all)
     assert await world.runs() == []
-    member.line.away = False
+    member.link.away = False
     await world.pass_time(3, each=member.executor.end_all)
     assert await world.nominals() == [seconds(n) for n in range(1, 104)]
 
@@ -135,14 +135,14 @@ async def test_a_node_without_a_lease_starts_nothing(world: World) -> None:
     member = await world.join()
     await world.pass_time(0.1)
     await world.trigger(job)
-    member.line.lose_call["tick"] = 10**6
+    member.link.lose_call["tick"] = 10**6
     world.clock.advance(5.5)
     for _ in range(20):
         await member.cycle()
         world.clock.advance(0.1)
     assert not member.node.healthy
     assert member.executor.running == []
-    member.line.lose_call["tick"] = 0
+    member.link.lose_call["tick"] = 0
     await world.pass_time(2.1)
     assert len(member.executor.running) == 1
 
@@ -237,8 +237,8 @@ async def test_a_rebirth_survives_a_store_that_is_away(world: World) -> None:
     first.frozen = True
     await world.pass_time(10, each=second.executor.end_all)
     first.frozen = False
-    first.line.lose_call["register"] = 1
-    first.line.lose_reply["register"] = 1
+    first.link.lose_call["register"] = 1
+    first.link.lose_reply["register"] = 1
     second.frozen = True
     await world.pass_time(20, each=first.executor.end_all)
     assert (await world.node_states())[first.node.id] == "alive"
@@ -267,10 +267,10 @@ async def test_an_observer_that_was_away_condemns_nobody(world: World) -> None:
     first, second = await world.join(), await world.join()
     await world.pass_time(1)
     for member in (first, second):
-        member.line.away = True
+        member.link.away = True
     await world.pass_time(30)
     for member in (first, second):
-        member.line.away = False
+        member.link.away = False
     await world.pass_time(30)
     assert set((await world.node_states()).values()) == {"alive"}
 
@@ -386,7 +386,7 @@ async def test_one_failing_duty_does_not_stop_the_others(world: World) -> None:
     job = await world.add("asked", schedule=None)
     await world.add("due")
     member = await world.join()
-    member.line.lose_call["due"] = 10**6
+    member.link.lose_call["due"] = 10**6
     await world.pass_time(3)
     (run_id,) = await world.trigger(job)
     await world.pass_time(3, each=member.executor.end_all)
@@ -398,9 +398,9 @@ async def test_an_idle_node_asks_little(world: World) -> None:
     await world.add(schedule="at 2031-01-01T00:00:00Z")
     member = await world.join()
     await world.pass_time(2)
-    member.line.calls.clear()
+    member.link.calls.clear()
     await world.pass_time(60)
-    assert member.line.calls == {"tick": 30}
+    assert member.link.calls == {"tick": 30}
 
 
 async def test_an_outage_does_not_make_a_node_spin(world: World) -> None:
@@ -409,7 +409,7 @@ async def test_an_outage_does_not_make_a_node_spin(world: World) -> None:
     member = await world.join(concurrency=1)
     await world.trigger(job, 5)
     await world.pass_time(1)
-    member.line.away = True
+    member.link.away = True
     cycles, end = 0, world.clock.monotonic() + 20
     while world.clock.monotonic() < end:
         world.clock.advance(max(0.001, await member.cycle()))

@@ -136,11 +136,11 @@ async def test_a_stop_waits_for_the_store(world: World) -> None:
     (run_id,) = await world.trigger(job)
     await world.pass_time(0.1)
     member.node.stop()
-    member.line.away = True
+    member.link.away = True
     member.executor.end(run_id)
     await world.pass_time(4)
     waited = not member.node.finished
-    member.line.away = False
+    member.link.away = False
     await world.pass_time(3)
     assert (waited, member.node.finished) == (True, True)
     assert (await world.run(run_id)).state is RunState.SUCCEEDED
@@ -151,7 +151,7 @@ async def test_a_stop_finds_what_a_lost_claim_left(world: World) -> None:
     job = await world.add(schedule=None)
     member = await world.join()
     (run_id,) = await world.trigger(job)
-    member.line.lose_reply["claim"] = 1
+    member.link.lose_reply["claim"] = 1
     await member.cycle()
     await member.cycle()
     assert (await world.run(run_id)).state is RunState.RUNNING
@@ -165,7 +165,7 @@ async def test_a_stop_finds_what_a_lost_claim_left(world: World) -> None:
 async def test_a_lost_farewell_is_said_again(world: World) -> None:
     """Where the reply to leaving is lost, the node still comes to its end."""
     member = await world.join()
-    member.line.lose_reply["leave"] = 1
+    member.link.lose_reply["leave"] = 1
     member.node.stop()
     await world.pass_time(3)
     assert member.node.finished
@@ -190,7 +190,7 @@ async def test_a_node_that_must_stop_does_not_wait_for_a_store_for_ever(world: W
     member = await world.join()
     await world.trigger(job)
     await world.pass_time(0.1)
-    member.line.away = True
+    member.link.away = True
     for _ in range(3):
         member.node.stop()
         await world.pass_time(1)

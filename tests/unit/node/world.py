@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, seconds
-from tests.unit.virtual import Line, OffsetClock, VirtualClock
+from tests.unit.virtual import Link, OffsetClock, VirtualClock
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
 from tokimori.model.ids import Incarnation, JobId, NodeId, RunId, Token, uuid7
@@ -93,11 +93,11 @@ class Member:
 
     def __init__(self, world: "World", offset: float, **identity: object) -> None:
         self.clock = OffsetClock(world.clock, offset)
-        self.line = Line(world.store)
+        self.link = Link(world.store)
         self.executor = ScriptedExecutor(self.clock)
         known = {"host": "h", "boot_id": "b", "pid": 1, "version": "0", "concurrency": 8, "stop_grace": 30.0}
         whole = Identity(**{**known, **identity})  # type: ignore[arg-type]
-        self.node = Node(self.line.store, self.executor, self.clock, world.random, whole)
+        self.node = Node(self.link.store, self.executor, self.clock, world.random, whole)
         self.frozen = False
 
     async def cycle(self) -> float:
