@@ -113,8 +113,10 @@ def cancel(run_id: str, reason: str) -> None:
     cancelled = in_service(lambda service: service.cancel(run_id, reason))
     if options().as_json:
         print_json(run_view(cancelled))
+    elif cancelled.state is RunState.CANCELLED:
+        print_lines(f"run {cancelled.id} cancelled")
     elif cancelled.state in ENDS:
-        print_lines(f"run {cancelled.id} {cancelled.state}")
+        print_lines(f"run {cancelled.id} had ended before: {cancelled.state}")
     else:
         print_lines(f"run {cancelled.id} is {cancelled.state}; its node was told to end it")
 
@@ -132,7 +134,8 @@ async def _follow(service: "Service", run_id: str, attempt: int | None) -> None:
         run_now = (await service.get_run(run_id)).run
         newest = run_now.attempt if attempt is None else attempt
         current = newest if current is None else current
-        for number in range(current, newest + 1):
+        begun = newest if run_now.state in ENDS else min(newest, run_now.attempt)
+        for number in range(current, begun + 1):
             position = await _print_unread(service, run_id, number, position if number == current else 0)
         current = newest
         if run_now.state in ENDS:
@@ -171,7 +174,8 @@ def _print_details(details: "RunDetails") -> None:
             ("nominal", local(found.nominal, zone)),
             ("due", local(found.due, zone)),
             ("created", local(found.created, zone)),
-            *([("to be cancelled", found.cancel)] if found.cancel else []),
+            *([("cancel asked for", found.cancel)] if found.cancel else []),
+            *([("error", found.error)] if found.error and not details.attempts else []),
             *([("payload", found.payload)] if found.payload is not None else []),
         ]
     )

@@ -335,13 +335,13 @@ class Service:
 
     async def output(self, run_id: str, attempt: int | None = None) -> Output | None:
         """What an attempt wrote, as far as it is known; the newest attempt by default."""
-        checked = _run_id(run_id)
-        if attempt is None:
-            attempt = (await self._store.get_run(checked)).attempt
-        elif not 0 <= attempt <= MOST_ATTEMPTS:
+        if attempt is not None and not 0 <= attempt <= MOST_ATTEMPTS:
             allowed = f"0..{MOST_ATTEMPTS}"
             raise InvalidInput(f"attempt: {attempt} is out of range", field="attempt", value=attempt, allowed=allowed)
-        return await self._store.output(checked, attempt)
+        found = await self._store.get_run(_run_id(run_id))
+        if attempt is not None and attempt > found.attempt:
+            raise NotFound(f"run {run_id} has no attempt {attempt}", field="attempt", value=attempt)
+        return await self._store.output(found.id, found.attempt if attempt is None else attempt)
 
     # Nodes and the store itself
 

@@ -43,6 +43,9 @@ def test_every_attempt_of_a_failure_is_shown(served: Program) -> None:
     ]
     assert served("run", "logs", run["id"], "--attempt", "1") == "try 1\n"
     assert served("run", "logs", run["id"]) == "try 2\n"
+    assert served("run", "logs", "-f", run["id"], "--attempt", "2") == "try 2\n"
+    for follow in ((), ("-f",)):
+        assert served.error("run", "logs", *follow, run["id"], "--attempt", "3", code=3)["field"] == "attempt"
 
 
 def test_following_prints_output_as_it_grows(served: Program) -> None:
@@ -71,6 +74,14 @@ def test_a_running_run_is_cancelled_by_its_node(served: Program) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert (shown["state"], shown["error"]) == ("cancelled", "enough")
+    assert "cancel asked for: enough" in served("run", "show", run["id"])
+
+
+def test_a_run_that_has_ended_stays_as_it_ended(served: Program) -> None:
+    """A cancel that comes too late says so, so that nobody takes it for done."""
+    served("job", "add", "quick", "--noop")
+    run = served.json("job", "trigger", "quick", "--wait")
+    assert "had ended before: succeeded" in served("run", "cancel", run["id"])
 
 
 def test_a_run_that_waits_is_cancelled_at_once(program: Program) -> None:
@@ -79,6 +90,7 @@ def test_a_run_that_waits_is_cancelled_at_once(program: Program) -> None:
     run = program.json("job", "trigger", "j")
     assert program("run", "cancel", run["id"]) == f"run {run['id']} cancelled\n"
     assert program.json("run", "cancel", run["id"])["state"] == "cancelled"
+    assert "cancelled by hand" in program("run", "show", run["id"])
     assert program("run", "logs", run["id"]) == ""
 
 

@@ -1,13 +1,12 @@
 """What users ask for about runs, on the memory store."""
 
+from uuid import UUID
+
 import pytest
 
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
-from tokimori.errors import (
-    InvalidInput,
-    Refused,
-)
+from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.ids import ClaimId
 from tokimori.model.job import Definition, Noop
 from tokimori.model.outcome import Failed, Released, Succeeded
@@ -153,6 +152,16 @@ async def test_a_run_that_never_began_has_no_output(world: World) -> None:
     await world.service.add(ON_DEMAND, "j")
     run = await world.service.trigger("j")
     assert await world.service.output(run.id) is None
+
+
+async def test_an_attempt_that_was_not_made_is_not_found(world: World) -> None:
+    """Silence would look like a command that wrote nothing; the same for a run that is not there."""
+    await world.service.add(ON_DEMAND, "j")
+    run = await world.service.trigger("j")
+    with pytest.raises(NotFound, match="attempt 1"):
+        await world.service.output(run.id, 1)
+    with pytest.raises(NotFound, match="no run"):
+        await world.service.output(str(UUID(int=0)), 0)
 
 
 @pytest.mark.parametrize("text", ["\0", "\udcff"])
