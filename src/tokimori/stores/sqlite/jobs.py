@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tokimori.clock import Moment
 from tokimori.errors import Conflict, NotFound
-from tokimori.model.decide import Due
+from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
@@ -27,13 +27,13 @@ from tokimori.stores.rows import (
 from tokimori.stores.rules import JOB_DELETED, may_replace, was_replaced
 from tokimori.stores.sqlite import line
 
-MOST_COUNTED = 1001
-"""How far active runs are counted: one more than catch-up allows."""
+_ACTIVE = "FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held'"
 
+# Nobody asks for more than MOST_CATCHING_UP unless the limit is larger; SQLite's LIMIT can't name a column.
 DUE = f"""
 SELECT {prefixed(JOB, "j")},
-    (SELECT count(*) FROM (
-        SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held' LIMIT {MOST_COUNTED})),
+    CASE WHEN j.max_running > {MOST_CATCHING_UP} THEN (SELECT count(*) {_ACTIVE})
+    ELSE (SELECT count(*) FROM (SELECT 1 {_ACTIVE} LIMIT {MOST_CATCHING_UP + 1})) END,
     {prefixed(SKIP, "s")}
 FROM tokimori_jobs j
 LEFT JOIN tokimori_skips s ON s.incarnation = j.incarnation AND s.last = j.fired_through
