@@ -17,14 +17,27 @@ def show() -> None:
     if options().as_json:
         print_json(shown)
     else:
-        print_table(("SETTING", "VALUE", "FROM"), [(each.name, each.value, each.origin) for each in shown])
+        print_table(("SETTING", "VALUE", "FROM"), [(each.name, _as_typed(each.value), each.origin) for each in shown])
 
 
 @config.command()
 def check() -> None:
     """Check the settings: every fault is listed; exit code 2 if there is one."""
-    warnings = load().warnings
+
+    from tokimori.clock import SystemClock
+    from tokimori.stores.open import open_store
+
+    loaded = load()
+    open_store(loaded.settings.store, SystemClock())  # only its URL is read, nothing is connected
     if options().as_json:
-        print_json({"ok": True, "warnings": warnings})
+        print_json({"ok": True, "warnings": loaded.warnings})
     else:
         print_lines("the settings are fine")
+
+
+def _as_typed(value: object) -> object:
+    """As a file of settings has it: `true`, not `True`."""
+
+    from msgspec import json
+
+    return value if value is None or isinstance(value, str) else json.encode(value).decode()

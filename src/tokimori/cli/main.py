@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Sequence
 
+import click
+
 from tokimori.cli.command import Group
 from tokimori.cli.ending import run
 
@@ -26,3 +28,4 @@ program = Group(
         "config": ("tokimori.cli.config:config", "Settings: show, check."),
     },
 )
+click.version_option(package_name="tokimori", message="%(prog)s %(version)s")(program)

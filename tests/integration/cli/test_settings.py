@@ -1,5 +1,8 @@
 """`tokimori config …`, `tokimori db …` and help, whole."""
 
+import re
+from importlib.metadata import version
+
 from tests.integration.cli.conftest import Program
 
 
@@ -15,8 +18,22 @@ def test_settings_say_where_they_came_from(program: Program) -> None:
     assert shown["time_zone"][1].endswith("tokimori.toml")
     assert shown["http.port"] == (8000, "default")
     assert "Asia/Tokyo" in program("config", "show")
+    assert re.search(r"http\.enabled +true +default", program("config", "show"))
     assert program("config", "check") == "the settings are fine\n"
     assert program.json("job", "add", "j", "--noop")["time_zone"] == "Asia/Tokyo"
+
+
+def test_a_store_that_cannot_be_is_a_fault_of_the_settings(program: Program) -> None:
+    """`config check` finds it before a node does, and asks no store."""
+    error = program.error("config", "check", "--store", "foo://x")
+    assert (error["field"], error["value"]) == ("store", "foo")
+    assert program("config", "check") == "the settings are fine\n"
+    assert not program.database.exists()
+
+
+def test_the_program_says_which_version_it_is(program: Program) -> None:
+    """The first thing that a report of a bug needs."""
+    assert program("--version") == f"tokimori {version('tokimori')}\n"
 
 
 def test_an_unknown_variable_is_only_warned_of(program: Program) -> None:
