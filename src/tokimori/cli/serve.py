@@ -32,6 +32,9 @@ def serve(no_http: bool, port: int | None, interface: str | None, daemon: bool) 
     ).settings
     if not daemon:
         return _run(settings, announce)
+    from tokimori.client.opening import make_state_dir
+
+    make_state_dir(settings.state_dir)
     in_service(_nothing)  # a store that can't be used is reported before anybody goes into the background
     return detach(settings.state_dir / "tokimori.log", lambda ready: _run(settings, ready))
 

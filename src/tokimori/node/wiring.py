@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tokimori.api.app import Health, create_app
 from tokimori.api.server import HttpDoor
+from tokimori.client.opening import make_state_dir
 from tokimori.clock import SystemClock
 from tokimori.config.settings import Settings
 from tokimori.executors.command import CommandExecutor
@@ -35,7 +36,7 @@ Announce = Callable[[str], None]
 async def serve(settings: Settings, announce: Announce) -> int:
     """Take part until told to stop: TERM or INT drains, a second one hands back what still runs. The exit code."""
     clock, random = SystemClock(), os.urandom
-    settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_state_dir(settings.state_dir)
     command = CommandExecutor(clock, runs_dir=settings.state_dir / "runs", state_dir=settings.state_dir)
     executors = Executors(command=command, noop=NoopExecutor(clock))
     store = open_store(settings.store, clock)

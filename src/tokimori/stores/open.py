@@ -50,7 +50,10 @@ def file_of(url: str) -> str:
         raise _invalid(url, "an SQLite file is named by its absolute path, after three slashes")
     if parts.query or parts.fragment:
         raise _invalid(url, "no settings can follow the path of an SQLite file")
-    return unquote(parts.path)
+    path = unquote(parts.path)
+    if "\0" in path:
+        raise _invalid(url, "no path holds a NUL")
+    return path
 
 
 def _invalid(url: str, fault: str) -> InvalidInput:

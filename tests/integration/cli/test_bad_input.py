@@ -86,6 +86,14 @@ def test_a_newer_schema_is_refused(program: Program) -> None:
     assert program.contents() == before
 
 
+@pytest.mark.parametrize("line", ["serve --no-http", "serve -d --no-http"])
+def test_a_state_dir_that_can_not_be_made_is_refused(line: str, program: Program) -> None:
+    """Where a file is in its way, a node says so, and does not start."""
+    (program.home / "state").write_text("a file")
+    error = program.error(*line.split())
+    assert (error["code"], error["field"]) == ("store_error", "state_dir")
+
+
 def test_a_paused_job_is_not_triggered(program: Program) -> None:
     """It is refused, exit code 2."""
     program("job", "add", "j", "--noop")

@@ -43,6 +43,7 @@ def test_memory_needs_no_more_words() -> None:
         "sqlite:///",
         "sqlite:///folder/",
         "sqlite:///a.db?mode=ro",
+        "sqlite:///a%00b.db",
         "sqlite",
         "memory:more",
         "postgresql",
