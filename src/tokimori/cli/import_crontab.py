@@ -1,6 +1,5 @@
 """`tokimori job import crontab`"""
 
-import getpass
 import os
 import socket
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ import click
 from tokimori.cli.command import Command
 from tokimori.cli.importing import Jobs, finish, name_of, read_all, text_of
 from tokimori.cli.machine_zone import machine_zone
+from tokimori.cli.session import user_name
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.schedules.zones import check_zone
 from tokimori.service.definitions import fields_of
@@ -54,7 +54,12 @@ def _crontab(file: str, *, zone: str, host: str | None, system: bool, user: str 
     if user is None and not system and SPOOL in path.parents:
         user = path.name
     return Crontab(
-        file=name_of(file), zone=zone, owner=user or getpass.getuser(), system=system, run_as=user, host=host
+        file=name_of(file),
+        zone=zone,
+        owner=user or user_name() or str(os.geteuid()),
+        system=system,
+        run_as=user,
+        host=host,
     )
 
 

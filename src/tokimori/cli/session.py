@@ -63,7 +63,7 @@ async def _with_service(
     store = store_of(loaded, clock)
     await opened(store)
     try:
-        return await act(Service(store, clock, os.urandom, time_zone=loaded.settings.time_zone, author=_author()))
+        return await act(Service(store, clock, os.urandom, time_zone=loaded.settings.time_zone, author=user_name()))
     finally:
         await store.close()
 
@@ -72,7 +72,7 @@ async def _open(store: "Store") -> None:
     await store.open()
 
 
-def _author() -> str | None:
+def user_name() -> str | None:
     """Who is at the keyboard, as far as the system knows."""
     import getpass
 
