@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import InvalidSchedule
-from tokimori.model.decide import Due, skip_all
+from tokimori.model.decide import Due, has_ended, skip_all
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Definition, Job, JobState, check_definition, schedule_of
 from tokimori.model.run import Skip, SkipReason
-from tokimori.schedules.schedule import OnDemand, Schedule
+from tokimori.schedules.schedule import Schedule
 
 _WHY_SKIPPED = {
     JobState.ENABLED: SkipReason.MISFIRE,
@@ -101,12 +101,12 @@ def _times(definition: Definition) -> tuple[object, ...]:
 
 
 def _state(schedule: Schedule, upcoming: Moment | None) -> JobState:
-    return JobState.FINISHED if upcoming is None and not isinstance(schedule, OnDemand) else JobState.ENABLED
+    return JobState.FINISHED if has_ended(schedule, upcoming) else JobState.ENABLED
 
 
 def _first_moment(definition: Definition, schedule: Schedule, after: Moment) -> Moment | None:
     upcoming = schedule.next_after(after)
-    if _state(schedule, upcoming) is JobState.FINISHED:
+    if has_ended(schedule, upcoming):
         raise InvalidSchedule(
             f"schedule: {definition.schedule!r} names no moment after {format_moment(after)}",
             field="schedule",
