@@ -42,6 +42,6 @@ def overdue(watch: Watch, at: float) -> list[tuple[NodeId, int]]:
     return [(node, seen.beat) for node, seen in watch.peers.items() if at >= seen.since + DEAD_AFTER]
 
 
-def next_verdict(watch: Watch) -> float | None:
+def next_overdue(watch: Watch) -> float | None:
     """When (monotonic seconds) the next node is overdue if it stays silent."""
     return min((seen.since + DEAD_AFTER for seen in watch.peers.values()), default=None)

@@ -12,7 +12,7 @@ from tokimori.engine.fire import Schedules, fire
 from tokimori.engine.reap import reap
 from tokimori.engine.settle import change_of
 from tokimori.engine.timeline import Timeline, follow
-from tokimori.engine.watch import LATE_TICK, Watch, next_verdict, observe, overdue
+from tokimori.engine.watch import LATE_TICK, Watch, next_overdue, observe, overdue
 from tokimori.engine.work import Key, Work
 from tokimori.errors import StoreError
 from tokimori.model.ids import ClaimId, Lane, NodeId, RandomBytes, uuid7
@@ -373,10 +373,10 @@ class Node:
         next_due = self._survey.next_due
         if self.phase is Phase.WORKING and next_due is not None and self._timeline.trusted:
             moments.append(at + max(0, next_due - self.now) / SECOND)
-        verdict = next_verdict(self._watch)
-        if verdict is not None and verdict > at:
-            self._tick_at = min(self._tick_at, verdict)
-            moments.append(verdict)
+        overdue_at = next_overdue(self._watch)
+        if overdue_at is not None and overdue_at > at:
+            self._tick_at = min(self._tick_at, overdue_at)
+            moments.append(overdue_at)
         return max(0, min(moments) - at)
 
     def _can_go_on(self) -> bool:

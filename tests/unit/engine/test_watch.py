@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.engine.watch import Watch, next_verdict, observe, overdue
+from tokimori.engine.watch import Watch, next_overdue, observe, overdue
 from tokimori.model.ids import NodeId
 from tokimori.model.lease import DEAD_AFTER
 
@@ -55,19 +55,19 @@ def test_who_is_gone_is_forgotten() -> None:
     """A node that left or was buried is not declared dead once more."""
     watch = watched((10.0, {A: 5}), (12.0, {}))
     assert overdue(watch, 100.0) == []
-    assert next_verdict(watch) is None
+    assert next_overdue(watch) is None
 
 
-def test_the_next_verdict_is_a_timer() -> None:
+def test_the_next_overdue_is_a_timer() -> None:
     """The moment to look again is when the most silent node would be overdue."""
-    assert next_verdict(watched((10.0, {A: 5, B: 5}), (12.0, {A: 5, B: 6}))) == 10.0 + DEAD_AFTER
+    assert next_overdue(watched((10.0, {A: 5, B: 5}), (12.0, {A: 5, B: 6}))) == 10.0 + DEAD_AFTER
 
 
 @given(st.floats(0, 1e9), st.floats(0, 6.9))
 def test_the_timer_and_the_verdict_agree(since: float, later: float) -> None:
     """At the moment that the timer names the node is overdue, whatever floats do; a moment before it is not."""
     watch = watched((since, {A: 5}), (since + later, {A: 5}))
-    at = next_verdict(watch)
+    at = next_overdue(watch)
     assert at is not None
     assert overdue(watch, at) == [(A, 5)]
     assert overdue(watch, since + later) == []
