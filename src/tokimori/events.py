@@ -1,1 +1,0 @@
-"""What happened, told to whoever listens: one frozen value for each kind of event."""
