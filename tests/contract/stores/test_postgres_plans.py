@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, fire, later
+from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, add_runs, fire, later
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.model.outcome import Released
-from tokimori.ports.store import Beat, StartedRun, Store, Verdict
-from tokimori.stores.postgres import nodes
+from tokimori.ports.store import Beat, RunFilter, StartedRun, Store, Verdict
+from tokimori.stores.postgres import jobs, nodes, planning, runs
+from tokimori.stores.postgres.address import Address
+from tokimori.stores.postgres.connections import Connections, Row
 
 RUNS = 1000
 MOST_READ = 12
@@ -45,10 +47,10 @@ async def read(store: Store) -> int:
 async def test_a_batch_reads_no_more_than_its_runs(store: Store) -> None:
     """Firing, claiming, beating and settling a thousand runs reads a few rows for each, not all for each."""
     worker = await Worker.join(store)
-    jobs = [
+    scheduled = [
         a_job(f"job-{n}", schedule=EVERY_SECOND, next_due=later(1), max_running=n % 2 * 2000) for n in range(RUNS // 2)
     ]
-    await store.add_jobs(jobs)
+    await store.add_jobs(scheduled)
     costs = {}
     seen = await read(store)
 
@@ -58,7 +60,7 @@ async def test_a_batch_reads_no_more_than_its_runs(store: Store) -> None:
         costs[step], seen = (now - seen) / RUNS, now
 
     assert len(await fire(store, later(1))) == RUNS // 2
-    for job in jobs:
+    for job in scheduled:
         await store.add_run(a_request(job), NOW)
     await note("fire and request")
     claimed = await worker.claim(RUNS)
@@ -77,3 +79,36 @@ async def test_a_batch_reads_no_more_than_its_runs(store: Store) -> None:
     assert set(await store.settle(again, worker.id, NOW)) == {Verdict.ALREADY_APPLIED}
     await note("settle twice")
     assert max(costs.values()) <= MOST_READ, costs
+
+
+class Explained(Connections):
+    """Asks for the plan of each statement, and keeps it."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address, 1)
+        self.plans: dict[str, str] = {}
+
+    async def rows(self, statement: str, *values: object) -> list[Row]:
+        """The answer, after the plan was noted."""
+        self.plans[statement] = "\n".join(line for (line,) in await super().rows(f"EXPLAIN {statement}", *values))
+        return await super().rows(statement, *values)
+
+
+async def test_no_statement_reads_a_whole_table(store: Store) -> None:
+    """What is sent as one statement uses indexes, though its plan is made while the tables are empty."""
+    db = Explained(store._address)  # type: ignore[attr-defined]
+    job = await add_job(store)
+    (run,) = await add_runs(store, job, 1)
+    await planning.due(db, NOW, 500)
+    await planning.promote(db, NOW, 500)
+    await jobs.get_due(db, job.id)
+    await jobs.list_skips(db, job.id, 10)
+    for idle in (True, False):
+        await jobs.list_jobs(db, None, 100, idle=idle)
+    await runs.get_run(db, run.id)
+    for wanted in (RunFilter(), RunFilter(job_id=job.id), RunFilter(before=run.id)):
+        await runs.list_runs(db, wanted)
+    await nodes.orphans(db, 10)
+    await db.close()
+    assert len(db.plans) >= 10
+    assert [plan for plan in db.plans.values() if "Seq Scan" in plan] == []

@@ -23,6 +23,13 @@ _SETTINGS = {
     "lock_timeout": "3s",
     "idle_in_transaction_session_timeout": "3s",
     "jit": "off",
+    # All statements of ours look up few rows by an index. A plan is made while tables are small, and kept while they
+    # grow: it must not depend on what the statistics say.
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
 }
 _LOCAL_SETTINGS = "; ".join(f"SET LOCAL {name} = '{value}'" for name, value in _SETTINGS.items())
 _OLDEST = 13

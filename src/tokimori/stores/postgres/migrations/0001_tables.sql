@@ -21,6 +21,8 @@ CREATE TABLE tokimori_jobs (
 -- What is due at the same moment is planned in the order of the primary key: neighbours share pages.
 CREATE INDEX tokimori_jobs_due ON tokimori_jobs (next_due, incarnation)
 WHERE state = 'enabled' AND next_due IS NOT NULL;
+-- Those that no moment wakes: few of many.
+CREATE INDEX tokimori_jobs_idle ON tokimori_jobs (id) WHERE state = 'enabled' AND next_due IS NULL;
 
 -- Live runs: few, but each goes through three versions, so that dead ones are swept early and by count.
 -- (settled_by, settled_token): who settled it last, for a settle whose reply was lost.

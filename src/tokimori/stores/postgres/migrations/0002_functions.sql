@@ -4,9 +4,8 @@
 --   A node's row: FOR KEY SHARE by what must find it alive, FOR UPDATE by what ends it; its beats disturb neither.
 --   A gate: FOR KEY SHARE by what adds or claims runs, FOR NO KEY UPDATE by what counts or moves its line, FOR UPDATE by
 --   pause, edit and delete.
--- Settings of each function: plans are made once and for every size of table, whatever the statistics say; a lock that
--- is not had within 3 s is an error. IS NOT DISTINCT FROM, where = would do, keeps the planner from finding each of many
--- runs by an index of all running ones, of which it believes there are none.
+-- IS NOT DISTINCT FROM, where = would do, keeps the planner from finding each of many runs by an index of all running
+-- ones, of which it believes there are none.
 
 -- Make the next in line ready, as many as places were freed (one item for each); a paused job's are claimed after its
 -- resume. The gates are locked: by then no edit can be under way that would change a limit.
@@ -75,7 +74,7 @@ CREATE FUNCTION tokimori_replace_job(
     _version integer, _definition text, _state text, _reason text, _by text, _updated bigint, _anchor bigint,
     _fired_through bigint, _next_due bigint, _max_running integer, _lane text, _skips jsonb
 ) RETURNS boolean
-LANGUAGE plpgsql SET lock_timeout = '3s' AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _live uuid[];
@@ -106,7 +105,7 @@ END $$;
 
 -- Forget a job; whether there was one.
 CREATE FUNCTION tokimori_delete_job(_id text, _reason text, _now bigint) RETURNS boolean
-LANGUAGE plpgsql SET lock_timeout = '3s' AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _incarnation bigint;
@@ -136,8 +135,7 @@ CREATE FUNCTION tokimori_add_runs(
     _ids uuid[], _job_ids text[], _incarnations bigint[], _origins text[], _nominals bigint[], _dues bigint[],
     _states text[], _priorities integer[], _ranks bigint[], _created bigint[], _payloads text[]
 ) RETURNS TABLE (added uuid, added_lane text)
-LANGUAGE plpgsql SET lock_timeout = '3s' SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _added uuid[];
@@ -166,8 +164,7 @@ END $$;
 
 -- End a run that has not started, order one that runs to end.
 CREATE FUNCTION tokimori_cancel_run(_id uuid, _reason text, _now bigint) RETURNS void
-LANGUAGE plpgsql SET lock_timeout = '3s' SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM tokimori_jobs WHERE incarnation = (SELECT incarnation FROM tokimori_runs WHERE id = _id)
     FOR NO KEY UPDATE;
@@ -182,8 +179,7 @@ CREATE FUNCTION tokimori_apply(
     _run_dues bigint[], _run_priorities integer[], _run_ranks bigint[], _run_lanes text[],
     _skips jsonb, _reason text, _now bigint
 ) RETURNS bigint[]
-LANGUAGE plpgsql SET lock_timeout = '3s' SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _accepted bigint[];
@@ -232,8 +228,7 @@ RETURNS TABLE (
     "rank" bigint, lane text, created bigint, payload text, attempt integer, failures integer, lost integer,
     token bigint, node_id uuid, pid integer, started bigint, ended bigint, exit_code integer, signal integer,
     error text, cancel text, definition text)
-LANGUAGE plpgsql SET lock_timeout = '3s' SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _left integer := _limit;  -- how many may still be taken
@@ -323,8 +318,7 @@ CREATE FUNCTION tokimori_settle(
     _exit_codes integer[], _signals integer[], _errors text[], _going_on bigint[], _attempts jsonb,
     _out_ids uuid[], _out_attempts integer[], _out_sizes bigint[], _out_heads bytea[], _out_tails bytea[],
     _deleted text, OUT applied uuid[], OUT already uuid[])
-LANGUAGE plpgsql SET lock_timeout = '3s' SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _living uuid[];  -- other owners that live: their runs are theirs
@@ -430,7 +424,7 @@ END $$;
 
 -- Declare a node dead, if it has not beaten since and its observer lives; whether it is dead now.
 CREATE FUNCTION tokimori_bury(_dead uuid, _beat bigint, _observer uuid, _now bigint) RETURNS boolean
-LANGUAGE plpgsql SET lock_timeout = '3s' AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM FROM tokimori_nodes WHERE id IN (_dead, _observer) ORDER BY id FOR UPDATE;
@@ -442,7 +436,7 @@ END $$;
 
 -- The node goes, unless it owns runs; whether it is gone.
 CREATE FUNCTION tokimori_leave(_node uuid, _now bigint) RETURNS boolean
-LANGUAGE plpgsql SET lock_timeout = '3s' AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM FROM tokimori_nodes WHERE id = _node FOR UPDATE;
@@ -455,7 +449,7 @@ END $$;
 -- What there is to do: the next moment at which anything is due, and the lanes with ready runs. The index is walked
 -- from one lane to the next: as many steps as there are lanes, not runs.
 CREATE FUNCTION tokimori_survey(OUT next_due bigint, OUT lanes text[])
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     next_due := least(
@@ -472,7 +466,7 @@ END $$;
 
 -- Nodes that are dead, and still own runs.
 CREATE FUNCTION tokimori_dead_owners() RETURNS uuid[]
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN ARRAY(
@@ -490,8 +484,7 @@ CREATE FUNCTION tokimori_tick(_node uuid, _ids uuid[], _tokens bigint[], _pids i
 RETURNS TABLE (
     now bigint, owned uuid[], tokens bigint[], cancels text[], peers uuid[], beats bigint[], orphans boolean,
     next_due bigint, lanes text[])
-LANGUAGE plpgsql SET lock_timeout = '3s' SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     UPDATE tokimori_nodes SET beat = beat + 1 WHERE id = _node AND state = 'alive';
