@@ -9,10 +9,11 @@ import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError, Future
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from tokimori.client.opening import store_of
 from tokimori.clock import SystemClock
@@ -103,7 +104,7 @@ class Client:
     migrate = synchronous(Service.migrate)
 
     def close(self) -> None:
-        """Finish what was asked and free everything."""
+        """Free everything. Calls of other threads that have not returned raise `Refused`."""
         background = self._by_process.get(os.getpid())
         if background is not None:
             background.close()
@@ -134,6 +135,7 @@ class _Background:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._store: Store | None = None
+        self._calls: set[Future[Any]] = set()
         self._closed = False
 
     def run(self, act: Callable[[Service], Awaitable[_T]]) -> _T:
@@ -143,19 +145,25 @@ class _Background:
                 raise Refused("this client is closed")
             loop = self._started()
             if self._store is None:
-                self._store = _wait(loop, self._opened())
-            service = self._new_service(self._store)
-        return _wait(loop, act(service))
+                self._store = _wait(_begun(loop, self._opened()))
+            call = _begun(loop, act(self._new_service(self._store)))
+            self._calls.add(call)
+        try:
+            return _wait(call)
+        finally:
+            self._calls.discard(call)
 
     def close(self) -> None:
-        """Close the store and end the thread. Idempotent."""
+        """Close the store and end the thread; calls of other threads that still wait are given up. Idempotent."""
         with self._lock:
             self._closed = True
             loop, self._loop = self._loop, None
             if loop is None or self._thread is None:
                 return
+            for call in list(self._calls):  # once the loop has stopped nobody would ever answer them
+                call.cancel()
             if self._store is not None:
-                _wait(loop, self._store.close())
+                _wait(_begun(loop, self._store.close()))
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
             loop.close()
@@ -173,13 +181,18 @@ class _Background:
         return store
 
 
-def _wait(loop: asyncio.AbstractEventLoop, work: Awaitable[_T]) -> _T:
+def _begun(loop: asyncio.AbstractEventLoop, work: Awaitable[_T]) -> "Future[_T]":
     async def do() -> _T:
         return await work
 
-    future = asyncio.run_coroutine_threadsafe(do(), loop)
+    return asyncio.run_coroutine_threadsafe(do(), loop)
+
+
+def _wait(future: "Future[_T]") -> _T:
     try:
         return future.result()
+    except CancelledError:
+        raise Refused("this client was closed meanwhile") from None
     except BaseException:  # a caller that is interrupted gives the work up
         future.cancel()
         raise

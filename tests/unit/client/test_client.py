@@ -82,6 +82,19 @@ def test_a_closed_client_refuses(client: Client) -> None:
         client.list()
 
 
+def test_closing_ends_what_other_threads_wait_for(client: Client) -> None:
+    """A thread that waits for a run is told, and not left waiting for ever."""
+    client.add("j", noop=True)
+    run = client.trigger("j")
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(client.wait, run.id)
+        while not client._by_process[os.getpid()]._calls:
+            pass
+        client.close()
+        with pytest.raises(Refused):
+            waiting.result(10)
+
+
 def test_a_store_that_can_not_be_opened_is_closed_and_tried_again() -> None:
     """Each call says why; no thread is left behind."""
     store = NewerStore(SystemClock())
