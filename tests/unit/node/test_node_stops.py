@@ -52,11 +52,11 @@ async def test_what_is_claimed_while_the_stop_comes_is_not_begun(world: World) -
     job = await world.add(schedule=None)
     member = await world.join()
     (run_id,) = await world.trigger(job)
-    claim = world.store.claim
+    answered = world.store.claim
 
-    async def claim_as_the_stop_comes(wanted: Claim, now: Moment) -> list[Claimed]:
+    async def claim_as_the_stop_comes(claim: Claim, now: Moment) -> list[Claimed]:
         member.node.stop()
-        return await claim(wanted, now)
+        return await answered(claim, now)
 
     world.store.claim = claim_as_the_stop_comes  # type: ignore[method-assign]
     await world.pass_time(0.1)
