@@ -84,6 +84,7 @@ class Connections:
         self._address = address
         self._free: list[Any] = []
         self._places = asyncio.Semaphore(most)
+        self._closed = False
 
     async def rows(self, statement: str, *values: object) -> list[Row]:
         """Carry out one statement, which is one transaction. Raises `StoreError`."""
@@ -126,7 +127,7 @@ class Connections:
             known = True
             raise
         finally:
-            if known and not session.is_closed() and not session.is_in_transaction():
+            if known and not self._closed and not session.is_closed() and not session.is_in_transaction():
                 self._free.append(session)
             else:
                 session.terminate()
@@ -139,7 +140,8 @@ class Connections:
         return await connect(self._address)
 
     async def close(self) -> None:
-        """End all sessions, once those in use are free."""
+        """End all sessions; those in use end with what they do."""
+        self._closed = True
         while self._free:
             session = self._free.pop()
             try:

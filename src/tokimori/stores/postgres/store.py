@@ -55,7 +55,11 @@ class PostgresStore:
         """See `Schema.open`."""
         sessions = Connections(self._address, MOST_SESSIONS)
         beats = Connections(self._address, 1)
-        self._faults = await _faults(sessions)
+        try:
+            self._faults = await _faults(sessions)
+        except StoreError:
+            await sessions.close()
+            raise
         self._sender = Sender(sessions, self._name)
         self._sessions, self._beats = sessions, beats
         for part in (sessions, beats, self._sender):
