@@ -14,8 +14,8 @@ from tokimori.engine.settle import change_of
 from tokimori.engine.timeline import Timeline, follow
 from tokimori.engine.watch import LATE_TICK, Watch, next_overdue, observe, overdue
 from tokimori.engine.work import Key, Work
-from tokimori.errors import StoreError
-from tokimori.model.ids import ClaimId, Lane, NodeId, RandomBytes, uuid7
+from tokimori.errors import NotFound, StoreError, StoreUnavailable
+from tokimori.model.ids import ClaimId, Lane, NodeId, RandomBytes, RunId, uuid7
 from tokimori.model.job import serves
 from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
 from tokimori.model.outcome import Released
@@ -319,15 +319,21 @@ class Node:
 
     async def _hand_back(self, keys: Sequence[Key]) -> None:
         """Give back, unpenalised, what a claim took whose reply was lost."""
-        runs = await asyncio.gather(*(self._store.get_run(run_id) for run_id, _ in keys), return_exceptions=True)
+        runs = await asyncio.gather(*(self._run(run_id) for run_id, _ in keys))
         changes = [
             change_of(Claimed(run=run, definition=None), LOST_REPLY, owner=self.id, now=self.now, chance=0)
             for run, (_, token) in zip(runs, keys, strict=True)
-            if isinstance(run, Run) and (run.state, run.node_id, run.token) == (RunState.RUNNING, self.id, token)
+            if run is not None and (run.state, run.node_id, run.token) == (RunState.RUNNING, self.id, token)
         ]
         if changes:
             await self._store.settle(changes, self.id, self.now)
             self._stale = True
+
+    async def _run(self, run_id: RunId) -> Run | None:
+        try:
+            return await self._store.get_run(run_id)
+        except (NotFound, StoreUnavailable):
+            return None  # the next tick tells of it again, if it is still there
 
     def _cancel(self, key: Key, reason: str) -> None:
         if self._work.note_cancel(key, reason) and not self._work.cancel_backlog(key, self.id, self.now):

@@ -6,7 +6,7 @@ import msgspec
 
 from tokimori.clock import Moment
 from tokimori.errors import Conflict, NotFound
-from tokimori.model.decide import Due
+from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job, encode_definition, lane_of, limit_of
 from tokimori.model.run import Skip
@@ -14,20 +14,18 @@ from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.rows import JOB, JOB_COLUMNS, JOB_STAMPS, SKIP, job_of, job_row, prefixed, skip_of
 from tokimori.stores.rules import CLAIMABLE, JOB_DELETED, may_replace, was_replaced
 
-MOST_COUNTED = 1001
-"""How far active runs are counted: one more than catch-up allows."""
-
 DUE = f"""
 SELECT {prefixed(JOB, "j")},
     (SELECT count(*) FROM (
-        SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held' LIMIT {MOST_COUNTED}) a),
+        SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held'
+        LIMIT greatest({MOST_CATCHING_UP}, j.max_running) + 1) a),
     {prefixed(SKIP, "s")}
 FROM tokimori_jobs j
 LEFT JOIN LATERAL (
     SELECT {SKIP} FROM tokimori_skips WHERE incarnation = j.incarnation ORDER BY first DESC LIMIT 1
 ) s ON s.last = j.fired_through
 """
-"""Jobs as `due_of` reads them; a live run that is not held is active."""
+"""Jobs as `due_of` reads them; a live run that is not held is active, and is counted as far as it matters."""
 _TYPES = "text[], bigint[], int[], text[], text[], text[], text[], bigint[], bigint[], bigint[], bigint[], bigint[]"
 _COLUMNS = ", ".join(f"${n}::{type_}" for n, type_ in enumerate(f"{_TYPES}, int[], text[]".split(", "), start=1))
 _ADD = f"""
