@@ -81,7 +81,9 @@ class World:
     async def fire(self) -> None:
         now = self.clock.now()
         dues = await self.store.due(now, 100)
-        await decide_and_apply(self.store, dues, now, os.urandom, lambda job: schedule_of(job.definition, job.anchor, job.id))
+        await decide_and_apply(
+            self.store, dues, now, os.urandom, lambda job: schedule_of(job.definition, job.anchor, job.id)
+        )
 
     async def work(self, *outcomes: Outcome, started: bool = True) -> None:
         """A node on host `h` claims a run for each outcome, one after the other, and settles it so."""
