@@ -1,7 +1,6 @@
 """Real programs, started as a user starts them: `tokimori serve`, and what other contenders run."""
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -32,8 +31,11 @@ def running(command: Sequence[str], folder: Path) -> Iterator[Process]:
     try:
         yield process
     finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=UP_WITHIN)
+        process.terminate()
+        try:
+            process.communicate(timeout=UP_WITHIN)
+        finally:
+            process.kill()
 
 
 @contextmanager
