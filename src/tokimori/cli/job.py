@@ -82,7 +82,7 @@ def list_jobs() -> None:
         )
         for each in jobs
     ]
-    print_table(("ID", "STATE", "SCHEDULE", "NEXT", "RUNS"), rows)
+    print_table(("ID", "STATE", "SCHEDULE", "NEXT", "COMMAND"), rows)
 
 
 @job.command()

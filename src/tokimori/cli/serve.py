@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tokimori.cli.command import Command
+from tokimori.cli.command import Command, options
 from tokimori.cli.daemon import detach
 from tokimori.cli.output import announce
 from tokimori.cli.session import in_service, load
@@ -40,11 +40,12 @@ def serve(no_http: bool, port: int | None, interface: str | None, daemon: bool) 
 
 
 def _run(settings: "Settings", tell: Callable[[str], None]) -> int:
-
     from tokimori.logs.setup import start_logging
     from tokimori.node.wiring import serve as serve_node
 
-    log = start_logging(level=settings.log.level, format=settings.log.format, file=settings.log.file)
+    # Whoever asks for JSON reads an error from stderr: the lines before it have to be JSON too.
+    form = "json" if options().as_json else settings.log.format
+    log = start_logging(level=settings.log.level, format=form, file=settings.log.file)
     try:
         return asyncio.run(serve_node(settings, tell))
     finally:

@@ -146,9 +146,11 @@ class Node:
         while not self.finished:
             try:
                 delay = await self.cycle()
+                if backoff > FIRST_BACKOFF:
+                    log.info("the store answers again")
                 backoff = FIRST_BACKOFF
             except StoreError as fault:
-                log.warning("the store does not answer: %s", fault)
+                log.warning("the store can't be used; trying again: %s", fault)
                 delay, backoff = backoff, min(backoff * 2, LONGEST_SLEEP)
             except Exception:
                 log.exception("a cycle failed; the node goes on")

@@ -29,7 +29,7 @@ def test_a_job_from_add_to_delete(program: Program) -> None:
 
     assert program("job", "delete", "nightly") == "deleted nightly\n"
     assert program.json("job", "list") == []
-    assert program("job", "list").split() == ["ID", "STATE", "SCHEDULE", "NEXT", "RUNS"]
+    assert program("job", "list").split() == ["ID", "STATE", "SCHEDULE", "NEXT", "COMMAND"]
 
 
 def test_next_moments_of_one_job_of_all_and_of_a_text(program: Program) -> None:
