@@ -19,13 +19,13 @@ def filled(folder: Path, runs: int) -> sqlite3.Connection:
     return db
 
 
-def claim(db: sqlite3.Connection) -> list[int]:
-    """One durable transaction: the runs that are now running."""
+def claim(db: sqlite3.Connection, most: int = BATCH) -> list[int]:
+    """One durable transaction: the runs that are now running, at most so many."""
     db.execute("BEGIN IMMEDIATE")
     rows = db.execute(
         """UPDATE runs SET state = 'running', owner = 'limit' WHERE id IN (
             SELECT id FROM runs WHERE state = 'ready' ORDER BY id LIMIT ?) RETURNING id""",
-        (BATCH,),
+        (most,),
     ).fetchall()
     db.execute("COMMIT")
     return [row[0] for row in rows]

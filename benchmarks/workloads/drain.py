@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RATE = "drained"
 HUEY_PROCESSES, HUEY_THREADS = "Huey, 2 processes", "Huey, 4 threads"
-LIMIT = "bare sqlite3"
+LIMIT, ONE_BY_ONE = "bare sqlite3, in batches", "bare sqlite3, one by one"
 TIMES_HUEY = 4
 
 
@@ -77,11 +77,11 @@ def apscheduler(runs: int, folder: Path) -> Figures:
     return {RATE: runs / seconds}
 
 
-def limit(runs: int, folder: Path) -> Figures:
-    """The same durability with nothing kept but a state, in one thread."""
+def limit(runs: int, batch: int, folder: Path) -> Figures:
+    """The same durability with nothing kept but a state, in one thread: two commits a batch."""
     db = sqlite_limit.filled(folder, runs)
     began = time.perf_counter()
-    while claimed := sqlite_limit.claim(db):
+    while claimed := sqlite_limit.claim(db, batch):
         sqlite_limit.complete(db, claimed)
     seconds = time.perf_counter() - began
     db.close()
@@ -96,7 +96,8 @@ def trials(quick: bool) -> Sequence[Trial]:
         HUEY_PROCESSES: partial(huey, runs, "process", 2),
         HUEY_THREADS: partial(huey, runs, "thread", 4),
         APSCHEDULER: partial(apscheduler, runs),
-        LIMIT: partial(limit, runs),
+        LIMIT: partial(limit, runs, sqlite_limit.BATCH),
+        ONE_BY_ONE: partial(limit, runs // 10, 1),
     }
     return [
         Trial(
