@@ -54,11 +54,13 @@ async def fire(
     There may be more to do right now: the store's next survey says so.
     """
     dues = await store.due(now, limit)
-    deciding = asyncio.ensure_future(decide_and_apply(store, dues, now, random, schedule_for))
-    try:
-        await store.promote(now, limit)
-    finally:
-        plans = await deciding
+    # Both to their ends, whichever fails: an error must leave nothing under way behind it.
+    deciding = decide_and_apply(store, dues, now, random, schedule_for)
+    plans, promoted = await asyncio.gather(deciding, store.promote(now, limit), return_exceptions=True)
+    if isinstance(plans, BaseException):
+        raise plans
+    if isinstance(promoted, BaseException):
+        raise promoted
     return frozenset(run.lane for plan in plans for run in plan.runs)
 
 
