@@ -1,6 +1,6 @@
 """Settle: from what an executor reports, or a dead node leaves, to the change that the store writes."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId

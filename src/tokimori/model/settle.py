@@ -1,7 +1,8 @@
 """What becomes of a run when an attempt has ended: one pure rule for every outcome."""
 
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from tokimori.clock import MINUTE, Moment
 from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded, TimedOut
@@ -11,8 +12,7 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import Event, RunState, move
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
+class Settlement(Struct, frozen=True, kw_only=True):
     """The finished values that a store writes for a run whose attempt has ended.
 
     `outcome` is the word kept with the attempt. `due` and `rank` are where the run waits next, if it goes on.

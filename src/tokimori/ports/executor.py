@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from msgspec import Struct
+
 from tokimori.clock import Moment
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.job import Target
@@ -12,8 +14,7 @@ from tokimori.model.outcome import Outcome
 from tokimori.model.run import Output
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Struct, frozen=True, kw_only=True):
     """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds."""
 
     run_id: RunId

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from tests.contract.stores.actors import (
     NOW,
@@ -174,7 +175,7 @@ async def test_a_refused_change_hinders_no_other(store: Store, worker: Worker, o
     await add_runs(store, await add_job(store), 2)
     mine, *_ = await worker.claim(1)
     theirs, *_ = await other.claim(1)
-    changes = [replace(worker.change(theirs), owner=worker.id), worker.change(mine)]
+    changes = [structs.replace(worker.change(theirs), owner=worker.id), worker.change(mine)]
     assert await store.settle(changes, worker.id, NOW) == [Verdict.LOST, Verdict.APPLIED]
 
 

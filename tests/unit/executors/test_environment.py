@@ -1,10 +1,10 @@
 """What a command gets."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.examples import seconds
 from tokimori.errors import Refused
