@@ -1,10 +1,10 @@
-import itertools
 import logging
 import os
 import queue
 import select
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -117,10 +117,13 @@ def test_a_reader_that_does_not_read_stops_nobody(pipe: tuple[int, int], monkeyp
     monkeypatch.setattr(setup, "STOP_TIMEOUT", 0.05)
     reader, writer = pipe
     started = start_logging(stderr=writer)
-    numbers = itertools.count()
-    while select.select([], [writer], [], 0)[1]:  # until the pipe is full
-        log.info("%d %s", next(numbers), "x" * 100)
-    for number in itertools.islice(numbers, 50):  # and more than the queue holds
+    log.info("%d %s", 0, "x" * 100)
+    select.select([reader], [], [])  # it has come through; now the pipe is filled, to the last byte
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x")
+    for number in range(1, 50):  # more than the queue holds
         log.info("%d %s", number, "x" * 100)
     started.stop()
     stuck = next(thread for thread in threading.enumerate() if thread.name == "tokimori-log")
