@@ -1,7 +1,7 @@
 """Seeded simulations: whatever happens to a cluster, its promises hold."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
@@ -17,9 +17,13 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @pytest.fixture
-def quiet() -> None:
+def quiet() -> Iterator[None]:
     """A cluster in trouble has much to say."""
-    logging.getLogger("tokimori").setLevel(logging.CRITICAL)
+    logger = logging.getLogger("tokimori")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(before)
 
 
 def faults(seed: int, kinds: Sequence[str] = KINDS, *, jobs: Jobs = JOBS, seconds: float = SECONDS) -> list[str]:
