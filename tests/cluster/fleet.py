@@ -46,6 +46,14 @@ class Fleet:
         self.nodes.append(node)
         return node
 
+    def wait_until_up(self, seconds: float = 20) -> None:
+        """Wait until every node says that it runs jobs: one that can't join does not stay."""
+        end = time.monotonic() + seconds
+        logs = [self.folder / f"node{number}.log" for number in range(len(self.nodes))]
+        while not all("runs jobs" in log.read_text() for log in logs):
+            assert time.monotonic() < end, "the nodes don't come up"
+            time.sleep(0.1)
+
     def kill(self, node: subprocess.Popen[bytes]) -> Moment:
         """End the node as a power cut would, and tell when."""
         node.kill()

@@ -49,6 +49,7 @@ def prove(server: Server, folder: Path, seconds: int) -> None:
     try:
         for _ in range(3):
             fleet.start_node()
+        fleet.wait_until_up()
         end_sessions(server, seconds / 2)
         restart(server)
         end_sessions(server, seconds / 2)
