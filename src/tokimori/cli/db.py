@@ -32,6 +32,7 @@ def _print(found: "SchemaStatus") -> None:
         [
             ("schema", "none yet" if found.version is None else found.version),
             ("newest known", found.newest),
+            ("usable by nodes since", found.oldest or "none yet"),
             ("pending", ", ".join(found.pending) or "nothing"),
         ]
     )

@@ -23,11 +23,20 @@ from tokimori.model.transitions import RunState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaStatus:
-    """The store's schema (`version`, None: none yet) and the newest that this program knows."""
+    """The store's schema (`version`, None: none yet) and the newest that this program knows.
+
+    `oldest`: the store's migrations leave it usable by programs that know this schema, and by newer ones.
+    """
 
     version: int | None
     newest: int
     pending: tuple[str, ...]
+    oldest: int
+
+    @property
+    def too_new(self) -> bool:
+        """Whether this program must keep away from the store."""
+        return self.oldest > self.newest
 
 
 class Schema(Protocol):
@@ -46,7 +55,7 @@ class Schema(Protocol):
         ...
 
     async def migrate(self) -> SchemaStatus:
-        """Apply what is pending; safe with several nodes at once. Raises `SchemaMismatch` for a newer schema."""
+        """Apply what is pending; safe with several nodes at once. Raises `SchemaMismatch` for one that is too new."""
         ...
 
     def faults(self) -> Sequence[str]:

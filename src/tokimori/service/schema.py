@@ -15,14 +15,14 @@ async def open_prepared(store: Schema) -> None:
 
 
 async def prepare_schema(store: Schema) -> None:
-    """Create the tables of an empty store. Raises `SchemaMismatch` where they are older or newer than this version."""
+    """Create the tables of an empty store. Raises `SchemaMismatch` where they are older, or too new."""
     status = await store.schema()
     if status.version is None:
         await store.migrate()
-    elif status.version > status.newest:
+    elif status.too_new:
         raise SchemaMismatch(
-            f"the store's schema is {status.version}, and this version of Tokimori knows {status.newest} at most: "
-            "install a newer one",
+            f"the store's schema is {status.version}, which nodes since {status.oldest} can use, and this version of "
+            f"Tokimori knows {status.newest}: install a newer one",
             field="schema",
             value=status.version,
             allowed=f"at most {status.newest}",

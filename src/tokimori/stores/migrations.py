@@ -1,12 +1,32 @@
-"""Numbered migrations: which there are, and what a store's ledger of them says. The same for all with tables."""
+"""Numbered migrations: which there are, and what a store's ledger of them says. The same for all with tables.
 
-from collections.abc import Mapping, Sequence
+A migration that leaves alone what programs of older schemas use says so in a line of its own, for example
+
+    -- Nodes since schema 3 work on this one.
+
+so that nodes can be replaced one by one. Programs from before it read that in the ledger. Without the line it shuts
+them out.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
+from typing import NamedTuple
 
 from tokimori.errors import SchemaMismatch
 from tokimori.ports.store import SchemaStatus
+
+_OLDEST = re.compile(r"^-- Nodes since schema (\d+) work on this one\.$", re.MULTILINE)
+
+
+class Applied(NamedTuple):
+    """A row of the ledger. `oldest` is None in rows that programs wrote which knew nothing of it."""
+
+    version: int
+    checksum: str
+    oldest: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +46,12 @@ class Migration:
         """SHA-256 of the text, in hex."""
         return sha256(self.text.encode()).hexdigest()
 
+    @property
+    def oldest(self) -> int:
+        """The oldest schema whose programs work on a store with this migration."""
+        said = _OLDEST.search(self.text)
+        return self.version if said is None else int(said[1])
+
 
 def known_migrations(package: str) -> list[Migration]:
     """The migrations in that package, oldest first."""
@@ -33,26 +59,29 @@ def known_migrations(package: str) -> list[Migration]:
     return [Migration(name.removesuffix(".sql"), texts[name]) for name in sorted(texts)]
 
 
-def status_of(applied: Mapping[int, str], known: Sequence[Migration]) -> SchemaStatus:
-    """What the ledger (version, checksum) means. Raises `SchemaMismatch` where an applied migration was changed."""
+def status_of(applied: Iterable[Applied], known: Sequence[Migration]) -> SchemaStatus:
+    """What the ledger means. Raises `SchemaMismatch` where an applied migration was changed."""
+    rows = {row.version: row for row in applied}
     for migration in known:
-        if applied.get(migration.version, migration.checksum) != migration.checksum:
+        row = rows.get(migration.version)
+        if row is not None and row.checksum != migration.checksum:
             raise SchemaMismatch(
                 f"the migration {migration.name} was changed after it had been applied to this store: use the version "
                 "of Tokimori that made the store, or a released one"
             )
     return SchemaStatus(
-        version=max(applied, default=None),
+        version=max(rows, default=None),
         newest=known[-1].version,
-        pending=tuple(migration.name for migration in known if migration.version not in applied),
+        pending=tuple(migration.name for migration in known if migration.version not in rows),
+        oldest=max((row.version if row.oldest is None else row.oldest for row in rows.values()), default=0),
     )
 
 
 def pending(status: SchemaStatus, known: Sequence[Migration]) -> list[Migration]:
-    """What is to be applied. Raises `SchemaMismatch` for a schema newer than this version knows."""
-    if status.version is not None and status.version > status.newest:
+    """What is to be applied. Raises `SchemaMismatch` for a schema that is too new for this version."""
+    if status.too_new:
         raise SchemaMismatch(
-            f"the store's schema is number {status.version}, this version of Tokimori knows {status.newest}: "
-            "upgrade Tokimori"
+            f"the store's schema is number {status.version}, which nodes since number {status.oldest} can use; this "
+            f"version of Tokimori knows {status.newest}: upgrade Tokimori"
         )
     return [migration for migration in known if migration.name in status.pending]

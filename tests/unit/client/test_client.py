@@ -26,7 +26,7 @@ class NewerStore(MemoryStore):
     closed = 0
 
     async def schema(self) -> SchemaStatus:
-        return SchemaStatus(version=2, newest=1, pending=())
+        return SchemaStatus(version=2, newest=1, pending=(), oldest=2)
 
     async def close(self) -> None:
         self.closed += 1

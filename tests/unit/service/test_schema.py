@@ -38,22 +38,30 @@ class VersionedStore(MemoryStore):
         return self.status
 
     async def migrate(self) -> SchemaStatus:
-        self.status = SchemaStatus(version=self.status.newest, newest=self.status.newest, pending=())
+        self.status = SchemaStatus(version=2, newest=2, pending=(), oldest=2)
         return self.status
 
 
 async def test_an_empty_store_gets_its_tables() -> None:
     """Whoever comes first creates them."""
-    store = VersionedStore(Stopped(), SchemaStatus(version=None, newest=2, pending=("0001", "0002")))
+    store = VersionedStore(Stopped(), SchemaStatus(version=None, newest=2, pending=("0001", "0002"), oldest=0))
     await open_prepared(store)
     assert (store.is_open, store.status.version) == (True, 2)
+
+
+async def test_a_newer_schema_is_used_whose_migrations_allow_it() -> None:
+    """Nodes are replaced one by one: those of before go on, and new ones of them may start."""
+    status = SchemaStatus(version=4, newest=2, pending=(), oldest=2)
+    store = VersionedStore(Stopped(), status)
+    await open_prepared(store)
+    assert (store.is_open, store.status) == (True, status)
 
 
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (SchemaStatus(version=3, newest=2, pending=()), "install a newer one"),
-        (SchemaStatus(version=1, newest=2, pending=("0002",)), "tokimori db migrate"),
+        (SchemaStatus(version=4, newest=2, pending=(), oldest=3), "nodes since 3 can use.*install a newer one"),
+        (SchemaStatus(version=1, newest=2, pending=("0002",), oldest=1), "tokimori db migrate"),
     ],
 )
 async def test_another_schema_is_refused(status: SchemaStatus, said: str) -> None:

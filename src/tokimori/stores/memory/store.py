@@ -49,7 +49,7 @@ class MemoryStore:
 
     async def schema(self) -> SchemaStatus:
         """See `Schema.schema`."""
-        return SchemaStatus(version=1, newest=1, pending=())
+        return SchemaStatus(version=1, newest=1, pending=(), oldest=1)
 
     async def migrate(self) -> SchemaStatus:
         """See `Schema.migrate`."""

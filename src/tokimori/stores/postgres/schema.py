@@ -6,7 +6,7 @@ from typing import Any
 from tokimori.clock import Moment
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores import migrations
-from tokimori.stores.migrations import Migration, pending, status_of
+from tokimori.stores.migrations import Applied, Migration, pending, status_of
 
 _ONLY_ONE = 0x746F6B696D6F7269
 """The number of the lock under which tables are made: the letters of our name."""
@@ -16,7 +16,13 @@ CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
     name text NOT NULL,
     checksum text NOT NULL,
     applied bigint NOT NULL
-)
+);
+ALTER TABLE tokimori_schema_migrations ADD COLUMN IF NOT EXISTS oldest integer;
+"""
+# By way of JSON, where a column that is not there is null.
+_APPLIED = "SELECT version, checksum, (to_jsonb(m) ->> 'oldest')::integer FROM tokimori_schema_migrations m"
+_NOTE = """
+INSERT INTO tokimori_schema_migrations (version, name, checksum, applied, oldest) VALUES ($1, $2, $3, $4, $5)
 """
 LONGEST = 600.0
 """Seconds that migrations may take, or wait for another node's."""
@@ -32,10 +38,10 @@ async def status(session: Any, known: Sequence[Migration]) -> SchemaStatus:
     return status_of(await _applied(session), known)
 
 
-async def _applied(session: Any) -> dict[int, str]:
+async def _applied(session: Any) -> list[Applied]:
     if await session.fetchval("SELECT to_regclass('tokimori_schema_migrations')::text") is None:
-        return {}
-    return dict(await session.fetch("SELECT version, checksum FROM tokimori_schema_migrations"))
+        return []
+    return [Applied(*row) for row in await session.fetch(_APPLIED)]
 
 
 async def migrate(session: Any, known: Sequence[Migration], now: Moment) -> SchemaStatus:
@@ -51,11 +57,6 @@ async def migrate(session: Any, known: Sequence[Migration], now: Moment) -> Sche
             await session.execute(_LEDGER)
         for migration in missing:
             await session.execute(migration.text)
-            await session.execute(
-                "INSERT INTO tokimori_schema_migrations VALUES ($1, $2, $3, $4)",
-                migration.version,
-                migration.name,
-                migration.checksum,
-                now,
-            )
+            row = (migration.version, migration.name, migration.checksum, now, migration.oldest)
+            await session.execute(_NOTE, *row)
         return await status(session, known)

@@ -13,6 +13,7 @@ from tokimori.stores.sqlite.schema import known_migrations, migrate, statements,
 
 NOW = Moment(0)
 FIRST = Migration("0001_a", "-- a; b\nCREATE TABLE a (x TEXT DEFAULT ';');\nINSERT INTO a VALUES ('1');\n")
+ALLOWS_FIRST = "-- Nodes since schema 1 work on this one."
 SECOND = Migration("0002_b", "ALTER TABLE a ADD COLUMN y;\n")
 
 
@@ -26,23 +27,48 @@ def db() -> Iterator[sqlite3.Connection]:
 
 def test_an_empty_database_lacks_everything(db: sqlite3.Connection) -> None:
     """Before the first migration the schema has no version."""
-    assert status(db, [FIRST, SECOND]) == SchemaStatus(version=None, newest=2, pending=("0001_a", "0002_b"))
+    assert status(db, [FIRST, SECOND]) == SchemaStatus(version=None, newest=2, pending=("0001_a", "0002_b"), oldest=0)
 
 
 def test_what_is_pending_is_applied_once(db: sqlite3.Connection) -> None:
     """Each migration is applied once, whole, in order."""
-    assert migrate(db, [FIRST], NOW) == SchemaStatus(version=1, newest=1, pending=())
-    assert migrate(db, [FIRST, SECOND], NOW) == SchemaStatus(version=2, newest=2, pending=())
-    assert migrate(db, [FIRST, SECOND], NOW) == SchemaStatus(version=2, newest=2, pending=())
+    assert migrate(db, [FIRST], NOW) == SchemaStatus(version=1, newest=1, pending=(), oldest=1)
+    assert migrate(db, [FIRST, SECOND], NOW) == SchemaStatus(version=2, newest=2, pending=(), oldest=2)
+    assert migrate(db, [FIRST, SECOND], NOW) == SchemaStatus(version=2, newest=2, pending=(), oldest=2)
     assert db.execute("SELECT * FROM a").fetchall() == [("1", None)]
 
 
 def test_a_newer_schema_is_refused(db: sqlite3.Connection) -> None:
     """A version that does not know the newest migration changes nothing, and says to upgrade."""
     migrate(db, [FIRST, SECOND], NOW)
-    assert status(db, [FIRST]) == SchemaStatus(version=2, newest=1, pending=())
-    with pytest.raises(SchemaMismatch, match=r"number 2, this version of Tokimori knows 1: upgrade"):
+    assert status(db, [FIRST]) == SchemaStatus(version=2, newest=1, pending=(), oldest=2)
+    with pytest.raises(SchemaMismatch, match=r"since number 2 can use; this version of Tokimori knows 1: upgrade"):
         migrate(db, [FIRST], NOW)
+
+
+def test_a_newer_schema_that_allows_it_is_used(db: sqlite3.Connection) -> None:
+    """What a version needs that does not know the newest migrations stands in the ledger."""
+    third = Migration("0003_c", f"-- c\n{ALLOWS_FIRST}\n")
+    migrate(db, [FIRST, Migration("0002_b", f"{ALLOWS_FIRST}\n{SECOND.text}"), third], NOW)
+    assert status(db, [FIRST]) == SchemaStatus(version=3, newest=1, pending=(), oldest=1)
+    assert migrate(db, [FIRST], NOW).too_new is False
+
+
+def test_one_migration_that_allows_nobody_shuts_out(db: sqlite3.Connection) -> None:
+    """The strictest migration decides, not the newest."""
+    migrate(db, [FIRST, SECOND, Migration("0003_c", f"{ALLOWS_FIRST}\n")], NOW)
+    assert status(db, [FIRST]).too_new
+    assert not status(db, [FIRST, SECOND]).too_new
+
+
+def test_a_ledger_of_an_older_program_is_understood(db: sqlite3.Connection) -> None:
+    """Rows that say nothing of older programs shut them out; a ledger without that column gets it."""
+    db.execute("CREATE TABLE tokimori_schema_migrations (version INTEGER PRIMARY KEY, name, checksum, applied)")
+    db.execute("INSERT INTO tokimori_schema_migrations VALUES (1, ?, ?, 0)", (FIRST.name, FIRST.checksum))
+    db.execute("CREATE TABLE a (x)")
+    assert status(db, [FIRST]) == SchemaStatus(version=1, newest=1, pending=(), oldest=1)
+    assert migrate(db, [FIRST, SECOND], NOW) == SchemaStatus(version=2, newest=2, pending=(), oldest=2)
+    assert db.execute("SELECT oldest FROM tokimori_schema_migrations").fetchall() == [(None,), (2,)]
 
 
 def test_a_changed_migration_is_refused(db: sqlite3.Connection) -> None:

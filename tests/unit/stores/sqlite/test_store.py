@@ -34,7 +34,7 @@ async def test_opening_makes_no_tables(tmp_path: Path) -> None:
 async def test_several_migrate_at_once(tmp_path: Path) -> None:
     """Of several that migrate at one time one does it, and all find it done."""
     stores = await asyncio.gather(*(opened(tmp_path / "a.db") for _ in range(4)))
-    done = SchemaStatus(version=NEWEST, newest=NEWEST, pending=())
+    done = SchemaStatus(version=NEWEST, newest=NEWEST, pending=(), oldest=NEWEST)
     assert await asyncio.gather(*(store.migrate() for store in stores)) == [done] * 4
     for store in stores:
         assert await store.schema() == done
@@ -47,7 +47,7 @@ async def test_a_newer_file_is_refused(tmp_path: Path) -> None:
     await store.migrate()
     await store.close()
     with sqlite3.connect(tmp_path / "a.db") as db:
-        db.execute("INSERT INTO tokimori_schema_migrations VALUES (99, '0099_later', 'x', 0)")
+        db.execute("INSERT INTO tokimori_schema_migrations VALUES (99, '0099_later', 'x', 0, NULL)")
     db.close()
     store = await opened(tmp_path / "a.db")
     assert (await store.schema()).version == 99
