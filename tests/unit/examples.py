@@ -1,9 +1,9 @@
 """Jobs, runs and schedules to test with."""
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import msgspec
+from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment, parse_moment
 from tokimori.model.decide import Due, Plan
@@ -37,7 +37,7 @@ def a_run(**changes: object) -> Run:
         created=NEW_YEAR,
         attempt=1,
     )
-    return replace(run, **changes)  # type: ignore[arg-type]
+    return replace(run, **changes)
 
 
 def a_job(definition: Definition, **changes: object) -> Job:
@@ -52,7 +52,7 @@ def a_job(definition: Definition, **changes: object) -> Job:
         anchor=NEW_YEAR,
         fired_through=NEW_YEAR,
     )
-    return msgspec.structs.replace(job, **changes)
+    return replace(job, **changes)
 
 
 def a_definition(**terms: object) -> Definition:
@@ -62,9 +62,7 @@ def a_definition(**terms: object) -> Definition:
 
 def after(due: Due, plan: Plan, *, active: int = 0) -> Due:
     """What the store says of the job once the plan is written."""
-    job = msgspec.structs.replace(
-        due.job, fired_through=plan.fired_through, next_due=plan.next_due, state=JobState(plan.state)
-    )
+    job = replace(due.job, fired_through=plan.fired_through, next_due=plan.next_due, state=JobState(plan.state))
     return Due(job=job, active=active, tail=tail_of(due.tail, plan))
 
 

@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.engine.settle import change_of

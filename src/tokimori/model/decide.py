@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from msgspec import Struct
+
 from tokimori.clock import SECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, Lane
 from tokimori.model.job import Job, JobState, lane_of, limit_of, rank_of
@@ -18,8 +20,7 @@ PACE = SECOND
 """When a job whose catch-up is full is looked at again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class Due(Struct, frozen=True, kw_only=True):
     """A job that wants to be looked at, and what `decide` has to know of its runs.
 
     `active` is how many runs count against `max_running`; `tail` is the newest row of its ledger, where that is a skip.
@@ -30,8 +31,7 @@ class Due:
     tail: Skip | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRun:
+class PlannedRun(Struct, frozen=True, kw_only=True):
     """A run to be; the shell adds the id."""
 
     origin: str
@@ -42,8 +42,7 @@ class PlannedRun:
     lane: Lane
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """What `apply` writes together, if version and `fired_from` are still what they were.
 
     `skips` are finished rows: one that begins where a known row began replaces it. `replaces`: the active scheduled

@@ -1,7 +1,8 @@
 """Runs, their attempts and output, and the occurrences that became no run."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tokimori.clock import Moment, format_moment
 from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token
@@ -21,8 +22,7 @@ def manual_origin(key: str) -> str:
     return f"m:{key}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Struct, frozen=True, kw_only=True):
     """What became of one occurrence or one request.
 
     `attempt` counts attempts begun; `failures` and `lost` are what the retry budgets have used. `node_id`, `pid`,
@@ -56,8 +56,7 @@ class Run:
     cancel: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(Struct, frozen=True, kw_only=True):
     """One try at a run. A first attempt that succeeded is kept in the run itself and has no row."""
 
     run_id: RunId
@@ -73,8 +72,7 @@ class Attempt:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class Output(Struct, frozen=True, kw_only=True):
     """What an attempt wrote: its first and its last bytes (each at most 64 KiB), and how many there were in all.
 
     While the attempt runs `head` is empty and `tail` is what came last. Where all fits into `head`, `tail` is empty.
@@ -102,8 +100,7 @@ class SkipReason(StrEnum):
     """The job was parked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skip:
+class Skip(Struct, frozen=True, kw_only=True):
     """A range of consecutive occurrences, `first` and `last` included, that became no run for one reason."""
 
     first: Moment

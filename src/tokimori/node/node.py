@@ -3,9 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
+
+from msgspec.structs import replace
 
 from tokimori.clock import MILLISECOND, SECOND, Clock, Moment
 from tokimori.engine.fire import Schedules, fire

@@ -1,7 +1,6 @@
 """How the engine has targets run, and what it hears of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -42,8 +41,7 @@ class StopReason(StrEnum):
     """The run is no longer this node's: nothing is reported that anybody will settle."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class Started(Struct, frozen=True, kw_only=True):
     """The attempt's process runs."""
 
     run_id: RunId
@@ -52,8 +50,7 @@ class Started:
     at: Moment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grew:
+class Grew(Struct, frozen=True, kw_only=True):
     """The attempt has written more since it was last told; at most once a second."""
 
     run_id: RunId
@@ -61,8 +58,7 @@ class Grew:
     output: Output
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(Struct, frozen=True, kw_only=True):
     """The attempt has ended, and nothing of it is left. `started` is None where it never began."""
 
     run_id: RunId

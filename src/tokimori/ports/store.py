@@ -7,11 +7,10 @@ behind. The store compares and writes finished values and says which took effect
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
@@ -21,8 +20,7 @@ from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import RunState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaStatus:
+class SchemaStatus(Struct, frozen=True, kw_only=True):
     """The store's schema (`version`, None: none yet) and the newest that this program knows.
 
     `oldest`: the store's migrations leave it usable by programs that know this schema, and by newer ones.
@@ -110,8 +108,7 @@ class Jobs(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFilter:
+class RunFilter(Struct, frozen=True, kw_only=True):
     """Which runs: newest first, ids smaller than `before`."""
 
     job_id: JobId | None = None
@@ -175,8 +172,7 @@ class Planning(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRecord:
+class NodeRecord(Struct, frozen=True, kw_only=True):
     """A node's row. `beat` grows while it lives; `left` is when it went, by itself or declared dead."""
 
     id: NodeId
@@ -202,16 +198,14 @@ class NodeState(StrEnum):
     """Another node saw no beat for too long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class Beat(Struct, frozen=True, kw_only=True):
     """What a node tells with each tick: that it lives, and which processes began since."""
 
     node: NodeId
     started: tuple["StartedRun", ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartedRun:
+class StartedRun(Struct, frozen=True, kw_only=True):
     """A run whose process began; kept with the run while (node, token) still hold it."""
 
     run_id: RunId
@@ -220,8 +214,7 @@ class StartedRun:
     at: Moment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pulse:
+class Pulse(Struct, frozen=True, kw_only=True):
     """What a node hears with each tick, all read in the tick's own transaction.
 
     `now` is the store's time. `owned` are the runs that the store gives this node; `cancels` those of them that are to
@@ -236,8 +229,7 @@ class Pulse:
     survey: "Survey"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class Survey(Struct, frozen=True, kw_only=True):
     """What there is to do: the next moment at which a job or a waiting run is due, and the lanes with ready runs."""
 
     next_due: Moment | None
@@ -276,8 +268,7 @@ class Nodes(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(Struct, frozen=True, kw_only=True):
     """A request for work: at most `limit` ready runs of these lanes. The id is new for each request."""
 
     id: ClaimId
@@ -286,8 +277,7 @@ class Claim:
     limit: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
+class Claimed(Struct, frozen=True, kw_only=True):
     """A run that a node owns, with its job's definition of now; None where the job is gone."""
 
     run: Run

@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
+
+from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment, parse_moment
 from tokimori.engine.fire import decide_and_apply
@@ -60,7 +62,7 @@ def a_request(job: Job, key: str | None = None, *, due: Moment = NOW, **changes:
         lane=lane_of(job.definition),
         created=NOW,
     )
-    return replace(run, **changes)  # type: ignore[arg-type]
+    return replace(run, **changes)
 
 
 async def add_job(store: Store, job_id: str = "job", **terms: object) -> Job:
@@ -104,7 +106,7 @@ def a_node(**changes: object) -> NodeRecord:
         started=NOW,
         state=NodeState.ALIVE,
     )
-    return replace(node, **changes)  # type: ignore[arg-type]
+    return replace(node, **changes)
 
 
 def a_claim(node: NodeId, lanes: Sequence[Lane], limit: int) -> Claim:

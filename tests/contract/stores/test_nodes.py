@@ -1,8 +1,7 @@
 """Nodes: who lives, who is dead for good, and what becomes of what the dead owned."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_claim, a_job, a_node, a_request, add_job, add_runs, later
 from tokimori.clock import SECOND, SystemClock

@@ -1,9 +1,9 @@
 """From schedules to runs: an occurrence becomes one run or one skip, whoever plans it."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.stores.actors import (
     EVERY_SECOND,

@@ -3,16 +3,15 @@
 import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import UUID
 
-import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+from msgspec.structs import replace
 
 from tests.contract.stores.actors import EVERY_SECOND, NOW, a_job, a_node, a_request, later
 from tests.contract.stores.conftest import STORES, forget
@@ -94,7 +93,7 @@ class SameAnswers(RuleBasedStateMachine):
         if scheduled:
             terms |= {"schedule": EVERY_SECOND, "on_overlap": overlap, "misfire": misfire}
         job = a_job(name, next_due=later(1) if scheduled else None, **terms)
-        job = msgspec.structs.replace(job, incarnation=next(self.numbers))
+        job = replace(job, incarnation=next(self.numbers))
         self.ask(lambda store: store.add_jobs([job]))
 
     @rule(target=repeatable, name=names, state=st.sampled_from(JobState), limit=limits)
@@ -103,8 +102,8 @@ class SameAnswers(RuleBasedStateMachine):
         old: Job | None = self.ask(lambda store: store.get_job(name))
         if old is None:
             return no_call
-        definition = msgspec.structs.replace(old.definition, max_running=limit)
-        new = msgspec.structs.replace(old, definition=definition, state=state, version=old.version + 1)
+        definition = replace(old.definition, max_running=limit)
+        new = replace(old, definition=definition, state=state, version=old.version + 1)
         skips = [Skip(first=self.now, last=self.now, count=1, reason=SkipReason.PAUSED)]
 
         def call(store: Store) -> Awaitable[object]:

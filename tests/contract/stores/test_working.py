@@ -1,9 +1,7 @@
 """Claim and settle: who owns a run, and whose word about it counts."""
 
-from dataclasses import replace
-
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 from tests.contract.stores.actors import (
     NOW,
@@ -175,7 +173,7 @@ async def test_a_refused_change_hinders_no_other(store: Store, worker: Worker, o
     await add_runs(store, await add_job(store), 2)
     mine, *_ = await worker.claim(1)
     theirs, *_ = await other.claim(1)
-    changes = [structs.replace(worker.change(theirs), owner=worker.id), worker.change(mine)]
+    changes = [replace(worker.change(theirs), owner=worker.id), worker.change(mine)]
     assert await store.settle(changes, worker.id, NOW) == [Verdict.LOST, Verdict.APPLIED]
 
 

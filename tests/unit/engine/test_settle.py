@@ -1,8 +1,7 @@
 """From what an executor reports to the change that the store writes."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
 from tokimori.engine.settle import change_of

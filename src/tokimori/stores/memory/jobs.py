@@ -2,10 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 
-import msgspec
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import Conflict
@@ -45,7 +44,7 @@ def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip]) -> No
     if not may_replace(stored, old):
         raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
     fired_through = Moment(max(stored.fired_through, new.fired_through))
-    tables.jobs[old.id] = msgspec.structs.replace(new, fired_through=fired_through)
+    tables.jobs[old.id] = replace(new, fired_through=fired_through)
     tables.keep_skips(new.incarnation, skips)
     lane = lane_for(new)
     runs = tables.by_job.get(new.incarnation, set())

@@ -1,6 +1,6 @@
 """Who takes part, and who is alive, in memory."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId

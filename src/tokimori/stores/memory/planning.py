@@ -2,9 +2,8 @@
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import replace
 
-import msgspec
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
@@ -63,7 +62,7 @@ def _apply(tables: Tables, plan: Plan, ids: Sequence[RunId], now: Moment) -> boo
 
 def _moved(job: Job, plan: Plan) -> Job:
     fired_through = Moment(max(job.fired_through, plan.fired_through))
-    return msgspec.structs.replace(job, fired_through=fired_through, next_due=plan.next_due, state=plan.state)
+    return replace(job, fired_through=fired_through, next_due=plan.next_due, state=plan.state)
 
 
 def _replace_scheduled(tables: Tables, plan: Plan, now: Moment) -> None:

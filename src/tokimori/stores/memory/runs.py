@@ -1,6 +1,6 @@
 """Runs as people and programs ask for them, in memory."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound, Refused

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tokimori.model.ids import Incarnation, NodeId, Token
 from tokimori.model.job import limit_of

@@ -1,7 +1,8 @@
 """Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound, Refused

@@ -1,9 +1,9 @@
 """From ready runs to ended ones: each method hands finished values to one function of the database."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.run import Attempt, Output

@@ -2,7 +2,8 @@
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound, Refused
