@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tokimori.clock import Moment
+from tokimori.clock import SECOND, Moment
+from tokimori.schedules.grid import ExactSteps, Grid
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.wall_sets import EVERY_SECOND, Pieces, minus, pieces_of
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
+from tokimori.schedules.zones import FOREVER
 
-_MAX_EXCLUDED = 5_000
+_MAX_EXCLUDED = 1_000
 """How many excluded moments in a row a search passes, before it answers that there are no more."""
+_EVER = Moment(FOREVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +78,14 @@ class Except:
 class Difference:
     """The moments of `base`, an interval or a single moment, that are none of `excluded`, compared one by one.
 
-    `free` holds the seconds that no excluded wall-clock time covers: with two excluded moments in a row the search goes
-    on from there, so that a long exclusion is not walked.
+    `free` holds the seconds that no excluded wall-clock time covers; while one of `covering` lasts, nothing of the base
+    is left. With two excluded moments in a row the search goes on from there: a long exclusion is not walked.
     """
 
     base: Schedule
     excluded: Schedule
     free: Schedule
+    covering: tuple[Schedule, ...]
 
     def next_after(self, moment: Moment) -> Moment | None:
         """The first moment strictly after the given one."""
@@ -89,9 +93,7 @@ class Difference:
             found = self.base.next_after(moment)
             if found is None or not names(self.excluded, found):
                 return found
-            moment = found
-            if n and (free := self.free.next_after(found)) is not None:
-                moment = Moment(max(found, free - 1))
+            moment = self._last_excluded(found) if n else found
         return None
 
     def last_before(self, moment: Moment) -> Moment | None:
@@ -100,14 +102,24 @@ class Difference:
             found = self.base.last_before(moment)
             if found is None or not names(self.excluded, found):
                 return found
-            moment = found
-            if n and (free := self.free.last_before(found)) is not None:
-                moment = Moment(min(found, free + 1))
+            moment = self._first_excluded(found) if n else found
         return None
 
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through; those in common are walked."""
         return self.base.count(after, through) - common(self.base, self.excluded, after, through)
+
+    def _last_excluded(self, moment: Moment) -> Moment:
+        """The last of an unbroken row of excluded moments that begins at the given one, as far as can be told."""
+        free = self.free.next_after(moment)
+        ends = [cover.last_before(_EVER) or moment for cover in self.covering if names(cover, moment)]
+        return max([moment, *ends] if free is None else [moment, Moment(free - 1), *ends])
+
+    def _first_excluded(self, moment: Moment) -> Moment:
+        """The first of an unbroken row of excluded moments that ends at the given one, as far as can be told."""
+        free = self.free.last_before(moment)
+        starts = [cover.next_after(Moment(-FOREVER)) or moment for cover in self.covering if names(cover, moment)]
+        return min([moment, *starts] if free is None else [moment, Moment(free + 1), *starts])
 
 
 def names(schedule: Schedule, moment: Moment) -> bool:
@@ -143,10 +155,32 @@ def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
     for part in _merged(_leaves(base)):
         if isinstance(part, Zoned) and isinstance(part.times, Pieces) and part.zone == zone:
             rest = replace(part, times=Pieces(minus(part.times.pieces, clocks)))
-            kept.append(Difference(rest, union(others), free) if others else rest)
+            kept.append(Difference(rest, union(others), free, _covering(rest, others)) if others else rest)
         else:
-            kept.append(Difference(part, excluded, free))
+            kept.append(Difference(part, excluded, free, _covering(part, others)))
     return Except(base, excluded, Union((), tuple(kept)))
+
+
+def _covering(base: Schedule, excluded: Sequence[Schedule]) -> tuple[Schedule, ...]:
+    """Those intervals of which every moment of the base is one, while they last."""
+    steps = _exact_steps(base)
+    if steps is None and isinstance(base, Zoned) and isinstance(base.times, Pieces):
+        steps = ExactSteps(0, SECOND)
+    if steps is None:
+        return ()
+    found = [(leaf, other) for leaf in excluded if (other := _exact_steps(leaf)) is not None]
+    return tuple(
+        leaf
+        for leaf, other in found
+        if steps.period % other.period == 0 and (steps.anchor - other.anchor) % other.period == 0
+    )
+
+
+def _exact_steps(schedule: Schedule) -> ExactSteps | None:
+    """The steps of an interval of exact time."""
+    moments = schedule.moments if isinstance(schedule, ZonedSchedule) else schedule
+    times = moments.times if isinstance(moments, Zoned) else None
+    return times.steps if isinstance(times, Grid) and isinstance(times.steps, ExactSteps) else None
 
 
 def _leaves(schedule: Schedule) -> tuple[Schedule, ...]:

@@ -10,6 +10,7 @@ import pytest
 
 from tokimori.clock import Moment, from_datetime
 from tokimori.errors import InvalidSchedule
+from tokimori.schedules.cron_dialects import Dialect, rewrite
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, Schedule, next_moments
 
@@ -70,6 +71,15 @@ OURS = [
     ("0 0 ? * 1", "2026-01-05 00:00", "? is *"),
     ("@midnight", "2026-01-02 00:00", "as in Vixie cron"),
     ("* * * * * *", "2026-01-01 00:00:01", "six fields: seconds first"),
+    ("@every 5m", "2026-01-01 00:05", "as in Go's cron"),
+]
+
+IN_ITS_DIALECT = [
+    ("5/15 * * * *", "2026-01-01 01:05", "2026-01-01 00:05"),
+    ("0 0 */2 * 1", "2026-01-03 00:00", "2026-01-01 00:00"),
+    ("0 0 * * */2", "2026-01-03 00:00", "2026-01-01 00:00"),
+    ("0 0 13 * 5", "2026-01-02 00:00", "2026-01-01 00:00"),
+    ("@weekly", "2026-01-04 00:00", "2026-01-01 00:00"),
 ]
 
 REFUSED = [
@@ -77,6 +87,8 @@ REFUSED = [
     *("* * * 0 *", "* * * january *", "* * * * 8", "@Hourly", "", "* * * *", "0 *-5 * * *", "1,, * * * *"),
     *(",1 * * * *", "1#2 * * * *", "0 0 30 2 *"),
 ]
+
+HALF_PAST_TO_FOUR = ("01:40", "02:00", "02:20", "02:40", "03:00", "03:20", "03:40")
 
 AROUND_JUMPS = [
     ("30 2 * * *", "America/New_York", "2026-03-08 01:45", ["2026-03-09 02:30-04:00"]),
@@ -107,7 +119,7 @@ AROUND_JUMPS = [
         "2026-11-01 00:45",
         [
             f"2026-11-01 {shown}"
-            for shown in ("01:00-04:00", "01:30-04:00", "01:00-05:00", "01:30-05:00", "02:00-05:00")
+            for shown in ("01:00-04:00", "01:30-04:00", "01:00-05:00", "01:30-05:00", "02:00-05:00", "02:30-05:00")
         ],
     ),
     (
@@ -138,14 +150,16 @@ AROUND_JUMPS = [
         "*/20 * * * *",
         "Australia/Lord_Howe",
         "2026-04-05 01:30",
-        [
-            f"2026-04-05 {shown}"
-            for shown in ("01:40+11:00", "01:40+10:30", "02:00+10:30", "02:20+10:30", "02:40+10:30")
-        ],
+        [f"2026-04-05 {shown}" for shown in ("01:40+11:00", *(f"{time}+10:30" for time in HALF_PAST_TO_FOUR))],
     ),
     ("0 0 29 2 *", "UTC", "2026-01-01", ["2028-02-29", "2032-02-29", "2036-02-29"]),
-    ("0 0 1 * 1", "UTC", "2026-01-01", ["2026-01-05", "2026-01-12", "2026-01-19", "2026-01-26", "2026-02-01"]),
-    ("0 12 31 * *", "UTC", "2026-01-01", ["2026-01-31 12:00", "2026-03-31 12:00", "2026-05-31 12:00"]),
+    (
+        "0 0 1 * 1",
+        "UTC",
+        "2026-01-01",
+        [f"2026-{day}" for day in ("01-05", "01-12", "01-19", "01-26", "02-01", "02-02")],
+    ),
+    ("0 12 31 * *", "UTC", "2026-01-01", [f"2026-{day} 12:00" for day in ("01-31", "03-31", "05-31", "07-31")]),
 ]
 
 
@@ -159,6 +173,17 @@ def test_it_answers_as_chrono_does(text: str, expected: str) -> None:
 def test_it_differs_from_chrono_on_purpose(text: str, expected: str, why: str) -> None:
     """Chrono refuses these or reads them otherwise; here they mean what their users expect."""
     assert chrono(text).next_after(at("2026-01-01")) == at(expected), why
+
+
+@pytest.mark.parametrize(("text", "expected", "start"), IN_ITS_DIALECT)
+def test_the_dialect_brings_back_what_chrono_means(text: str, expected: str, start: str) -> None:
+    """Rewritten, `a/s` is just `a`, and `*/s` restricts a day."""
+    assert chrono(rewrite(text, Dialect.CHRONO)).next_after(at(start)) == at(expected)
+
+
+def test_a_schedule_for_reboots_has_no_moments() -> None:
+    """Chrono refuses `@reboot`; here nodes ask for those runs when they start."""
+    assert chrono("@reboot").next_after(at("2026-01-01")) is None
 
 
 @pytest.mark.parametrize("text", REFUSED)

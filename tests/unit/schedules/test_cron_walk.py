@@ -53,7 +53,7 @@ def test_it_equals_a_walk_over_every_minute_around_a_transition(zone: str) -> No
     rng = random.Random(zone)
     transitions = walk.transitions(zone)
     for transition in rng.choices(transitions, k=2):
-        check_transition(zone, transition, rng, days=2, expressions=25)
+        check_transition(zone, transition, rng, days=4, expressions=25)
 
 
 def test_it_equals_a_walk_over_days_for_distant_answers() -> None:

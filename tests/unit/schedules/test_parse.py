@@ -35,3 +35,34 @@ def test_an_unknown_zone_is_refused() -> None:
     with pytest.raises(InvalidInput, match="Mars/Olympus") as caught:
         parse_schedule("* * * * *", zone="Mars/Olympus")
     assert caught.value.field == "time_zone"
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [
+        ("2/2026-01-01T00:00:00Z/PT1S", "repeats", "2"),  # Kala crashes on it
+        ("2/2026-01-01T00:00:00Z", "schedule", "2/2026-01-01T00:00:00Z"),
+        ("0 9 * * 1; 2/2026-01-01T00:00:00Z/PT1S", "repeats", "2"),
+        ("0 9 * * 1; 0 9 * * 8", "day of week", "8"),
+        ("every 0 seconds; 0 9 * * *", "every", "every 0 seconds"),
+        ("0 9 * * * except on fryday at 9:00", "day of week", "fryday"),
+        ("at noon", "at", "noon"),
+        ("*/*/* 25:0 (*)", "hour", "25"),
+    ],
+)
+def test_an_error_has_the_field_the_text_and_what_is_allowed(text: str, field: str, value: str) -> None:
+    """Whichever notation, and whichever member of a union, is wrong."""
+    with pytest.raises(InvalidSchedule) as caught:
+        parse_schedule(text)
+    assert (caught.value.field, caught.value.value) == (field, value)
+    assert caught.value.allowed
+
+
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "", "europe/paris", "EST5EDT4", "+02:00", "../etc/passwd"])
+@pytest.mark.parametrize("text", ["* * * * *", "R/2026-01-01T00:00:00/P1D", "every 5 days", "at 2030-01-01T00:00:00"])
+def test_every_notation_refuses_a_zone_that_does_not_exist(text: str, zone: str) -> None:
+    """Whether it needs the zone or not."""
+    with pytest.raises(InvalidInput) as caught:
+        parse_schedule(text, zone=zone)
+    assert (caught.value.field, caught.value.value) == ("time_zone", zone)
+    assert caught.value.allowed

@@ -1,0 +1,106 @@
+"""What a search costs: at most 5,000 steps for any expression; a step looks at a year, a month or a zone's stretch."""
+
+import random
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.schedules import walk
+from tests.unit.schedules.test_cron_vectors import at
+from tests.unit.schedules.texts import crons, modes, single, zones
+from tokimori.clock import Moment
+from tokimori.errors import InvalidSchedule
+from tokimori.schedules.days import Days
+from tokimori.schedules.parse import parse_schedule
+from tokimori.schedules.schedule import Fold, Gap, Schedule
+from tokimori.schedules.zones import stretch_at
+
+MOST = 5_000
+STEPS = {function.__code__ for function in (Days._month, Days._has_year, stretch_at)}
+moments = st.integers(-60_000_000_000_000_000, 250_000_000_000_000_000).map(Moment)
+
+ADVERSARIES = [
+    ("*/30 2 * 3 0#2", "America/New_York"),  # always in a gap
+    ("*/30 2 8-14 3 */7", "America/New_York"),
+    ("0 0 29 2 */7", "UTC"),  # a 29 February that is a Sunday
+    ("0 0 29 2 */7", "Africa/Cairo"),
+    ("0 0 L-28 2 */6", "UTC"),
+    ("0 0 0 29 2 * 2196", "UTC"),
+    ("59 59 23 31 12 ? 2199", "Pacific/Apia"),
+    ("0 0 31W 12 *", "UTC"),
+    ("* * * * * * except every 1 second", "UTC"),
+    ("0 2 * * * except every 1 hour", "Europe/Paris"),
+    ("every 1 second except * * * 1-11 *", "UTC"),
+    ("every 61 seconds except 0-58 * * * * *", "UTC"),
+    ("every 1 second except every 2 seconds; R99/1970-01-01T00:00:01Z/PT2S", "UTC"),
+    ("R/0001-06-01T00:00:00/P1M except * * 1 6 *", "America/Santiago"),
+    ("R/2026-01-31T00:00:00/P9000Y", "UTC"),
+]
+
+
+def steps(search: Callable[[], object]) -> int:
+    """How many steps a search takes."""
+    counted = 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal counted
+        counted += event == "call" and frame.f_code in STEPS
+
+    sys.setprofile(count)
+    try:
+        search()
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
+def check(schedule: Schedule, start: Moment) -> None:
+    """Both directions."""
+    assert steps(lambda: schedule.next_after(start)) <= MOST
+    assert steps(lambda: schedule.last_before(start)) <= MOST
+
+
+def test_steps_are_counted() -> None:
+    """The count is none of an empty search, and grows with the years that one looks through."""
+    schedule = parse_schedule("0 0 0 29 2 * 2196")
+    assert steps(lambda: None) == 0
+    assert steps(lambda: schedule.next_after(at("2190-01-01"))) < steps(lambda: schedule.next_after(at("2026-01-01")))
+
+
+@pytest.mark.parametrize(("text", "zone"), ADVERSARIES)
+@pytest.mark.parametrize("start", ["0002-01-01", "1969-12-31", "2026-01-01", "2199-12-31", "9990-01-01"])
+def test_the_worst_expressions_are_searched_in_bounds(text: str, zone: str, start: str) -> None:
+    """Dates that hardly ever come, times that clocks always skip, exclusions that leave next to nothing."""
+    for gap in Gap:
+        for fold in Fold:
+            check(parse_schedule(text, zone=zone, gap=gap, fold=fold), at(start))
+
+
+@settings(deadline=None, max_examples=200)
+@given(single, st.one_of(st.none(), crons), zones, modes, moments)
+def test_any_expression_is_searched_in_bounds(
+    text: str, excluded: str | None, zone: str, mode: tuple[Gap, Fold], start: Moment
+) -> None:
+    """Any notation, with an exclusion or without, from anywhere in the calendar."""
+    gap, fold = mode
+    try:
+        schedule = parse_schedule(f"{text} except {excluded}" if excluded else text, zone=zone, gap=gap, fold=fold)
+    except InvalidSchedule:
+        return
+    check(schedule, start)
+
+
+def test_random_expressions_are_searched_in_bounds() -> None:
+    """1,000 cron expressions in zones whose clocks jump oddly."""
+    rng = random.Random(5_000)
+    for _ in range(1_000):
+        text = walk.random_expression(rng, seconds=rng.random() < 0.2)
+        try:
+            schedule = parse_schedule(text, zone=rng.choice(walk.ODD_ZONES), gap=rng.choice(list(Gap)))
+        except InvalidSchedule:
+            continue
+        check(schedule, Moment(rng.randrange(4_000_000_000) * 1_000_000))
