@@ -24,6 +24,8 @@ ODD_ZONES = (
     *("Pacific/Fakaofo", "Antarctica/Casey", "Antarctica/Macquarie", "America/Nuuk", "Asia/Jerusalem"),
     *("Pacific/Easter", "Pacific/Norfolk", "Africa/Windhoek", "America/Los_Angeles", "Pacific/Auckland"),
 )
+Matches = Callable[[datetime], bool]
+"""Whether a clock that shows a time says that it is the moment."""
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAMES = {name: n for n, name in enumerate(_WEEKDAYS)} | {name: n for n, name in enumerate(_MONTHS, 1)}
@@ -75,6 +77,11 @@ def walls(zone: str, start: int, stop: int, step: int) -> list[Wall]:
 def truth(text: str, window: list[Wall], gap: Gap, fold: Fold) -> list[int]:
     """The seconds of UTC, of all but the first of the window, at which a job with this expression runs."""
     matches, fixed = matcher(text)
+    return named(matches, window, gap, fold, fixed=fixed)
+
+
+def named(matches: Matches, window: list[Wall], gap: Gap, fold: Fold, *, fixed: bool) -> list[int]:
+    """The same for any rule about what a clock shows; gap and fold concern a `fixed` one only."""
     first, shift = fixed and fold is Fold.FIRST, fixed and gap is Gap.SHIFT
     return [
         utc
@@ -83,7 +90,7 @@ def truth(text: str, window: list[Wall], gap: Gap, fold: Fold) -> list[int]:
     ]
 
 
-def matcher(text: str) -> tuple[Callable[[datetime], bool], bool]:
+def matcher(text: str) -> tuple[Matches, bool]:
     """Whether a clock that shows a time matches the expression, and whether its time is fixed."""
     texts = text.lower().split()
     if len(texts) == 5:
