@@ -60,7 +60,7 @@ class Server:
     def _data(self) -> str:
         return str(self.folder / "data")
 
-    def start(self) -> None:
+    def start(self, *, wait: bool = True) -> None:
         """Start, and wait until it answers."""
         settings = [f"--{name}={value}" for name, value in self._settings.items()]
         command = [self._bin / "postgres", "-D", self._data, "-k", str(self.folder), *settings]
@@ -68,9 +68,11 @@ class Server:
             self.process = subprocess.Popen(
                 [*self.as_account, *map(str, command)], stdout=log, stderr=log, cwd=self.folder
             )
-        self._wait()
+        if wait:
+            self.wait()
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
+        """Wait until it answers."""
         deadline = time.monotonic() + 30
         ready = [str(self._bin / "pg_isready"), "-q", "-h", str(self.folder), "-p", self.port]
         while subprocess.run(ready, check=False).returncode:

@@ -35,11 +35,12 @@ def serve(no_http: bool, port: int | None, interface: str | None, daemon: bool) 
     from tokimori.client.opening import make_state_dir
 
     make_state_dir(settings.state_dir)
-    in_service(_nothing)  # a store that can't be used is reported before anybody goes into the background
+    _check_store()
     return detach(settings.state_dir / "tokimori.log", lambda ready: _run(settings, ready))
 
 
 def _run(settings: "Settings", tell: Callable[[str], None]) -> int:
+    from tokimori.clock import SystemClock
     from tokimori.logs.setup import start_logging
     from tokimori.node.wiring import serve as serve_node
 
@@ -47,9 +48,19 @@ def _run(settings: "Settings", tell: Callable[[str], None]) -> int:
     form = "json" if options().as_json else settings.log.format
     log = start_logging(level=settings.log.level, format=form, file=settings.log.file)
     try:
-        return asyncio.run(serve_node(settings, tell))
+        return asyncio.run(serve_node(settings, tell, SystemClock()))
     finally:
         log.stop()
+
+
+def _check_store() -> None:
+    """A store that only a person can mend is reported before anybody goes into the background; others come back."""
+    from tokimori.errors import StoreUnavailable
+
+    try:
+        in_service(_nothing)
+    except StoreUnavailable:
+        pass
 
 
 async def _nothing(_: object) -> None:

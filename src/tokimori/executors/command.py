@@ -26,13 +26,16 @@ _PAUSE = 1.0
 
 
 class _Attempt:
-    """An attempt that has not ended. `reason` is the first for which it was stopped."""
+    """An attempt that has not ended. `reason` is the first for which it was stopped.
 
-    __slots__ = ("pid", "reason", "started", "task")
+    `began` is kept as seconds since boot: the wall clock may be set while it runs.
+    """
+
+    __slots__ = ("began", "pid", "reason", "task")
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.started: Moment | None = None
+        self.began: float | None = None
         self.pid: int | None = None
         self.reason: StopReason | None = None
 
@@ -161,9 +164,9 @@ class CommandExecutor:
 
     def _started(self, notice: wire.Started) -> None:
         attempt = self._attempts[notice.number]
-        attempt.pid, attempt.started = notice.pid, self._moment(notice.at)
+        attempt.pid, attempt.began = notice.pid, notice.at
         task = attempt.task
-        self._tell(Started(run_id=task.run_id, token=task.token, pid=notice.pid, at=attempt.started))
+        self._tell(Started(run_id=task.run_id, token=task.token, pid=notice.pid, at=self._moment(notice.at)))
 
     def _ended(self, notice: wire.Ended) -> None:
         attempt = self._attempts.pop(notice.number)
@@ -183,7 +186,7 @@ class CommandExecutor:
             token=task.token,
             outcome=outcome,
             at=at,
-            started=attempt.started,
+            started=None if attempt.began is None else self._moment(attempt.began),
             pid=attempt.pid,
             output=output,
         )

@@ -120,10 +120,14 @@ class Node:
         self._alarm.ring()
 
     async def start(self) -> None:
-        """Join the store. A first offset by chance keeps nodes from planning the same jobs at the same moment."""
-        self._store.watch(self.wake)
+        """Join the store; where that fails it may be called again.
+
+        A first offset by chance keeps nodes from planning the same jobs at the same moment.
+        """
         await self._register()
         await self._tick()
+        self._store.watch(self.wake)
+        self._stale = True  # nobody has told of what came between the tick and the watch
         self._tick_at -= self._chance() * TICK_IDLE
 
     async def _register(self) -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 from tokimori.api.app import Health, create_app
 from tokimori.api.server import HttpDoor
 from tokimori.client.opening import make_state_dir
-from tokimori.clock import SystemClock
+from tokimori.clock import Clock
 from tokimori.config.settings import Settings
 from tokimori.executors.command import CommandExecutor
 from tokimori.executors.executors import Executors
 from tokimori.executors.noop import NoopExecutor
-from tokimori.node.node import Identity, Node
-from tokimori.ports.store import Store
+from tokimori.node.node import Identity, Node, Phase
+from tokimori.node.patience import answered
 from tokimori.service.schema import open_prepared
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
@@ -33,20 +33,28 @@ Announce = Callable[[str], None]
 """Tells the person who started the node one line."""
 
 
-async def serve(settings: Settings, announce: Announce) -> int:
-    """Take part until told to stop: TERM or INT drains, a second one hands back what still runs. The exit code."""
-    clock, random = SystemClock(), os.urandom
+async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
+    """Take part until told to stop: TERM or INT drains, a second one hands back what still runs. The exit code.
+
+    A store that is away is waited for; one that only a person can mend raises `StoreError`.
+    """
+    random = os.urandom
     make_state_dir(settings.state_dir)
     command = CommandExecutor(clock, runs_dir=settings.state_dir / "runs", state_dir=settings.state_dir)
     executors = Executors(command=command, noop=NoopExecutor(clock))
     store = open_store(settings.store, clock)
-    await open_prepared(store)
+    await answered(lambda: open_prepared(store), tell=announce)
     try:
         node = Node(store, executors, clock, random, identity_of(settings))
         service = Service(store, clock, random, time_zone=settings.time_zone, author="http")
         await executors.open(node.hear)
         try:
-            await _take_part(node, service, store, settings, announce)
+            for fault in store.faults():
+                log.warning("%s", fault)
+            # The door first: a port that is taken leaves no node behind.
+            async with _http_door(node, service, settings, clock) as door:
+                await _take_part(node, service, door, announce)
+            announce(f"Node {node.id} has stopped.")
         finally:
             await executors.close()
     finally:
@@ -54,28 +62,27 @@ async def serve(settings: Settings, announce: Announce) -> int:
     return 0
 
 
-async def _take_part(node: Node, service: Service, store: Store, settings: Settings, announce: Announce) -> None:
-    for fault in store.faults():
-        log.warning("%s", fault)
-    identity = node.identity
-    async with _http_door(node, service, settings) as door:  # first: a port that is taken leaves no node behind
-        with _stopped_by_signals(node, announce):
-            await node.start()
-            await service.trigger_reboot(identity.host, identity.boot_id, identity.labels)
-            announce(f"Node {node.id} runs jobs on {identity.host}.")
+async def _take_part(node: Node, service: Service, door: HttpDoor | None, announce: Announce) -> None:
+    with _stopped_by_signals(node, announce):
+        if await answered(lambda: _join(node, service), wanted=lambda: node.phase is Phase.WORKING, tell=announce):
+            announce(f"Node {node.id} runs jobs on {node.identity.host}.")
             if door is not None:
                 announce(f"Its page is at {door.url}")
             await node.run()
-    announce(f"Node {node.id} has stopped.")
+
+
+async def _join(node: Node, service: Service) -> None:
+    await node.start()
+    await service.trigger_reboot(node.identity.host, node.identity.boot_id, node.identity.labels)
 
 
 @asynccontextmanager
-async def _http_door(node: Node, service: Service, settings: Settings) -> AsyncIterator[HttpDoor | None]:
+async def _http_door(node: Node, service: Service, settings: Settings, clock: Clock) -> AsyncIterator[HttpDoor | None]:
     """The door stays open while the node drains: whoever asks why it has not stopped is answered."""
     if not settings.http.enabled:
         yield None
         return
-    clock, http = SystemClock(), settings.http
+    http = settings.http
     app = create_app(
         service,
         clock,

@@ -19,6 +19,7 @@ from tests.integration.executors.workshop import (
     until,
     written,
 )
+from tokimori.clock import HOUR, SECOND
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.model.job import Command
 from tokimori.model.outcome import Cancelled, Released, Succeeded, TimedOut
@@ -184,3 +185,14 @@ async def test_a_renewed_lease_ends_nothing(workshop: Workshop) -> None:
     await workshop.next(Started, "run")
     workshop.executor.renew(boottime())
     assert (await workshop.next(Ended, "run")).outcome == Succeeded(0)
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_a_clock_that_is_set_moves_both_ends(workshop: Workshop, hours: int) -> None:
+    """Where the machine's clock is set while a command runs, its begin is told by the same clock as its end."""
+    workshop.start("run", shell("sleep 0.2"))
+    await workshop.next(Started, "run")
+    workshop.clock.offset = hours * HOUR
+    ended = await workshop.next(Ended, "run")
+    assert ended.started is not None
+    assert SECOND // 10 < ended.at - ended.started < 10 * SECOND

@@ -25,16 +25,28 @@ BOTH_WAYS = ("pidfd", "waiter thread")
 _R = TypeVar("_R", Started, Grew, Ended)
 
 
+class SetClock(SystemClock):
+    """This machine's clocks, the wall clock set forward by `offset` microseconds."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+
+    def now(self) -> Moment:
+        """The wall clock."""
+        return Moment(super().now() + self.offset)
+
+
 class Workshop:
     """An executor on a folder of its own, and everything that it has reported."""
 
     def __init__(self, folder: Path, *, output_limit: int = 10 * 2**20, pidfd: bool = True) -> None:
+        self.clock = SetClock()
         self.folder = folder
         self.pidfd = pidfd
         self.runs = folder / "runs"
         self.state = folder / "state"
         self.executor = CommandExecutor(
-            SystemClock(),
+            self.clock,
             runs_dir=self.runs,
             state_dir=self.state,
             output_limit=output_limit,

@@ -1,0 +1,64 @@
+"""What a node does while its store is away at the start."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation.virtual_time import run_virtually
+from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
+from tokimori.node.patience import answered
+
+
+class Away:
+    """A store that fails so many times before it answers."""
+
+    def __init__(self, failures: int, fault: StoreError) -> None:
+        self._failures = failures
+        self._fault = fault
+        self.asked: list[float] = []
+
+    async def ask(self) -> None:
+        """Fail, or do not."""
+        self.asked.append(round(asyncio.get_running_loop().time(), 3))
+        if len(self.asked) <= self._failures:
+            raise self._fault
+
+
+AWAY = StoreUnavailable("nobody answers")
+
+
+def ask(store: Away, wanted: Callable[[], bool] = lambda: True) -> tuple[bool, list[str]]:
+    """Whether it answered, and what people were told."""
+    told: list[str] = []
+    return run_virtually(answered(store.ask, wanted=wanted, tell=told.append)), told
+
+
+def test_a_store_that_answers_is_asked_once() -> None:
+    """And nobody is told anything."""
+    store = Away(0, AWAY)
+    assert ask(store) == (True, [])
+    assert store.asked == [0.0]
+
+
+def test_a_store_that_is_away_is_asked_again_ever_more_slowly() -> None:
+    """At first soon, then every two seconds; people are told once."""
+    store = Away(7, AWAY)
+    assert ask(store) == (True, ["Waiting for the store: nobody answers"])
+    assert store.asked == [0.0, 0.1, 0.3, 0.7, 1.5, 3.1, 5.1, 7.1]
+
+
+@pytest.mark.parametrize("fault", [StoreError("wrong password"), SchemaMismatch("too new")])
+def test_what_a_person_must_mend_is_raised(fault: StoreError) -> None:
+    """At once: waiting would hide it."""
+    store = Away(1, fault)
+    with pytest.raises(type(fault)):
+        ask(store)
+    assert len(store.asked) == 1
+
+
+def test_a_node_that_is_stopped_waits_no_longer() -> None:
+    """Whoever stops a node that waits for its store has stopped it."""
+    store = Away(99, AWAY)
+    assert ask(store, wanted=lambda: len(store.asked) < 3)[0] is False
+    assert len(store.asked) == 3
