@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from tokimori.clock import Moment, to_datetime
+from tokimori.schedules.zones import zone_info
 
 NOTHING = "-"
 
@@ -60,10 +61,9 @@ def local(moment: Moment | None, zone: str) -> str:
     """The moment on the clocks of a zone, with its offset."""
     if moment is None:
         return NOTHING
-    from zoneinfo import ZoneInfo
 
     precision = "milliseconds" if moment % 1_000_000 else "seconds"
-    return to_datetime(moment).astimezone(ZoneInfo(zone)).isoformat(" ", precision)
+    return to_datetime(moment).astimezone(zone_info(zone)).isoformat(" ", precision)
 
 
 def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -9,6 +9,7 @@ from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import load
 from tokimori.clock import SystemClock, parse_moment, to_datetime
 from tokimori.schedules.schedule import Fold, Gap
+from tokimori.schedules.zones import zone_info
 
 if TYPE_CHECKING:
     from tokimori.schedules.explain import Explanation
@@ -53,11 +54,10 @@ def explain(*, text: str, count: int, time_zone: str | None, after: str | None, 
 
 
 def _print(explanation: "Explanation") -> None:
-    from zoneinfo import ZoneInfo
 
     print_lines(f"{explanation.sentence} ({explanation.time_zone})")
     for moment in explanation.moments:
-        local = to_datetime(moment).astimezone(ZoneInfo(explanation.time_zone))
+        local = to_datetime(moment).astimezone(zone_info(explanation.time_zone))
         precision = "milliseconds" if local.microsecond else "seconds"
         letters = local.tzname() or ""  # many zones have none but the offset again
         name = f" {letters}" if letters.isalpha() else ""

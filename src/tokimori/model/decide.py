@@ -11,6 +11,7 @@ from tokimori.model.job import Job, JobState, lane_of, limit_of, rank_of
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.run import Skip, SkipReason, scheduled_origin
 from tokimori.schedules.schedule import OnDemand, Schedule
+from tokimori.schedules.zones import tzdata_version
 
 MOST_OCCURRENCES = 10_000
 """How many occurrences one call decides; the next call goes on."""
@@ -46,7 +47,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """What `apply` writes together, if version and `fired_from` are still what they were.
 
     `skips` are finished rows: one that begins where a known row began replaces it. `replaces`: the active scheduled
-    runs from before this plan are to be cancelled.
+    runs from before this plan are to be cancelled. `anchor`, `runs_remaining` and `tzdata` are the job's from now on;
+    `tzdata` is that of the runs too.
     """
 
     job_id: JobId
@@ -56,6 +58,9 @@ class Plan(Struct, frozen=True, kw_only=True):
     fired_through: Moment
     next_due: Moment | None
     state: JobState
+    anchor: Moment
+    runs_remaining: int | None
+    tzdata: str
     runs: tuple[PlannedRun, ...] = ()
     skips: tuple[Skip, ...] = ()
     replaces: bool = False
@@ -125,6 +130,9 @@ def decide(due: Due, schedule: Schedule, now: Moment) -> Plan:
         fired_through=draft.cursor,
         next_due=Moment(now + PACE) if draft.full else upcoming,
         state=JobState.FINISHED if has_ended(schedule, upcoming) else job.state,
+        anchor=job.anchor,
+        runs_remaining=job.runs_remaining,
+        tzdata=tzdata_version(),
         runs=tuple(draft.runs),
         skips=tuple(draft.skips),
         replaces=draft.replaces,
@@ -145,6 +153,9 @@ def skip_all(due: Due, schedule: Schedule, now: Moment, reason: SkipReason) -> P
         fired_through=draft.cursor,
         next_due=upcoming,
         state=JobState.FINISHED if has_ended(schedule, upcoming) else JobState.ENABLED,
+        anchor=job.anchor,
+        runs_remaining=job.runs_remaining,
+        tzdata=tzdata_version(),
         skips=tuple(draft.skips),
     )
 

@@ -91,6 +91,9 @@ class Job(Struct, frozen=True, kw_only=True):
 
     `version` grows with each edit. `anchor` is where `every …` starts counting. Every occurrence up to and including
     `fired_through` is decided; `next_due` is when the job wants to be looked at next (None: never by itself).
+    `runs_remaining` is how many scheduled runs are still to be made (None: no limit). `tzdata` is the version of the
+    time zone data by which `next_due` was reckoned, empty where nobody knows. `days_off` are the days of the named
+    calendars that the schedule leaves out, as JSON.
     """
 
     id: JobId
@@ -105,6 +108,9 @@ class Job(Struct, frozen=True, kw_only=True):
     anchor: Moment
     fired_through: Moment
     next_due: Moment | None = None
+    runs_remaining: int | None = None
+    tzdata: str = ""
+    days_off: str | None = None
 
 
 def schedule_of(definition: Definition, anchor: Moment, job_id: str = "") -> Schedule:

@@ -27,7 +27,8 @@ class Run(Struct, frozen=True, kw_only=True):
 
     `attempt` counts attempts begun; `failures` and `lost` are what the retry budgets have used. `node_id`, `pid`,
     `started`, `exit_code`, `signal` and `error` tell of the newest attempt. `cancel` holds the reason of an order to
-    end that its node has still to carry out. `lane` is None while the job is paused.
+    end that its node has still to carry out. `lane` is None while the job is paused. `tzdata` is the version of the
+    time zone data by which an occurrence got its moment, None for a request.
     """
 
     id: RunId
@@ -54,6 +55,7 @@ class Run(Struct, frozen=True, kw_only=True):
     signal: int | None = None
     error: str | None = None
     cancel: str | None = None
+    tzdata: str | None = None
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

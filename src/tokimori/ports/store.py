@@ -161,9 +161,17 @@ class Planning(Protocol):
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
         """Write each plan whose job still has its incarnation, version and `fired_from`, and is enabled.
 
+        Cursor, next moment, state, anchor, `runs_remaining` and `tzdata` of the job become those of the plan.
         Says which took effect. One id for each planned run; they are born ready where due, waiting otherwise. A refused
         plan hinders no other. `replaces`: earlier scheduled runs of the job are cancelled where they have not started,
         and ordered to cancel (`cancel`) where they run. An `s:` origin that exists already is ignored, row by row.
+        """
+        ...
+
+    async def outdated(self, tzdata: str, limit: int) -> list[Job]:
+        """Enabled jobs whose next moment was reckoned by an older tzdata than this one, the oldest first.
+
+        Costs nothing where there are none, however many jobs there are.
         """
         ...
 

@@ -7,6 +7,8 @@ from importlib.resources import files
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+import tzdata  # type: ignore[import-untyped]
+
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND
 from tokimori.errors import InvalidInput
 
@@ -52,6 +54,27 @@ def check_zone(name: str, *, field: str = "time_zone") -> str:
     raise InvalidInput(f"{field}: there is no time zone {name!r}", field=field, value=name, allowed=allowed)
 
 
+def tzdata_version() -> str:
+    """The version of the time zone data by which this program reckons, such as `2025b`: a later one sorts later.
+
+    It is that of the Python package tzdata, the only source of `zone_info`.
+    """
+    version: str = tzdata.IANA_VERSION
+    return version
+
+
+@lru_cache(maxsize=1024)
+def zone_info(name: str) -> ZoneInfo:
+    """The zone as the package tzdata has it. Raises `InvalidInput` for an unknown name.
+
+    `ZoneInfo(name)` would read the system's zone files first. They are often of another version than the package, with
+    which they share no number that could be recorded, and of another one on every node: two nodes would disagree about
+    when a job is due. So the system's files are never read; new rules come with `pip install --upgrade tzdata`.
+    """
+    with files("tzdata").joinpath("zoneinfo", *check_zone(name).split("/")).open("rb") as file:
+        return ZoneInfo.from_file(file, key=name)
+
+
 @lru_cache(maxsize=1)
 def _names() -> frozenset[str]:
     """All names of the tzdata package: looked up, never tried as a path. `Factory` is its name for "not set"."""
@@ -64,7 +87,7 @@ def _stretches(zone: str, bucket: int) -> tuple[Stretch, ...]:
     fixed = _fixed_offset(zone)
     if fixed is not None:
         return (Stretch(-FOREVER, FOREVER, fixed, fixed),)
-    info = ZoneInfo(zone)
+    info = zone_info(zone)
     start, stop = bucket << _BUCKET_BITS, (bucket + 1) << _BUCKET_BITS
     before = _offset(info, start - 1)
     offset, found = _offset(info, start), []

@@ -1,7 +1,6 @@
 """The one JSON shape of everything that a door prints. Moments are RFC 3339 texts in UTC, states are words. Pure."""
 
 from collections.abc import Sequence
-from zoneinfo import ZoneInfo
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
@@ -13,6 +12,7 @@ from tokimori.model.policies import Retry
 from tokimori.model.run import Output, Run, Skip
 from tokimori.ports.store import NodeRecord
 from tokimori.schedules.explain import Explanation
+from tokimori.schedules.zones import zone_info
 from tokimori.service.definitions import JobFields, target_fields
 from tokimori.service.service import AttemptDetails, RunDetails
 
@@ -233,7 +233,7 @@ def explanation_view(explanation: Explanation) -> ExplanationView:
 
 def moment_view(moment: Moment, time_zone: str) -> MomentView:
     """The moment as JSON shows it, on the clocks of the zone."""
-    local = to_datetime(moment).astimezone(ZoneInfo(time_zone))
+    local = to_datetime(moment).astimezone(zone_info(time_zone))
     return MomentView(time=format_moment(moment), local=local.isoformat(), zone=local.tzname() or time_zone)
 
 

@@ -11,13 +11,16 @@ from tokimori.stores.rules import CLAIMABLE
 
 Row = tuple[Any, ...]
 
-JOB = 'id, incarnation, version, definition, state, reason, "by", created, updated, anchor, fired_through, next_due'
+JOB = (
+    'id, incarnation, version, definition, state, reason, "by", created, updated, anchor, fired_through, next_due, '
+    "runs_remaining, tzdata, days_off"
+)
 JOB_STAMPS = "max_running, lane"
 """What the store keeps of the definition in columns of its own."""
 
 RUN = (
     'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, attempt, '
-    "failures, lost, token, node_id, pid, started, ended, exit_code, signal, error, cancel"
+    "failures, lost, token, node_id, pid, started, ended, exit_code, signal, error, cancel, tzdata"
 )
 SETTLED = "settled_by, settled_token"
 ATTEMPT = "run_id, number, token, node_id, outcome, pid, started, ended, exit_code, signal, error"
@@ -42,7 +45,8 @@ def marks(columns: str) -> str:
 
 def job_of(row: Row) -> Job:
     """A job from the columns `JOB`."""
-    (id_, incarnation, version, definition, state, reason, by, created, updated, anchor, fired, next_due) = row
+    (id_, incarnation, version, definition, state, reason, by, created, updated, anchor, fired, next_due, *rest) = row
+    runs_remaining, tzdata, days_off = rest
     return Job(
         id=id_,
         incarnation=incarnation,
@@ -56,6 +60,9 @@ def job_of(row: Row) -> Job:
         anchor=anchor,
         fired_through=fired,
         next_due=next_due,
+        runs_remaining=runs_remaining,
+        tzdata=tzdata,
+        days_off=days_off,
     )
 
 
@@ -74,6 +81,9 @@ def job_row(job: Job) -> Row:
         job.anchor,
         job.fired_through,
         job.next_due,
+        job.runs_remaining,
+        job.tzdata,
+        job.days_off,
         limit_of(job.definition),
         lane_of(job.definition) if job.state in CLAIMABLE else None,
     )
@@ -82,7 +92,7 @@ def job_row(job: Job) -> Row:
 def run_of(row: Row) -> Run:
     """A run from the columns `RUN`."""
     (id_, job_id, incarnation, origin, nominal, due, state, priority, rank, lane, created, payload, *rest) = row
-    attempt, failures, lost, token, node_id, pid, started, ended, exit_code, signal, error, cancel = rest
+    attempt, failures, lost, token, node_id, pid, started, ended, exit_code, signal, error, cancel, tzdata = rest
     return Run(
         id=id_,
         job_id=job_id,
@@ -108,6 +118,7 @@ def run_of(row: Row) -> Run:
         signal=signal,
         error=error,
         cancel=cancel,
+        tzdata=tzdata,
     )
 
 

@@ -1,9 +1,9 @@
 """Moments and durations as people read them. Pure."""
 
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from tokimori.clock import SECOND, Moment, to_datetime
+from tokimori.schedules.zones import zone_info
 
 
 def clock_time(moment: Moment, zone: str, now: Moment) -> str:
@@ -48,4 +48,4 @@ def duration(microseconds: int) -> str:
 
 
 def _local(moment: Moment, zone: str) -> datetime:
-    return to_datetime(moment).astimezone(ZoneInfo(zone))
+    return to_datetime(moment).astimezone(zone_info(zone))

@@ -4,7 +4,6 @@ Chrono knows no rule for gaps and folds: it runs whenever the clock shows the ti
 """
 
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -13,12 +12,13 @@ from tokimori.errors import InvalidSchedule
 from tokimori.schedules.cron_dialects import Dialect, rewrite
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, Schedule, next_moments
+from tokimori.schedules.zones import zone_info
 
 
 def at(text: str, zone: str = "UTC") -> Moment:
     """The moment of a local time with its offset, or of a time in the zone."""
     read = datetime.fromisoformat(text)
-    return from_datetime(read if read.tzinfo else read.replace(tzinfo=ZoneInfo(zone)))
+    return from_datetime(read if read.tzinfo else read.replace(tzinfo=zone_info(zone)))
 
 
 def chrono(text: str, zone: str = "UTC") -> Schedule:

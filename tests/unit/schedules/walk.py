@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from tokimori.schedules.schedule import Fold, Gap
+from tokimori.schedules.zones import zone_info
 
 ODD_ZONES = (
     *("Australia/Lord_Howe", "Pacific/Apia", "Africa/Cairo", "America/Santiago", "Africa/Casablanca"),
@@ -43,7 +43,7 @@ class Wall(NamedTuple):
 
 def transitions(zone: str, first_year: int = 1973, last_year: int = 2037) -> list[int]:
     """The seconds of UTC at which the zone changes its offset, by halving between days."""
-    info = ZoneInfo(zone)
+    info = zone_info(zone)
 
     def offset(second: int) -> timedelta | None:
         return datetime.fromtimestamp(second, info).utcoffset()
@@ -63,7 +63,7 @@ def transitions(zone: str, first_year: int = 1973, last_year: int = 2037) -> lis
 
 def walls(zone: str, start: int, stop: int, step: int) -> list[Wall]:
     """Every `step` seconds from start to stop (not included)."""
-    info, size = ZoneInfo(zone), timedelta(seconds=step)
+    info, size = zone_info(zone), timedelta(seconds=step)
     found: list[Wall] = []
     for utc in range(start, stop, step):
         at = datetime.fromtimestamp(utc, info)

@@ -53,6 +53,7 @@ def _apply(tables: Tables, plan: Plan, ids: Sequence[RunId], now: Moment) -> boo
                 rank=planned.rank,
                 lane=planned.lane,
                 created=now,
+                tzdata=plan.tzdata,
             )
         )
     tables.keep_skips(plan.incarnation, plan.skips)
@@ -62,12 +63,30 @@ def _apply(tables: Tables, plan: Plan, ids: Sequence[RunId], now: Moment) -> boo
 
 def _moved(job: Job, plan: Plan) -> Job:
     fired_through = Moment(max(job.fired_through, plan.fired_through))
-    return replace(job, fired_through=fired_through, next_due=plan.next_due, state=plan.state)
+    return replace(
+        job,
+        fired_through=fired_through,
+        next_due=plan.next_due,
+        state=plan.state,
+        anchor=plan.anchor,
+        runs_remaining=plan.runs_remaining,
+        tzdata=plan.tzdata,
+    )
 
 
 def _replace_scheduled(tables: Tables, plan: Plan, now: Moment) -> None:
     rows = tables.runs_of(plan.incarnation, *ACTIVE)
     tables.cancel([row for row in rows if row.run.origin.startswith("s:")], REPLACED, now)
+
+
+def outdated(tables: Tables, tzdata: str, limit: int) -> list[Job]:
+    """See `Planning.outdated`."""
+    jobs = (
+        (job.tzdata, job.incarnation, job)
+        for job in tables.jobs.values()
+        if job.state is JobState.ENABLED and job.next_due is not None and job.tzdata < tzdata
+    )
+    return [job for _, _, job in heapq.nsmallest(limit, jobs)]
 
 
 def promote(tables: Tables, now: Moment, limit: int) -> int:

@@ -131,6 +131,10 @@ class MemoryStore:
         """See `Planning.apply`."""
         return planning.apply(await self._turn(), plans, now)
 
+    async def outdated(self, tzdata: str, limit: int) -> list[Job]:
+        """See `Planning.outdated`."""
+        return planning.outdated(await self._turn(), tzdata, limit)
+
     async def promote(self, now: Moment, limit: int) -> int:
         """See `Planning.promote`."""
         return planning.promote(await self._turn(), now, limit)

@@ -26,13 +26,19 @@ LEFT JOIN LATERAL (
 ) s ON s.last = j.fired_through
 """
 """Jobs as `due_of` reads them; a live run that is not held is active, and is counted as far as it matters."""
-_TYPES = "text[], bigint[], int[], text[], text[], text[], text[], bigint[], bigint[], bigint[], bigint[], bigint[]"
-_COLUMNS = ", ".join(f"${n}::{type_}" for n, type_ in enumerate(f"{_TYPES}, int[], text[]".split(", "), start=1))
+_TYPES = (
+    *("text", "bigint", "int", "text", "text", "text", "text"),
+    *("bigint", "bigint", "bigint", "bigint", "bigint", "int", "text", "text"),
+    *("int", "text"),
+)
+"""Of the columns `JOB` and `JOB_STAMPS`."""
+_COLUMNS = ", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(_TYPES, start=1))
 _ADD = f"""
 INSERT INTO tokimori_jobs ({JOB}, {JOB_STAMPS}) SELECT * FROM unnest({_COLUMNS}) AS j ({JOB}, {JOB_STAMPS})
 ORDER BY incarnation
 ON CONFLICT (incarnation) DO NOTHING
 """
+_REPLACE = f"SELECT tokimori_replace_job_4({', '.join(f'${n}' for n in range(1, 20))})"
 
 
 async def add_jobs(db: Connections, jobs: Sequence[Job]) -> None:
@@ -88,7 +94,7 @@ async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip]
 
 async def _replaced(db: Connections, old: Job, new: Job, skips: Sequence[Skip]) -> bool:
     answer: bool = await db.value(
-        "SELECT tokimori_replace_job($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
+        _REPLACE,
         old.incarnation,
         old.version,
         old.state,
@@ -104,6 +110,9 @@ async def _replaced(db: Connections, old: Job, new: Job, skips: Sequence[Skip]) 
         new.next_due,
         limit_of(new.definition),
         lane_of(new.definition) if new.state in CLAIMABLE else None,
+        new.runs_remaining,
+        new.tzdata,
+        new.days_off,
         skips_json([(new.incarnation, skip) for skip in skips]),
     )
     return answer

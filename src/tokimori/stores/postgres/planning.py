@@ -5,15 +5,16 @@ from collections.abc import Iterator, Sequence
 from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
-from tokimori.model.job import JobState
+from tokimori.model.job import Job, JobState
 from tokimori.stores.postgres.batches import columns, rounds
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
+from tokimori.stores.rows import JOB, job_of
 from tokimori.stores.rules import REPLACED, Cursor, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
-_APPLY = f"SELECT tokimori_apply({', '.join(f'${n}' for n in range(1, 20))})"
-_PLAN_COLUMNS, _RUN_COLUMNS = 7, 9
+_APPLY = f"SELECT tokimori_apply_4({', '.join(f'${n}' for n in range(1, 24))})"
+_PLAN_COLUMNS, _RUN_COLUMNS = 10, 10
 
 
 async def due(db: Connections, now: Moment, limit: int) -> list[Due]:
@@ -62,6 +63,9 @@ def _plan_row(plan: Plan) -> Row:
         plan.fired_through,
         plan.next_due,
         plan.state,
+        plan.anchor,
+        plan.runs_remaining,
+        plan.tzdata,
         plan.replaces,
     )
 
@@ -78,6 +82,7 @@ def _births(plan: Plan, ids: Sequence[RunId]) -> Iterator[Row]:
             planned.priority,
             planned.rank,
             planned.lane,
+            plan.tzdata,
         )
 
 
@@ -100,6 +105,17 @@ async def _applied_before(db: Connections, refused: Sequence[tuple[int, _Planned
         number: was_applied(plan, cursors.get(plan.incarnation), first_run_exists=bool(exist.intersection(ids[:1])))
         for number, (plan, ids) in refused
     }
+
+
+async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
+    """See `Planning.outdated`."""
+    rows = await db.rows(
+        f"""SELECT {JOB} FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < $1
+        ORDER BY tzdata, incarnation LIMIT $2""",
+        tzdata,
+        limit,
+    )
+    return [job_of(row) for row in rows]
 
 
 async def promote(db: Connections, now: Moment, limit: int) -> int:

@@ -22,7 +22,7 @@ _LIVE_OF_JOB = """
         SELECT incarnation FROM tokimori_jobs WHERE id = $1
         UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')
 """
-_ADD = "SELECT * FROM tokimori_add_runs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+_ADD = "SELECT * FROM tokimori_add_runs_4($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
 
 
 async def add_run(db: Connections, run: Run) -> Run:
@@ -39,6 +39,7 @@ async def add_run(db: Connections, run: Run) -> Run:
         run.rank,
         run.created,
         run.payload,
+        run.tzdata,
     )
     added = await db.row(_ADD, *([value] for value in row))
     if added is not None:

@@ -180,6 +180,10 @@ class PostgresStore:
             self._tell_others()
         return answers
 
+    async def outdated(self, tzdata: str, limit: int) -> list[Job]:
+        """See `Planning.outdated`."""
+        return await planning.outdated(self._db, tzdata, limit)
+
     async def promote(self, now: Moment, limit: int) -> int:
         """See `Planning.promote`."""
         return await planning.promote(self._db, now, limit)

@@ -22,7 +22,7 @@ _CHANGE_COLUMNS, _OUTPUT_COLUMNS = 15, 5
 
 async def claim(db: Connections, claim: Claim) -> list[Claimed]:
     """See `Working.claim`."""
-    statement = "SELECT * FROM tokimori_claim($1, $2, $3, $4, $5)"
+    statement = "SELECT * FROM tokimori_claim_4($1, $2, $3, $4, $5)"
     rows = await db.rows(statement, claim.id, claim.node, claim.lanes, claim.limit, MOST_EXAMINED)
     return all_claimed(rows)
 

@@ -7,23 +7,24 @@ from collections.abc import Iterator, Sequence
 from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
-from tokimori.model.job import JobState
+from tokimori.model.job import Job, JobState
 from tokimori.model.run import FIRST_TOKEN
-from tokimori.stores.rows import Row
+from tokimori.stores.rows import JOB, Row, job_of
 from tokimori.stores.rules import REPLACED, Cursor, born, may_apply, was_applied
 from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.jobs import DUE, due_of, keep_skips
 
-_BORN = 'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, token'
+_BORN = 'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, tzdata, token'
 
 # One statement for a whole batch: each step of a statement gives up the GIL, and taking it back is what costs.
 _BEAR = f"""
 INSERT INTO tokimori_runs ({_BORN})
-SELECT {", ".join(f"value ->> {column}" for column in range(11))}, {FIRST_TOKEN} FROM json_each(?) WHERE true
+SELECT {", ".join(f"value ->> {column}" for column in range(12))}, {FIRST_TOKEN} FROM json_each(?) WHERE true
 ON CONFLICT (incarnation, origin) DO NOTHING
 """
 _ADVANCE = """
-UPDATE tokimori_jobs SET fired_through = max(fired_through, value ->> 1), next_due = value ->> 2, state = value ->> 3
+UPDATE tokimori_jobs SET fired_through = max(fired_through, value ->> 1), next_due = value ->> 2, state = value ->> 3,
+    anchor = value ->> 4, runs_remaining = value ->> 5, tzdata = value ->> 6
 FROM json_each(?) WHERE incarnation = value ->> 0
 """
 
@@ -75,8 +76,19 @@ def _write(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]]
             line.cancel(db, scheduled, (plan.incarnation,), REPLACED, now)
     db.execute(_BEAR, (json.dumps([row for plan, ids in plans for row in _births(plan, ids, now)]),))
     keep_skips(db, [(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips])
-    cursors = [(plan.incarnation, plan.fired_through, plan.next_due, plan.state) for plan, _ in plans]
-    db.execute(_ADVANCE, (json.dumps(cursors),))
+    db.execute(_ADVANCE, (json.dumps([_cursor_row(plan) for plan, _ in plans]),))
+
+
+def _cursor_row(plan: Plan) -> Row:
+    return (
+        plan.incarnation,
+        plan.fired_through,
+        plan.next_due,
+        plan.state,
+        plan.anchor,
+        plan.runs_remaining,
+        plan.tzdata,
+    )
 
 
 def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Row]:
@@ -93,7 +105,18 @@ def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Row]:
             planned.rank,
             planned.lane,
             now,
+            plan.tzdata,
         )
+
+
+def outdated(db: sqlite3.Connection, tzdata: str, limit: int) -> list[Job]:
+    """See `Planning.outdated`."""
+    rows = db.execute(
+        f"""SELECT {JOB} FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < ?
+        ORDER BY tzdata, incarnation LIMIT ?""",
+        (tzdata, limit),
+    )
+    return [job_of(row) for row in rows]
 
 
 def promote(db: sqlite3.Connection, now: Moment, limit: int) -> int:

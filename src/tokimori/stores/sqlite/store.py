@@ -177,6 +177,10 @@ class SqliteStore:
         """See `Planning.apply`."""
         return await self._write(planning.apply, plans, now)
 
+    async def outdated(self, tzdata: str, limit: int) -> list[Job]:
+        """See `Planning.outdated`."""
+        return await self._read(planning.outdated, tzdata, limit)
+
     async def promote(self, now: Moment, limit: int) -> int:
         """See `Planning.promote`."""
         return await self._write(planning.promote, now, limit)

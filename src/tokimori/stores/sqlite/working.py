@@ -38,7 +38,10 @@ UNION ALL
 SELECT id, state, node_id, token, settled_by, settled_token, NULL, incarnation, 0
 FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))
 """
-_KEPT = "id, job_id, incarnation, origin, nominal, priority, lane, created, payload, attempt, token, node_id, cancel"
+_KEPT = (
+    "id, job_id, incarnation, origin, nominal, priority, lane, created, payload, "
+    "attempt, token, node_id, cancel, tzdata"
+)
 """What a settle leaves as it is."""
 _SETTLED = (
     *("state", "due", '"rank"', "failures", "lost", "started", "pid"),

@@ -14,6 +14,7 @@ from tokimori.stores.sqlite.schema import known_migrations
 from tokimori.stores.sqlite.store import SqliteStore
 
 NEWEST = len(known_migrations())
+OLDEST = max(migration.oldest for migration in known_migrations())
 
 
 async def opened(path: Path) -> SqliteStore:
@@ -34,7 +35,7 @@ async def test_opening_makes_no_tables(tmp_path: Path) -> None:
 async def test_several_migrate_at_once(tmp_path: Path) -> None:
     """Of several that migrate at one time one does it, and all find it done."""
     stores = await asyncio.gather(*(opened(tmp_path / "a.db") for _ in range(4)))
-    done = SchemaStatus(version=NEWEST, newest=NEWEST, pending=(), oldest=NEWEST)
+    done = SchemaStatus(version=NEWEST, newest=NEWEST, pending=(), oldest=OLDEST)
     assert await asyncio.gather(*(store.migrate() for store in stores)) == [done] * 4
     for store in stores:
         assert await store.schema() == done
