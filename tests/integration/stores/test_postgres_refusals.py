@@ -2,9 +2,9 @@
 
 import asyncio
 import socket
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.stores.actors import add_job
 from tests.integration.stores.conftest import Networked, free_port
