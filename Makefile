@@ -24,7 +24,8 @@ test: .venv/.installed-dev  ## lint, then every test but the long proofs
 prove: .venv/.installed-dev  ## the long proofs: sweeps, cluster, soak
 	$(BIN)/pytest -n auto --dist worksteal -m prove --timeout 1800
 
-bench: .venv-bench/.installed  ## Tokimori and its peers side by side, in ratios
+PEERS := .venv-bench/.installed .venv-bench-apscheduler4/.installed benchmarks/node_modules/.installed
+bench: $(PEERS)  ## Tokimori and its peers side by side, in ratios
 	.venv-bench/bin/python -m benchmarks
 
 LINTERS := lint-check lint-format lint-types lint-floors
@@ -62,7 +63,8 @@ lock:  ## write requirements-dev.lock anew, with the newest versions
 	mv $$scratch/lock requirements-dev.lock && rm -r $$scratch
 
 clean:  ## remove what was built, tested and cached; .tokimori/ and its jobs stay
-	rm -rf .venv .venv-bench .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
+	rm -rf .venv .venv-bench .venv-bench-apscheduler4 benchmarks/node_modules
+	rm -rf .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -r {} +
 
 %/bin/python:
@@ -81,4 +83,13 @@ clean:  ## remove what was built, tested and cached; .tokimori/ and its jobs sta
 
 .venv-bench/.installed: pyproject.toml benchmarks/requirements.txt | .venv-bench/bin/python
 	.venv-bench/$(PIP) --constraint requirements-dev.lock --requirement benchmarks/requirements.txt --editable .
+	@.venv-bench/bin/python -m tests.servers
 	@touch $@
+
+.venv-bench-apscheduler4/.installed: benchmarks/requirements-apscheduler4.txt | .venv-bench-apscheduler4/bin/python
+	.venv-bench-apscheduler4/$(PIP) --constraint requirements-dev.lock --requirement $<
+	@touch $@
+
+# Without npm its peers are missing from the tables, which say so.
+benchmarks/node_modules/.installed: benchmarks/package.json benchmarks/package-lock.json
+	@if command -v npm > /dev/null; then npm ci --silent --prefix benchmarks && touch $@; fi

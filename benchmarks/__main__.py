@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from benchmarks.comparison import Result, Trial, Workload
 from benchmarks.report import json_lines, table
-from benchmarks.workloads import commands, drain, idle, lateness, next_fire, start
+from benchmarks.workloads import commands, drain, idle, lateness, next_fire, postgres_drain, start
 
 WORKLOADS: Sequence[Workload] = (
     drain.WORKLOAD,
+    postgres_drain.WORKLOAD,
     lateness.WORKLOAD,
     commands.WORKLOAD,
     idle.WORKLOAD,

@@ -1,7 +1,7 @@
 """What is measured, and the arithmetic of comparing it: paired ratios, their median, and whether a target is met."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
@@ -65,7 +65,7 @@ Target = AtLeast | AtMost
 class Trial:
     """One measurement with all its contenders: `measure(n)` makes round `n` and answers with everybody's figures.
 
-    `most_rounds`: more of them would tell nothing new.
+    `most_rounds`: more of them would tell nothing new. `absent`: contenders that this machine has not, and why.
     """
 
     title: str
@@ -73,6 +73,7 @@ class Trial:
     targets: Sequence[Target]
     measure: Callable[[int], Round]
     most_rounds: int = 100
+    absent: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,11 @@ import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import asyncpg
 
 from tokimori.clock import Moment, SystemClock
 from tokimori.executors.command import CommandExecutor
@@ -22,17 +24,24 @@ from tokimori.stores.open import open_store
 
 LOOK_EVERY = 0.02
 """Seconds between two looks at whether the work is done: looking costs the one who is watched."""
+CONCURRENCY = 16 * (os.cpu_count() or 1)
+"""What a node has unless it is told otherwise."""
+LIVE = "SELECT 1 FROM tokimori_runs LIMIT 1"
+SUCCEEDED = "SELECT count(*) FROM tokimori_history WHERE state = 'succeeded'"
+
+Ask = Callable[[str], Awaitable[object]]
+"""The first value that a query answers with; None where it finds no row."""
 
 
 def store_url(folder: Path) -> str:
-    """The store of a contender that has this folder."""
+    """The SQLite store of a contender that has this folder."""
     return f"sqlite://{folder / 'tokimori.db'}"
 
 
 @asynccontextmanager
-async def opened_store(folder: Path) -> AsyncIterator[Store]:
-    """A store in this folder, with its tables."""
-    store = open_store(store_url(folder), SystemClock())
+async def opened_store(url: str) -> AsyncIterator[Store]:
+    """A store, with its tables."""
+    store = open_store(url, SystemClock())
     await store.open()
     try:
         await store.migrate()
@@ -47,13 +56,18 @@ async def add_jobs(store: Store, jobs: Sequence[tuple[str, Definition]]) -> None
     await store.add_jobs([new_job(JobId(id_), each, new_incarnation(os.urandom), now) for id_, each in jobs])
 
 
-async def drain(folder: Path, definition: Definition, runs: int, concurrency: int) -> float:
-    """The seconds in which a new node ends that many due runs of one job: from its start to the last commit."""
-    clock = SystemClock()
-    async with opened_store(folder) as store:
-        service = Service(store, clock, os.urandom)
+async def fill(url: str, definition: Definition, runs: int) -> None:
+    """Trigger a job of this definition so many times."""
+    async with opened_store(url) as store:
+        service = Service(store, SystemClock(), os.urandom)
         await service.add(definition, "job")
         await asyncio.gather(*(service.trigger("job") for _ in range(runs)))
+
+
+async def drain(url: str, folder: Path, runs: int, concurrency: int) -> float:
+    """The seconds in which a new node ends all these runs, which are due: from its start to the last commit."""
+    clock = SystemClock()
+    async with opened_store(url) as store, asking(url) as ask:
         command = CommandExecutor(clock, runs_dir=folder / "runs", state_dir=folder)
         executors = Executors(command=command, noop=NoopExecutor(clock))
         identity = Identity(host="bench", boot_id="bench", pid=os.getpid(), version="0", concurrency=concurrency)
@@ -62,21 +76,33 @@ async def drain(folder: Path, definition: Definition, runs: int, concurrency: in
         began = time.perf_counter()
         await node.start()
         task = asyncio.create_task(node.run())
-        await _until_none_is_live(folder)
+        while await ask(LIVE) is not None:  # noqa: ASYNC110  the node is watched from outside
+            await asyncio.sleep(LOOK_EVERY)
         seconds = time.perf_counter() - began
         node.stop()
         await task
         await executors.close()
-        ended = count_ended(folder)
+        ended = await ask(SUCCEEDED)
         assert ended == runs, f"{ended} of {runs} runs have succeeded"
     return seconds
 
 
-async def _until_none_is_live(folder: Path) -> None:
-    db = sqlite3.connect(folder / "tokimori.db")
-    while not is_empty(db, "tokimori_runs"):  # noqa: ASYNC110  the node is watched from outside
-        await asyncio.sleep(LOOK_EVERY)
-    db.close()
+@asynccontextmanager
+async def asking(url: str) -> AsyncIterator[Ask]:
+    """A session of one's own with the database of a store."""
+    if url.startswith("sqlite:"):
+        file = sqlite3.connect(url.removeprefix("sqlite://"))
+
+        async def ask_file(query: str) -> object:
+            row = file.execute(query).fetchone()
+            return row[0] if row else None
+
+        yield ask_file
+        file.close()
+    else:
+        session = await asyncpg.connect(url)
+        yield session.fetchval
+        await session.close()
 
 
 def is_empty(db: sqlite3.Connection, table: str) -> bool:
@@ -87,7 +113,7 @@ def is_empty(db: sqlite3.Connection, table: str) -> bool:
 def count_ended(folder: Path) -> int:
     """How many runs have succeeded."""
     db = sqlite3.connect(folder / "tokimori.db")
-    (count,) = db.execute("SELECT count(*) FROM tokimori_history WHERE state = 'succeeded'").fetchone()
+    (count,) = db.execute(SUCCEEDED).fetchone()
     db.close()
     return int(count)
 

@@ -14,7 +14,8 @@ def table(workload: Workload, result: Result) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     title = f"{workload.name} {trial.title} ({len(result.rounds)} rounds)"
-    return "\n".join([title, *lines, *_targets(result)])
+    absent = [f"  {contender}: not measured: {why}" for contender, why in trial.absent.items()]
+    return "\n".join([title, *lines, *absent, *_targets(result)])
 
 
 def _rows(result: Result, quantity: Quantity) -> Iterator[tuple[str, ...]]:
@@ -52,6 +53,8 @@ def json_lines(workload: Workload, result: Result) -> Iterator[str]:
             ratio = None if contender == TOKIMORI else result.ratio(contender, quantity)._asdict()
             figures = result.figures(contender, quantity)._asdict()
             yield json.dumps({**about, "samples": samples, "figures": figures, "times_as_good": ratio})
+    for contender, why in trial.absent.items():
+        yield json.dumps({**where, "contender": contender, "not_measured": why})
     for target in trial.targets:
         verdict = {"target": str(target), "reached": result.reached(target), "met": result.met(target)}
         yield json.dumps({**where, **verdict})

@@ -3,7 +3,7 @@
 import gc
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -24,14 +24,14 @@ def in_turn(contenders: Mapping[str, Measure]) -> Callable[[int], Round]:
 
     What disturbs the machine for longer than one of them disturbs them all, and no place in the order favours anybody.
     """
+    return partial(one_round, list(contenders), lambda name: alone(contenders[name]))
 
-    def one_round(number: int) -> Round:
-        names = list(contenders)
-        first = number % len(names)
-        figures = {name: alone(contenders[name]) for name in [*names[first:], *names[:first]]}
-        return {name: figures[name] for name in names}
 
-    return one_round
+def one_round(names: Sequence[str], measured: Callable[[str], Figures], number: int) -> Round:
+    """The round of this number: who is first in it is last in the next."""
+    first = number % len(names)
+    figures = {name: measured(name) for name in [*names[first:], *names[:first]]}
+    return {name: figures[name] for name in names}
 
 
 def alone(measure: Measure) -> Figures:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.comparison import TOKIMORI, AtLeast, Figures, Quantity, Trial, Workload
-from benchmarks.in_process_node import drain
+from benchmarks.in_process_node import drain, fill, store_url
 from benchmarks.rounds import in_turn
 from tokimori.model.job import Command, Definition
 
@@ -21,8 +21,8 @@ SHARE = 0.5
 
 def tokimori(runs: int, folder: Path) -> Figures:
     """A node and its keeper: claimed, spawned in a session of its own with a file for output, watched, settled."""
-    definition = Definition(target=Command(argv=(PROGRAM,)))
-    return {RATE: runs / asyncio.run(drain(folder, definition, runs, PARALLEL))}
+    asyncio.run(fill(store_url(folder), Definition(target=Command(argv=(PROGRAM,))), runs))
+    return {RATE: runs / asyncio.run(drain(store_url(folder), folder, runs, PARALLEL))}
 
 
 def limit(runs: int, folder: Path) -> Figures:

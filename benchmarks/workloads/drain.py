@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from benchmarks import sqlite_limit
 from benchmarks.apscheduler_peer import APSCHEDULER, on_executed, until_done, with_jobs_due
 from benchmarks.comparison import TOKIMORI, AtLeast, Figures, Quantity, Trial, Workload
-from benchmarks.in_process_node import LOOK_EVERY, drain, is_empty
+from benchmarks.in_process_node import CONCURRENCY, LOOK_EVERY, drain, fill, is_empty, store_url
 from benchmarks.rounds import in_turn
 from tokimori.model.job import Definition, Noop
 
@@ -29,9 +28,8 @@ TIMES_HUEY = 4
 
 def tokimori(runs: int, folder: Path) -> Figures:
     """Claims in batches, keeps every run with its start and end."""
-    concurrency = 16 * (os.cpu_count() or 1)
-    seconds = asyncio.run(drain(folder, Definition(target=Noop()), runs, concurrency))
-    return {RATE: runs / seconds}
+    asyncio.run(fill(store_url(folder), Definition(target=Noop()), runs))
+    return {RATE: runs / asyncio.run(drain(store_url(folder), folder, runs, CONCURRENCY))}
 
 
 def huey(runs: int, kind: str, workers: int, folder: Path) -> Figures:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.apscheduler_peer import APSCHEDULER
 from benchmarks.comparison import TOKIMORI, AtMost, Figures, Quantity, Round, Trial, Workload
-from benchmarks.in_process_node import add_jobs, opened_store
+from benchmarks.in_process_node import add_jobs, opened_store, store_url
 from benchmarks.serving import running, serving, wait_for_line
 from tokimori.model.job import Definition, Noop
 
@@ -57,7 +57,7 @@ def _round(seconds: float) -> Round:
 
 async def _fill(folder: Path) -> None:
     far = Definition(target=Noop(), schedule="0 0 29 2 *")
-    async with opened_store(folder) as store:
+    async with opened_store(store_url(folder)) as store:
         await add_jobs(store, [(f"far-{number}", far) for number in range(5)])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import sqlite_limit
 from benchmarks.apscheduler_peer import APSCHEDULER, on_executed, until_done, with_jobs_due
 from benchmarks.comparison import TOKIMORI, AtMost, Figures, Quantity, Trial, Workload
-from benchmarks.in_process_node import add_jobs, count_ended, lateness, opened_store
+from benchmarks.in_process_node import add_jobs, count_ended, lateness, opened_store, store_url
 from benchmarks.rounds import in_turn
 from benchmarks.serving import serving
 from tokimori.clock import MILLISECOND, SECOND, Moment, SystemClock, format_moment
@@ -37,7 +37,7 @@ def tokimori(jobs: int, folder: Path) -> Figures:
 
 async def _fill(folder: Path, jobs: int, schedule: str) -> None:
     definition = Definition(target=Noop(), schedule=schedule)
-    async with opened_store(folder) as store:
+    async with opened_store(store_url(folder)) as store:
         await add_jobs(store, [(f"job-{number}", definition) for number in range(jobs)])
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.comparison import TOKIMORI, AtMost, Figures, Quantity, Trial
-from benchmarks.in_process_node import add_jobs, opened_store
+from benchmarks.in_process_node import add_jobs, opened_store, store_url
 from benchmarks.rounds import in_turn
 from benchmarks.serving import serving
 from tokimori.model.job import Definition, Noop
@@ -26,7 +26,7 @@ def tokimori(jobs: int, folder: Path) -> Figures:
 
 async def _fill(folder: Path, jobs: int) -> None:
     """Daily jobs, spread over the minutes of the day."""
-    async with opened_store(folder) as store:
+    async with opened_store(store_url(folder)) as store:
         await add_jobs(store, [(f"job-{number}", _daily(number)) for number in range(jobs)])
 
 

@@ -1,10 +1,16 @@
 """The arithmetic of comparing: what is printed as better is better."""
 
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
 import pytest
 
 from benchmarks.__main__ import WORKLOADS
 from benchmarks.comparison import TOKIMORI, AtLeast, AtMost, Quantity, Result, Round, Target, Trial
-from benchmarks.report import table
+from benchmarks.report import json_lines, table
+from benchmarks.rounds import one_round
+from benchmarks.workloads.postgres_drain import ROOT, Program, absent
 
 RATE = Quantity("rate", "runs/s", more=True)
 DELAY = Quantity("delay", "ms")
@@ -15,8 +21,14 @@ ROUNDS: list[Round] = [
 ]
 
 
-def result(*targets: Target) -> Result:
-    trial = Trial(title="example", quantities=[RATE, DELAY], targets=targets, measure=lambda number: ROUNDS[number])
+def result(*targets: Target, absent: Mapping[str, str] | None = None) -> Result:
+    trial = Trial(
+        title="example",
+        quantities=[RATE, DELAY],
+        targets=targets,
+        measure=lambda number: ROUNDS[number],
+        absent=absent or {},
+    )
     return Result(trial, ROUNDS)
 
 
@@ -46,3 +58,30 @@ def test_the_table_says_which_target_is_missed() -> None:
     text = table(WORKLOADS[0], result(AtMost("delay", 20), AtMost("delay", 19)))
     assert "delay: at most 20: met (20)" in text
     assert "delay: at most 19: NOT MET (20)" in text
+
+
+def test_who_is_not_here_is_named() -> None:
+    """Who reads the figures sees which contender this machine has not, and why."""
+    without = result(absent={"other": "no npm"})
+    assert "other: not measured: no npm" in table(WORKLOADS[0], without)
+    lines = [json.loads(line) for line in json_lines(WORKLOADS[0], without)]
+    assert [line["contender"] for line in lines if line.get("not_measured") == "no npm"] == ["other"]
+
+
+def test_a_peer_that_is_not_installed_is_absent() -> None:
+    """A peer whose program is not there is not measured, and the one that is there is."""
+    here, missing = Program(Path(__file__), ()), Program(ROOT / "nothing" / "there", ())
+    assert set(absent({"here": here, "missing": missing})) == {"missing"}
+
+
+@pytest.mark.parametrize(("number", "order"), [(0, "abc"), (1, "bca"), (2, "cab"), (3, "abc")])
+def test_another_one_begins_each_round(number: int, order: str) -> None:
+    """Everybody is measured once a round, and another one first in each."""
+    measured: list[str] = []
+
+    def measure(name: str) -> dict[str, float]:
+        measured.append(name)
+        return {"rate": 1.0}
+
+    assert list(one_round("abc", measure, number)) == ["a", "b", "c"]
+    assert measured == list(order)

@@ -1,0 +1,34 @@
+// What the Node peers have in common: their command line, and when a drain has ended.
+
+import { performance } from "node:perf_hooks";
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
+
+// Milliseconds between two looks at whether the work is done.
+const LOOK_EVERY = 20;
+
+// `fill URL RUNS` stores due no-ops; `drain URL RUNS` prints the seconds in which a worker ends them.
+// `drain` gets a function that answers when so many no-ops have been called and its tables say that all have ended.
+export async function main({ fill, drain, called, done }) {
+  const [verb, url, runs] = process.argv.slice(-3);
+  if (verb === "fill") {
+    await fill(url, Number(runs));
+  } else {
+    const began = performance.now();
+    const stop = await drain(url);
+    await untilDone(url, Number(runs), called, done);
+    console.log((performance.now() - began) / 1000);
+    await stop();
+  }
+  process.exit(0);
+}
+
+// While no-ops are still called nobody is disturbed by a query.
+async function untilDone(url, runs, called, done) {
+  while (called() < runs) await sleep(LOOK_EVERY);
+  const db = new pg.Client(url);
+  await db.connect();
+  while (!(await db.query(done)).rows[0].done) await sleep(LOOK_EVERY / 4);
+  await db.end();
+  if (called() !== runs) throw new Error(`${called()} no-ops were called for ${runs} runs`);
+}
