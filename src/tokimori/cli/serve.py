@@ -19,8 +19,26 @@ if TYPE_CHECKING:
 @click.option("--no-http", is_flag=True, help="Don't answer over HTTP.")
 @click.option("-p", "--port", type=int, metavar="PORT", help="Listen on this port, or not at all.")
 @click.option("-i", "--interface", metavar="ADDRESS", help="Listen on this address.")
+@click.option(
+    "--interval-minutes", type=int, metavar="N", help="Look for what is due only every N whole minutes; 0: at once."
+)
+@click.option(
+    "--minimum-interval-seconds", type=float, metavar="S", help="At least S seconds lie between two such ticks."
+)
+@click.option(
+    "--update-interval-seconds", type=float, metavar="S", help="Know of edits after S seconds, even if nobody tells."
+)
 @click.option("-d", "--daemon", is_flag=True, help="Go into the background and print the process id.")
-def serve(no_http: bool, port: int | None, interface: str | None, daemon: bool) -> int:
+def serve(
+    *,
+    no_http: bool,
+    port: int | None,
+    interface: str | None,
+    interval_minutes: int | None,
+    minimum_interval_seconds: float | None,
+    update_interval_seconds: float | None,
+    daemon: bool,
+) -> int:
     """Run a node: fire schedules, run jobs, answer over HTTP. TERM or INT lets runs finish; a second one does not."""
     settings = load(
         {
@@ -28,6 +46,9 @@ def serve(no_http: bool, port: int | None, interface: str | None, daemon: bool) 
             "http.port": port,
             "http.port_fixed": None if port is None else True,
             "http.interface": interface,
+            "worker.interval_minutes": interval_minutes,
+            "worker.minimum_interval_seconds": minimum_interval_seconds,
+            "schedule.update_interval_seconds": update_interval_seconds,
         }
     ).settings
     if not daemon:

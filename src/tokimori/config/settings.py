@@ -1,5 +1,6 @@
 """The settings: each one's name, type, default and meaning, and how they are found."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
@@ -25,6 +26,34 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     stop_grace: Annotated[Seconds, Meta(description="Seconds that running runs get to finish when the node stops.")] = (
         30
     )
+
+
+class WorkerSettings(Struct, frozen=True, kw_only=True):
+    """The ticks of a node, for who wants them aligned to minutes."""
+
+    interval_minutes: Annotated[
+        int,
+        Meta(
+            ge=0, le=1440, description="Look for what is due only every so many whole minutes; 0: whenever it is due."
+        ),
+    ] = 0
+    minimum_interval_seconds: Annotated[
+        Seconds, Meta(description="At least so many seconds lie between two such ticks, the one at the start included.")
+    ] = 30
+
+
+class ScheduleSettings(Struct, frozen=True, kw_only=True):
+    """How soon a node knows what others changed."""
+
+    update_interval_seconds: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=86_400,
+            description="After so many seconds at the latest an edit is known, also without notifications; never after"
+            " more than the 2 seconds from one beat to the next.",
+        ),
+    ] = 2
 
 
 class HttpSettings(Struct, frozen=True, kw_only=True):
@@ -55,6 +84,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     time_zone: Annotated[str, Meta(description="The IANA time zone of jobs that name none.")] = "UTC"
     state_dir: Annotated[Path, Meta(description="Where the output of runs and the default store are kept.")]
     node: NodeSettings
+    worker: WorkerSettings
+    schedule: ScheduleSettings
     http: HttpSettings
     log: LogSettings
 
@@ -122,9 +153,9 @@ def load_settings(
     for layer in layers:
         for name, value in _read_layer(layer, table, machine, faults):
             values[name], origins[name] = value, layer.origin_of(name)
-    if faults:
+    settings = None if faults else _built(_defaults(table, values, machine) | values)
+    if settings is None or (faults := _contradictions(settings.worker)):
         raise InvalidConfig(faults)
-    settings = _built(_defaults(table, values, machine) | values)
     return Loaded(settings, {name: origins.get(name, DEFAULT) for name in table}, warnings)
 
 
@@ -192,16 +223,27 @@ def _defaults(table: Mapping[str, Setting], given: Mapping[str, object], machine
 
 
 def _built(values: Mapping[str, object]) -> Settings:
-    arguments: dict[str, dict[str, Any]] = {"": {}, "node": {}, "http": {}, "log": {}}
+    arguments: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     for name, value in values.items():
         section, _, key = name.rpartition(".")
         arguments[section][key] = value
     return Settings(
         **arguments[""],
         node=NodeSettings(**arguments["node"]),
+        worker=WorkerSettings(**arguments["worker"]),
+        schedule=ScheduleSettings(**arguments["schedule"]),
         http=HttpSettings(**arguments["http"]),
         log=LogSettings(**arguments["log"]),
     )
+
+
+def _contradictions(worker: WorkerSettings) -> list[str]:
+    """What single values do not show."""
+    most = worker.interval_minutes * 60
+    if not most or worker.minimum_interval_seconds < most:
+        return []
+    shown = f"{worker.minimum_interval_seconds:g}"
+    return [f"worker.minimum_interval_seconds: {shown} is not less than worker.interval_minutes; allowed: below {most}"]
 
 
 def _value_of(settings: Settings, name: str) -> object:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tokimori.clock import MILLISECOND, SECOND, Clock, Moment
 from tokimori.engine.fire import Schedules, fire
 from tokimori.engine.reap import reap
+from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm, newest_tick, next_look
 from tokimori.engine.settle import change_of
 from tokimori.engine.timeline import Timeline, follow
 from tokimori.engine.watch import LATE_TICK, Watch, next_overdue, observe, overdue
@@ -64,13 +65,23 @@ class Node:
     stopped. Everything that a node knows of the store's state is a copy that the next tick corrects.
     """
 
-    def __init__(self, store: Store, executor: Executor, clock: Clock, random: RandomBytes, identity: Identity) -> None:
+    def __init__(
+        self,
+        store: Store,
+        executor: Executor,
+        clock: Clock,
+        random: RandomBytes,
+        identity: Identity,
+        *,
+        rhythm: Rhythm = WHENEVER_DUE,
+    ) -> None:
         self._store = store
         self._executor = executor
         self._clock = clock
         self._random = random
         self._chance = Random(int.from_bytes(random(8))).random  # noqa: S311  jitter, no secret
         self.identity = identity
+        self._rhythm = rhythm
         self._alarm = Alarm()
         self._schedules = Schedules()
         self._reports: list[Report] = []
@@ -88,6 +99,8 @@ class Node:
         self._watch = Watch()
         self._unbroken = False
         self._tick_at = at
+        self._look_at = at
+        self._aligned = now
         self._survey = Survey(next_due=None, lanes=())
         self._stale = True
         self._orphans = False
@@ -129,6 +142,7 @@ class Node:
         self._store.watch(self.wake)
         self._stale = True  # nobody has told of what came between the tick and the watch
         self._tick_at -= self._chance() * TICK_IDLE
+        self._aligned = self.now
 
     async def _register(self) -> None:
         identity = self.identity
@@ -202,7 +216,7 @@ class Node:
         duties = (self._fire(), self._settle(), self._claim(), self._save_outputs(), self._reap())
         fired, _, claimed, *_ = results = await asyncio.gather(*duties, return_exceptions=True)
         self._start_tasks()
-        if fired is True:
+        if fired is True or self._clock.monotonic() >= self._look_at:
             self._stale = True
         if self._stale and claimed is not True:
             await self._look()
@@ -227,14 +241,17 @@ class Node:
 
     async def _look(self) -> None:
         self._stale = False
+        asked = self._clock.monotonic()
         self._survey = await self._store.survey(self.now)
+        self._look_at = asked + self._rhythm.update_interval_seconds
 
     async def _fire(self) -> bool:
         """Whether anything was fired or became ready."""
         next_due = self._survey.next_due
-        if next_due is None or next_due > self.now or not self._timeline.trusted:
+        self._aligned = newest_tick(self._aligned, self.now, self._rhythm)
+        if next_due is None or next_due > self._aligned or not self._timeline.trusted:
             return False
-        fired = await fire(self._store, self.now, self._random, self._schedules)
+        fired = await fire(self._store, self._aligned, self._random, self._schedules)
         lanes = fired.union(self._survey.lanes)
         self._survey = replace(self._survey, lanes=tuple(sorted(lanes)))
         return True
@@ -296,6 +313,7 @@ class Node:
         self._executor.renew(sent)
         self._timeline = follow(self._timeline, pulse.now, sent, at)
         self._survey = pulse.survey
+        self._look_at = sent + self._rhythm.update_interval_seconds
         self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken and self._unbroken)
         self._orphans = pulse.orphans
         await self._bury(at)
@@ -385,8 +403,11 @@ class Node:
         if self.phase is Phase.DRAINING:
             moments.append(self._release_at)
         next_due = self._survey.next_due
+        if self.phase is Phase.WORKING:
+            moments.append(self._look_at)
         if self.phase is Phase.WORKING and next_due is not None and self._timeline.trusted:
-            moments.append(at + max(0, next_due - self.now) / SECOND)
+            look = next_look(self._aligned, next_due, self._rhythm)
+            moments.append(at + max(0, look - self.now) / SECOND)
         overdue_at = next_overdue(self._watch)
         if overdue_at is not None and overdue_at > at:
             self._tick_at = min(self._tick_at, overdue_at)

@@ -15,6 +15,7 @@ from tokimori.api.server import HttpDoor
 from tokimori.client.opening import make_state_dir
 from tokimori.clock import Clock
 from tokimori.config.settings import Settings
+from tokimori.engine.rhythm import Rhythm
 from tokimori.executors.command import CommandExecutor
 from tokimori.executors.executors import Executors
 from tokimori.executors.noop import NoopExecutor
@@ -45,7 +46,7 @@ async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
     store = open_store(settings.store, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
-        node = Node(store, executors, clock, random, identity_of(settings))
+        node = Node(store, executors, clock, random, identity_of(settings), rhythm=rhythm_of(settings))
         service = Service(store, clock, random, time_zone=settings.time_zone, author="http")
         await executors.open(node.hear)
         try:
@@ -130,4 +131,13 @@ def identity_of(settings: Settings) -> Identity:
         labels={"host": host, **settings.node.labels},
         concurrency=settings.node.concurrency,
         stop_grace=settings.node.stop_grace,
+    )
+
+
+def rhythm_of(settings: Settings) -> Rhythm:
+    """When this process looks for what is due."""
+    return Rhythm(
+        interval_minutes=settings.worker.interval_minutes,
+        minimum_interval_seconds=settings.worker.minimum_interval_seconds,
+        update_interval_seconds=settings.schedule.update_interval_seconds,
     )

@@ -82,6 +82,27 @@ def test_variables_are_read_by_type(machine: Machine, tmp_path: Path) -> None:
     assert settings.time_zone == "UTC"
 
 
+def test_aligned_ticks(machine: Machine, tmp_path: Path) -> None:
+    """Koyomi's `[worker]` and `[schedule]` are read as they are; without them a node fires at every moment."""
+    settings = load(machine, tmp_path).settings
+    assert (settings.worker.interval_minutes, settings.schedule.update_interval_seconds) == (0, 2)
+    (tmp_path / "tokimori.toml").write_text(
+        "[worker]\ninterval_minutes = 1\nminimum_interval_seconds = 30\n[schedule]\nupdate_interval_seconds = 120\n"
+    )
+    settings = load(machine, tmp_path).settings
+    assert (settings.worker.interval_minutes, settings.worker.minimum_interval_seconds) == (1, 30)
+    assert settings.schedule.update_interval_seconds == 120
+
+
+def test_the_minimum_is_below_the_interval(machine: Machine, tmp_path: Path) -> None:
+    """Ticks that can't be aligned because they must lie too far apart are refused."""
+    environ = {"TOKIMORI_WORKER_INTERVAL_MINUTES": "1", "TOKIMORI_WORKER_MINIMUM_INTERVAL_SECONDS": "60"}
+    assert faults(machine, tmp_path, environ=environ) == (
+        "worker.minimum_interval_seconds: 60 is not less than worker.interval_minutes; allowed: below 60",
+    )
+    assert load(machine, tmp_path, environ={"TOKIMORI_WORKER_MINIMUM_INTERVAL_SECONDS": "90"})
+
+
 def test_relative_paths(machine: Machine, tmp_path: Path) -> None:
     """A relative path starts at the directory of the file that says it, or else at the current one."""
     (tmp_path / "sub").mkdir()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, seconds
 from tests.unit.virtual import Link, OffsetClock, VirtualClock
 from tokimori.clock import Clock, Moment
+from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
 from tokimori.errors import StoreError
 from tokimori.model.ids import Incarnation, JobId, NodeId, RunId, Token, uuid7
 from tokimori.model.job import Job, schedule_of
@@ -91,13 +92,13 @@ class ScriptedExecutor:
 class Member:
     """A node, its way to the store and its executor."""
 
-    def __init__(self, world: "World", offset: float, **identity: object) -> None:
+    def __init__(self, world: "World", offset: float, rhythm: Rhythm, **identity: object) -> None:
         self.clock = OffsetClock(world.clock, offset)
         self.link = Link(world.store)
         self.executor = ScriptedExecutor(self.clock)
         known = {"host": "h", "boot_id": "b", "pid": 1, "version": "0", "concurrency": 8, "stop_grace": 30.0}
         whole = Identity(**{**known, **identity})  # type: ignore[arg-type]
-        self.node = Node(self.link.store, self.executor, self.clock, world.random, whole)
+        self.node = Node(self.link.store, self.executor, self.clock, world.random, whole, rhythm=rhythm)
         self.frozen = False
 
     async def cycle(self) -> float:
@@ -126,9 +127,9 @@ class World:
         self.random = random.Random(seed).randbytes
         self.members: list[Member] = []
 
-    async def join(self, offset: float = 0, **identity: object) -> Member:
+    async def join(self, offset: float = 0, rhythm: Rhythm = WHENEVER_DUE, **identity: object) -> Member:
         """A new node; its wall clock may be wrong by some seconds."""
-        member = Member(self, offset, **identity)
+        member = Member(self, offset, rhythm, **identity)
         await member.executor.open(member.node.hear)
         await member.node.start()
         self.members.append(member)
