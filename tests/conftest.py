@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import settings
 
-from tests.servers.postgres import remove_server
+from tests.servers import postgres, redis
 
 settings.register_profile("tokimori", deadline=None, print_blob=True)
 settings.load_profile("tokimori")
@@ -12,4 +12,5 @@ settings.load_profile("tokimori")
 @pytest.hookimpl
 def pytest_sessionfinish() -> None:
     """Leave no server behind."""
-    remove_server()
+    postgres.remove_server()
+    redis.remove_server()

@@ -10,7 +10,8 @@ import time
 from functools import cache
 from pathlib import Path
 
-INSTALL = "apt-get install postgresql pgbouncer"
+PACKAGES = "postgresql pgbouncer"
+INSTALL = f"apt-get install {PACKAGES}"
 ACCOUNT = "postgres"
 """The server refuses to run as root: then it runs as its Debian user."""
 POOLER_PORT = 6432

@@ -53,10 +53,10 @@ class Migration:
         return self.version if said is None else int(said[1])
 
 
-def known_migrations(package: str) -> list[Migration]:
+def known_migrations(package: str, suffix: str = ".sql") -> list[Migration]:
     """The migrations in that package, oldest first."""
-    texts = {entry.name: entry.read_text() for entry in files(package).iterdir() if entry.name.endswith(".sql")}
-    return [Migration(name.removesuffix(".sql"), texts[name]) for name in sorted(texts)]
+    texts = {entry.name: entry.read_text() for entry in files(package).iterdir() if entry.name.endswith(suffix)}
+    return [Migration(name.removesuffix(suffix), texts[name]) for name in sorted(texts)]
 
 
 def status_of(applied: Iterable[Applied], known: Sequence[Migration]) -> SchemaStatus:

@@ -7,10 +7,15 @@ from tokimori.errors import InvalidInput, StoreError
 from tokimori.ports.store import Store
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.postgres.address import address_of
+from tokimori.stores.redis import address as redis_address
+from tokimori.stores.redis.address import SCHEMES
 from tokimori.stores.sqlite.store import SqliteStore
 
-ALLOWED = "sqlite:///absolute/path, postgresql://user:password@host:port/database or memory:"
-_PLANNED = frozenset({"mysql", "mariadb", "redis", "rediss", "valkey"})
+ALLOWED = (
+    "sqlite:///absolute/path, postgresql://user:password@host:port/database, redis://user:password@host:port/number "
+    "or memory:"
+)
+_PLANNED = frozenset({"mysql", "mariadb"})
 
 
 def open_store(url: str, clock: Clock) -> Store:
@@ -23,6 +28,8 @@ def open_store(url: str, clock: Clock) -> Store:
             return _postgres(url, clock)
         case "memory" if not rest:
             return MemoryStore(clock)
+        case known if known in SCHEMES and colon:
+            return _redis(url, clock)
         case known if known in _PLANNED:
             raise _invalid(url, f"stores of kind {known} are not in this version yet")
         case _:
@@ -41,6 +48,18 @@ def _postgres(url: str, clock: Clock) -> Store:
             value="postgresql",
         ) from None
     return PostgresStore(address, clock)
+
+
+def _redis(url: str, clock: Clock) -> Store:
+    """Its driver is an extra, and is loaded only where it is asked for."""
+    address = redis_address.address_of(url)
+    try:
+        from tokimori.stores.redis.store import RedisStore  # noqa: PLC0415
+    except ModuleNotFoundError as fault:
+        raise StoreError(
+            f"store: Redis needs the package {fault.name}: pip install 'tokimori[redis]'", field="store", value="redis"
+        ) from None
+    return RedisStore(address, clock)
 
 
 def file_of(url: str) -> str:

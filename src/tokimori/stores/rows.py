@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from tokimori.model.job import Job, JobState, decode_definition, encode_definition, lane_of, limit_of
+from tokimori.model.job import Job, JobState, decode_definition, encode_definition, limit_of
 from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import NodeRecord, NodeState
-from tokimori.stores.rules import CLAIMABLE
+from tokimori.stores.rules import lane_for
 
 Row = tuple[Any, ...]
 
@@ -85,7 +85,7 @@ def job_row(job: Job) -> Row:
         job.tzdata,
         job.days_off,
         limit_of(job.definition),
-        lane_of(job.definition) if job.state in CLAIMABLE else None,
+        lane_for(job),
     )
 
 

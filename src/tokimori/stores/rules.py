@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from tokimori.clock import Moment
 from tokimori.model.decide import Plan
-from tokimori.model.ids import Incarnation, NodeId, Token
-from tokimori.model.job import Job, JobState
+from tokimori.model.ids import Incarnation, Lane, NodeId, Token
+from tokimori.model.job import Job, JobState, lane_of
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import Change, NodeState, Verdict
 
@@ -17,6 +17,11 @@ MOST_EXAMINED = 10_000
 
 CLAIMABLE = frozenset({JobState.ENABLED, JobState.FINISHED})
 """States of a job whose runs have a lane."""
+
+
+def lane_for(job: Job) -> Lane | None:
+    """Where the job's runs wait: nowhere while it is paused or parked."""
+    return lane_of(job.definition) if job.state in CLAIMABLE else None
 
 
 def fits(running: int, limit: int) -> bool:

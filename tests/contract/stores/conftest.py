@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.contract.stores.actors import NOW, Worker
-from tests.servers import postgres
+from tests.servers import postgres, redis
 from tokimori.clock import Moment
 from tokimori.ports.store import Store
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.postgres.address import address_of
 from tokimori.stores.postgres.store import PostgresStore
+from tokimori.stores.redis.address import address_of as redis_address_of
+from tokimori.stores.redis.store import RedisStore
 from tokimori.stores.sqlite.store import SqliteStore
 
 
@@ -31,6 +33,7 @@ STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda _folder: MemoryStore(StoppedClock()),
     "sqlite": lambda folder: SqliteStore(str(folder / "tokimori.db"), StoppedClock()),
     "postgres": lambda folder: PostgresStore(address_of(postgres.loans.url_of(folder)), StoppedClock()),
+    "redis": lambda folder: RedisStore(redis_address_of(redis.loans.url_of(folder)), StoppedClock()),
 }
 
 
@@ -38,6 +41,8 @@ def forget(name: str, folder: Path) -> None:
     """Remove what a store keeps elsewhere than in its folder."""
     if name == "postgres":
         postgres.loans.give_back(folder)
+    if name == "redis":
+        redis.loans.give_back(folder)
 
 
 @pytest.fixture(params=STORES)

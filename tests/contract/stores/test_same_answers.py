@@ -280,7 +280,15 @@ class PostgresAnswers(SameAnswers):
     kind = "postgres"
 
 
+class RedisAnswers(SameAnswers):
+    """Redis answers as memory does."""
+
+    kind = "redis"
+
+
 TestSqlite = SqliteAnswers.TestCase
 TestSqlite.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestPostgres = PostgresAnswers.TestCase
 TestPostgres.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestRedis = RedisAnswers.TestCase
+TestRedis.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

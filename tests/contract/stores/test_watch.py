@@ -1,13 +1,14 @@
 """Hints: whoever watches a store hears, soon, that somebody else may have changed something."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job
 from tests.contract.stores.conftest import STORES, forget
-from tests.servers import postgres
+from tests.servers import postgres, redis
 from tokimori.ports.store import Store
 
 SOON = 5.0
@@ -36,7 +37,7 @@ async def test_a_beat_of_ones_own_wakes_nobody(store: Store, worker: Worker) -> 
     assert not woken.is_set()
 
 
-@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+@pytest.mark.parametrize("name", ["sqlite", "postgres", "redis"])
 async def test_what_another_process_writes_wakes_who_watches(name: str, tmp_path: Path) -> None:
     """What is asked through another store of the same database is noticed."""
     here, there = STORES[name](tmp_path), STORES[name](tmp_path)
@@ -54,9 +55,18 @@ async def test_what_another_process_writes_wakes_who_watches(name: str, tmp_path
     forget(name, tmp_path)
 
 
-async def test_a_watcher_hears_again_after_its_session_was_lost(tmp_path: Path) -> None:
+CUT: dict[str, Callable[[], str]] = {
+    "postgres": lambda: postgres.server().sql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+    ),
+    "redis": lambda: redis.server().command("CLIENT", "KILL", "TYPE", "pubsub"),
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+async def test_a_watcher_hears_again_after_its_session_was_lost(name: str, tmp_path: Path) -> None:
     """A session that the server ended is opened again, and whoever watches is woken for what it may have missed."""
-    here, there = STORES["postgres"](tmp_path), STORES["postgres"](tmp_path)
+    here, there = STORES[name](tmp_path), STORES[name](tmp_path)
     for store in (here, there):
         await store.open()
         await store.migrate()
@@ -64,11 +74,11 @@ async def test_a_watcher_hears_again_after_its_session_was_lost(tmp_path: Path) 
     here.watch(woken.set)
     await asyncio.wait_for(woken.wait(), SOON)
     woken.clear()
-    postgres.server().sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+    CUT[name]()
     await asyncio.wait_for(woken.wait(), SOON)
     woken.clear()
     await add_job(there)
     await asyncio.wait_for(woken.wait(), SOON)
     for store in (here, there):
         await store.close()
-    forget("postgres", tmp_path)
+    forget(name, tmp_path)

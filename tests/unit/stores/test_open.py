@@ -9,6 +9,7 @@ from tokimori.errors import InvalidInput, StoreError
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.open import ALLOWED, file_of, open_store
 from tokimori.stores.postgres.store import PostgresStore
+from tokimori.stores.redis.store import RedisStore
 from tokimori.stores.sqlite.store import SqliteStore
 
 
@@ -64,16 +65,25 @@ def test_a_postgresql_url_names_a_server(scheme: str) -> None:
     assert isinstance(open_store(f"{scheme}://scott:tiger@host/db", SystemClock()), PostgresStore)
 
 
-def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("scheme", "package", "extra"), [("postgresql", "asyncpg", "postgres"), ("redis", "redis", "redis")]
+)
+def test_a_missing_driver_is_named(scheme: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the extra is not installed, the error says how to install it."""
-    monkeypatch.setitem(sys.modules, "asyncpg", None)
-    for name in [name for name in sys.modules if name.startswith("tokimori.stores.postgres.")]:
+    monkeypatch.setitem(sys.modules, package, None)
+    for name in [name for name in sys.modules if name.startswith(f"tokimori.stores.{extra}.")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(StoreError, match=r"needs the package asyncpg: pip install 'tokimori\[postgres\]'"):
-        open_store("postgresql://host/db", SystemClock())
+    with pytest.raises(StoreError, match=rf"needs the package {package}: pip install 'tokimori\[{extra}\]'"):
+        open_store(f"{scheme}://host", SystemClock())
 
 
-@pytest.mark.parametrize("scheme", ["mysql", "mariadb", "redis", "valkey"])
+@pytest.mark.parametrize("url", ["redis://host", "rediss://host/1", "Valkey://host", "redis+unix:///run/redis.sock"])
+def test_a_redis_url_names_a_server(url: str) -> None:
+    """Redis and Valkey, by TCP, TLS or a socket, name a Redis store; nothing is connected yet."""
+    assert isinstance(open_store(url, SystemClock()), RedisStore)
+
+
+@pytest.mark.parametrize("scheme", ["mysql", "mariadb"])
 def test_stores_to_come_are_named_as_such(scheme: str) -> None:
     """A store that a later version will know is refused as not yet there."""
     with pytest.raises(InvalidInput, match=f"{scheme} are not in this version yet"):

@@ -13,8 +13,8 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Skip
 from tokimori.model.transitions import ACTIVE, RunState
-from tokimori.stores.memory.tables import Tables, lane_for
-from tokimori.stores.rules import JOB_DELETED, may_replace, was_replaced
+from tokimori.stores.memory.tables import Tables
+from tokimori.stores.rules import JOB_DELETED, lane_for, may_replace, was_replaced
 
 
 def add_jobs(tables: Tables, jobs: Sequence[Job]) -> None:

@@ -8,8 +8,8 @@ from tokimori.model.ids import RunId
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS
 from tokimori.ports.store import RunFilter
-from tokimori.stores.memory.tables import Tables, lane_for
-from tokimori.stores.rules import CLAIMABLE
+from tokimori.stores.memory.tables import Tables
+from tokimori.stores.rules import CLAIMABLE, lane_for
 
 
 def add_run(tables: Tables, run: Run) -> Run:

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
-from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId, Token
-from tokimori.model.job import Job, lane_of, limit_of
+from tokimori.model.ids import ClaimId, Incarnation, JobId, NodeId, RunId, Token
+from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import ENDS, Event, RunState, move
 from tokimori.ports.store import NodeRecord
-from tokimori.stores.rules import CLAIMABLE, room
+from tokimori.stores.rules import room
 
 
 @dataclass(slots=True)
@@ -118,8 +118,3 @@ class Tables:
 def in_line(row: RunRow) -> tuple[int, RunId]:
     """Smaller is sooner."""
     return row.run.rank, row.run.id
-
-
-def lane_for(job: Job) -> Lane | None:
-    """Where the job's runs wait: nowhere while it is paused or parked."""
-    return lane_of(job.definition) if job.state in CLAIMABLE else None

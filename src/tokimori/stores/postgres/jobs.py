@@ -8,11 +8,11 @@ from tokimori.clock import Moment
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.job import Job, encode_definition, lane_of, limit_of
+from tokimori.model.job import Job, encode_definition, limit_of
 from tokimori.model.run import Skip
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.rows import JOB, JOB_COLUMNS, JOB_STAMPS, SKIP, job_of, job_row, prefixed, skip_of
-from tokimori.stores.rules import CLAIMABLE, JOB_DELETED, may_replace, was_replaced
+from tokimori.stores.rules import JOB_DELETED, lane_for, may_replace, was_replaced
 
 DUE = f"""
 SELECT {prefixed(JOB, "j")},
@@ -109,7 +109,7 @@ async def _replaced(db: Connections, old: Job, new: Job, skips: Sequence[Skip]) 
         new.fired_through,
         new.next_due,
         limit_of(new.definition),
-        lane_of(new.definition) if new.state in CLAIMABLE else None,
+        lane_for(new),
         new.runs_remaining,
         new.tzdata,
         new.days_off,

@@ -10,42 +10,15 @@ from tokimori.stores.postgres.connections import PATIENCE, Connections, connect
 from tokimori.stores.postgres.faults import FAULTS
 
 CHANNEL = "tokimori"
-INTERVAL = 0.01
-"""Seconds between notices, at least: the server sends them one transaction at a time."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 """Seconds before a lost session is opened again."""
 # A notice need not outlive the server: it does not wait for its disk.
 _SEND = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
 
 
-class Sender:
-    """Sends notices under its name, several of them as one. One that can't be sent is forgotten."""
-
-    def __init__(self, db: Connections, name: str) -> None:
-        self._db = db
-        self._name = name
-        self._task: asyncio.Task[None] | None = None
-        self._again = False
-
-    def send(self) -> None:
-        """Tell the others, soon."""
-        self._again = True
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._send(), name="tokimori-store-notices")
-
-    async def _send(self) -> None:
-        while self._again:
-            self._again = False
-            try:
-                await self._db.rows(_SEND, CHANNEL, self._name)
-            except StoreError:
-                return
-            await asyncio.sleep(INTERVAL)
-
-    async def close(self) -> None:
-        """Send what is to be sent."""
-        if self._task is not None:
-            await self._task
+async def notify(db: Connections, name: str) -> None:
+    """Tell the others, under that name."""
+    await db.rows(_SEND, CHANNEL, name)
 
 
 class Listener:

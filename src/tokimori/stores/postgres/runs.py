@@ -11,9 +11,9 @@ from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import get_job
-from tokimori.stores.postgres.text import storable
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, output_of, run_of
 from tokimori.stores.rules import CLAIMABLE
+from tokimori.stores.text import storable
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 # A live run belongs to the job of now, or runs on though its job is gone: both are found by an index, job_id is not.

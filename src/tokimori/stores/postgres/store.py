@@ -23,10 +23,11 @@ from tokimori.ports.store import (
     Survey,
     Verdict,
 )
+from tokimori.stores.notices import Sender
 from tokimori.stores.postgres import jobs, nodes, planning, runs, schema, working
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections
-from tokimori.stores.postgres.notices import Listener, Sender
+from tokimori.stores.postgres.notices import Listener, notify
 
 MOST_SESSIONS = 8
 """Of one store, besides one for beats, which wait for nothing else, and one for notices."""
@@ -60,7 +61,7 @@ class PostgresStore:
         except StoreError:
             await sessions.close()
             raise
-        self._sender = Sender(sessions, self._name)
+        self._sender = Sender(lambda: notify(sessions, self._name))
         self._sessions, self._beats = sessions, beats
         for part in (sessions, beats, self._sender):
             self._closing.push_async_callback(part.close)

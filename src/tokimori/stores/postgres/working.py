@@ -12,9 +12,9 @@ from tokimori.ports.store import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, rounds
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.nodes import all_claimed
-from tokimori.stores.postgres.text import storable
 from tokimori.stores.rows import OUTPUT, output_row
 from tokimori.stores.rules import JOB_DELETED, MOST_EXAMINED
+from tokimori.stores.text import storable
 
 _SETTLE = f"SELECT * FROM tokimori_settle({', '.join(f'${n}' for n in range(1, 25))})"
 _CHANGE_COLUMNS, _OUTPUT_COLUMNS = 15, 5

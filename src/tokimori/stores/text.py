@@ -1,4 +1,4 @@
-"""What PostgreSQL's type text can't hold."""
+"""What a database's text can't hold."""
 
 
 def storable(text: str) -> str:

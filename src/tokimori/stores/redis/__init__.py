@@ -1,0 +1,1 @@
+"""The Redis store: many nodes on one Redis or Valkey server."""

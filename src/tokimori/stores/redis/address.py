@@ -1,0 +1,84 @@
+"""What the URL of a Redis store says: where the server is, and how to talk to it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tokimori.errors import InvalidInput
+
+SCHEMES = frozenset({"redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"})
+ALLOWED = "redis://user:password@host:port/number?namespace=…, rediss:// with TLS, or redis+unix:///path/of/socket?db=0"
+DEFAULT_PORT = 6379
+_TLS = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
+_NAMESPACE = re.compile(r"[A-Za-z0-9._-]{1,64}\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A store's server, database number and keys.
+
+    `name` is what people are shown; `prefix` begins every key: its braces keep all of them in one slot of a cluster.
+    Either `path`, of a Unix socket, or `host` and `port`. `tls` holds the driver's settings; None: no TLS.
+    """
+
+    name: str
+    prefix: str
+    host: str = ""
+    port: int = DEFAULT_PORT
+    path: str | None = None
+    db: int = 0
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    tls: Mapping[str, Any] | None = None
+
+
+def address_of(url: str) -> Address:
+    """The address that a URL names. Raises `InvalidInput`."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or DEFAULT_PORT
+        settings = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    except ValueError:
+        raise _invalid("can't be read as the URL of a Redis server") from None
+    on_socket, with_tls = parts.scheme.endswith("+unix"), parts.scheme in {"rediss", "valkeys"}
+    known = {"namespace"} | (_TLS if with_tls else set()) | ({"db"} if on_socket else set())
+    for unknown in settings.keys() - known:
+        raise _invalid(f"there is no setting {unknown!r}; settings are {', '.join(sorted(known))}")
+    path, host = unquote(parts.path), parts.hostname or "127.0.0.1"
+    if on_socket and (not path.startswith("/") or parts.hostname):
+        raise _invalid("a socket is named by its absolute path, after three slashes")
+    number = _number(settings.get("db", "0") if on_socket else path.lstrip("/") or "0")
+    user, password = unquote(parts.username or "") or None, unquote(parts.password or "") or None
+    place = f"{path}?db={number}" if on_socket else f"{host}:{port}/{number}"
+    return Address(
+        name=f"{parts.scheme}://{user}@{place}" if user else f"{parts.scheme}://{place}",
+        prefix=_prefix(settings.get("namespace", "")),
+        host=host,
+        port=port,
+        path=path if on_socket else None,
+        db=number,
+        user=user,
+        password=password,
+        tls={name: settings[name] for name in _TLS & settings.keys()} if with_tls else None,
+    )
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or not text.isascii():
+        raise _invalid("the database is a number, such as 0")
+    return int(text)
+
+
+def _prefix(namespace: str) -> str:
+    if not namespace:
+        return "{tokimori}:"
+    if _NAMESPACE.match(namespace) is None:
+        raise _invalid("a namespace is 1 to 64 of A-Z a-z 0-9 . _ -")
+    return f"{{tokimori.{namespace}}}:"
+
+
+def _invalid(fault: str) -> InvalidInput:
+    """The URL may hold a password: it is not repeated."""
+    return InvalidInput(f"store: redis: {fault}; allowed: {ALLOWED}", field="store", value="redis", allowed=ALLOWED)

@@ -1,0 +1,129 @@
+"""Connections with the server, each used by one caller at a time, and the scripts that are run there."""
+
+import asyncio
+from hashlib import sha1
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import msgspec
+from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
+from redis.exceptions import NoScriptError, ResponseError
+
+from tokimori.stores.redis.address import Address
+from tokimori.stores.redis.faults import FAULTS, connect_error, store_error
+
+PATIENCE = 4.0
+"""Seconds to wait for any answer: less than a lease."""
+
+
+class Script(NamedTuple):
+    """A script's text, and the digest by which the server knows it."""
+
+    text: str
+    digest: str
+
+
+def load_scripts() -> dict[str, Script]:
+    """Every script, with the prelude before it, by its method's name."""
+    texts = {
+        entry.name.removesuffix(".lua"): entry.read_text()
+        for entry in files("tokimori.stores.redis.scripts").iterdir()
+        if entry.name.endswith(".lua")
+    }
+    prelude = texts.pop("prelude")
+    whole = {name: f"{prelude}\n{text}" for name, text in texts.items()}
+    return {name: Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest()) for name, text in whole.items()}
+
+
+async def connect(address: Address) -> AbstractConnection:
+    """A connection of its own. Raises `StoreError`."""
+    terms: dict[str, Any] = {
+        "db": address.db,
+        "username": address.user,
+        "password": address.password,
+        "decode_responses": True,
+        "protocol": 2,
+        "socket_timeout": None,
+        "socket_connect_timeout": PATIENCE,
+        "client_name": "tokimori",
+        "driver_info": None,
+    }
+    connection: AbstractConnection
+    if address.path is not None:
+        connection = UnixDomainSocketConnection(path=address.path, **terms)
+    elif address.tls is not None:
+        connection = SSLConnection(host=address.host, port=address.port, **address.tls, **terms)
+    else:
+        connection = Connection(host=address.host, port=address.port, **terms)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await connection.connect()  # type: ignore[no-untyped-call]
+    except FAULTS as fault:
+        await connection.disconnect(nowait=True)
+        raise connect_error(fault, address.name, tls=address.tls is not None) from None
+    return connection
+
+
+class Connections:
+    """At most `most` connections, opened when they are needed and kept.
+
+    A connection whose state is not known (a time-out, a cancelled caller, a lost reply) is cut, never used again.
+    """
+
+    def __init__(self, address: Address, most: int) -> None:
+        self.address = address
+        self._scripts = load_scripts()
+        self._free: list[AbstractConnection] = []
+        self._places = asyncio.Semaphore(most)
+        self._closed = False
+
+    async def run(self, script: str, **asked: object) -> Any:
+        """Run a script, which is one transaction. Raises `StoreError`."""
+        text, digest = self._scripts[script]
+        words = ("1", self.address.prefix, msgspec.msgpack.encode(asked))
+        try:
+            return await self._use("EVALSHA", digest, *words)
+        except NoScriptError:
+            pass
+        except FAULTS as fault:
+            raise store_error(fault, self.address.name) from None
+        return await self.do("EVAL", text, *words)
+
+    async def do(self, *words: str | bytes, raw: bool = False) -> Any:
+        """Carry out one command; `raw`: the answer is bytes. Raises `StoreError`."""
+        try:
+            return await self._use(*words, raw=raw)
+        except FAULTS as fault:
+            raise store_error(fault, self.address.name) from None
+
+    async def _use(self, *words: str | bytes, raw: bool = False) -> Any:
+        async with self._places:
+            connection = await self._take()
+            known = False
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await connection.send_command(*words)
+                    answer = await connection.read_response(disable_decoding=raw)
+                known = True
+                return answer
+            except ResponseError:
+                known = True
+                raise
+            finally:
+                if known and not self._closed:
+                    self._free.append(connection)
+                else:
+                    await connection.disconnect(nowait=True)
+
+    async def _take(self) -> AbstractConnection:
+        while self._free:
+            connection = self._free.pop()
+            if connection.is_connected:
+                return connection
+        return await connect(self.address)
+
+    async def close(self) -> None:
+        """End all connections; those in use end with what they do."""
+        self._closed = True
+        while self._free:
+            await self._free.pop().disconnect()

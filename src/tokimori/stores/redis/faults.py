@@ -1,0 +1,91 @@
+"""Redis's and the network's errors as errors of ours, each with what to do about it."""
+
+import ssl
+
+from redis import exceptions
+
+from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
+
+_FULL = "max number of clients"
+_UNUSABLE = {
+    "NOAUTH": "wants a password: put user and password into the URL",
+    "WRONGPASS": "refused the user: check user and password in the URL",
+    "NOPERM": "gives the user too few rights: its ACL needs the keys and channels {tokimori…}:*",
+    "MOVED": "is one of several nodes of a cluster, and our keys are on another one: name that one in the URL",
+    "DB index": "has no database of that number: see `databases` in its configuration",
+}
+_UNAVAILABLE = {
+    "READONLY": "is a read-only replica: name the primary server; it is tried again",
+    "OOM": "has no memory left: raise its maxmemory; it is tried again",
+    "LOADING": "is still loading its data; it is tried again",
+    "MISCONF": "can't write to its disk, and takes nothing: see its log; it is tried again",
+    "BUSY": "is busy with a script of somebody; it is tried again",
+    "MASTERDOWN": "is a replica without its primary server: name that one; it is tried again",
+    "NOREPLICAS": "has too few replicas, and takes nothing; it is tried again",
+    "CLUSTERDOWN": "is part of a cluster that is down; it is tried again",
+    "TRYAGAIN": "is moving our keys to another server; it is tried again",
+    "ASK": "is moving our keys to another server; it is tried again",
+    _FULL: "has as many clients as its maxclients allows; it is tried again",
+}
+
+FAULTS = (exceptions.RedisError, OSError, TimeoutError)
+"""What the driver raises."""
+
+
+def store_error(fault: BaseException, name: str) -> StoreError:
+    """What a driver's exception means for who uses the store `name`."""
+    match fault:
+        case exceptions.ResponseError() | exceptions.AuthenticationError():
+            return _server_error(fault, name)
+        case TimeoutError() | exceptions.TimeoutError():
+            return StoreUnavailable(
+                f"store {name} does not answer: check the server and the network; it is tried again"
+            )
+        case _:
+            return _network_error(fault, name)
+
+
+def _server_error(fault: exceptions.RedisError, name: str) -> StoreError:
+    text = str(fault)
+    code = getattr(fault, "status_code", None) or ""
+    said = f"{code} {text}"
+    if "NOSCHEMA" in said:
+        return SchemaMismatch(
+            f"store {name} holds no keys of Tokimori, or lost them: if it is to be new, run `tokimori db migrate`"
+        )
+    for word, advice in _UNAVAILABLE.items():
+        if word in said:
+            return StoreUnavailable(f"store {name} {advice} ({text})")
+    for word, advice in _UNUSABLE.items():
+        if word in said:
+            return StoreError(f"store {name} {advice} ({text})")
+    return StoreError(f"store {name} can't do what it was asked ({text})")
+
+
+def _network_error(fault: BaseException, name: str) -> StoreError:
+    cause = fault.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return StoreError(f"store {name} can't prove who it is ({cause.verify_message}): check ssl_ca_certs in the URL")
+    if isinstance(cause, ssl.SSLError):
+        return StoreError(f"store {name} speaks no TLS, or not ours ({cause.reason or cause}): say redis:// without it")
+    if _FULL in str(fault):
+        return StoreUnavailable(f"store {name} {_UNAVAILABLE[_FULL]}")
+    return StoreUnavailable(f"store {name} lost the connection; it is tried again ({fault})")
+
+
+def connect_error(fault: BaseException, name: str, *, tls: bool) -> StoreError:
+    """What it means that no connection came about."""
+    cause = fault.__context__
+    if tls and isinstance(cause, FileNotFoundError):
+        return StoreError(f"store {name}: a file that the URL names with ssl_ is not there")
+    if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError | TimeoutError):
+        return StoreUnavailable(
+            f"store {name} can't be reached ({cause.strerror or cause}): check that the server runs and that host and "
+            "port are right; it is tried again"
+        )
+    if isinstance(fault, exceptions.ConnectionError) and "closed by server" in str(fault):
+        return StoreUnavailable(
+            f"store {name} closes the connection at once: check that this is a Redis server's port, and whether it "
+            "wants TLS (rediss://); it is tried again"
+        )
+    return store_error(fault, name)

@@ -1,0 +1,116 @@
+"""From values to the fields of hashes and back. A field holds text; what is null has no field."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from tokimori.model.decide import Due
+from tokimori.model.job import Definition, Job, decode_definition
+from tokimori.model.run import Output, Run, Skip
+from tokimori.ports.store import Claimed, NodeRecord
+from tokimori.stores.rows import JOB, JOB_STAMPS, NODE, RUN, Row, job_row, node_row, run_row, skip_of, skip_row
+
+T = TypeVar("T", Job, Run)
+Flat = list[str]
+"""Field, value, field, value …"""
+
+
+def _names(columns: str) -> list[str]:
+    return [column.strip('"') for column in columns.split(", ")]
+
+
+_JOB, _RUN, _NODE = _names(f"{JOB}, {JOB_STAMPS}"), _names(RUN), _names(NODE)
+
+
+def _flat(names: Sequence[str], row: Row) -> Flat:
+    return [part for name, value in zip(names, row, strict=True) if value is not None for part in (name, str(value))]
+
+
+def _fields(flat: Flat) -> dict[str, object]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def job_hash(job: Job) -> Flat:
+    """A job, with what the store keeps of its definition in fields of its own."""
+    return _flat(_JOB, job_row(job))
+
+
+def job_of(flat: Flat) -> Job:
+    """A job from its hash."""
+    fields = _fields(flat)
+    fields["definition"] = decode_definition(str(fields["definition"]))
+    return msgspec.convert(fields, Job, strict=False)
+
+
+def run_hash(run: Run) -> Flat:
+    """A run."""
+    return _flat(_RUN, run_row(run))
+
+
+def run_of(flat: Flat) -> Run:
+    """A run from its hash."""
+    return msgspec.convert({"lane": None, **_fields(flat)}, Run, strict=False)
+
+
+def node_hash(node: NodeRecord) -> Flat:
+    """A node."""
+    return _flat(_NODE, node_row(node))
+
+
+def node_of(flat: Flat) -> NodeRecord:
+    """A node from its hash."""
+    fields = _fields(flat)
+    fields["labels"] = msgspec.json.decode(str(fields["labels"]))
+    return msgspec.convert(fields, NodeRecord, strict=False)
+
+
+def skips_of(texts: Iterable[str]) -> list[Skip]:
+    """Rows of the ledger."""
+    return [_skip_of(text) for text in texts]
+
+
+def _skip_of(text: str) -> Skip:
+    first, last, count, reason = text.split(" ")
+    return skip_of((int(first), int(last), int(count), reason))
+
+
+def skip_pairs(skips: Iterable[Skip]) -> list[tuple[int, str]]:
+    """Rows of the ledger as the scripts keep them."""
+    return [(skip.first, " ".join(map(str, skip_row(skip)))) for skip in skips]
+
+
+def due_of(answer: tuple[Flat, int, str | None]) -> Due:
+    """A job with what `decide` has to know of its runs."""
+    flat, active, text = answer
+    job = job_of(flat)
+    newest = None if text is None else _skip_of(text)
+    tail = newest if newest is not None and newest.last == job.fired_through else None
+    return Due(job=job, active=active, tail=tail)
+
+
+def all_claimed(answer: tuple[list[Flat], list[str | None]]) -> list[Claimed]:
+    """Runs as their owner gets them, from their hashes, and their jobs' definitions, which many of them share."""
+    flats, pairs = answer
+    definitions: dict[int, Definition | None] = {
+        int(str(incarnation)): None if text is None else decode_definition(text)
+        for incarnation, text in zip(pairs[::2], pairs[1::2], strict=True)
+    }
+    runs = [run_of(flat) for flat in flats]
+    return [Claimed(run=run, definition=definitions[run.incarnation]) for run in runs]
+
+
+def output_map(output: Output) -> dict[str, object]:
+    """An output as the scripts keep it."""
+    return {
+        "run_id": output.run_id,
+        "attempt": output.attempt,
+        "size": output.size,
+        "head": _raw(output.head),
+        "tail": _raw(output.tail),
+    }
+
+
+def _raw(data: bytes) -> msgspec.Raw:
+    """The bytes as MessagePack's raw 32: the server's library is older than the type for bytes."""
+    return msgspec.Raw(b"\xdb" + len(data).to_bytes(4) + data)

@@ -1,0 +1,39 @@
+-- The first layout of keys. Redis has no tables to make: this file says what is kept where. Every key begins with the
+-- prefix of the installation, whose braces put all of them into one slot of a cluster.
+--
+-- Moments are microseconds since 1970-01-01T00:00:00Z: below 2^53, so that scores, which are doubles, hold them exactly,
+-- and ranks too. An incarnation is not, and stays text; <inc> is its decimal form. What is null is absent.
+--
+--   schema                      hash   version of a migration → checksum, oldest, name, moment as JSON
+--
+--   job:<inc>                   hash   a job: the columns of a row, max_running, and lane unless its runs wait nowhere
+--   job_ids                     hash   id → incarnation
+--   jobs                        zset   ids, all of one score: by name
+--   idle                        zset   ids of enabled jobs that no moment wakes: by name
+--   due                         zset   enabled jobs by next_due; member: the incarnation, padded to 19 digits, so that
+--                                      members of one moment are in the order of numbers
+--   reckoned                    zset   the same jobs, all of one score: "tzdata incarnation", by the tzdata of next_due
+--   skips:<inc>                 zset   rows of the ledger by their first moment: "first last count reason"
+--
+--   run:<id>                    hash   a run: the columns of a row, settled_by, settled_token
+--   runs, runs:<job id>         zset   ids of all runs, of those of a job, all of one score: by age
+--   live                        zset   ids of those that have not ended
+--   live:<inc>                  set    the same of one job's life
+--   origins:<inc>               hash   origin → run; scheduled ones until their run ends, then fired_through guards them
+--   attempts:<run>              hash   number → a row of its own, as JSON
+--   output:<run>:<attempt>      hash   size, head, tail; settled: it came with the attempt's end, and stays
+--
+--   A live run stands in the index of its state:
+--   waiting                     zset   by due
+--   ready:<lane>                zset   by rank, then id; a run without lane stands nowhere
+--   lanes                       set    lanes that may have ready runs
+--   blocked:<inc>               zset   the line of a full job, by rank, then id
+--   running:<inc>               set
+--   owned:<node>                hash   running run → the claim that took it
+--   held:<inc>                  set
+--
+--   node:<id>                   hash   a node: the columns of a row
+--   alive                       zset   living nodes by start
+--   gone                        zset   those that left or died, by when
+--   dead_owners                 set    dead nodes that own runs
+return true

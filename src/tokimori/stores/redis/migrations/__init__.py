@@ -1,0 +1,1 @@
+"""Numbered migrations of the Redis store."""

@@ -1,0 +1,61 @@
+"""Who takes part, and who is alive, and what a beat tells of everything else."""
+
+from msgspec.structs import astuple
+
+from tokimori.clock import SECOND, Moment
+from tokimori.model.ids import Lane, NodeId
+from tokimori.ports.store import Beat, Claimed, NodeRecord, Pulse, Survey
+from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.hashes import all_claimed, node_hash, node_of
+
+
+async def register(db: Connections, node: NodeRecord) -> None:
+    """See `Nodes.register`."""
+    await db.run("register", id=node.id, started=node.started, row=node_hash(node))
+
+
+async def tick(db: Connections, beat: Beat) -> Pulse | None:
+    """See `Nodes.tick`. The store's time is the server's."""
+    answer = await db.run("tick", node=beat.node, started=[astuple(started) for started in beat.started])
+    if answer is None:
+        return None
+    (seconds, microseconds), owned, peers, orphans, survey = answer
+    return Pulse(
+        now=Moment(int(seconds) * SECOND + int(microseconds)),
+        owned=frozenset((run_id, token) for run_id, token, _ in owned),
+        cancels=tuple((run_id, token, reason) for run_id, token, reason in owned if reason is not None),
+        peers=tuple((node, count) for node, count in peers),
+        orphans=bool(orphans),
+        survey=_survey_of(*survey),
+    )
+
+
+async def survey(db: Connections) -> Survey:
+    """See `Nodes.survey`."""
+    return _survey_of(*await db.run("survey"))
+
+
+def _survey_of(next_due: int | None, lanes: list[str]) -> Survey:
+    return Survey(
+        next_due=None if next_due is None else Moment(next_due), lanes=tuple(Lane(lane) for lane in sorted(lanes))
+    )
+
+
+async def bury(db: Connections, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
+    """See `Nodes.bury`."""
+    return bool(await db.run("bury", dead=dead, beat=beat, by=by, now=now))
+
+
+async def leave(db: Connections, node: NodeId, now: Moment) -> bool:
+    """See `Nodes.leave`."""
+    return bool(await db.run("leave", node=node, now=now))
+
+
+async def orphans(db: Connections, limit: int) -> list[Claimed]:
+    """See `Nodes.orphans`."""
+    return all_claimed(await db.run("orphans", limit=limit))
+
+
+async def list_nodes(db: Connections, limit: int) -> list[NodeRecord]:
+    """See `Nodes.list_nodes`."""
+    return [node_of(flat) for flat in await db.run("list_nodes", limit=limit)]

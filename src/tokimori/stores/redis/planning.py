@@ -1,0 +1,81 @@
+"""From schedules to runs."""
+
+from collections.abc import Sequence
+
+from tokimori.clock import Moment
+from tokimori.model.decide import Due, Plan, PlannedRun
+from tokimori.model.ids import RunId
+from tokimori.model.job import Job, JobState
+from tokimori.model.run import Run
+from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs
+from tokimori.stores.redis.runs import born_map
+from tokimori.stores.rules import REPLACED, Cursor, born, was_applied
+
+
+async def due(db: Connections, now: Moment, limit: int) -> list[Due]:
+    """See `Planning.due`."""
+    return [due_of(answer) for answer in await db.run("due", now=now, limit=limit)]
+
+
+async def apply(db: Connections, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
+    """See `Planning.apply`."""
+    answers = await db.run("apply", plans=[_plan_map(plan, ids, now) for plan, ids in plans], reason=REPLACED, now=now)
+    return [_took_effect(plan, answer) for (plan, _), answer in zip(plans, answers, strict=True)]
+
+
+def _plan_map(plan: Plan, ids: Sequence[RunId], now: Moment) -> dict[str, object]:
+    return {
+        "job": plan.job_id,
+        "inc": str(plan.incarnation),
+        "version": plan.version,
+        "fired_from": plan.fired_from,
+        "fired_through": plan.fired_through,
+        "next_due": plan.next_due,
+        "state": plan.state,
+        "anchor": plan.anchor,
+        "runs_remaining": plan.runs_remaining,
+        "tzdata": plan.tzdata,
+        "replaces": plan.replaces,
+        "runs": [born_map(_run(plan, planned, id_, now)) for planned, id_ in zip(plan.runs, ids, strict=True)],
+        "skips": skip_pairs(plan.skips),
+    }
+
+
+def _run(plan: Plan, planned: PlannedRun, run_id: RunId, now: Moment) -> Run:
+    return Run(
+        id=run_id,
+        job_id=plan.job_id,
+        incarnation=plan.incarnation,
+        origin=planned.origin,
+        nominal=planned.nominal,
+        due=planned.due,
+        state=born(planned.due, now),
+        priority=planned.priority,
+        rank=planned.rank,
+        lane=planned.lane,
+        created=now,
+        tzdata=plan.tzdata,
+    )
+
+
+def _took_effect(plan: Plan, answer: int | tuple[str | None, str | None, str | None, int]) -> bool:
+    """A refused plan is answered with what tells whether it is refused because it took effect before."""
+    if isinstance(answer, int):
+        return True
+    version, fired_through, state, first_run_exists = answer
+    if version is None or fired_through is None or state is None:
+        cursor = None
+    else:
+        cursor = Cursor(plan.incarnation, int(version), Moment(int(fired_through)), JobState(state))
+    return was_applied(plan, cursor, first_run_exists=bool(first_run_exists))
+
+
+async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
+    """See `Planning.outdated`."""
+    return [job_of(flat) for flat in await db.run("outdated", tzdata=tzdata, limit=limit)]
+
+
+async def promote(db: Connections, now: Moment, limit: int) -> int:
+    """See `Planning.promote`."""
+    return int(await db.run("promote", now=now, limit=limit))

@@ -1,0 +1,92 @@
+"""Runs as people and programs ask for them."""
+
+import msgspec
+from msgspec.structs import replace
+
+from tokimori.clock import Moment
+from tokimori.errors import NotFound, Refused
+from tokimori.model.ids import RunId
+from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.transitions import ENDS
+from tokimori.ports.store import RunFilter
+from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.hashes import run_hash, run_of
+from tokimori.stores.redis.jobs import unknown
+from tokimori.stores.text import storable
+
+PAGE = 1000
+"""How many runs one script looks at: others wait meanwhile."""
+
+
+async def add_run(db: Connections, run: Run) -> Run:
+    """See `Runs.add_run`."""
+    found, *state = await db.run("add_run", run=born_map(replace(run, lane=None)))
+    if found is not None:
+        return run_of(found)
+    if state[0] is None:
+        raise unknown(run.job_id)
+    raise Refused(f"the job {run.job_id!r} is {state[0]}", field="id", value=run.job_id)
+
+
+def born_map(run: Run) -> dict[str, object]:
+    """A new run as the scripts keep it."""
+    return {
+        "id": run.id,
+        "job": run.job_id,
+        "inc": str(run.incarnation),
+        "origin": run.origin,
+        "state": run.state,
+        "lane": run.lane,
+        "due": run.due,
+        "rank": run.rank,
+        "row": run_hash(run),
+    }
+
+
+async def get_run(db: Connections, run_id: RunId) -> Run:
+    """See `Runs.get_run`."""
+    return _known(await db.do("HGETALL", f"{db.address.prefix}run:{run_id}"), run_id)
+
+
+def _known(flat: list[str] | None, run_id: RunId) -> Run:
+    if not flat:
+        raise NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
+    return run_of(flat)
+
+
+async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
+    """See `Runs.list_runs`. Read in pages, each as of its own moment; a run is looked at once."""
+    runs: list[Run] = []
+    before: str | None = wanted.before
+    while len(runs) < wanted.limit:
+        before, found = await db.run(
+            "list_runs",
+            job=wanted.job_id,
+            states=dict.fromkeys(wanted.states, True) or None,
+            live=bool(wanted.states) and not wanted.states & ENDS,
+            before=before,
+            limit=wanted.limit - len(runs),
+            most=PAGE,
+        )
+        if before is None:
+            break
+        runs += [run_of(flat) for flat in found]
+    return runs
+
+
+async def attempts(db: Connections, run_id: RunId) -> list[Attempt]:
+    """See `Runs.attempts`."""
+    rows = await db.do("HVALS", f"{db.address.prefix}attempts:{run_id}")
+    return sorted((msgspec.json.decode(row, type=Attempt) for row in rows), key=lambda attempt: attempt.number)
+
+
+async def output(db: Connections, run_id: RunId, attempt: int) -> Output | None:
+    """See `Runs.output`."""
+    key = f"{db.address.prefix}output:{run_id}:{attempt}"
+    size, head, tail = await db.do("HMGET", key, "size", "head", "tail", raw=True)
+    return None if size is None else Output(run_id=run_id, attempt=attempt, size=int(size), head=head, tail=tail)
+
+
+async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> Run:
+    """See `Runs.cancel_run`."""
+    return _known(await db.run("cancel_run", id=run_id, reason=storable(reason), now=now), run_id)

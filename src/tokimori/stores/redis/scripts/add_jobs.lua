@@ -1,0 +1,16 @@
+-- Keep all jobs or none; the id that another job has, where there is one.
+local known = {}
+for _, job in ipairs(ask.jobs) do
+    known[job.id] = known[job.id] or call('HGET', P .. 'job_ids', job.id) or job.inc
+    if known[job.id] ~= job.inc then
+        return job.id
+    end
+end
+for _, job in ipairs(ask.jobs) do
+    if call('HSETNX', P .. 'job_ids', job.id, job.inc) == 1 then
+        call('HSET', P .. 'job:' .. job.inc, unpack(job.row))
+        call('ZADD', P .. 'jobs', 0, job.id)
+        index(job.id, job.inc, false, job.state, job.next_due, job.tzdata)
+    end
+end
+return false

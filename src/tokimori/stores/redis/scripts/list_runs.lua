@@ -1,0 +1,19 @@
+-- A page of runs, newest first: {the last id that was looked at or false, rows}. It ends with enough runs found, or
+-- with enough looked at.
+local where = ask.job and 'runs:' .. ask.job or 'runs'
+if ask.live and call('ZCARD', P .. 'live') < call('ZCARD', P .. where) then
+    where = 'live'
+end
+local from = ask.before and '(' .. ask.before or '+'
+local found, seen = {}, false
+for _, id in ipairs(call('ZREVRANGEBYLEX', P .. where, from, '-', 'LIMIT', 0, ask.most)) do
+    if #found == ask.limit then
+        return {seen, found}
+    end
+    seen = id
+    local state, job = unpack(call('HMGET', P .. 'run:' .. id, 'state', 'job_id'))
+    if (not ask.states or ask.states[state]) and (not ask.job or job == ask.job) then
+        found[#found + 1] = row(P .. 'run:' .. id)
+    end
+end
+return {seen, found}

@@ -1,0 +1,10 @@
+-- Make waiting runs ready whose moment has come; how many.
+local ids = call('ZRANGEBYSCORE', P .. 'waiting', '-inf', ask.now, 'LIMIT', 0, ask.limit)
+for _, id in ipairs(ids) do
+    local key = P .. 'run:' .. id
+    local lane, rank = unpack(call('HMGET', key, 'lane', 'rank'))
+    call('ZREM', P .. 'waiting', id)
+    call('HSET', key, 'state', 'ready')
+    enter(id, nil, 'ready', lane, nil, rank)
+end
+return #ids

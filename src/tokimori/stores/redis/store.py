@@ -1,0 +1,235 @@
+"""The Redis store: one method is one script, which the server runs beside nothing else."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from os import urandom
+
+from tokimori.clock import Clock, Moment
+from tokimori.errors import StoreError
+from tokimori.model.decide import Due, Plan
+from tokimori.model.ids import JobId, NodeId, RunId
+from tokimori.model.job import Job
+from tokimori.model.run import Attempt, Output, Run, Skip
+from tokimori.model.transitions import ENDS
+from tokimori.ports.store import (
+    Beat,
+    Change,
+    Claim,
+    Claimed,
+    NodeRecord,
+    Pulse,
+    RunFilter,
+    SchemaStatus,
+    Survey,
+    Verdict,
+)
+from tokimori.stores.notices import Sender
+from tokimori.stores.redis import jobs, nodes, planning, runs, schema, working
+from tokimori.stores.redis.address import Address
+from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.notices import Listener, notify
+from tokimori.stores.redis.promises import read_promises
+
+MOST_CONNECTIONS = 8
+"""Of one store, besides one for beats, which wait for nothing else, and one for notices."""
+
+
+class RedisStore:
+    """A `Store` on a Redis or Valkey server. The server's clock is the store's; `clock` only dates migrations.
+
+    Belongs to the event loop that opened it.
+    """
+
+    def __init__(self, address: Address, clock: Clock) -> None:
+        self._address = address
+        self._clock = clock
+        self._known = schema.known_migrations()
+        self._faults: Sequence[str] = ()
+        self._connections: Connections | None = None
+        self._beats: Connections | None = None
+        self._name = urandom(8).hex()
+        self._watchers: list[Callable[[], None]] = []
+        self._listener: Listener | None = None
+        self._sender: Sender | None = None
+        self._closing = AsyncExitStack()
+
+    async def open(self) -> None:
+        """See `Schema.open`."""
+        connections = Connections(self._address, MOST_CONNECTIONS)
+        beats = Connections(self._address, 1)
+        try:
+            self._faults = await read_promises(connections)
+        except StoreError:
+            await connections.close()
+            raise
+        self._sender = Sender(lambda: notify(connections, self._name))
+        self._connections, self._beats = connections, beats
+        for part in (connections, beats, self._sender):
+            self._closing.push_async_callback(part.close)
+
+    async def close(self) -> None:
+        """See `Schema.close`."""
+        if self._listener is not None:
+            await self._listener.close()
+        await self._closing.aclose()
+        self._listener = self._sender = self._connections = self._beats = None
+
+    @property
+    def _db(self) -> Connections:
+        if self._connections is None:
+            raise StoreError(f"store {self._address.name} is not open")
+        return self._connections
+
+    async def schema(self) -> SchemaStatus:
+        """See `Schema.schema`."""
+        return await schema.status(self._db, self._known)
+
+    async def migrate(self) -> SchemaStatus:
+        """See `Schema.migrate`."""
+        return await schema.migrate(self._db, self._known, self._clock.now())
+
+    def faults(self) -> Sequence[str]:
+        """See `Schema.faults`."""
+        return self._faults
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """See `Schema.watch`. What this object's own callers ask of jobs and runs wakes at once."""
+        self._watchers.append(wake)
+        if self._listener is None:
+            self._listener = Listener(self._address, self._name, self._wake)
+
+    def _wake(self) -> None:
+        for wake in self._watchers:
+            wake()
+
+    def _tell_others(self) -> None:
+        if self._sender is not None:
+            self._sender.send()
+
+    def _tell(self) -> None:
+        """What people ask of jobs and runs is news to everybody."""
+        self._wake()
+        self._tell_others()
+
+    async def add_jobs(self, jobs_: Sequence[Job]) -> None:
+        """See `Jobs.add_jobs`."""
+        await jobs.add_jobs(self._db, jobs_)
+        self._tell()
+
+    async def get_job(self, job_id: JobId) -> Job:
+        """See `Jobs.get_job`."""
+        return await jobs.get_job(self._db, job_id)
+
+    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
+        """See `Jobs.list_jobs`."""
+        return await jobs.list_jobs(self._db, after, limit, idle=idle)
+
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
+        """See `Jobs.replace_job`."""
+        await jobs.replace_job(self._db, old, new, skips)
+        self._tell()
+
+    async def delete_job(self, job_id: JobId, now: Moment) -> None:
+        """See `Jobs.delete_job`."""
+        await jobs.delete_job(self._db, job_id, now)
+        self._tell()
+
+    async def get_due(self, job_id: JobId) -> Due:
+        """See `Jobs.get_due`."""
+        return await jobs.get_due(self._db, job_id)
+
+    async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
+        """See `Jobs.skips`."""
+        return await jobs.list_skips(self._db, job_id, limit)
+
+    async def add_run(self, run: Run, now: Moment) -> Run:
+        """See `Runs.add_run`."""
+        run = await runs.add_run(self._db, run)
+        self._tell()
+        return run
+
+    async def get_run(self, run_id: RunId) -> Run:
+        """See `Runs.get_run`."""
+        return await runs.get_run(self._db, run_id)
+
+    async def list_runs(self, wanted: RunFilter) -> list[Run]:
+        """See `Runs.list_runs`."""
+        return await runs.list_runs(self._db, wanted)
+
+    async def attempts(self, run_id: RunId) -> list[Attempt]:
+        """See `Runs.attempts`."""
+        return await runs.attempts(self._db, run_id)
+
+    async def output(self, run_id: RunId, attempt: int) -> Output | None:
+        """See `Runs.output`."""
+        return await runs.output(self._db, run_id, attempt)
+
+    async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
+        """See `Runs.cancel_run`."""
+        run = await runs.cancel_run(self._db, run_id, reason, now)
+        self._tell()
+        return run
+
+    async def due(self, now: Moment, limit: int) -> list[Due]:
+        """See `Planning.due`."""
+        return await planning.due(self._db, now, limit)
+
+    async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
+        """See `Planning.apply`."""
+        answers = await planning.apply(self._db, plans, now)
+        if any(plan.runs for plan, _ in plans):
+            self._tell_others()
+        return answers
+
+    async def outdated(self, tzdata: str, limit: int) -> list[Job]:
+        """See `Planning.outdated`."""
+        return await planning.outdated(self._db, tzdata, limit)
+
+    async def promote(self, now: Moment, limit: int) -> int:
+        """See `Planning.promote`."""
+        return await planning.promote(self._db, now, limit)
+
+    async def register(self, node: NodeRecord) -> None:
+        """See `Nodes.register`."""
+        await nodes.register(self._db, node)
+
+    async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
+        """See `Nodes.tick`."""
+        if self._beats is None:
+            raise StoreError(f"store {self._address.name} is not open")
+        return await nodes.tick(self._beats, beat)
+
+    async def survey(self, now: Moment) -> Survey:
+        """See `Nodes.survey`."""
+        return await nodes.survey(self._db)
+
+    async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
+        """See `Nodes.bury`."""
+        return await nodes.bury(self._db, dead, beat, by, now)
+
+    async def leave(self, node: NodeId, now: Moment) -> bool:
+        """See `Nodes.leave`."""
+        return await nodes.leave(self._db, node, now)
+
+    async def orphans(self, limit: int) -> list[Claimed]:
+        """See `Nodes.orphans`."""
+        return await nodes.orphans(self._db, limit)
+
+    async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
+        """See `Nodes.list_nodes`."""
+        return await nodes.list_nodes(self._db, limit)
+
+    async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
+        """See `Working.claim`."""
+        return await working.claim(self._db, claim)
+
+    async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
+        """See `Working.settle`."""
+        verdicts = await working.settle(self._db, changes, by)
+        if any(change.state not in ENDS for change in changes):
+            self._tell_others()
+        return verdicts
+
+    async def save_outputs(self, outputs: Sequence[Output]) -> None:
+        """See `Working.save_outputs`."""
+        await working.save_outputs(self._db, outputs)

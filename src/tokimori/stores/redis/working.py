@@ -1,0 +1,61 @@
+"""From ready runs to ended ones."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from tokimori.model.ids import NodeId
+from tokimori.model.run import Attempt, Output
+from tokimori.ports.store import Change, Claim, Claimed, Verdict
+from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.hashes import all_claimed, output_map
+from tokimori.stores.rules import JOB_DELETED
+from tokimori.stores.text import storable
+
+MOST_REFUSED = 1000
+"""How many ready runs one claim may send to the line of a full job: the server does nothing else meanwhile."""
+
+
+async def claim(db: Connections, claim: Claim) -> list[Claimed]:
+    """See `Working.claim`."""
+    return all_claimed(
+        await db.run("claim", id=claim.id, node=claim.node, lanes=claim.lanes, limit=claim.limit, most=MOST_REFUSED)
+    )
+
+
+async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
+    """See `Working.settle`."""
+    verdicts = await db.run("settle", changes=[_change_map(change) for change in changes], by=by, deleted=JOB_DELETED)
+    return [Verdict(verdict) for verdict in verdicts]
+
+
+def _change_map(change: Change) -> dict[str, object]:
+    return {
+        "run_id": change.run_id,
+        "owner": change.owner,
+        "token": change.token,
+        "state": change.state,
+        "due": change.due,
+        "rank": change.rank,
+        "failures": change.failures,
+        "lost": change.lost,
+        "ended": change.ended,
+        "started": change.started,
+        "pid": change.pid,
+        "exit_code": change.exit_code,
+        "signal": change.signal,
+        "error": None if change.error is None else storable(change.error),
+        "attempt": None if change.attempt is None else (change.attempt.number, _attempt_row(change.attempt)),
+        "output": None if change.output is None else output_map(change.output),
+    }
+
+
+def _attempt_row(attempt: Attempt) -> str:
+    error = None if attempt.error is None else storable(attempt.error)
+    return msgspec.json.encode(replace(attempt, error=error)).decode()
+
+
+async def save_outputs(db: Connections, outputs: Sequence[Output]) -> None:
+    """See `Working.save_outputs`."""
+    await db.run("save_outputs", outputs=[output_map(output) for output in outputs])
