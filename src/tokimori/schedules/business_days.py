@@ -1,0 +1,333 @@
+"""A schedule that keeps off days off: its moments on these are left out, or moved to a business day."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tokimori.clock import DAY, Moment
+from tokimori.schedules.days import FIRST_DAY, LAST_DAY
+from tokimori.schedules.days_off import MOST_IN_A_ROW, DaysOff
+from tokimori.schedules.grid import moment_of
+from tokimori.schedules.schedule import OnDemand, Schedule
+from tokimori.schedules.zones import Stretch, stretch_at
+
+_MAX_TRIES = 1_000
+"""How many rows of days off in a row a search passes, before it answers that there are no more moments."""
+
+
+class Shift(StrEnum):
+    """Where a moment on a day off goes: to the same time on the next or the previous business day."""
+
+    NEXT = "next"
+    PREVIOUS = "previous"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDays:
+    """Business days of a zone. One that the zone's clocks skip whole (Apia's 2011-12-30) is none."""
+
+    days_off: DaysOff
+    zone: str
+
+    def is_off(self, day: int) -> bool:
+        """Whether it is no business day."""
+        return self.days_off.last_in_row(day) is not None or self._is_skipped(day)
+
+    def next_business(self, day: int) -> int:
+        """The first business day at or after the day."""
+        while day < LAST_DAY:
+            if (last := self.days_off.last_in_row(day)) is not None:
+                day = last + 1
+            elif self._is_skipped(day):
+                day += 1
+            else:
+                break
+        return day
+
+    def previous_business(self, day: int) -> int:
+        """The last business day at or before the day."""
+        while day > FIRST_DAY:
+            if (first := self.days_off.first_in_row(day)) is not None:
+                day = first - 1
+            elif self._is_skipped(day):
+                day -= 1
+            else:
+                break
+        return day
+
+    def _is_skipped(self, day: int) -> bool:
+        _, _, offset, before = stretch = stretch_at(self.zone, (day + 2) * DAY)
+        start = stretch.start
+        return offset - before >= DAY and start + before <= day * DAY and (day + 1) * DAY <= start + offset
+
+    def day_of(self, moment: int) -> int:
+        """The date that the zone's clocks show, as a number."""
+        return (moment + stretch_at(self.zone, moment).offset) // DAY
+
+    def start(self, day: int) -> int:
+        """The first moment of the day; where its zone skips the day, that of the next one."""
+        return min((first for first, _, _ in self.stretches(day)), default=moment_of(day * DAY, self.zone))
+
+    def end(self, day: int) -> int:
+        """The moment after the last one of the day."""
+        return max((last for _, last, _ in self.stretches(day)), default=moment_of(day * DAY, self.zone))
+
+    def moment(self, day: int, time: int) -> Moment:
+        """The first moment at which clocks show that time on the day, or the end of the gap that swallows it."""
+        for first, last, offset in self.stretches(day):
+            if first <= (at := day * DAY + time - offset) < last:
+                return Moment(at)
+        return Moment(moment_of(day * DAY + time, self.zone))
+
+    def shown_until(self, day: int, moment: int) -> int:
+        """A time of the day, in microseconds, before which clocks have shown all that they show before the moment."""
+        times = [
+            min(last, moment) + offset - day * DAY for first, last, offset in self.stretches(day) if first < moment
+        ]
+        return max(times, default=0)
+
+    def stretches(self, day: int) -> Iterator[tuple[int, int, int]]:
+        """(first moment, end, offset) of the parts of the day; usually one."""
+        at, stop = (day - 1) * DAY, (day + 2) * DAY
+        while at < stop:
+            start, end, offset, _ = stretch_at(self.zone, at)
+            first, last = max(start, day * DAY - offset), min(end, (day + 1) * DAY - offset)
+            if first < last:
+                yield first, last, offset
+            at = end
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The moments of `base` that are not on days off."""
+
+    base: Schedule
+    days: LocalDays
+
+    def next_after(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
+        """The first moment strictly after the given one, not looked for after the limit."""
+        for _ in range(_MAX_TRIES):
+            found = self.base.next_after(moment)
+            if found is None or (limit is not None and found > limit):
+                return None
+            stretch = stretch_at(self.days.zone, found)
+            day = (found + stretch.offset) // DAY
+            business = self.days.next_business(day)
+            if business == day:
+                return found
+            moment = Moment(max(found, min(business * DAY - stretch.offset, stretch.end) - 1))
+        return None
+
+    def last_before(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
+        """The last moment strictly before the given one, not looked for before the limit."""
+        for _ in range(_MAX_TRIES):
+            found = self.base.last_before(moment)
+            if found is None or (limit is not None and found < limit):
+                return None
+            stretch = stretch_at(self.days.zone, found)
+            day = (found + stretch.offset) // DAY
+            business = self.days.previous_business(day)
+            if business == day:
+                return found
+            moment = Moment(min(found, max((business + 1) * DAY - stretch.offset, stretch.start)))
+        return None
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """How many moments t there are with after < t <= through; rows of days off are taken away one by one."""
+        total = self.base.count(after, through)
+        if not total:
+            return 0
+        at = after + 1
+        while at <= through:
+            stretch = stretch_at(self.days.zone, at)
+            total -= sum(self.base.count(*row) for row in self._rows_off(stretch, at, min(stretch.end - 1, through)))
+            at = stretch.end
+        return total
+
+    def _rows_off(self, stretch: Stretch, low: int, high: int) -> Iterator[tuple[Moment, Moment]]:
+        """The days off in a row within low <= t <= high, as (after, through)."""
+        day, last = (low + stretch.offset) // DAY, (high + stretch.offset) // DAY
+        while (first := self._next_off(day, last)) is not None:
+            day = self.days.next_business(first)
+            start, end = first * DAY - stretch.offset, day * DAY - stretch.offset
+            yield Moment(max(low, start) - 1), Moment(min(high, end - 1))
+
+    def _next_off(self, day: int, last: int) -> int | None:
+        return self.days.days_off.next_off(day, last)
+
+
+@dataclass(frozen=True, slots=True)
+class BusinessDays:
+    """The moments of `base` on business days; those on days off are left out, or moved as `shift` says.
+
+    A moved one keeps its time on the wall clock of `zone`: the end of a gap that swallows it, the first of two in a
+    fold. Two that fall on one moment are one.
+    """
+
+    base: Schedule
+    days_off: DaysOff
+    shift: Shift | None
+    zone: str
+
+    @property
+    def _days(self) -> LocalDays:
+        return LocalDays(self.days_off, self.zone)
+
+    @property
+    def _kept(self) -> Kept:
+        return Kept(self.base, self._days)
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """The first moment strictly after the given one."""
+        if self.shift is None:
+            return self._kept.next_after(moment)
+        first = self.base.next_after(moment)
+        if first is not None and not self._days.is_off(self._days.day_of(first)):
+            return next(self._moved_after(moment, first), first)
+        moved = next(self._moved_after(moment, None), None)
+        kept = self._kept.next_after(moment, moved)
+        return moved if kept is None else kept
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """The last moment strictly before the given one."""
+        if self.shift is None:
+            return self._kept.last_before(moment)
+        last = self.base.last_before(moment)
+        if last is not None and not self._days.is_off(self._days.day_of(last)):
+            moved = self._moved_before(moment, last)
+            return last if moved is None else moved
+        moved = self._moved_before(moment, None)
+        kept = self._kept.last_before(moment, moved)
+        return moved if kept is None else kept
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """How many moments t there are with after < t <= through; those that are moved are walked."""
+        kept = self._kept
+        total = kept.count(after, through)
+        if self.shift is not None:
+            moved = self._moved_after(after, through)
+            total += sum(kept.next_after(Moment(at - 1), at) is None for at in moved)
+        return total
+
+    def __str__(self) -> str:
+        if self.shift is None:
+            return f"{self.base}, not on days off"
+        return f"{self.base}, on days off: the {self.shift} business day"
+
+    # What is moved
+
+    def _target(self, day: int) -> int:
+        """The business day to which a day off's moments go."""
+        days = self._days
+        return days.next_business(day) if self.shift is Shift.NEXT else days.previous_business(day)
+
+    def _sources(self, business: int) -> range:
+        """The days off whose moments come to the business day."""
+        days = self._days
+        if self.shift is Shift.NEXT:
+            return range(days.previous_business(business - 1) + 1, business)
+        return range(business + 1, days.next_business(business + 1))
+
+    def _moved_after(self, moment: Moment, limit: Moment | None) -> Iterator[Moment]:
+        """What is moved to after the moment, in order, as far as the limit."""
+        days = self._days
+        today = days.day_of(moment)
+        until = LAST_DAY if limit is None else days.day_of(limit) + 1
+        day = today + 1 if self.shift is Shift.PREVIOUS else days.previous_business(today - 1) + 1
+        for _ in range(_MAX_TRIES):
+            found = self._day_off_from(day, min(until + 2 * MOST_IN_A_ROW, LAST_DAY))
+            if found is None or (business := self._target(found)) > until:
+                return
+            while business >= today and (image := self._first_image(business, moment)) is not None:
+                if limit is not None and image > limit:
+                    return
+                yield image
+                moment = image
+            day = max(found, business) + 1 if self.shift is Shift.NEXT else self._sources(business).stop
+
+    def _moved_before(self, moment: Moment, limit: Moment | None) -> Moment | None:
+        """The last that is moved to before the moment, not looked for before the limit."""
+        days = self._days
+        today = days.day_of(moment)
+        until = FIRST_DAY if limit is None else days.day_of(limit) - 1
+        day = today if self.shift is Shift.NEXT else days.next_business(today + 1) - 1
+        for _ in range(_MAX_TRIES):
+            found = self._day_off_until(day, max(until - 2 * MOST_IN_A_ROW, FIRST_DAY))
+            if found is None or (business := self._target(found)) < until:
+                return None
+            if business <= today and (image := self._last_image(business, moment)) is not None:
+                return image if limit is None or image >= limit else None
+            day = min(found, business) - 1 if self.shift is Shift.PREVIOUS else self._sources(business).start - 1
+        return None
+
+    def _day_off_from(self, day: int, through: int) -> int | None:
+        """The first day off from the given one on, at most to the last one, on which the base has a moment."""
+        days = self._days
+        for _ in range(_MAX_TRIES):
+            off = self.days_off.next_off(day, through)
+            if off is None or self._shown_after(off, 0) is not None:
+                return off
+            found = self.base.next_after(Moment(days.end(off) - 1))
+            if found is None:
+                return None
+            day = max(off + 1, days.day_of(found))
+        return None
+
+    def _day_off_until(self, day: int, first: int) -> int | None:
+        """The last day off until the given one, at least the first one, on which the base has a moment."""
+        days = self._days
+        for _ in range(_MAX_TRIES):
+            off = self.days_off.last_off(day, first)
+            if off is None or self._shown_before(off, DAY) is not None:
+                return off
+            found = self.base.last_before(Moment(days.start(off)))
+            if found is None:
+                return None
+            day = min(off - 1, days.day_of(found))
+        return None
+
+    def _first_image(self, business: int, after: Moment) -> Moment | None:
+        """The first moment after the given one to which a moment of a day off comes on the business day."""
+        days, images = self._days, []
+        shown = after + stretch_at(self.zone, after).offset - business * DAY
+        for source in self._sources(business):
+            time = self._shown_after(source, max(shown + 1, 0))
+            while time is not None and (image := days.moment(business, time)) <= after:
+                time = self._shown_after(source, time + 1)
+            if time is not None:
+                images.append(image)
+        return min(images, default=None)
+
+    def _last_image(self, business: int, before: Moment) -> Moment | None:
+        """The last moment before the given one to which a moment of a day off comes on the business day."""
+        days, images = self._days, []
+        for source in self._sources(business):
+            time = self._shown_before(source, days.shown_until(business, before))
+            while time is not None and (image := days.moment(business, time)) >= before:
+                time = self._shown_before(source, time)
+            if time is not None:
+                images.append(image)
+        return max(images, default=None)
+
+    def _shown_after(self, day: int, low: int) -> int | None:
+        """The first time of the day, from `low` on, that clocks show at a moment of the base."""
+        times = []
+        for first, last, offset in self._days.stretches(day):
+            found = self.base.next_after(Moment(max(first, day * DAY + low - offset) - 1))
+            if found is not None and found < last:
+                times.append(found + offset - day * DAY)
+        return min(times, default=None)
+
+    def _shown_before(self, day: int, high: int) -> int | None:
+        """The last time of the day, before `high`, that clocks show at a moment of the base."""
+        times = []
+        for first, last, offset in self._days.stretches(day):
+            found = self.base.last_before(Moment(min(last, day * DAY + high - offset)))
+            if found is not None and found >= first:
+                times.append(found + offset - day * DAY)
+        return max(times, default=None)
+
+
+def on_business_days(base: Schedule, days_off: DaysOff, shift: Shift | None, zone: str) -> Schedule:
+    """The schedule with its days off; one without moments stays as it is."""
+    return base if isinstance(base, OnDemand) else BusinessDays(base, days_off, shift, zone)

@@ -1,0 +1,171 @@
+"""Days on which nothing runs: dates, ranges of dates, dates of every year, and days of the week."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from tokimori.errors import InvalidInput
+from tokimori.schedules.days import FIRST_DAY, LAST_DAY, date_of, day_of, weekday_of
+
+WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+MOST_IN_A_ROW = 366
+"""Days that a range may have: a schedule is moved by no more than about a year."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
+_YEARLY = re.compile(r"(\d\d)-(\d\d)\Z", re.ASCII)
+_ALLOWED = f"2026-12-25; 2026-12-24/2027-01-01, at most {MOST_IN_A_ROW} days; or 12-25 for every year"
+
+Range = tuple[int, int]
+"""The first and the last day, each its number counted from 1970-01-01."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaysOff:
+    """Days off. `ranges` are in order, without a day in common; `yearly` are (month, day); `weekdays` as bits.
+
+    Bit 0 is Sunday. At least one day of the week is none.
+    """
+
+    ranges: tuple[Range, ...] = ()
+    yearly: frozenset[tuple[int, int]] = frozenset()
+    weekdays: int = 0
+
+    def last_in_row(self, day: int) -> int | None:
+        """The last of the days off in a row that the day is known to begin; None where it is a business day."""
+        if self.weekdays >> weekday_of(day) & 1:
+            return day
+        if (found := self._range(day)) is not None:
+            return found[1]
+        return day if self._is_yearly(day) else None
+
+    def first_in_row(self, day: int) -> int | None:
+        """The first of the days off in a row that the day is known to end; None where it is a business day."""
+        if self.weekdays >> weekday_of(day) & 1:
+            return day
+        if (found := self._range(day)) is not None:
+            return found[0]
+        return day if self._is_yearly(day) else None
+
+    def _range(self, day: int) -> Range | None:
+        at = bisect_right(self.ranges, (day, LAST_DAY))
+        return self.ranges[at - 1] if at and day <= self.ranges[at - 1][1] else None
+
+    def _is_yearly(self, day: int) -> bool:
+        if not self.yearly or not FIRST_DAY <= day <= LAST_DAY:
+            return False
+        at = date_of(day)
+        return (at.month, at.day) in self.yearly
+
+    def next_off(self, day: int, through: int) -> int | None:
+        """The first day off d with day <= d <= through."""
+        if not (self.weekdays or self.yearly):
+            at = bisect_right(self.ranges, (day, LAST_DAY))
+            if at and day <= self.ranges[at - 1][1]:
+                return day if day <= through else None
+            return self.ranges[at][0] if at < len(self.ranges) and self.ranges[at][0] <= through else None
+        return next((at for at in range(day, through + 1) if self.last_in_row(at) is not None), None)
+
+    def last_off(self, day: int, first: int) -> int | None:
+        """The last day off d with first <= d <= day."""
+        if not (self.weekdays or self.yearly):
+            at = bisect_right(self.ranges, (day, LAST_DAY))
+            found = min(day, self.ranges[at - 1][1]) if at else first - 1
+            return found if found >= first else None
+        return next((at for at in range(day, first - 1, -1) if self.last_in_row(at) is not None), None)
+
+
+def parse_days_off(dates: Iterable[str], weekdays: Iterable[str]) -> DaysOff:
+    """Read days off as they are typed. Raises `InvalidInput` naming the field, the value and what is allowed."""
+    ranges: list[Range] = []
+    yearly: set[tuple[int, int]] = set()
+    for text in dates:
+        if found := _YEARLY.match(text):
+            yearly.add(_yearly(text, int(found[1]), int(found[2])))
+        else:
+            ranges.append(_parse_range(text))
+    bits = 0
+    for name in weekdays:
+        bits |= 1 << _weekday(name)
+    if bits == (1 << 7) - 1:
+        raise InvalidInput(
+            "weekdays: no business day is left", field="weekdays", allowed="at most six days of the week"
+        )
+    return DaysOff(_merged(ranges), frozenset(yearly), bits)
+
+
+def united(several: Sequence[DaysOff]) -> DaysOff:
+    """The days off of all. Raises `InvalidInput` where no day of the week is left."""
+    weekdays = 0
+    for each in several:
+        weekdays |= each.weekdays
+    if weekdays == (1 << 7) - 1:
+        message = "calendars: together they leave no business day"
+        raise InvalidInput(message, field="calendars", allowed="at most six days of the week off")
+    ranges = [found for each in several for found in each.ranges]
+    return DaysOff(_merged(ranges), frozenset().union(*(each.yearly for each in several)), weekdays)
+
+
+def dates_of(days_off: DaysOff) -> list[str]:
+    """The dates as `parse_days_off` reads them."""
+    yearly = [f"{month:02}-{day:02}" for month, day in sorted(days_off.yearly)]
+    return [*yearly, *(_print_range(found) for found in days_off.ranges)]
+
+
+def weekdays_of(days_off: DaysOff) -> list[str]:
+    """The names of the days of the week, Monday first."""
+    return [WEEKDAYS[n] for n in (1, 2, 3, 4, 5, 6, 0) if days_off.weekdays >> n & 1]
+
+
+def _merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """In order, those that touch as one."""
+    merged: list[Range] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return tuple(merged)
+
+
+def _parse_range(text: str) -> Range:
+    first, slash, last = text.partition("/")
+    start = _parse_date(text, first)
+    end = _parse_date(text, last) if slash else start
+    if not start <= end < start + MOST_IN_A_ROW:
+        raise _invalid(text)
+    return start, end
+
+
+def _parse_date(text: str, part: str) -> int:
+    if _DATE.match(part) is None:
+        raise _invalid(text)
+    try:
+        at = date.fromisoformat(part)
+    except ValueError:
+        raise _invalid(text) from None
+    return min(day_of(at.year, at.month, at.day), LAST_DAY)
+
+
+def _yearly(text: str, month: int, day: int) -> tuple[int, int]:
+    try:
+        date(2028, month, day)  # a leap year
+    except ValueError:
+        raise _invalid(text) from None
+    return month, day
+
+
+def _weekday(name: str) -> int:
+    short = name.strip().lower()
+    if short not in WEEKDAYS:
+        raise InvalidInput(f"weekdays: there is no {name!r}", field="weekdays", value=name, allowed=", ".join(WEEKDAYS))
+    return WEEKDAYS.index(short)
+
+
+def _print_range(found: Range) -> str:
+    first, last = (date_of(day).isoformat() for day in found)
+    return first if first == last else f"{first}/{last}"
+
+
+def _invalid(text: str) -> InvalidInput:
+    return InvalidInput(f"dates: {text!r} is no date or range", field="dates", value=text, allowed=_ALLOWED)

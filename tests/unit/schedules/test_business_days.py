@@ -1,0 +1,172 @@
+"""Schedules that keep off days off, against a walk that moves every moment by hand."""
+
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.schedules.test_cron_vectors import at
+from tests.unit.schedules.texts import coarse, modes
+from tokimori.clock import DAY, HOUR, Moment
+from tokimori.errors import InvalidSchedule
+from tokimori.schedules.business_days import BusinessDays, Shift, on_business_days
+from tokimori.schedules.days_off import DaysOff, parse_days_off
+from tokimori.schedules.grid import moment_of
+from tokimori.schedules.parse import parse_schedule
+from tokimori.schedules.schedule import OnDemand, Schedule, next_moments
+from tokimori.schedules.zones import stretch_at
+
+PARIS = "Europe/Paris"
+CHRISTMAS = ["12-25", "12-26", "2026-12-31/2027-01-01"]
+EPOCH = date(1970, 1, 1)
+
+
+def with_days_off(text: str, shift: Shift | None, weekdays: list[str], dates: list[str], zone: str = PARIS) -> Schedule:
+    """The schedule of the text without these days."""
+    return on_business_days(parse_schedule(text, zone=zone), parse_days_off(dates, weekdays), shift, zone)
+
+
+NEXT = [
+    ("0 9 * * *", None, ["2026-12-24 09:00", "2026-12-28 09:00", "2026-12-29 09:00", "2026-12-30 09:00"]),
+    ("0 9 * * *", Shift.NEXT, ["2026-12-24 09:00", "2026-12-28 09:00", "2026-12-29 09:00", "2026-12-30 09:00"]),
+    ("0 9 25 * *", Shift.NEXT, ["2026-12-28 09:00", "2027-01-25 09:00", "2027-02-25 09:00", "2027-03-25 09:00"]),
+    ("0 9 25 * *", Shift.PREVIOUS, ["2026-12-24 09:00", "2027-01-25 09:00", "2027-02-25 09:00", "2027-03-25 09:00"]),
+    ("0 9 1 * *", Shift.PREVIOUS, ["2026-12-30 09:00", "2027-02-01 09:00", "2027-03-01 09:00", "2027-04-01 09:00"]),
+    ("0 8 * * 6; 0 9 * * 0", Shift.NEXT, ["2026-12-28 08:00", "2026-12-28 09:00", "2027-01-04 08:00"]),
+    ("0 8 * * 6; 0 7 * * 1", Shift.NEXT, ["2026-12-28 07:00", "2026-12-28 08:00", "2027-01-04 07:00"]),
+    ("at 2026-12-26T10:30:00", Shift.NEXT, ["2026-12-28 10:30"]),
+    ("at 2026-12-26T10:30:00", None, []),
+]
+
+
+@pytest.mark.parametrize(("text", "shift", "expected"), NEXT)
+def test_moments_on_days_off_go_where_they_should(text: str, shift: Shift | None, expected: list[str]) -> None:
+    """Around Christmas 2026 in Paris, a Friday, with weekends off."""
+    schedule = with_days_off(text, shift, ["sat", "sun"], CHRISTMAS)
+    start = at("2026-12-23 12:00", PARIS)
+    found = next_moments(schedule, start, len(expected) or 1)
+    assert found == [at(text, PARIS) for text in expected]
+    if found:
+        assert schedule.count(start, found[-1]) == len(found)
+        assert schedule.last_before(Moment(found[-1] + 1)) == found[-1]
+
+
+def test_two_that_fall_on_one_moment_are_one() -> None:
+    """Nine on Saturday, Sunday and Monday is nine on Monday, once."""
+    schedule = with_days_off("0 9 * * *", Shift.NEXT, ["sat", "sun"], [])
+    assert schedule.count(at("2026-11-20 12:00"), at("2026-11-23 12:00")) == 1
+
+
+def test_a_moved_time_follows_the_clock() -> None:
+    """02:30 of a Saturday, moved into the gap of the Sunday, runs at its end; into a fold, the first time."""
+    off = ["2027-03-27", "2027-10-30"]
+    schedule = with_days_off("30 2 * * 6", Shift.NEXT, [], off)
+    assert schedule.next_after(at("2027-03-27", PARIS)) == at("2027-03-28 03:00+02:00")
+    assert schedule.next_after(at("2027-10-30", PARIS)) == at("2027-10-31 02:30+02:00")
+    assert schedule.last_before(at("2027-10-31 12:00", PARIS)) == at("2027-10-31 02:30+02:00")
+
+
+def test_the_lost_day_of_apia_is_no_business_day() -> None:
+    """What is moved from 2011-12-29 goes to the 31st, the next day that there was."""
+    schedule = with_days_off("0 9 29 12 *", Shift.NEXT, [], ["2011-12-29"], "Pacific/Apia")
+    assert schedule.next_after(at("2011-12-20")) == at("2011-12-31 09:00+14:00")
+
+
+def test_a_schedule_whose_days_are_all_off_has_no_moments() -> None:
+    """Saturdays only, with Saturdays off: the search ends, in both directions."""
+    schedule = with_days_off("0 9 * * 6", None, ["sat"], [])
+    assert schedule.next_after(at("2026-01-01")) is None
+    assert schedule.last_before(at("2026-01-01")) is None
+    assert schedule.count(at("2026-01-01"), at("2027-01-01")) == 0
+
+
+def test_a_schedule_without_moments_stays_as_it_is() -> None:
+    """A job on demand runs on holidays too."""
+    assert on_business_days(OnDemand(), DaysOff(), Shift.NEXT, "UTC") == OnDemand()
+
+
+def test_it_prints_what_becomes_of_days_off() -> None:
+    """After the text of its base."""
+    assert str(with_days_off("@daily", None, ["sat"], [])) == "0 0 * * *, not on days off"
+    moved = with_days_off("@daily", Shift.PREVIOUS, ["sat"], [])
+    assert str(moved) == "0 0 * * *, on days off: the previous business day"
+
+
+def is_off(days: DaysOff, day: int) -> bool:
+    return days.last_in_row(day) is not None
+
+
+def by_hand(schedule: BusinessDays, start: Moment, stop: Moment) -> list[Moment]:
+    """The moments with start < t <= stop: every moment of the base near by, moved day by day."""
+    found = set()
+    reach = 25 * DAY
+    last = Moment(start - reach)
+    while (moment := schedule.base.next_after(last)) is not None and moment <= stop + reach:
+        last = moment
+        shown = moment + stretch_at(schedule.zone, moment).offset
+        day = shown // DAY
+        if not is_off(schedule.days_off, day):
+            found.add(moment)
+        elif schedule.shift is not None:
+            step = 1 if schedule.shift is Shift.NEXT else -1
+            while is_off(schedule.days_off, day):
+                day += step
+            found.add(Moment(moment_of(day * DAY + shown % DAY, schedule.zone)))
+    return sorted(moment for moment in found if start < moment <= stop)
+
+
+zones = st.sampled_from(["UTC", PARIS, "Australia/Lord_Howe", "Africa/Cairo", "America/Santiago", "America/St_Johns"])
+days = st.dates(date(2005, 9, 1), date(2011, 9, 1)).map(lambda day: (day - EPOCH).days)
+
+
+@st.composite
+def business_days(draw: st.DrawFn) -> tuple[BusinessDays, Moment]:
+    """A schedule near whose start some days are off, often those of a weekend at which clocks jump."""
+    gap, fold = draw(modes)
+    zone, day = draw(zones), draw(days)
+    try:
+        base = parse_schedule(draw(coarse), zone=zone, gap=gap, fold=fold)
+    except InvalidSchedule:
+        assume(condition=False)
+    offs = draw(st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 5)), max_size=4))
+    dates = [f"{EPOCH + timedelta(day + n)}/{EPOCH + timedelta(day + n + length)}" for n, length in offs]
+    weekdays = draw(st.sets(st.sampled_from(["sun", "mon", "fri", "sat"]), max_size=3))
+    shift = draw(st.sampled_from([None, *Shift]))
+    days_off = parse_days_off(dates, weekdays)
+    start = Moment(day * DAY + draw(st.integers(0, DAY)))
+    return BusinessDays(base, days_off, shift, zone), start
+
+
+@settings(deadline=None, max_examples=150)
+@given(business_days(), st.integers(1, 5 * 24))
+def test_it_equals_a_walk_that_moves_every_moment(drawn: tuple[BusinessDays, Moment], hours: int) -> None:
+    """Forward, backward and counted, in zones whose clocks jump at odd times."""
+    schedule, start = drawn
+    stop = Moment(start + hours * HOUR)
+    assume(schedule.base.count(Moment(start - 40 * DAY), Moment(stop + 40 * DAY)) < 3_000)
+    expected = by_hand(schedule, start, stop)
+    assert schedule.count(start, stop) == len(expected)
+    for before, after in pairwise([start, *expected[:20]]):
+        assert schedule.next_after(before) == after
+        assert schedule.next_after(Moment(after - 1)) == after
+    for before, after in pairwise(expected[-20:]):
+        assert schedule.last_before(after) == before
+    if expected:
+        assert schedule.last_before(Moment(stop + 1)) == expected[-1]
+    following = schedule.next_after(expected[-1] if expected else start)
+    assert following is None or following > stop
+
+
+def test_the_walk_by_hand_knows_a_weekend() -> None:
+    """The truth of these tests is itself right about one."""
+    schedule = BusinessDays(parse_schedule("0 9 * * 6"), parse_days_off([], ["sat"]), Shift.NEXT, "UTC")
+    start = Moment(int(datetime(2026, 11, 20, tzinfo=UTC).timestamp()) * 1_000_000)
+    assert by_hand(schedule, start, Moment(start + 3 * DAY)) == [at("2026-11-22 09:00")]
+
+
+def test_a_minutely_schedule_is_counted_in_bounds() -> None:
+    """A year of minutes, those of weekends moved onto Mondays, where there are such already."""
+    schedule = with_days_off("* * * * *", Shift.NEXT, ["sat", "sun"], [], "UTC")
+    assert schedule.count(at("2026-01-01"), at("2026-03-01")) == 42 * 1_440 - 1
