@@ -209,6 +209,10 @@ class BusinessDays:
             total += sum(kept.next_after(Moment(at - 1), at) is None for at in moved)
         return total
 
+    def is_off(self, moment: Moment) -> bool:
+        """Whether clocks show a day off then."""
+        return self._days.is_off(self._days.day_of(moment))
+
     def __str__(self) -> str:
         if self.shift is None:
             return f"{self.base}, not on days off"

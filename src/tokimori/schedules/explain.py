@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tokimori.clock import DAY, Moment
+from tokimori.schedules.business_days import BusinessDays, Shift, on_business_days
 from tokimori.schedules.combined import Except, Union
 from tokimori.schedules.cron import Cron
 from tokimori.schedules.cron_fields import DAY as DAY_OF_MONTH
 from tokimori.schedules.cron_fields import HOUR, MINUTE, SECOND, WEEKDAY, Field, FieldKind, print_field, star
 from tokimori.schedules.days import month_length
+from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.duration import Duration
 from tokimori.schedules.every import Every
 from tokimori.schedules.field_table import FieldTable
@@ -42,10 +44,20 @@ class Explanation:
 
 
 def explain(
-    text: str, *, zone: str, after: Moment, n: int, gap: Gap = Gap.SHIFT, fold: Fold = Fold.FIRST
+    text: str,
+    *,
+    zone: str,
+    after: Moment,
+    n: int,
+    gap: Gap = Gap.SHIFT,
+    fold: Fold = Fold.FIRST,
+    days_off: DaysOff | None = None,
+    shift: Shift | None = None,
 ) -> Explanation:
     """Explain a schedule text as a job added at `after` would have it. Raises `InvalidSchedule` as parsing does."""
     schedule = parse_schedule(text, zone=zone, anchor=after, gap=gap, fold=fold)
+    if days_off is not None:
+        schedule = on_business_days(schedule, days_off, shift, zone)
     moments = next_moments(schedule, after, n)
     warnings = [
         *(warning for leaf in _leaves(schedule) for warning in _of_leaf(leaf)),
@@ -72,7 +84,7 @@ def _leaves(schedule: Schedule) -> Iterator[Schedule]:
         case Union():
             for member in schedule.members:
                 yield from _leaves(member)
-        case Except():
+        case Except() | BusinessDays():
             yield from _leaves(schedule.base)
         case _:
             yield schedule
@@ -110,10 +122,14 @@ def _of_future(schedule: Schedule, moments: Sequence[Moment], after: Moment, n: 
 
 def _of_jumps(schedule: Schedule, moments: Sequence[Moment], after: Moment) -> Iterator[str]:
     through = Moment(max(after + YEAR, *moments)) if moments else after
-    found = sorted(set(jumps(schedule, after, through)))
+    found = sorted(jump for jump in set(jumps(schedule, after, through)) if not _is_off(schedule, jump.at))
     yield from (jump.warning for jump in found[:MOST_JUMPS])
     if len(found) > MOST_JUMPS:
         yield f"and so on: clocks jump over its times or back to them {len(found) - MOST_JUMPS} more times"
+
+
+def _is_off(schedule: Schedule, moment: Moment) -> bool:
+    return isinstance(schedule, BusinessDays) and schedule.is_off(moment)
 
 
 # Cron

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tokimori.clock import DAY, Moment, format_moment
+from tokimori.schedules.business_days import BusinessDays
 from tokimori.schedules.combined import Except, Union
 from tokimori.schedules.cron import Cron
 from tokimori.schedules.schedule import Schedule
@@ -46,6 +47,8 @@ def _parts(schedule: Schedule, without: tuple[Zoned, ...]) -> Iterator[_Part]:
                 yield from _parts(member, without)
         case Except():
             yield from _parts(schedule.base, (*without, *(part.moments for part in _parts(schedule.excluded, ()))))
+        case BusinessDays():
+            yield from _parts(schedule.base, without)
         case ZonedSchedule():
             fixed = not (isinstance(schedule, Cron) and (schedule.fields.minute.star or schedule.fields.hour.star))
             yield _Part(schedule.moments, fixed, without)

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment, format_moment
 from tokimori.errors import Bug
+from tokimori.schedules.business_days import BusinessDays
 from tokimori.schedules.combined import Except, Union
 from tokimori.schedules.cron import Cron, CronFields
 from tokimori.schedules.cron_fields import Field
@@ -53,6 +54,9 @@ def _phrase(schedule: Schedule) -> str:
             return "; and ".join(map(_phrase, schedule.members))
         case Except():
             return f"{_phrase(schedule.base)}; except {_phrase(schedule.excluded)}"
+        case BusinessDays():
+            where = f"on days off, at the same time on the {schedule.shift} business day"
+            return f"{_phrase(schedule.base)}; {'not on days off' if schedule.shift is None else where}"
         case Reboot():
             return "once after each start of a host that runs a node"
         case OnDemand():

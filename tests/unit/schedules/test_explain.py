@@ -6,6 +6,8 @@ from hypothesis import given
 from tests.unit.schedules.texts import anchors, modes, texts, zones
 from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidSchedule
+from tokimori.schedules.business_days import Shift
+from tokimori.schedules.days_off import parse_days_off
 from tokimori.schedules.explain import MOST_JUMPS, Explanation, explain
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, next_moments
@@ -155,6 +157,15 @@ def test_a_bad_text_is_refused_as_everywhere() -> None:
     with pytest.raises(InvalidSchedule) as caught:
         explained("61 * * * *")
     assert caught.value.field == "minute"
+
+
+def test_days_off_are_explained_too() -> None:
+    """Their moments, the sentence and the warnings of what stands beneath."""
+    off = parse_days_off(["2026-11-23", "2027-10-31"], ["sat"])
+    found = explain("30 2 * * *", zone="Europe/Paris", after=NOW, n=2, days_off=off, shift=Shift.NEXT)
+    assert [format_moment(moment) for moment in found.moments] == ["2026-11-22T01:30:00Z", "2026-11-24T01:30:00Z"]
+    assert found.sentence == "At 02:30, every day; on days off, at the same time on the next business day."
+    assert found.warnings == (f"{GAP}; runs at 03:00",)
 
 
 @given(texts, zones, anchors, modes)

@@ -6,6 +6,8 @@ from hypothesis import given
 from tests.unit.schedules.texts import schedules
 from tokimori.clock import Moment
 from tokimori.errors import Bug
+from tokimori.schedules.business_days import Shift, on_business_days
+from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.sentence import sentence
@@ -76,6 +78,18 @@ def test_every_notation_has_a_sentence(schedule: Schedule) -> None:
     assert said[0].isupper()
     assert said.endswith(".")
     assert said.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("shift", "said"),
+    [
+        (None, "At 09:00, every day; not on days off."),
+        (Shift.NEXT, "At 09:00, every day; on days off, at the same time on the next business day."),
+    ],
+)
+def test_days_off_are_said(shift: Shift | None, said: str) -> None:
+    """And what becomes of moments on them."""
+    assert sentence(on_business_days(parse_schedule("0 9 * * *"), DaysOff(), shift, "UTC")) == said
 
 
 def test_a_notation_without_a_sentence_is_a_bug() -> None:
