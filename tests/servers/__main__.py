@@ -4,28 +4,37 @@ import os
 import subprocess
 import sys
 
-from tests.servers import postgres, redis
-
-INSTALL = f"apt-get install {postgres.PACKAGES} {redis.PACKAGES}"
+from tests.servers import mariadb, postgres, redis
 
 
 def main() -> int:
     """Whether all servers are there now."""
-    if _are_there():
+    if not _missing():
         return 0
     if os.geteuid() == 0:
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for command in ("apt-get -q update", f"{INSTALL} -q -y --no-install-recommends"):
+        for command in ("apt-get -q update", f"{_install()} -q -y --no-install-recommends"):
             subprocess.run(command.split(), check=False, stdout=subprocess.DEVNULL, env=quiet)
-    if _are_there():
+    if not _missing():
         return 0
-    sys.stderr.write(f"The tests start PostgreSQL, PgBouncer and Redis, which are missing. As root: {INSTALL}\n")
+    sys.stderr.write(f"The tests start servers which are missing. As root: {_install()}\n")
     return 2
 
 
-def _are_there() -> bool:
-    found = (postgres.programs(), postgres.pooler_program(), redis.program())
-    return None not in found
+def _missing() -> list[str]:
+    """The packages of what is not there."""
+    packages = []
+    if postgres.programs() is None or postgres.pooler_program() is None:
+        packages.append(postgres.PACKAGES)
+    if not mariadb.is_there():
+        packages.append(mariadb.PACKAGES)
+    if redis.program() is None:
+        packages.append(redis.PACKAGES)
+    return packages
+
+
+def _install() -> str:
+    return f"apt-get install {' '.join(_missing())}"
 
 
 if __name__ == "__main__":

@@ -6,16 +6,16 @@ from tokimori.clock import Clock
 from tokimori.errors import InvalidInput, StoreError
 from tokimori.ports.store import Store
 from tokimori.stores.memory.store import MemoryStore
+from tokimori.stores.mysql import address as mysql_address
 from tokimori.stores.postgres.address import address_of
 from tokimori.stores.redis import address as redis_address
 from tokimori.stores.redis.address import SCHEMES
 from tokimori.stores.sqlite.store import SqliteStore
 
 ALLOWED = (
-    "sqlite:///absolute/path, postgresql://user:password@host:port/database, redis://user:password@host:port/number "
-    "or memory:"
+    "sqlite:///absolute/path, postgresql://user:password@host:port/database, "
+    "mariadb://user:password@host:port/database, redis://user:password@host:port/number or memory:"
 )
-_PLANNED = frozenset({"mysql", "mariadb"})
 
 
 def open_store(url: str, clock: Clock) -> Store:
@@ -26,12 +26,12 @@ def open_store(url: str, clock: Clock) -> Store:
             return SqliteStore(file_of(url), clock)
         case "postgresql" | "postgres" if colon:
             return _postgres(url, clock)
+        case "mysql" | "mariadb" if colon:
+            return _mysql(url, clock)
         case "memory" if not rest:
             return MemoryStore(clock)
         case known if known in SCHEMES and colon:
             return _redis(url, clock)
-        case known if known in _PLANNED:
-            raise _invalid(url, f"stores of kind {known} are not in this version yet")
         case _:
             raise _invalid(url, "not the URL of a store")
 
@@ -60,6 +60,20 @@ def _redis(url: str, clock: Clock) -> Store:
             f"store: Redis needs the package {fault.name}: pip install 'tokimori[redis]'", field="store", value="redis"
         ) from None
     return RedisStore(address, clock)
+
+
+def _mysql(url: str, clock: Clock) -> Store:
+    """Its driver is an extra, and is loaded only where it is asked for."""
+    address = mysql_address.address_of(url)
+    try:
+        from tokimori.stores.mysql.store import MysqlStore  # noqa: PLC0415
+    except ModuleNotFoundError as fault:
+        raise StoreError(
+            f"store: MySQL needs the package {fault.name}: pip install 'tokimori[mysql]'",
+            field="store",
+            value="mysql",
+        ) from None
+    return MysqlStore(address, clock)
 
 
 def file_of(url: str) -> str:

@@ -1,12 +1,13 @@
 """From rows to values and back: the only place that knows the order of columns."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from tokimori.model.job import Job, JobState, decode_definition, encode_definition, limit_of
+from tokimori.model.job import Definition, Job, JobState, decode_definition, encode_definition, limit_of
 from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import NodeRecord, NodeState
+from tokimori.ports.store import Claimed, NodeRecord, NodeState
 from tokimori.stores.rules import lane_for
 
 Row = tuple[Any, ...]
@@ -20,10 +21,10 @@ JOB_STAMPS = "max_running, lane"
 
 RUN = (
     'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, attempt, '
-    "failures, lost, token, node_id, pid, started, ended, exit_code, signal, error, cancel, tzdata"
+    'failures, lost, token, node_id, pid, started, ended, exit_code, "signal", error, cancel, tzdata'
 )
 SETTLED = "settled_by, settled_token"
-ATTEMPT = "run_id, number, token, node_id, outcome, pid, started, ended, exit_code, signal, error"
+ATTEMPT = 'run_id, number, token, node_id, outcome, pid, started, ended, exit_code, "signal", error'
 OUTPUT = "run_id, attempt, size, head, tail"
 SKIP = "first, last, count, reason"
 NODE = 'id, host, boot_id, pid, labels, concurrency, version, started, beat, state, "left"'
@@ -41,6 +42,11 @@ def prefixed(columns: str, table: str) -> str:
 def marks(columns: str) -> str:
     """A question mark for each column."""
     return ", ".join("?" for _ in columns.split(", "))
+
+
+def _names(columns: str) -> list[str]:
+    """The fields of the value that the columns hold."""
+    return columns.replace('"', "").split(", ")
 
 
 def job_of(row: Row) -> Job:
@@ -124,17 +130,29 @@ def run_of(row: Row) -> Run:
 
 def run_row(run: Run) -> Row:
     """The columns `RUN` of a run."""
-    return tuple(getattr(run, column.strip('"')) for column in RUN.split(", "))
+    return tuple(getattr(run, name) for name in _names(RUN))
+
+
+def all_claimed(rows: Sequence[Row]) -> list[Claimed]:
+    """Runs as their owner gets them, from the columns `RUN` and the definition, which many of them share."""
+    definitions: dict[str | None, Definition | None] = {None: None}
+    claimed = []
+    for row in rows:
+        text = row[RUN_COLUMNS]
+        if text not in definitions:
+            definitions[text] = decode_definition(text)
+        claimed.append(Claimed(run=run_of(row[:RUN_COLUMNS]), definition=definitions[text]))
+    return claimed
 
 
 def attempt_of(row: Row) -> Attempt:
     """An attempt from the columns `ATTEMPT`."""
-    return Attempt(**dict(zip(ATTEMPT.split(", "), row, strict=True)))
+    return Attempt(**dict(zip(_names(ATTEMPT), row, strict=True)))
 
 
 def attempt_row(attempt: Attempt) -> Row:
     """The columns `ATTEMPT` of an attempt."""
-    return tuple(getattr(attempt, column) for column in ATTEMPT.split(", "))
+    return tuple(getattr(attempt, name) for name in _names(ATTEMPT))
 
 
 def output_of(row: Row) -> Output:

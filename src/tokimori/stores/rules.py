@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tokimori.clock import Moment
 from tokimori.model.decide import Plan
 from tokimori.model.ids import Incarnation, Lane, NodeId, Token
 from tokimori.model.job import Job, JobState, lane_of
-from tokimori.model.transitions import ENDS, RunState
+from tokimori.model.run import Run
+from tokimori.model.transitions import ENDS, Event, RunState, move
 from tokimori.ports.store import Change, NodeState, Verdict
 
 JOB_DELETED = "the job was deleted"
@@ -116,3 +119,37 @@ def ending(change: Change, *, cancel: str | None, job_exists: bool) -> tuple[Run
     if not job_exists and change.state not in ENDS:
         return RunState.CANCELLED, JOB_DELETED
     return change.state, change.error
+
+
+def claimed_run(run: Run, node: NodeId) -> Run:
+    """A ready run after its claim."""
+    return replace(
+        run,
+        state=move(run.state, Event.CLAIM),
+        token=Token(run.token + 1),
+        attempt=run.attempt + 1,
+        node_id=node,
+        pid=None,
+        started=None,
+        exit_code=None,
+        signal=None,
+        error=None,
+    )
+
+
+def settled_run(run: Run, change: Change, state: RunState, error: str | None) -> Run:
+    """A run after a change that holds; where the change knows no start, the one that a tick told stays."""
+    return replace(
+        run,
+        state=state,
+        due=change.due,
+        rank=change.rank,
+        failures=change.failures,
+        lost=change.lost,
+        started=run.started if change.started is None else change.started,
+        pid=run.pid if change.pid is None else change.pid,
+        ended=change.ended if state in ENDS else None,
+        exit_code=change.exit_code,
+        signal=change.signal,
+        error=error,
+    )

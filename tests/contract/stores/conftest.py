@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.contract.stores.actors import NOW, Worker
-from tests.servers import postgres, redis
+from tests.servers import mariadb, postgres, redis
 from tokimori.clock import Moment
 from tokimori.ports.store import Store
 from tokimori.stores.memory.store import MemoryStore
+from tokimori.stores.mysql import address as mysql_address
+from tokimori.stores.mysql.store import MysqlStore
 from tokimori.stores.postgres.address import address_of
 from tokimori.stores.postgres.store import PostgresStore
 from tokimori.stores.redis.address import address_of as redis_address_of
@@ -34,6 +36,7 @@ STORES: dict[str, Callable[[Path], Store]] = {
     "sqlite": lambda folder: SqliteStore(str(folder / "tokimori.db"), StoppedClock()),
     "postgres": lambda folder: PostgresStore(address_of(postgres.loans.url_of(folder)), StoppedClock()),
     "redis": lambda folder: RedisStore(redis_address_of(redis.loans.url_of(folder)), StoppedClock()),
+    "mariadb": lambda folder: MysqlStore(mysql_address.address_of(mariadb.loans.url_of(folder)), StoppedClock()),
 }
 
 
@@ -43,6 +46,8 @@ def forget(name: str, folder: Path) -> None:
         postgres.loans.give_back(folder)
     if name == "redis":
         redis.loans.give_back(folder)
+    if name == "mariadb":
+        mariadb.loans.give_back(folder)
 
 
 @pytest.fixture(params=STORES)

@@ -7,10 +7,11 @@ from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from tests.contract.stores.conftest import forget
 from tests.contract.stores.fight import Execution, add_work, check, take_part
-from tests.servers import postgres
+from tests.servers import mariadb, postgres
 from tokimori.clock import SystemClock
 from tokimori.ports.store import Store
 from tokimori.stores.open import open_store
@@ -43,9 +44,12 @@ async def test_four_processes_share_one_sqlite_file(tmp_path: Path) -> None:
     db.close()
 
 
-async def test_four_processes_share_one_postgresql_database(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "loans"), [("postgres", postgres.loans), ("mariadb", mariadb.loans)])
+async def test_four_processes_share_one_database(
+    name: str, loans: postgres.Loans | mariadb.Loans, tmp_path: Path
+) -> None:
     """Four processes carry out 2,000 runs of one database, each exactly once."""
-    url = postgres.loans.url_of(tmp_path)
+    url = loans.url_of(tmp_path)
     store = open_store(url, SystemClock())
     await store.open()
     await store.migrate()
@@ -55,7 +59,7 @@ async def test_four_processes_share_one_postgresql_database(tmp_path: Path) -> N
     assert sum(bool(part) for part in done) >= 2
     await check(store, jobs, [each for part in done for each in part])
     await store.close()
-    forget("postgres", tmp_path)
+    forget(name, tmp_path)
 
 
 async def in_a_process(url: str, seed: int, start: asyncio.Barrier) -> list[Execution]:

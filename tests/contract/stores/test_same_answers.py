@@ -286,9 +286,17 @@ class RedisAnswers(SameAnswers):
     kind = "redis"
 
 
+class MariadbAnswers(SameAnswers):
+    """MariaDB answers as memory does."""
+
+    kind = "mariadb"
+
+
 TestSqlite = SqliteAnswers.TestCase
 TestSqlite.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestPostgres = PostgresAnswers.TestCase
 TestPostgres.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
 TestRedis = RedisAnswers.TestCase
 TestRedis.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestMariadb = MariadbAnswers.TestCase
+TestMariadb.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

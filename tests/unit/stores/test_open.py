@@ -7,6 +7,7 @@ import pytest
 from tokimori.clock import SystemClock
 from tokimori.errors import InvalidInput, StoreError
 from tokimori.stores.memory.store import MemoryStore
+from tokimori.stores.mysql.store import MysqlStore
 from tokimori.stores.open import ALLOWED, file_of, open_store
 from tokimori.stores.postgres.store import PostgresStore
 from tokimori.stores.redis.store import RedisStore
@@ -66,7 +67,8 @@ def test_a_postgresql_url_names_a_server(scheme: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "package", "extra"), [("postgresql", "asyncpg", "postgres"), ("redis", "redis", "redis")]
+    ("scheme", "package", "extra"),
+    [("postgresql", "asyncpg", "postgres"), ("mysql", "asyncmy", "mysql"), ("redis", "redis", "redis")],
 )
 def test_a_missing_driver_is_named(scheme: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the extra is not installed, the error says how to install it."""
@@ -74,7 +76,7 @@ def test_a_missing_driver_is_named(scheme: str, package: str, extra: str, monkey
     for name in [name for name in sys.modules if name.startswith(f"tokimori.stores.{extra}.")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(StoreError, match=rf"needs the package {package}: pip install 'tokimori\[{extra}\]'"):
-        open_store(f"{scheme}://host", SystemClock())
+        open_store(f"{scheme}://host/0", SystemClock())
 
 
 @pytest.mark.parametrize("url", ["redis://host", "rediss://host/1", "Valkey://host", "redis+unix:///run/redis.sock"])
@@ -83,8 +85,7 @@ def test_a_redis_url_names_a_server(url: str) -> None:
     assert isinstance(open_store(url, SystemClock()), RedisStore)
 
 
-@pytest.mark.parametrize("scheme", ["mysql", "mariadb"])
-def test_stores_to_come_are_named_as_such(scheme: str) -> None:
-    """A store that a later version will know is refused as not yet there."""
-    with pytest.raises(InvalidInput, match=f"{scheme} are not in this version yet"):
-        open_store(f"{scheme}://host/db", SystemClock())
+@pytest.mark.parametrize("scheme", ["mysql", "mariadb", "MariaDB"])
+def test_a_mariadb_url_names_a_server(scheme: str) -> None:
+    """Both names of the scheme name a MariaDB or MySQL store; nothing is connected yet."""
+    assert isinstance(open_store(f"{scheme}://scott:tiger@host/db", SystemClock()), MysqlStore)

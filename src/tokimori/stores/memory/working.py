@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from tokimori.model.ids import Incarnation, NodeId, Token
+from tokimori.model.ids import Incarnation, NodeId
 from tokimori.model.job import limit_of
 from tokimori.model.run import Output
-from tokimori.model.transitions import ENDS, Event, RunState, move
+from tokimori.model.transitions import Event, RunState, move
 from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
 from tokimori.stores.memory.nodes import claimed, owned_by
 from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
-from tokimori.stores.rules import MOST_EXAMINED, Standing, ending, fits, judge
+from tokimori.stores.rules import MOST_EXAMINED, Standing, claimed_run, ending, fits, judge, settled_run
 
 
 def claim(tables: Tables, claim: Claim) -> list[Claimed]:
@@ -43,18 +43,7 @@ def _take(tables: Tables, claim: Claim) -> list[RunRow]:
             continue
         running[incarnation] += 1
         row.claim_id = claim.id
-        row.run = replace(
-            row.run,
-            state=move(row.run.state, Event.CLAIM),
-            token=Token(row.run.token + 1),
-            attempt=row.run.attempt + 1,
-            node_id=claim.node,
-            pid=None,
-            started=None,
-            exit_code=None,
-            signal=None,
-            error=None,
-        )
+        row.run = claimed_run(row.run, claim.node)
         taken.append(row)
     return taken
 
@@ -85,21 +74,7 @@ def _write(tables: Tables, row: RunRow, change: Change, by: NodeId) -> None:
     job = tables.job_of(run.incarnation)
     state, error = ending(change, cancel=run.cancel, job_exists=job is not None)
     row.settled_by, row.settled_token = by, change.token
-    after = replace(
-        run,
-        state=state,
-        due=change.due,
-        rank=change.rank,
-        failures=change.failures,
-        lost=change.lost,
-        started=run.started if change.started is None else change.started,
-        pid=run.pid if change.pid is None else change.pid,
-        ended=change.ended if state in ENDS else None,
-        exit_code=change.exit_code,
-        signal=change.signal,
-        error=error,
-    )
-    tables.put(row, after)
+    tables.put(row, settled_run(run, change, state, error))
     if change.attempt is not None:
         tables.attempts.setdefault(run.id, {})[change.attempt.number] = change.attempt
     if change.output is not None:

@@ -2,11 +2,10 @@
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId
-from tokimori.model.job import Definition, decode_definition
 from tokimori.ports.store import Beat, Claimed, NodeRecord, Pulse, Survey
 from tokimori.stores.postgres.batches import columns
-from tokimori.stores.postgres.connections import Connections, Row
-from tokimori.stores.rows import NODE, RUN, RUN_COLUMNS, node_of, node_row, prefixed, run_of
+from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.rows import NODE, RUN, all_claimed, node_of, node_row, prefixed
 
 _REGISTER = f"""
 INSERT INTO tokimori_nodes ({NODE}) VALUES ({", ".join(f"${n}" for n in range(1, NODE.count(",") + 2))})
@@ -72,15 +71,3 @@ async def list_nodes(db: Connections, limit: int) -> list[NodeRecord]:
     newest = f"""SELECT {NODE} FROM tokimori_nodes
         ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT $1"""
     return [node_of(row) for row in await db.rows(newest, limit)]
-
-
-def all_claimed(rows: list[Row]) -> list[Claimed]:
-    """Runs as their owner gets them, from the columns `RUN` and the definition, which many of them share."""
-    definitions: dict[str | None, Definition | None] = {None: None}
-    claimed = []
-    for row in rows:
-        text = row[RUN_COLUMNS]
-        if text not in definitions:
-            definitions[text] = decode_definition(text)
-        claimed.append(Claimed(run=run_of(row[:RUN_COLUMNS]), definition=definitions[text]))
-    return claimed

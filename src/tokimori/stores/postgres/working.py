@@ -11,8 +11,7 @@ from tokimori.model.transitions import ENDS
 from tokimori.ports.store import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, rounds
 from tokimori.stores.postgres.connections import Connections, Row
-from tokimori.stores.postgres.nodes import all_claimed
-from tokimori.stores.rows import OUTPUT, output_row
+from tokimori.stores.rows import OUTPUT, all_claimed, output_row
 from tokimori.stores.rules import JOB_DELETED, MOST_EXAMINED
 from tokimori.stores.text import storable
 

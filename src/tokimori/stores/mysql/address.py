@@ -1,0 +1,97 @@
+"""What the URL of a MariaDB or MySQL store says: where the server is, and how to talk to it."""
+
+import ssl
+from dataclasses import dataclass, field
+from enum import StrEnum
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tokimori.errors import InvalidInput
+
+ALLOWED = "mariadb://user:password@host:port/database?ssl_mode=…&ssl_ca=…, or with unix_socket=/path"
+_SETTINGS = frozenset({"unix_socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key"})
+_PORT = 3306
+
+
+class SslMode(StrEnum):
+    """How much TLS, in the words of MySQL's own clients; without the one that falls back to plain text, which protects
+    nobody.
+    """
+
+    DISABLED = "disabled"
+    REQUIRED = "required"
+    """Encrypted; whoever answers is believed."""
+    VERIFY_CA = "verify_ca"
+    """The server's certificate must be signed by `ssl_ca`, or by an authority that the system trusts."""
+    VERIFY_IDENTITY = "verify_identity"
+    """And it must name the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A store's server and database. `name` is what people are shown: all but the password."""
+
+    name: str
+    host: str
+    port: int
+    unix_socket: str | None
+    user: str
+    password: str = field(repr=False)
+    database: str
+    ssl_mode: SslMode
+    ssl_files: dict[str, str]
+
+    def tls(self) -> ssl.SSLContext | None:
+        """How to encrypt; None: not at all. Raises `OSError` for files that can't be read."""
+        if self.ssl_mode is SslMode.DISABLED:
+            return None
+        context = ssl.create_default_context(cafile=self.ssl_files.get("ssl_ca"))
+        context.check_hostname = self.ssl_mode is SslMode.VERIFY_IDENTITY
+        if self.ssl_mode is SslMode.REQUIRED:
+            context.verify_mode = ssl.CERT_NONE
+        if "ssl_cert" in self.ssl_files:
+            context.load_cert_chain(self.ssl_files["ssl_cert"], self.ssl_files.get("ssl_key"))
+        return context
+
+
+def address_of(url: str) -> Address:
+    """The address that a URL names. Raises `InvalidInput`."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORT
+        settings = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    except ValueError:
+        raise _invalid("can't be read as the URL of a MariaDB or MySQL server") from None
+    for unknown in settings.keys() - _SETTINGS:
+        raise _invalid(f"there is no setting {unknown!r}; settings are {', '.join(sorted(_SETTINGS))}")
+    database = unquote(parts.path.lstrip("/"))
+    if not database:
+        raise _invalid("it names no database")
+    host, socket = unquote(parts.hostname or ""), settings.get("unix_socket")
+    if bool(host) == bool(socket):
+        raise _invalid("it names either a host or a unix_socket")
+    user = unquote(parts.username or "")
+    return Address(
+        name=f"{parts.scheme}://{f'{user}@' if user else ''}{socket or f'{host}:{port}'}/{database}",
+        host=host,
+        port=port,
+        unix_socket=socket,
+        user=user,
+        password=unquote(parts.password or ""),
+        database=database,
+        ssl_mode=_ssl_mode(settings),
+        ssl_files={name: settings[name] for name in ("ssl_ca", "ssl_cert", "ssl_key") if name in settings},
+    )
+
+
+def _ssl_mode(settings: dict[str, str]) -> SslMode:
+    """Who names an authority wants the server to prove who it is."""
+    usual = SslMode.VERIFY_IDENTITY if "ssl_ca" in settings else SslMode.DISABLED
+    try:
+        return SslMode(settings.get("ssl_mode", usual).lower())
+    except ValueError:
+        raise _invalid(f"ssl_mode can be {', '.join(SslMode)}") from None
+
+
+def _invalid(fault: str) -> InvalidInput:
+    """The URL may hold a password: it is not repeated."""
+    return InvalidInput(f"store: mariadb: {fault}; allowed: {ALLOWED}", field="store", value="mariadb", allowed=ALLOWED)

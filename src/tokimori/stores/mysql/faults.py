@@ -1,0 +1,98 @@
+"""MariaDB's, MySQL's and the network's errors as errors of ours, each with what to do about it."""
+
+import ssl
+
+from asyncmy.errors import MySQLError
+
+from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
+
+UNDONE = frozenset({1213, 1020})
+"""A transaction that was undone because it met others: whole methods are tried again at once."""
+GONE = frozenset({1053, 1927, 2006, 2013, 2014, 2055, 4031})
+"""The session ended: stopped, killed, or idle for too long within a transaction."""
+ALREADY = frozenset({1050, 1060, 1061, 1091})
+"""A table, column or index that is made exists, one that is dropped does not."""
+_MISSING = frozenset({1146, 1054})
+"""No such table or column."""
+_LEAST_OF_CLIENT, _MOST_OF_CLIENT = 2000, 2999
+
+_UNAVAILABLE = {
+    frozenset({1205}): "holds what was asked for locked for over 3 s; it is tried again",
+    frozenset({1969, 3024, 1317}): "took over 3 s, or was stopped; it is tried again",
+    frozenset({1040, 1203, 1226}): "has no more connections: raise its max_connections; it is tried again",
+    frozenset({1290, 1792, 1836}): "is read-only, perhaps a replica: name the primary server; it is tried again",
+    frozenset({1021, 1030, 1114, 1037, 1038}): "needs more memory or disk than there is",
+    UNDONE: "undid a transaction that met others; it is tried again",
+    GONE: "lost the connection; it is tried again",
+}
+_UNUSABLE = {
+    frozenset({1045, 1698, 2059, 1251, 1275}): (
+        "refused the user: check user and password in the URL, and whether the server wants TLS from this user "
+        "(ssl_mode=required)"
+    ),
+    frozenset({1130}): "takes no connections from this machine: CREATE USER for it",
+    frozenset({1049}): "has no such database: make it with CREATE DATABASE, or name another one in the URL",
+    frozenset({1044, 1142, 1143, 1227, 1370}): (
+        "gives the user too few rights: GRANT it SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP and INDEX on the "
+        "database"
+    ),
+    frozenset({3159, 1835, 4191}): "wants TLS: say ssl_mode=required in the URL",
+    frozenset({1153, 2020}): "can't take so much at once: raise its max_allowed_packet to 16M",
+    frozenset({1406, 1366, 1264, 1265, 1048, 3988}): "can't keep a value that it was given",
+    frozenset({1062}): "refused a row",
+    frozenset({1043}): "speaks no TLS, which the URL asks for: set up TLS on the server, or say ssl_mode=disabled",
+}
+
+FAULTS = (MySQLError, OSError, TimeoutError, ValueError, RuntimeError)
+"""What the driver raises. A certificate's error is an `OSError`, one of its own states a `RuntimeError`."""
+
+
+def code_of(fault: BaseException) -> int:
+    """The number of a server's or driver's error; 0 for others."""
+    known = isinstance(fault, MySQLError) and fault.args and isinstance(fault.args[0], int)
+    return int(fault.args[0]) if known else 0
+
+
+def is_answer(fault: BaseException) -> bool:
+    """Whether the server refused a statement: the session goes on."""
+    code = code_of(fault)
+    return code > 0 and not _LEAST_OF_CLIENT <= code <= _MOST_OF_CLIENT and code not in GONE
+
+
+def store_error(fault: BaseException, name: str) -> StoreError:
+    """What a driver's exception means for who uses the store `name`."""
+    cause = fault.__cause__ if isinstance(fault.__cause__, OSError) else fault
+    match cause:
+        case ssl.SSLCertVerificationError():
+            return StoreError(f"store {name} can't prove who it is ({cause.verify_message}): check ssl_ca in the URL")
+        case ssl.SSLError():
+            return StoreError(f"store {name} {_UNUSABLE[frozenset({1043})]} ({cause.reason or cause})")
+        case TimeoutError():
+            return StoreUnavailable(
+                f"store {name} does not answer: check the server and the network; it is tried again"
+            )
+        case OSError():
+            return StoreUnavailable(
+                f"store {name} can't be reached ({cause.strerror or cause}): check that the server runs and that host, "
+                "port or unix_socket are right; it is tried again"
+            )
+        case MySQLError():
+            return _server_error(cause, name)
+        case _:
+            return StoreUnavailable(f"store {name} lost the connection; it is tried again ({cause})")
+
+
+def _server_error(fault: MySQLError, name: str) -> StoreError:
+    code = code_of(fault)
+    text = str(fault.args[-1]).splitlines()[0] if fault.args else str(fault)
+    if code in _MISSING:
+        return SchemaMismatch(f"store {name} lacks tables of this version: run `tokimori db migrate` ({text})")
+    for codes, advice in _UNAVAILABLE.items():
+        if code in codes:
+            return StoreUnavailable(f"store {name} {advice} ({text})")
+    for codes, advice in _UNUSABLE.items():
+        if code in codes:
+            return StoreError(f"store {name} {advice} ({text})")
+    if _LEAST_OF_CLIENT <= code <= _MOST_OF_CLIENT or not code:
+        return StoreUnavailable(f"store {name} {_UNAVAILABLE[GONE]} ({text})")
+    return StoreError(f"store {name} can't do what it was asked ({code}: {text})")

@@ -1,0 +1,149 @@
+"""Definitions: statements on the tables of jobs and skips."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tokimori.clock import Moment
+from tokimori.errors import Conflict, NotFound
+from tokimori.model.decide import MOST_CATCHING_UP, Due
+from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.job import Job, limit_of
+from tokimori.model.run import Skip
+from tokimori.stores.mysql import line
+from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.statements import insert, sql
+from tokimori.stores.rows import JOB, JOB_COLUMNS, JOB_STAMPS, SKIP, Row, job_of, job_row, prefixed, skip_of, skip_row
+from tokimori.stores.rules import JOB_DELETED, may_replace, was_replaced
+
+_ACTIVE = """FROM tokimori_runs
+    WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running')"""
+# Nobody asks for more than MOST_CATCHING_UP unless the limit is larger: then the many are not walked to their end.
+DUE = f"""
+SELECT {prefixed(JOB, "j")},
+    CASE WHEN j.max_running <= {MOST_CATCHING_UP} AND EXISTS (SELECT 1 {_ACTIVE} LIMIT 1 OFFSET {MOST_CATCHING_UP})
+    THEN {MOST_CATCHING_UP + 1} ELSE (SELECT COUNT(*) {_ACTIVE}) END,
+    {prefixed(SKIP, "s")}
+FROM tokimori_jobs j
+LEFT JOIN tokimori_skips s ON s.incarnation = j.incarnation AND s.last = j.fired_through
+    AND s.first = (SELECT MAX(first) FROM tokimori_skips WHERE incarnation = j.incarnation)
+"""
+"""Jobs as `due_of` reads them; a live run that is not held is active."""
+_COLUMNS = f"{JOB}, {JOB_STAMPS}"
+
+
+def unknown(job_id: str) -> NotFound:
+    """The error for an id that no job has."""
+    return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+
+
+def due_of(row: Row) -> Due:
+    """A due job from the columns of `DUE`."""
+    active, *tail = row[JOB_COLUMNS:]
+    return Due(job=job_of(row[:JOB_COLUMNS]), active=active, tail=None if tail[0] is None else skip_of(tuple(tail)))
+
+
+def keep_skips(skips: Sequence[tuple[Incarnation, Skip]]) -> Iterator[str]:
+    """Write rows of the ledger; one that begins where a known one begins replaces it."""
+    rows = [(incarnation, *skip_row(skip)) for incarnation, skip in skips]
+    return insert("REPLACE", "tokimori_skips", f"incarnation, {SKIP}", rows)
+
+
+class MysqlJobs(Part):
+    """See `tokimori.ports.store.Jobs`."""
+
+    async def add_jobs(self, jobs: Sequence[Job]) -> None:
+        """See `Jobs.add_jobs`."""
+        if jobs:
+            await self._db.transact(lambda transaction: _add(transaction, jobs))
+        self._tell()
+
+    async def get_job(self, job_id: JobId) -> Job:
+        """See `Jobs.get_job`."""
+        for row in await self._db.rows(sql(f"SELECT {JOB} FROM tokimori_jobs WHERE id = %s", job_id)):
+            return job_of(row)
+        raise unknown(job_id)
+
+    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
+        """See `Jobs.list_jobs`."""
+        restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
+        index = "tokimori_jobs_due" if idle else "tokimori_jobs_id"
+        statement = f"""SELECT {JOB} FROM tokimori_jobs FORCE INDEX ({index})
+            WHERE id > %s {restriction} ORDER BY id LIMIT %s"""
+        return [job_of(row) for row in await self._db.rows(sql(statement, after or "", limit))]
+
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
+        """See `Jobs.replace_job`."""
+        await self._db.transact(lambda transaction: _replace(transaction, old, new, skips))
+        self._tell()
+
+    async def delete_job(self, job_id: JobId, now: Moment) -> None:
+        """See `Jobs.delete_job`."""
+        await self._db.transact(lambda transaction: _delete(transaction, job_id, now))
+        self._tell()
+
+    async def get_due(self, job_id: JobId) -> Due:
+        """See `Jobs.get_due`."""
+        for row in await self._db.rows(sql(f"{DUE} WHERE j.id = %s", job_id)):
+            return due_of(row)
+        raise unknown(job_id)
+
+    async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
+        """See `Jobs.skips`."""
+        job = await self.get_job(job_id)
+        statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = %s ORDER BY first DESC LIMIT %s"
+        return [skip_of(row) for row in await self._db.rows(sql(statement, job.incarnation, limit))]
+
+
+async def _add(transaction: Transaction, jobs: Sequence[Job]) -> None:
+    """An id that exists is passed over, and then seen: whoever adds it at the same time is waited for."""
+    added = insert(
+        "INSERT",
+        "tokimori_jobs",
+        _COLUMNS,
+        [job_row(job) for job in jobs],
+        "ON DUPLICATE KEY UPDATE tokimori_jobs.incarnation = tokimori_jobs.incarnation",
+    )
+    ids = [job.id for job in jobs]
+    *_, found = await transaction.ask(*added, sql("SELECT id, incarnation FROM tokimori_jobs WHERE id IN (%s)", ids))
+    known = dict(found.rows)
+    for job in jobs:
+        if known.get(job.id) != job.incarnation:
+            raise Conflict(f"there is a job {job.id!r} already", field="id", value=job.id)
+    await transaction.commit()
+
+
+async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence[Skip]) -> None:
+    """The gate first, then all runs, also those that run: nothing settles by the old limit once this is done."""
+    (found,) = await transaction.ask(sql(f"SELECT {JOB} FROM tokimori_jobs WHERE id = %s FOR UPDATE", old.id))
+    if not found.rows:
+        raise unknown(old.id)
+    stored = job_of(found.rows[0])
+    if was_replaced(stored, new):
+        return
+    if not may_replace(stored, old):
+        raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
+    row = dict(zip(_COLUMNS.split(", "), job_row(new), strict=True))
+    row["fired_through"] = max(stored.fired_through, new.fired_through)
+    values = ", ".join(f"{column} = %s" for column in row)
+    *_, live, running = await transaction.ask(
+        sql(f"UPDATE tokimori_jobs SET {values} WHERE incarnation = %s", *row.values(), old.incarnation),
+        *keep_skips([(new.incarnation, skip) for skip in skips]),
+        sql("UPDATE tokimori_runs SET lane = %s WHERE incarnation = %s", row["lane"], new.incarnation),
+        sql("SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s", new.incarnation),
+        sql("SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s AND state = 'running'", new.incarnation),
+    )
+    place = line.Place(limit_of(new.definition), running.rows[0][0])
+    await transaction.commit(*line.wake(Counter({new.incarnation: live.rows[0][0]}), {new.incarnation: place}))
+
+
+async def _delete(transaction: Transaction, job_id: JobId, now: Moment) -> None:
+    (found,) = await transaction.ask(sql("SELECT incarnation FROM tokimori_jobs WHERE id = %s FOR UPDATE", job_id))
+    if not found.rows:
+        raise unknown(job_id)
+    ((incarnation,),) = found.rows
+    (runs,) = await transaction.ask(line.locked("incarnation = %s AND state <> 'running'", incarnation))
+    await transaction.commit(
+        sql("DELETE FROM tokimori_jobs WHERE incarnation = %s", incarnation),
+        *line.cancel(runs.rows, JOB_DELETED, now),
+    )

@@ -1,0 +1,106 @@
+"""Moves that several methods share: ending runs, cancelling them, and waking the next in line."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tokimori.clock import Moment
+from tokimori.model.ids import Incarnation
+from tokimori.model.run import Run
+from tokimori.model.transitions import Event, RunState, move
+from tokimori.stores.mysql.statements import BY_KEY, Answer, delete, insert, sql
+from tokimori.stores.rows import RUN, RUN_COLUMNS, SETTLED, Row, run_of, run_row
+from tokimori.stores.rules import room
+
+KEPT = f"{RUN}, {SETTLED}"
+"""What the history knows of a run."""
+# Chosen without a lock, then locked: no other gate is waited for. The limit keeps the inner query from being merged.
+_LOCK_GATES = f"""
+SELECT gate.incarnation
+FROM (
+    SELECT incarnation FROM tokimori_jobs {BY_KEY}
+    WHERE incarnation IN (%s) AND (max_running > 0 OR incarnation IN (%s))
+    ORDER BY incarnation LIMIT 1000000
+) chosen STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation
+ORDER BY gate.incarnation FOR UPDATE
+"""
+# A statement of its own, after the locks: within one it would count what was there before it waited for them.
+_PLACES = f"""
+SELECT incarnation, max_running,
+    (SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running')
+FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND max_running > 0
+"""
+
+
+class Place(NamedTuple):
+    """How many runs of a job may run (0: any number), and how many do."""
+
+    limit: int
+    running: int
+
+
+def lock_gates(limited: Iterable[Incarnation], all_of: Iterable[Incarnation] = ()) -> str:
+    """Lock those jobs that have a limit, and `all_of`, which have none perhaps."""
+    others = sorted(set(all_of))
+    return sql(_LOCK_GATES, sorted({*limited, *others}), others)
+
+
+def count_places(jobs: Iterable[Incarnation]) -> str:
+    """Read limits, and count what runs, of those jobs that have a limit: `places_of` the answer."""
+    return sql(_PLACES, sorted(set(jobs)))
+
+
+def places_of(answer: Answer) -> dict[Incarnation, Place]:
+    """What `count_places` found."""
+    return {incarnation: Place(limit, running) for incarnation, limit, running in answer.rows}
+
+
+def locked(which: str, *values: object) -> str:
+    """Lock these live runs, and read all that is known of them."""
+    return sql(f"SELECT {KEPT} FROM tokimori_runs WHERE {which} ORDER BY id FOR UPDATE", *values)
+
+
+def end(runs: Sequence[tuple[Run, Row]]) -> Iterator[str]:
+    """Move ended runs, each with its columns `SETTLED`, to the history."""
+    yield from insert("INSERT", "tokimori_history", KEPT, [(*run_row(run), *settled) for run, settled in runs])
+    yield from delete("tokimori_runs", [run.id for run, _ in runs])
+
+
+def cancel(rows: Sequence[Row], reason: str, now: Moment) -> Iterator[str]:
+    """End the runs that have not started, order the others to end."""
+    runs = [(run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS:]) for row in rows]
+    running = [run.id for run, _ in runs if run.state is RunState.RUNNING and run.cancel is None]
+    if running:
+        yield sql(f"UPDATE tokimori_runs {BY_KEY} SET cancel = %s WHERE id IN (%s)", reason, running)
+    yield from end(
+        [
+            (replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now), settled)
+            for run, settled in runs
+            if run.state is not RunState.RUNNING
+        ]
+    )
+
+
+def turns(rows: Sequence[Row]) -> Counter[Incarnation]:
+    """The turns that runs pass on when they are cancelled: those of the ready ones."""
+    runs = [run_of(row[:RUN_COLUMNS]) for row in rows]
+    return Counter(run.incarnation for run in runs if run.state is RunState.READY)
+
+
+def wake(freed: Counter[Incarnation], places: Mapping[Incarnation, Place]) -> Iterator[str]:
+    """Make the next in line ready, for as many places as were freed. A paused job's are claimed after its resume.
+
+    Only jobs whose gates are locked have a line that moves; the others have no limit.
+    """
+    for incarnation in sorted(freed):
+        place = places.get(incarnation)
+        woken = 0 if place is None else room(place.running, place.limit, freed[incarnation])
+        if woken:
+            yield sql(
+                """UPDATE tokimori_runs FORCE INDEX (tokimori_runs_line) SET state = 'ready'
+                WHERE incarnation = %s AND state = 'blocked' ORDER BY "rank", id LIMIT %s""",
+                incarnation,
+                woken,
+            )

@@ -1,0 +1,1 @@
+"""Numbered migrations of the MariaDB and MySQL store."""

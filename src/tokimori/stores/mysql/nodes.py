@@ -1,0 +1,150 @@
+"""Who takes part, and who is alive: statements on nodes, and what a beat tells of everything else."""
+
+from collections.abc import Iterator
+
+from tokimori.clock import Moment
+from tokimori.model.ids import Lane, NodeId
+from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
+from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.statements import Answer, insert, sql
+from tokimori.stores.rows import NODE, RUN, all_claimed, node_of, node_row, prefixed
+
+CLAIMED = f"""
+SELECT {prefixed(RUN, "r")}, j.definition
+FROM tokimori_runs r FORCE INDEX (tokimori_runs_owned) LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+WHERE r.state = 'running'
+"""
+"""Running runs as `all_claimed` reads them."""
+# Both walk an index from one distinct value to the next: as many steps as there are lanes or owners, not runs.
+_LANES = """
+WITH RECURSIVE lanes (lane) AS (
+    SELECT MIN(lane) FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready' AND lane IS NOT NULL
+    UNION ALL
+    SELECT (SELECT MIN(r.lane) FROM tokimori_runs r FORCE INDEX (tokimori_runs_ready)
+        WHERE r.state = 'ready' AND r.lane > lanes.lane)
+    FROM lanes WHERE lanes.lane IS NOT NULL)
+SELECT lane FROM lanes WHERE lane IS NOT NULL
+"""
+_DEAD_OWNERS = """
+WITH RECURSIVE owners (id) AS (
+    SELECT MIN(node_id) FROM tokimori_runs FORCE INDEX (tokimori_runs_owned) WHERE state = 'running'
+    UNION ALL
+    SELECT (SELECT MIN(r.node_id) FROM tokimori_runs r FORCE INDEX (tokimori_runs_owned)
+        WHERE r.state = 'running' AND r.node_id > owners.id)
+    FROM owners WHERE owners.id IS NOT NULL)
+SELECT o.id FROM owners o JOIN tokimori_nodes n ON n.id = o.id AND n.state = 'dead'
+"""
+_NEXT_DUE = """
+SELECT LEAST(COALESCE(job, run), COALESCE(run, job)) FROM (SELECT
+    (SELECT MIN(next_due) FROM tokimori_jobs FORCE INDEX (tokimori_jobs_due)
+        WHERE state = 'enabled' AND next_due IS NOT NULL) AS job,
+    (SELECT MIN(due) FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting) WHERE state = 'waiting') AS run) soonest
+"""
+_NOW = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
+_NODES = f"""
+SELECT {prefixed(NODE, "n").replace("n.beat", "COALESCE(b.beat, n.beat)")}
+FROM tokimori_nodes n LEFT JOIN tokimori_beats b ON b.id = n.id
+ORDER BY n.state <> 'alive', COALESCE(n."left", n.started) DESC, n.id DESC LIMIT %s
+"""
+
+
+class MysqlNodes(Part):
+    """See `tokimori.ports.store.Nodes`."""
+
+    async def register(self, node: NodeRecord) -> None:
+        """See `Nodes.register`."""
+        same = "ON DUPLICATE KEY UPDATE tokimori_nodes.id = tokimori_nodes.id"
+        added = insert("INSERT", "tokimori_nodes", NODE, [node_row(node)], same)
+        beats = """INSERT INTO tokimori_beats SELECT n.id, n.beat FROM tokimori_nodes n
+            WHERE n.id = %s AND n.state = 'alive' ON DUPLICATE KEY UPDATE tokimori_beats.id = tokimori_beats.id"""
+        await self._db.transact(lambda transaction: transaction.commit(*added, sql(beats, node.id)))
+
+    async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
+        """See `Nodes.tick`. Sent at once: the node's clients wait for nothing while it thinks."""
+        beats = self._opened(self._beats)
+        answers = await beats.transact(lambda transaction: transaction.commit(*_tick(beat)))
+        if not answers[0].changed:
+            return None
+        clock, owned, peers, dead, *survey = answers[-6:]
+        return Pulse(
+            now=clock.rows[0][0],
+            owned=frozenset((run_id, token) for run_id, token, _ in owned.rows),
+            cancels=tuple((run_id, token, reason) for run_id, token, reason in owned.rows if reason is not None),
+            peers=tuple((node_id, counter) for node_id, counter in peers.rows),
+            orphans=bool(dead.rows),
+            survey=_survey_of(*survey),
+        )
+
+    async def survey(self, now: Moment) -> Survey:
+        """See `Nodes.survey`."""
+        return _survey_of(*await self._db.ask(_NEXT_DUE, _LANES))
+
+    async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
+        """See `Nodes.bury`."""
+        return await self._db.transact(lambda transaction: _bury(transaction, dead, beat, by, now))
+
+    async def leave(self, node: NodeId, now: Moment) -> bool:
+        """See `Nodes.leave`."""
+        return await self._db.transact(lambda transaction: _leave(transaction, node, now))
+
+    async def orphans(self, limit: int) -> list[Claimed]:
+        """See `Nodes.orphans`."""
+        dead = [node_id for (node_id,) in await self._db.rows(_DEAD_OWNERS)]
+        owned = f'{CLAIMED} AND r.node_id IN (%s) ORDER BY r."rank", r.id LIMIT %s'
+        return all_claimed(await self._db.rows(sql(owned, dead, limit))) if dead else []
+
+    async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
+        """See `Nodes.list_nodes`."""
+        return [node_of(row) for row in await self._db.rows(sql(_NODES, limit))]
+
+
+def _tick(beat: Beat) -> Iterator[str]:
+    yield sql("UPDATE tokimori_beats SET beat = beat + 1 WHERE id = %s", beat.node)
+    for run in sorted(beat.started, key=lambda run: run.run_id):
+        yield sql(
+            """UPDATE tokimori_runs SET pid = %s, started = %s
+            WHERE id = %s AND state = 'running' AND node_id = %s AND token = %s
+                AND EXISTS (SELECT 1 FROM tokimori_beats WHERE id = %s)""",
+            *(run.pid, run.at, run.run_id, beat.node, run.token, beat.node),
+        )
+    yield _NOW
+    yield sql("SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = %s", beat.node)
+    yield sql("SELECT id, beat FROM tokimori_beats WHERE id <> %s", beat.node)
+    yield from (_DEAD_OWNERS, _NEXT_DUE, _LANES)
+
+
+def _survey_of(next_due: Answer, lanes: Answer) -> Survey:
+    return Survey(next_due=next_due.rows[0][0], lanes=tuple(Lane(lane) for (lane,) in lanes.rows))
+
+
+async def _bury(transaction: Transaction, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
+    """Whoever claims or settles in either's name is waited for, and then the beat."""
+    nodes, beats = await transaction.ask(
+        sql("SELECT id, state FROM tokimori_nodes WHERE id IN (%s) ORDER BY id FOR UPDATE", sorted({dead, by})),
+        sql("SELECT beat FROM tokimori_beats WHERE id = %s FOR UPDATE", dead),
+    )
+    states = dict(nodes.rows)
+    if beats.rows != [(beat,)] or states.get(by) != NodeState.ALIVE:
+        return states.get(dead) == NodeState.DEAD
+    await transaction.commit(*_end(dead, NodeState.DEAD, beat, now))
+    return True
+
+
+async def _leave(transaction: Transaction, node: NodeId, now: Moment) -> bool:
+    _, beats, owned = await transaction.ask(
+        sql("SELECT id FROM tokimori_nodes WHERE id = %s FOR UPDATE", node),
+        sql("SELECT beat FROM tokimori_beats WHERE id = %s FOR UPDATE", node),
+        sql("SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = %s LIMIT 1", node),
+    )
+    if not beats.rows:
+        return True
+    if owned.rows:
+        return False
+    await transaction.commit(*_end(node, NodeState.LEFT, beats.rows[0][0], now))
+    return True
+
+
+def _end(node: NodeId, state: NodeState, beat: int, now: Moment) -> Iterator[str]:
+    yield sql('UPDATE tokimori_nodes SET state = %s, beat = %s, "left" = %s WHERE id = %s', state, beat, now, node)
+    yield sql("DELETE FROM tokimori_beats WHERE id = %s", node)

@@ -1,0 +1,133 @@
+"""From schedules to runs: statements that find what is due and write what was decided."""
+
+from collections.abc import Iterator, Sequence
+
+from tokimori.clock import Moment
+from tokimori.model.decide import Due, Plan
+from tokimori.model.ids import Incarnation, RunId
+from tokimori.model.job import Job, JobState
+from tokimori.model.run import Run
+from tokimori.stores.mysql import line
+from tokimori.stores.mysql.jobs import DUE, due_of, keep_skips
+from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.statements import BY_KEY, insert, sql
+from tokimori.stores.rows import JOB, RUN, job_of, run_row
+from tokimori.stores.rules import REPLACED, Cursor, born, may_apply, was_applied
+
+_Planned = tuple[Plan, Sequence[RunId]]
+_CURSORS = f"""
+SELECT incarnation, version, fired_through, state FROM tokimori_jobs {BY_KEY}
+WHERE incarnation IN (%s) ORDER BY incarnation FOR UPDATE
+"""
+_ADVANCE = """
+UPDATE tokimori_jobs SET fired_through = GREATEST(fired_through, %s), next_due = %s, state = %s, anchor = %s,
+    runs_remaining = %s, tzdata = %s
+WHERE incarnation = %s
+"""
+
+
+class MysqlPlanning(Part):
+    """See `tokimori.ports.store.Planning`."""
+
+    async def due(self, now: Moment, limit: int) -> list[Due]:
+        """See `Planning.due`."""
+        statement = f"""{DUE.replace("tokimori_jobs j", "tokimori_jobs j FORCE INDEX (tokimori_jobs_due)")}
+            WHERE j.state = 'enabled' AND j.next_due <= %s ORDER BY j.next_due, j.incarnation LIMIT %s"""
+        return [due_of(row) for row in await self._db.rows(sql(statement, now, limit))]
+
+    async def apply(self, plans: Sequence[_Planned], now: Moment) -> list[bool]:
+        """See `Planning.apply`."""
+        return await self._db.transact(lambda transaction: _apply(transaction, plans, now)) if plans else []
+
+    async def outdated(self, tzdata: str, limit: int) -> list[Job]:
+        """See `Planning.outdated`."""
+        statement = f"""SELECT {JOB} FROM tokimori_jobs FORCE INDEX (tokimori_jobs_tzdata)
+            WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < %s ORDER BY tzdata, incarnation LIMIT %s"""
+        return [job_of(row) for row in await self._db.rows(sql(statement, tzdata, limit))]
+
+    async def promote(self, now: Moment, limit: int) -> int:
+        """See `Planning.promote`."""
+        return await self._db.transact(lambda transaction: _promote(transaction, now, limit))
+
+
+async def _apply(transaction: Transaction, plans: Sequence[_Planned], now: Moment) -> list[bool]:
+    (found,) = await transaction.ask(sql(_CURSORS, sorted({plan.incarnation for plan, _ in plans})))
+    cursors = {row[0]: Cursor(row[0], row[1], row[2], JobState(row[3])) for row in found.rows}
+    accepted: list[_Planned] = []
+    refused: dict[int, Cursor | None] = {}
+    for number, (plan, ids) in enumerate(plans):
+        cursor = cursors.get(plan.incarnation)
+        if cursor is not None and may_apply(plan, cursor):
+            cursors[plan.incarnation] = cursor._replace(fired_through=plan.fired_through, state=plan.state)
+            accepted.append((plan, ids))
+        else:
+            refused[number] = cursor
+    await _make_way(transaction, [plan.incarnation for plan, _ in accepted if plan.replaces], now)
+    first = [ids[0] for number, (_, ids) in enumerate(plans) if number in refused and ids]
+    *_, live, finished = await transaction.commit(*_write(accepted, now), *_known(first))
+    exist = {run_id for answer in (live, finished) for (run_id,) in answer.rows}
+    return [
+        number not in refused or was_applied(plan, refused[number], first_run_exists=bool(exist.intersection(ids[:1])))
+        for number, (plan, ids) in enumerate(plans)
+    ]
+
+
+def _known(ids: Sequence[RunId]) -> Iterator[str]:
+    for table in ("tokimori_runs", "tokimori_history"):
+        yield sql(f"SELECT id FROM {table} WHERE id IN (%s)", list(ids))
+
+
+async def _make_way(transaction: Transaction, jobs: Sequence[Incarnation], now: Moment) -> None:
+    """Cancel the scheduled runs that newcomers replace. The gates are locked."""
+    if not jobs:
+        return
+    which = "incarnation IN (%s) AND LEFT(origin, 2) = 's:' AND state <> 'held'"
+    runs, counted = await transaction.ask(line.locked(which, list(jobs)), line.count_places(jobs))
+    writes = (*line.cancel(runs.rows, REPLACED, now), *line.wake(line.turns(runs.rows), line.places_of(counted)))
+    if writes:
+        await transaction.ask(*writes)
+
+
+def _write(plans: Sequence[_Planned], now: Moment) -> Iterator[str]:
+    births = [run_row(run) for plan, ids in plans for run in _births(plan, ids, now)]
+    yield from insert(
+        "INSERT", "tokimori_runs", RUN, births, "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"
+    )
+    yield from keep_skips([(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips])
+    for plan, _ in plans:
+        terms = (plan.anchor, plan.runs_remaining, plan.tzdata)
+        yield sql(_ADVANCE, plan.fired_through, plan.next_due, plan.state, *terms, plan.incarnation)
+
+
+def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Run]:
+    for planned, run_id in zip(plan.runs, ids, strict=True):
+        yield Run(
+            id=run_id,
+            job_id=plan.job_id,
+            incarnation=plan.incarnation,
+            origin=planned.origin,
+            nominal=planned.nominal,
+            due=planned.due,
+            state=born(planned.due, now),
+            priority=planned.priority,
+            rank=planned.rank,
+            lane=planned.lane,
+            created=now,
+            tzdata=plan.tzdata,
+        )
+
+
+async def _promote(transaction: Transaction, now: Moment, limit: int) -> int:
+    (found,) = await transaction.ask(
+        sql(
+            """SELECT id FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)
+            WHERE state = 'waiting' AND due <= %s ORDER BY due LIMIT %s FOR UPDATE SKIP LOCKED""",
+            now,
+            limit,
+        )
+    )
+    ids = [run_id for (run_id,) in found.rows]
+    if ids:
+        await transaction.commit(sql(f"UPDATE tokimori_runs {BY_KEY} SET state = 'ready' WHERE id IN (%s)", ids))
+    return len(ids)

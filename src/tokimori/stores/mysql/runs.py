@@ -1,0 +1,120 @@
+"""Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from tokimori.clock import Moment
+from tokimori.errors import NotFound, Refused
+from tokimori.model.ids import Incarnation, JobId, RunId
+from tokimori.model.run import Attempt, Output, Run
+from tokimori.ports.store import RunFilter
+from tokimori.stores.mysql import line
+from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.statements import SHARED, insert, sql
+from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, output_of, run_of, run_row
+
+_LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
+# A live run belongs to the job of now, or runs on though its job is gone.
+_INCARNATIONS = """
+SELECT incarnation FROM tokimori_jobs WHERE id = %s
+UNION SELECT incarnation FROM tokimori_runs FORCE INDEX (tokimori_runs_owned) WHERE state = 'running' AND job_id = %s
+"""
+
+
+class MysqlRuns(Part):
+    """See `tokimori.ports.store.Runs`."""
+
+    async def add_run(self, run: Run, now: Moment) -> Run:
+        """See `Runs.add_run`."""
+        added = await self._db.transact(lambda transaction: _add(transaction, run))
+        self._tell()
+        return added
+
+    async def get_run(self, run_id: RunId) -> Run:
+        """See `Runs.get_run`. One statement: a run that moves to the history meanwhile is in one of both."""
+        statement = " UNION ALL ".join(f"SELECT {RUN} FROM {table} WHERE id = %s" for table in (_LIVE, _HISTORY))
+        for row in await self._db.rows(sql(statement, run_id, run_id)):
+            return run_of(row)
+        raise NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
+
+    async def list_runs(self, wanted: RunFilter) -> list[Run]:
+        """See `Runs.list_runs`."""
+        live = await self._live_of(wanted.job_id)
+        parts = [_part(_LIVE, wanted, live), _part(_HISTORY, wanted, [])]
+        statement = f"{' UNION ALL '.join(parts)} ORDER BY id DESC LIMIT {wanted.limit:d}"
+        return [run_of(row) for row in await self._db.rows(statement)]
+
+    async def _live_of(self, job_id: JobId | None) -> list[Incarnation]:
+        if job_id is None:
+            return []
+        return [incarnation for (incarnation,) in await self._db.rows(sql(_INCARNATIONS, job_id, job_id))]
+
+    async def attempts(self, run_id: RunId) -> list[Attempt]:
+        """See `Runs.attempts`."""
+        statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = %s ORDER BY number"
+        return [attempt_of(row) for row in await self._db.rows(sql(statement, run_id))]
+
+    async def output(self, run_id: RunId, attempt: int) -> Output | None:
+        """See `Runs.output`."""
+        statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = %s AND attempt = %s"
+        for row in await self._db.rows(sql(statement, run_id, attempt)):
+            return output_of(row)
+        return None
+
+    async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
+        """See `Runs.cancel_run`."""
+        await self._db.transact(lambda transaction: _cancel(transaction, run_id, reason, now))
+        self._tell()
+        return await self.get_run(run_id)
+
+
+def _part(table: str, wanted: RunFilter, live: Sequence[Incarnation]) -> str:
+    conditions = ["true"]
+    if wanted.job_id is not None:
+        conditions.append(sql("job_id = %s", wanted.job_id))
+        if table == _LIVE:
+            conditions.append(sql("incarnation IN (%s)", list(live)))
+    if wanted.before is not None:
+        conditions.append(sql("id < %s", wanted.before))
+    if wanted.states:
+        conditions.append(sql("state IN (%s)", sorted(wanted.states)))
+    return f"(SELECT {RUN} FROM {table} WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT {wanted.limit:d})"
+
+
+async def _add(transaction: Transaction, run: Run) -> Run:
+    """Whoever adds or finishes a run of the same origin meanwhile is waited for by the insert, and then found."""
+    gate = f"SELECT state, lane FROM tokimori_jobs WHERE incarnation = %s AND id = %s {SHARED}"
+    (job,) = await transaction.ask(sql(gate, run.incarnation, run.job_id))
+    state, lane = job.rows[0] if job.rows else (None, None)
+    if lane is not None:
+        added = replace(run, lane=lane)
+        same = "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"
+        await transaction.ask(*insert("INSERT", _LIVE, RUN, [run_row(added)], same))
+    finished, live = await transaction.ask(_with_origin(_HISTORY, "request", run), _with_origin(_LIVE, "origin", run))
+    for row in (*finished.rows, *live.rows):
+        if not finished.rows:
+            await transaction.commit()
+        return run_of(row)
+    if state is None:
+        raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
+    raise Refused(f"the job {run.job_id!r} is {state}", field="id", value=run.job_id)
+
+
+def _with_origin(table: str, column: str, run: Run) -> str:
+    """Of finished runs only requested ones are known by their origin."""
+    return sql(f"SELECT {RUN} FROM {table} WHERE incarnation = %s AND {column} = %s", run.incarnation, run.origin)
+
+
+async def _cancel(transaction: Transaction, run_id: RunId, reason: str, now: Moment) -> None:
+    (found,) = await transaction.ask(sql("SELECT incarnation FROM tokimori_runs WHERE id = %s", run_id))
+    jobs = [incarnation for (incarnation,) in found.rows]
+    if not jobs:
+        return
+    _, runs, counted = await transaction.ask(
+        line.lock_gates(jobs, all_of=jobs), line.locked("id = %s", run_id), line.count_places(jobs)
+    )
+    await transaction.commit(
+        *line.cancel(runs.rows, reason, now), *line.wake(line.turns(runs.rows), line.places_of(counted))
+    )

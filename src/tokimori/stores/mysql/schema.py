@@ -1,0 +1,91 @@
+"""The tables: which migrations were applied, and applying the rest."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from asyncmy.errors import MySQLError
+
+from tokimori.clock import Moment
+from tokimori.errors import StoreUnavailable
+from tokimori.ports.store import SchemaStatus
+from tokimori.stores import migrations
+from tokimori.stores.migrations import Applied, Migration, pending, status_of
+from tokimori.stores.mysql.faults import ALREADY, code_of
+from tokimori.stores.mysql.sessions import Session
+from tokimori.stores.mysql.statements import sql
+
+_LEDGER = """
+CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
+    version INTEGER PRIMARY KEY,
+    name VARCHAR(255) NOT NULL,
+    checksum VARCHAR(64) NOT NULL,
+    applied BIGINT NOT NULL,
+    oldest INTEGER
+) ENGINE = InnoDB
+"""
+_IS_THERE = """
+SELECT COUNT(*) FROM information_schema.tables
+WHERE table_schema = DATABASE() AND table_name = 'tokimori_schema_migrations'
+"""
+LONGEST = 600.0
+"""Seconds that migrations may take, or wait for another node's."""
+# Of this database: names of locks belong to the whole server.
+_ONLY_ONE = "CONCAT('tokimori:', MD5(DATABASE()))"
+_PATIENT = """
+SET SESSION lock_wait_timeout = 600
+/*M!100600 , max_statement_time = 0 */ /*!80000 , wait_timeout = 600, max_execution_time = 0 */
+"""
+_HURRIED = """
+SET SESSION lock_wait_timeout = 3
+/*M!100600 , max_statement_time = 3 */ /*!80000 , wait_timeout = 3, max_execution_time = 3000 */
+"""
+
+
+def known_migrations() -> list[Migration]:
+    """The migrations of this version, oldest first."""
+    return migrations.known_migrations("tokimori.stores.mysql.migrations")
+
+
+def statements(text: str) -> Iterator[str]:
+    """The statements of a migration, each ended by a semicolon at the end of a line."""
+    for statement in re.split(r";\s*$", re.sub(r"--.*$", "", text, flags=re.MULTILINE), flags=re.MULTILINE):
+        if statement.strip():
+            yield statement.strip()
+
+
+async def status(session: Session, known: Sequence[Migration]) -> SchemaStatus:
+    """See `Schema.schema`."""
+    (there,) = await session.ask(_IS_THERE)
+    if there.rows == [(0,)]:
+        return status_of([], known)
+    (found,) = await session.ask("SELECT version, checksum, oldest FROM tokimori_schema_migrations")
+    return status_of([Applied(*row) for row in found.rows], known)
+
+
+async def migrate(session: Session, known: Sequence[Migration], now: Moment) -> SchemaStatus:
+    """See `Schema.migrate`. Whoever comes second waits, and finds nothing left to do."""
+    _, got = await session.ask(_PATIENT, f"SELECT GET_LOCK({_ONLY_ONE}, {LONGEST - 1:g})")
+    if got.rows != [(1,)]:
+        raise StoreUnavailable("another node has been making the store's tables for over ten minutes")
+    try:
+        missing = pending(await status(session, known), known)
+        if missing:
+            await session.ask(_LEDGER)
+        for migration in missing:
+            await _apply(session, migration, now)
+        return await status(session, known)
+    finally:
+        if not session.is_lost:
+            await session.ask(f"SELECT RELEASE_LOCK({_ONLY_ONE})", _HURRIED)
+
+
+async def _apply(session: Session, migration: Migration, now: Moment) -> None:
+    """Each statement commits itself. What a migration that was cut short left behind is taken as it is."""
+    for statement in statements(migration.text):
+        try:
+            await session.ask(statement)
+        except MySQLError as fault:
+            if code_of(fault) not in ALREADY:
+                raise
+    row = (migration.version, migration.name, migration.checksum, now, migration.oldest)
+    await session.ask(sql("INSERT INTO tokimori_schema_migrations VALUES %s", row))

@@ -1,0 +1,222 @@
+"""Sessions with the server, each used by one caller at a time, and transactions of few round trips."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+import asyncmy
+
+from tokimori.errors import StoreError, StoreUnavailable
+from tokimori.stores.mysql.address import Address
+from tokimori.stores.mysql.faults import FAULTS, UNDONE, code_of, is_answer, store_error
+from tokimori.stores.mysql.statements import Answer
+
+T = TypeVar("T")
+
+PATIENCE = 4.0
+"""Seconds to wait for any answer: more than the server's own time-outs, less than a lease."""
+ATTEMPTS = 8
+"""How often a method is tried whose transaction was undone because it met others."""
+OLDEST_MARIADB, OLDEST_MYSQL = (10, 6), (8, 0)
+_LARGEST_PACKET = 2**20
+"""Characters sent at once, where a single statement is not longer: servers take 4 MiB at least."""
+# ANSI_QUOTES: names are quoted as in every other store. The comments are for one of the two servers each: a client that
+# froze within a transaction is cut after 3 s, which MySQL can only do to sessions that are idle anyhow.
+_SETTINGS = (
+    "SET SESSION sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', "
+    "sql_notes = 0, time_zone = '+00:00', autocommit = 1, foreign_key_checks = 1, unique_checks = 1, "
+    "innodb_lock_wait_timeout = 3, lock_wait_timeout = 3 "
+    "/*M!100600 , idle_transaction_timeout = 3, max_statement_time = 3 */ "
+    "/*!80000 , wait_timeout = 3, max_execution_time = 3000 */",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SELECT VERSION()",
+)
+
+
+class Session:
+    """One session with the server."""
+
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+
+    async def ask(self, *statements: str) -> list[Answer]:
+        """Have the statements carried out in order, in few packets, up to the first that fails. Raises `FAULTS`."""
+        answers: list[Answer] = []
+        for packet in _packets(statements):
+            cursor = self._driver.cursor()
+            await cursor.execute(packet.encode(errors="replace"))
+            answers.append(Answer(list(await cursor.fetchall()), cursor.rowcount))
+            while await cursor.nextset():
+                answers.append(Answer(list(await cursor.fetchall()), cursor.rowcount))
+        return answers
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server has ended it, as far as is known here."""
+        return bool(self._driver._stream_broken)
+
+    async def close(self) -> None:
+        """End it."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._driver.ensure_closed()
+        except FAULTS:
+            self.cut()
+
+    def cut(self) -> None:
+        """End it without a word."""
+        self._driver.close()
+
+
+def _packets(statements: tuple[str, ...]) -> Iterator[str]:
+    packet: list[str] = []
+    length = 0
+    for statement in statements:
+        if packet and length + len(statement) > _LARGEST_PACKET:
+            yield "; ".join(packet)
+            packet, length = [], 0
+        packet.append(statement)
+        length += len(statement)
+    if packet:
+        yield "; ".join(packet)
+
+
+async def connect(address: Address) -> Session:
+    """A session of its own. Raises `StoreError`."""
+    driver = None
+    try:
+        async with asyncio.timeout(PATIENCE):
+            driver = await asyncmy.connect(
+                host=address.host,
+                port=address.port,
+                unix_socket=address.unix_socket,
+                user=address.user,
+                password=address.password.encode(),
+                database=address.database,
+                ssl=address.tls(),
+                charset="utf8mb4",
+                autocommit=None,
+            )
+            session = Session(driver)
+            *_, version = await session.ask(*_SETTINGS)
+    except FAULTS as fault:
+        if driver is not None:
+            driver.close()
+        raise store_error(fault, address.name) from None
+    _check_version(str(version.rows[0][0]), session, address)
+    return session
+
+
+def _check_version(text: str, session: Session, address: Address) -> None:
+    numbers = tuple(int(number) for number in re.findall(r"\d+", text)[:2])
+    kind, oldest = ("MariaDB", OLDEST_MARIADB) if "mariadb" in text.lower() else ("MySQL", OLDEST_MYSQL)
+    if numbers < oldest:
+        session.cut()
+        wanted = ".".join(map(str, oldest))
+        raise StoreError(f"store {address.name} is {kind} {text}, older than {wanted}: upgrade the server")
+
+
+class Transaction:
+    """Statements that take effect together, when the last of them are sent with `commit`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._begun = False
+
+    async def ask(self, *statements: str) -> list[Answer]:
+        """One round trip."""
+        if self._begun:
+            return await self._session.ask(*statements)
+        self._begun = True
+        return (await self._session.ask("START TRANSACTION", *statements))[1:]
+
+    async def commit(self, *statements: str) -> list[Answer]:
+        """The last round trip."""
+        answers = await self.ask(*statements, "COMMIT")
+        self._begun = False
+        return answers[:-1]
+
+    async def undo(self) -> None:
+        """Give up what was not committed."""
+        if self._begun:
+            self._begun = False
+            await self._session.ask("ROLLBACK")
+
+
+class Sessions:
+    """At most `most` sessions, opened when they are needed and kept.
+
+    A session whose state is not known (a time-out, a cancelled caller, a lost reply) is cut, never used again.
+    """
+
+    def __init__(self, address: Address, most: int) -> None:
+        self.name = address.name
+        self._address = address
+        self._free: list[Session] = []
+        self._places = asyncio.Semaphore(most)
+        self._closed = False
+
+    async def ask(self, *statements: str) -> list[Answer]:
+        """Statements that each are a transaction, in one round trip. Raises `StoreError`."""
+        return await self.use(lambda session: session.ask(*statements))
+
+    async def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """What one statement finds."""
+        return (await self.ask(statement))[0].rows
+
+    async def transact(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Have the work done in a transaction; what it does not commit is undone. Raises `StoreError`."""
+
+        async def in_transaction(session: Session) -> T:
+            transaction = Transaction(session)
+            try:
+                return await work(transaction)
+            finally:
+                if not session.is_lost:
+                    await transaction.undo()
+
+        return await self.use(in_transaction)
+
+    async def use(self, work: Callable[[Session], Awaitable[T]], patience: float = PATIENCE) -> T:
+        """Have the work done with a session, anew where it was undone. Raises `StoreError`, and what work raises."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                async with self._places:
+                    return await self._use(work, patience)
+            except FAULTS as fault:
+                if code_of(fault) not in UNDONE or attempt == ATTEMPTS:
+                    raise store_error(fault, self.name) from None
+        raise StoreUnavailable(f"store {self.name} is busy")
+
+    async def _use(self, work: Callable[[Session], Awaitable[T]], patience: float) -> T:
+        session = await self._take()
+        known = False
+        try:
+            async with asyncio.timeout(patience):
+                done = await work(session)
+            known = True
+            return done
+        except Exception as fault:
+            known = not isinstance(fault, FAULTS) or is_answer(fault)
+            raise
+        finally:
+            if known and not self._closed and not session.is_lost:
+                self._free.append(session)
+            else:
+                session.cut()
+
+    async def _take(self) -> Session:
+        while self._free:
+            session = self._free.pop()
+            if not session.is_lost:
+                return session
+            session.cut()
+        return await connect(self._address)
+
+    async def close(self) -> None:
+        """End all sessions; those in use end with what they do."""
+        self._closed = True
+        while self._free:
+            await self._free.pop().close()
+        await asyncio.sleep(0)  # those that were cut close their sockets in the loop's next round

@@ -1,0 +1,171 @@
+"""A throwaway MariaDB server: a folder under /tmp, a Unix socket, no network; gone when its process is."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+
+PACKAGES = "mariadb-server"
+INSTALL = f"apt-get install {PACKAGES}"
+ACCOUNT = "mysql"
+"""The server refuses to run as root: then it runs as its Debian user."""
+_PLACES = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/libexec"
+_SETTINGS = {
+    "skip-networking": "1",
+    "max-connections": "300",
+    "innodb-buffer-pool-size": "64M",
+    "innodb-log-file-size": "64M",
+    "innodb-buffer-pool-dump-at-shutdown": "0",
+    "character-set-server": "latin1",  # whatever a server's own default is
+    "log-warnings": "0",
+    "max-allowed-packet": "16M",
+}
+_HASTY = {"innodb-flush-log-at-trx-commit": "0", "innodb-doublewrite": "0", "innodb-flush-method": "nosync"}
+"""Nothing is written durably: a test's server is thrown away, never restored."""
+
+
+def program(name: str) -> str | None:
+    """Where a program of the server is; None where it is not installed."""
+    return shutil.which(name, path=_PLACES)
+
+
+def is_there() -> bool:
+    """Whether the server can be started."""
+    return program("mariadbd") is not None and program("mariadb-install-db") is not None
+
+
+class Server:
+    """A running server. `durable`: as in production, each commit on the disk; tests do without."""
+
+    def __init__(self, *, durable: bool = False, settings: dict[str, str] | None = None) -> None:
+        if not is_there():
+            sys.exit(f"The tests need a MariaDB server: {INSTALL}")
+        self.folder = Path(tempfile.mkdtemp(prefix="tokimori-my-", dir="/tmp"))
+        self._settings = _SETTINGS | ({} if durable else _HASTY) | (settings or {})
+        self._as_account = ["setpriv", "--pdeathsig", "KILL"]
+        self.account = pwd.getpwuid(os.geteuid()).pw_name
+        if os.geteuid() == 0:
+            account = pwd.getpwnam(ACCOUNT)
+            self.account = ACCOUNT
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
+            self._as_account += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+        self._install()
+        self.start()
+
+    @property
+    def socket(self) -> Path:
+        """Where the server listens."""
+        return self.folder / "socket"
+
+    def _install(self) -> None:
+        words = [f"--datadir={self.folder}/data", "--skip-test-db", "--auth-root-authentication-method=normal"]
+        command = [program("mariadb-install-db") or "", "--no-defaults", *words, "--skip-name-resolve"]
+        subprocess.run([*self._as_account, *command], check=True, capture_output=True, cwd=self.folder)
+
+    def start(self) -> None:
+        """Start, and wait until it answers."""
+        settings = [f"--{name}={value}" for name, value in self._settings.items()]
+        places = [f"--datadir={self.folder}/data", f"--socket={self.socket}", f"--pid-file={self.folder}/pid"]
+        command = [program("mariadbd") or "", "--no-defaults", *places, *settings]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen([*self._as_account, *command], stdout=log, stderr=log, cwd=self.folder)
+        deadline = time.monotonic() + 60
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((self.folder / "log").read_text())
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        return self.socket.exists() and self._client("SELECT 1", "").returncode == 0
+
+    def _client(self, text: str, database: str) -> subprocess.CompletedProcess[str]:
+        words = [f"--socket={self.socket}", "--user=root", "--batch", "--skip-column-names", f"--execute={text}"]
+        command = [program("mariadb") or "", "--no-defaults", *words, *([database] if database else [])]
+        return subprocess.run(command, check=False, capture_output=True, text=True)
+
+    def sql(self, text: str, database: str = "") -> str:
+        """What the server answers to statements of its superuser."""
+        done = self._client(text, database)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        return done.stdout
+
+    def url(self, database: str) -> str:
+        """The URL of a database."""
+        return f"mariadb://root@/{database}?unix_socket={self.socket}"
+
+    def make(self, database: str) -> str:
+        """Make an empty database; its URL."""
+        self.sql(f"CREATE DATABASE {database}")
+        return self.url(database)
+
+    def drop(self, database: str) -> None:
+        """Remove a database."""
+        self.sql(f"DROP DATABASE IF EXISTS {database}")
+
+    def end_sessions(self, most: int) -> None:
+        """End some sessions of others, at random."""
+        found = self.sql(
+            "SELECT id FROM information_schema.processlist WHERE db IS NOT NULL AND id <> connection_id() "
+            f"ORDER BY rand() LIMIT {most}"
+        ).split()
+        for session in found:
+            self._client(f"KILL {session}", "")
+
+    def stop(self, signal: int = 9) -> None:
+        """Stop at once (SIGKILL)."""
+        self.process.send_signal(signal)
+        self.process.wait()
+
+    def remove(self) -> None:
+        """Stop, and leave nothing behind."""
+        if self.process.poll() is None:
+            self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@cache
+def server() -> Server:
+    """This process's server, started by the first test that needs it."""
+    return Server()
+
+
+def remove_server() -> None:
+    """Remove this process's server, if there is one."""
+    if server.cache_info().currsize:
+        server().remove()
+        server.cache_clear()
+
+
+class Loans:
+    """Databases lent to tests, each standing for a folder: emptied when they come back, so that tables stay."""
+
+    def __init__(self) -> None:
+        self._lent: dict[Path, str] = {}
+        self._free: list[str] = []
+
+    def url_of(self, folder: Path) -> str:
+        """The URL of the database that stands for a folder."""
+        if folder not in self._lent:
+            self._lent[folder] = self._free.pop() if self._free else self._another()
+        return server().url(self._lent[folder])
+
+    def _another(self) -> str:
+        name = f"t{len(self._lent) + len(self._free)}"
+        server().make(name)
+        return name
+
+    def give_back(self, folder: Path) -> None:
+        """Empty the folder's database for the next test."""
+        name = self._lent.pop(folder)
+        tables = server().sql(f"SHOW TABLES FROM {name} WHERE tables_in_{name} <> 'tokimori_schema_migrations'").split()
+        server().sql("; ".join(f"DELETE FROM {table}" for table in tables), name)
+        self._free.append(name)
+
+
+loans = Loans()

@@ -1,0 +1,42 @@
+"""Statements with their values written into them."""
+
+import pytest
+
+from tokimori.model.job import JobState
+from tokimori.stores.mysql.statements import delete, insert, sql
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "NULL"),
+        (7, "7"),
+        (True, "1"),
+        (JobState.PAUSED, "'paused'"),
+        ("it's", r"'it\'s'"),
+        ("a\\' OR 1 -- ", r"'a\\\' OR 1 -- '"),
+        ("100 %s", "'100 %s'"),
+        (b"\x00'\xff", "x'0027ff'"),
+        ((1, "a"), "(1, 'a')"),
+        ([1, 2], "1, 2"),
+        ([(1, "a"), (2, None)], "(1, 'a'), (2, NULL)"),
+        ([], "NULL"),
+    ],
+)
+def test_a_value_is_written_so_that_it_stays_one(value: object, text: str) -> None:
+    """No value ends its own quotes, and an empty list is a list of nothing."""
+    assert sql("= %s;", value) == f"= {text};"
+
+
+def test_other_values_are_a_bug() -> None:
+    """What has no literal is refused rather than guessed."""
+    with pytest.raises(TypeError):
+        sql("%s", 1.5)
+
+
+def test_many_rows_are_several_statements() -> None:
+    """Rows are inserted some hundreds at a time, in order; none are no statement."""
+    statements = list(insert("INSERT", "t", "a", [(n,) for n in range(1001)]))
+    assert [statement.count("(") for statement in statements] == [501, 501, 2]
+    assert list(insert("INSERT", "t", "a", [])) == []
+    assert list(delete("t", [])) == []
