@@ -77,7 +77,9 @@ class Server:
     def command(self, *words: str) -> str:
         """What the server answers to one command, of at most 64 KiB."""
         parts = [f"*{len(words)}\r\n", *(f"${len(word.encode())}\r\n{word}\r\n" for word in words)]
-        answer = self._reply("".join(parts).encode()).decode()
+        password = self._settings.get("requirepass")
+        before = f"AUTH {password}\r\n" if password else ""
+        answer = self._reply("".join([before, *parts]).encode()).decode().removeprefix("+OK\r\n" if password else "")
         if answer.startswith("-"):
             raise RuntimeError(answer)
         return answer

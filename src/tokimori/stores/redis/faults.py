@@ -67,7 +67,7 @@ def _network_error(fault: BaseException, name: str) -> StoreError:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return StoreError(f"store {name} can't prove who it is ({cause.verify_message}): check ssl_ca_certs in the URL")
     if isinstance(cause, ssl.SSLError):
-        return StoreError(f"store {name} speaks no TLS, or not ours ({cause.reason or cause}): say redis:// without it")
+        return StoreError(f"store {name} does not speak TLS as we do ({cause.reason or cause}): check port and scheme")
     if _FULL in str(fault):
         return StoreUnavailable(f"store {name} {_UNAVAILABLE[_FULL]}")
     return StoreUnavailable(f"store {name} lost the connection; it is tried again ({fault})")
@@ -78,12 +78,17 @@ def connect_error(fault: BaseException, name: str, *, tls: bool) -> StoreError:
     cause = fault.__context__
     if tls and isinstance(cause, FileNotFoundError):
         return StoreError(f"store {name}: a file that the URL names with ssl_ is not there")
-    if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError | TimeoutError):
+    if tls and isinstance(fault, TimeoutError | exceptions.TimeoutError):
+        return StoreUnavailable(
+            f"store {name} does not answer: check the server and the network; perhaps it speaks no TLS at this port "
+            "(redis://); it is tried again"
+        )
+    if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError | TimeoutError | ConnectionResetError):
         return StoreUnavailable(
             f"store {name} can't be reached ({cause.strerror or cause}): check that the server runs and that host and "
             "port are right; it is tried again"
         )
-    if isinstance(fault, exceptions.ConnectionError) and "closed by server" in str(fault):
+    if isinstance(cause, ConnectionResetError) or "closed by server" in str(fault):
         return StoreUnavailable(
             f"store {name} closes the connection at once: check that this is a Redis server's port, and whether it "
             "wants TLS (rediss://); it is tried again"
