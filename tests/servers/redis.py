@@ -59,7 +59,7 @@ class Server:
                 [*self._as_account, self._program, *words], stdout=log, stderr=log, cwd=self.folder
             )
         deadline = time.monotonic() + 30
-        while self._reply(b"PING\r\n")[:1] not in (b"+", b"-"):
+        while self._reply(b"PING\r\n")[:5] not in (b"+PONG", b"-NOAU"):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self.folder / "log").read_text())
             time.sleep(0.01)

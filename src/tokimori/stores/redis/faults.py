@@ -35,7 +35,7 @@ FAULTS = (exceptions.RedisError, OSError, TimeoutError)
 def store_error(fault: BaseException, name: str) -> StoreError:
     """What a driver's exception means for who uses the store `name`."""
     match fault:
-        case exceptions.ResponseError() | exceptions.AuthenticationError():
+        case exceptions.RedisError() if isinstance(fault, exceptions.ResponseError) or _code_of(fault):
             return _server_error(fault, name)
         case TimeoutError() | exceptions.TimeoutError():
             return StoreUnavailable(
@@ -45,10 +45,14 @@ def store_error(fault: BaseException, name: str) -> StoreError:
             return _network_error(fault, name)
 
 
+def _code_of(fault: exceptions.RedisError) -> str:
+    """The word with which the server began its answer; none where the driver did not get an answer."""
+    return getattr(fault, "status_code", None) or ""
+
+
 def _server_error(fault: exceptions.RedisError, name: str) -> StoreError:
     text = str(fault)
-    code = getattr(fault, "status_code", None) or ""
-    said = f"{code} {text}"
+    said = f"{_code_of(fault)} {text}"
     if "NOSCHEMA" in said:
         return SchemaMismatch(
             f"store {name} holds no keys of Tokimori, or lost them: if it is to be new, run `tokimori db migrate`"
