@@ -62,7 +62,15 @@ def a_definition(**terms: object) -> Definition:
 
 def after(due: Due, plan: Plan, *, active: int = 0) -> Due:
     """What the store says of the job once the plan is written."""
-    job = replace(due.job, fired_through=plan.fired_through, next_due=plan.next_due, state=JobState(plan.state))
+    job = replace(
+        due.job,
+        fired_through=plan.fired_through,
+        next_due=plan.next_due,
+        state=JobState(plan.state),
+        anchor=plan.anchor,
+        runs_remaining=plan.runs_remaining,
+        tzdata=plan.tzdata,
+    )
     return Due(job=job, active=active, tail=tail_of(due.tail, plan))
 
 

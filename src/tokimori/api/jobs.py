@@ -88,7 +88,7 @@ class Jobs:
         job_id = fields.pop("id", None)
         if not isinstance(job_id, str | None):
             raise InvalidInput(f"id: {job_id!r} is not a job id", field="id", value=job_id, allowed="a text")
-        job = await self._service.add(self._service.define(fields), job_id)
+        job = await self._service.add(fields, job_id)
         return answer(job_view(job), 201, location=f"/api/v2/jobs/{job.id}")
 
     async def show(self, request: Request) -> Response:

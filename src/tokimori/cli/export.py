@@ -76,9 +76,9 @@ def _jobs(job_ids: Sequence[str]) -> "list[Job]":
 
 def _definitions(jobs: "Sequence[Job]") -> list[dict[str, Any]]:
     from tokimori.model.job import JobState
-    from tokimori.service.definitions import fields_of
+    from tokimori.service.definitions import job_fields_of
 
     paused = [job.id for job in jobs if job.state is not JobState.ENABLED]
     if paused and not options().as_json:
         print_notice(f"note: exported without their state, which is not enabled: {', '.join(paused)}")
-    return [{"id": job.id, **fields_of(job.definition)} for job in jobs]
+    return [{"id": job.id, **job_fields_of(job)} for job in jobs]

@@ -39,7 +39,7 @@ def add(job_id: str, **values: Any) -> None:
     fields = fields_given(values)
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Moment]]":
-        added = await service.add(service.define(fields), job_id)
+        added = await service.add(fields, job_id)
         return added, await service.next_times(added.id, _SHOWN)
 
     _print_job("added", *in_service(act))
@@ -90,7 +90,7 @@ def list_jobs() -> None:
 def show(job_id: str) -> None:
     """Show a job, its next moments and what was skipped lately."""
 
-    from tokimori.service.definitions import fields_of
+    from tokimori.service.definitions import job_fields_of
     from tokimori.service.views import job_view
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Moment], Sequence[Skip]]":
@@ -102,7 +102,7 @@ def show(job_id: str) -> None:
         print_json(job_view(found, moments))
         return
     zone = found.definition.time_zone
-    defined = [(name.replace("_", " "), _shown(value)) for name, value in fields_of(found.definition).items()]
+    defined = [(name.replace("_", " "), _shown(value)) for name, value in job_fields_of(found).items()]
     print_fields(
         [
             ("id", found.id),
@@ -112,6 +112,7 @@ def show(job_id: str) -> None:
             ("version", found.version),
             ("created", local(found.created, zone)),
             ("updated", local(found.updated, zone)),
+            ("tzdata", found.tzdata or "unknown"),
             *(("next", local(moment, zone)) for moment in moments),
             *(
                 ("skipped", f"{each.count} from {local(each.first, zone)} to {local(each.last, zone)}: {each.reason}")

@@ -8,7 +8,7 @@ import click
 
 from tokimori.cli.command import arguments_given
 from tokimori.errors import InvalidInput
-from tokimori.model.policies import Misfire, OnLostLease, Overlap
+from tokimori.model.policies import AnchoredOn, Misfire, OnLostLease, Overlap
 from tokimori.schedules.schedule import Fold, Gap
 
 
@@ -16,7 +16,7 @@ def _seconds(name: str, field: str, help_text: str) -> Callable[[Callable[..., o
     return click.option(name, field, type=float, metavar="SECONDS", help=help_text)
 
 
-def _choice(kind: type[Misfire | Overlap | OnLostLease | Gap | Fold]) -> click.Choice[str]:
+def _choice(kind: type[AnchoredOn | Misfire | Overlap | OnLostLease | Gap | Fold]) -> click.Choice[str]:
     return click.Choice([member.value for member in kind])
 
 
@@ -27,6 +27,12 @@ _OPTIONS = (
     click.option("--timezone", "time_zone", metavar="ZONE", help="Such as Europe/Paris."),
     click.option("--gap", type=_choice(Gap), help="What becomes of times that clocks skip."),
     click.option("--fold", type=_choice(Fold), help="What becomes of times that clocks show twice."),
+    click.option("--starts-at", metavar="TIME", help="No occurrence before; without offset in the job's zone."),
+    click.option("--ends-at", metavar="TIME", help="No occurrence after; the job is finished then."),
+    click.option("--runs-remaining", type=int, metavar="N", help="After so many scheduled runs the job is finished."),
+    _seconds("--delay", "delay", "How long after its nominal time a run is due."),
+    _seconds("--jitter", "jitter", "Up to so much later, to spread jobs: always the same for an occurrence."),
+    click.option("--anchored-on", type=_choice(AnchoredOn), help="From where an interval is counted."),
     click.option("--name", metavar="TEXT", help="A name for people."),
     click.option("--description", metavar="TEXT"),
     click.option("--owner", metavar="TEXT"),
@@ -36,11 +42,11 @@ _OPTIONS = (
     click.option("--max-running", type=int, metavar="N", help="Runs at a time; 0 = unlimited."),
     click.option("--on-overlap", type=_choice(Overlap), help="What becomes of occurrences above that."),
     click.option("--attempts", type=int, metavar="N", help="How often a run is tried in all."),
-    _seconds("--retry-delay", "delay", "Before the first retry."),
-    click.option("--retry-backoff", "backoff", type=float, metavar="FACTOR", help="From one delay to the next."),
-    _seconds("--retry-cap", "cap", "The longest delay."),
-    click.option("--retry-jitter", "jitter", type=float, metavar="0..1", help="Up to this part of a delay is added."),
-    _seconds("--retry-epsilon", "epsilon", "No retry later than this after the nominal time."),
+    _seconds("--retry-delay", "retry_delay", "Before the first retry."),
+    click.option("--retry-backoff", type=float, metavar="FACTOR", help="From one delay to the next."),
+    _seconds("--retry-cap", "retry_cap", "The longest delay."),
+    click.option("--retry-jitter", type=float, metavar="0..1", help="Up to this part of a delay is added."),
+    _seconds("--retry-epsilon", "retry_epsilon", "No retry later than this after the nominal time."),
     click.option("--lost-attempts", type=int, metavar="N", help="How many lost attempts are made good."),
     click.option("--priority", type=int, metavar="-100..100", help="Larger first."),
     click.option("--queue", metavar="NAME"),
@@ -55,7 +61,16 @@ _OPTIONS = (
     click.option("--shell-path", metavar="FILE", help="The shell of a text."),
     click.option("--mailto", metavar="ADDRESS", help="Kept for notifications."),
 )
-_RETRY = ("attempts", "delay", "backoff", "cap", "jitter", "epsilon", "lost_attempts")
+_RETRY = {
+    "attempts": "attempts",
+    "retry_delay": "delay",
+    "retry_backoff": "backoff",
+    "retry_cap": "cap",
+    "retry_jitter": "jitter",
+    "retry_epsilon": "epsilon",
+    "lost_attempts": "lost_attempts",
+}
+"""The fields of `Retry` by their options."""
 
 
 def job_options(command: Callable[..., object]) -> Callable[..., object]:
@@ -68,7 +83,7 @@ def job_options(command: Callable[..., object]) -> Callable[..., object]:
 def fields_given(values: Mapping[str, Any]) -> dict[str, object]:
     """The fields of `JobFields` that these options and the program after `--` say; only those that were given."""
     given = {name: value for name, value in values.items() if value is not None and value != ()}
-    retry = {name: given.pop(name) for name in _RETRY if name in given}
+    retry = {field: given.pop(option) for option, field in _RETRY.items() if option in given}
     for name in ("labels", "env"):
         if name in given:
             given[name] = _pairs(name, given[name])

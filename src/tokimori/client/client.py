@@ -60,7 +60,7 @@ def synchronous(
 
 async def _add(service: Service, job_id: str | None = None, /, **fields: object) -> Job:
     """Add a job, said in the fields of `JobFields`. Raises `InvalidInput` and `AlreadyExists`."""
-    return await service.add(service.define(fields), job_id)
+    return await service.add(fields, job_id)
 
 
 async def _update(service: Service, job_id: str, /, **changes: object) -> Job:

@@ -28,11 +28,11 @@ class Schedules:
 
     def __init__(self, size: int = 20_000) -> None:
         self._size = size
-        self._known: dict[tuple[int, int], Schedule] = {}
+        self._known: dict[tuple[int, int, int], Schedule] = {}
 
     def __call__(self, job: Job) -> Schedule:
         """The job's schedule."""
-        key = (job.incarnation, job.version)
+        key = (job.incarnation, job.version, job.anchor)
         schedule = self._known.get(key)
         if schedule is None:
             schedule = schedule_of(job.definition, job.anchor, job.id)

@@ -7,9 +7,11 @@ from msgspec import Struct
 
 from tokimori.clock import SECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, Lane
-from tokimori.model.job import Job, JobState, lane_of, limit_of, rank_of
-from tokimori.model.policies import Misfire, Overlap
+from tokimori.model.job import Definition, Job, JobState, lane_of, limit_of, rank_of, schedule_of
+from tokimori.model.policies import AnchoredOn, Misfire, Overlap
 from tokimori.model.run import Skip, SkipReason, scheduled_origin
+from tokimori.model.timing import decidable, due_of, look_at
+from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.schedule import OnDemand, Schedule
 from tokimori.schedules.zones import tzdata_version
 
@@ -68,10 +70,10 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class _Draft:
-    """A plan in the making: the walk's own notes, never seen outside."""
+    """A plan in the making: the walk's own notes, never seen outside. Occurrences up to `until` are decided."""
 
     due: Due
-    now: Moment
+    until: Moment
     cursor: Moment
     runs: list[PlannedRun] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
@@ -79,16 +81,23 @@ class _Draft:
     replaces: bool = False
     full: bool = False
 
+    @property
+    def remaining(self) -> int | None:
+        """How many scheduled runs are still to be made after those of this plan; only what became a run counts."""
+        limit = self.due.job.runs_remaining
+        return None if limit is None else max(0, limit - len(self.runs))
+
     def run(self, nominal: Moment) -> None:
-        definition = self.due.job.definition
+        job = self.due.job
+        due = due_of(job, nominal)
         self.runs.append(
             PlannedRun(
                 origin=scheduled_origin(nominal),
                 nominal=nominal,
-                due=nominal,
-                priority=definition.priority,
-                rank=rank_of(nominal, definition.priority),
-                lane=lane_of(definition),
+                due=due,
+                priority=job.definition.priority,
+                rank=rank_of(due, job.definition.priority),
+                lane=lane_of(job.definition),
             )
         )
         self.cursor = nominal
@@ -112,52 +121,37 @@ class _Draft:
 
 
 def decide(due: Due, schedule: Schedule, now: Moment) -> Plan:
-    """Decide every occurrence after `fired_through` up to now: DESIGN §4 (misfire) and §5 (overlap).
+    """Decide every occurrence after `fired_through` whose delay is over: DESIGN §4 (misfire) and §5 (overlap).
 
-    Walks at most `MOST_OCCURRENCES`; if more are left, or catch-up is full, `next_due` says when to call again.
+    Walks at most `MOST_OCCURRENCES`; if more are left, or catch-up is full, `next_due` says when to call again. The job
+    is finished when its schedule names no more, and when `runs_remaining` runs have been made.
     """
-    job = due.job
-    draft = _Draft(due=due, now=now, cursor=job.fired_through, tail=due.tail)
-    _decide_missed(draft, schedule)
+    draft = _draft(due, now)
+    asked = _asked(draft, schedule)
+    _decide_missed(draft, asked)
     if not draft.full:
-        _decide_young(draft, schedule)
-    upcoming = schedule.next_after(draft.cursor)
-    return Plan(
-        job_id=job.id,
-        incarnation=job.incarnation,
-        version=job.version,
-        fired_from=job.fired_through,
-        fired_through=draft.cursor,
-        next_due=Moment(now + PACE) if draft.full else upcoming,
-        state=JobState.FINISHED if has_ended(schedule, upcoming) else job.state,
-        anchor=job.anchor,
-        runs_remaining=job.runs_remaining,
-        tzdata=tzdata_version(),
-        runs=tuple(draft.runs),
-        skips=tuple(draft.skips),
-        replaces=draft.replaces,
-    )
+        _decide_young(draft, asked)
+    return _plan(draft, schedule, due.job.state, again=Moment(now + PACE) if draft.full else None)
 
 
 def skip_all(due: Due, schedule: Schedule, now: Moment, reason: SkipReason) -> Plan:
-    """Skip every occurrence up to now: what a job that was paused or parked missed is not caught up with."""
-    draft = _Draft(due=due, now=now, cursor=due.job.fired_through, tail=due.tail)
-    draft.skip_through(schedule, schedule.last_before(Moment(now + 1)), reason)
-    job = due.job
-    upcoming = schedule.next_after(draft.cursor)
-    return Plan(
-        job_id=job.id,
-        incarnation=job.incarnation,
-        version=job.version,
-        fired_from=job.fired_through,
-        fired_through=draft.cursor,
-        next_due=upcoming,
-        state=JobState.FINISHED if has_ended(schedule, upcoming) else JobState.ENABLED,
-        anchor=job.anchor,
-        runs_remaining=job.runs_remaining,
-        tzdata=tzdata_version(),
-        skips=tuple(draft.skips),
-    )
+    """Skip every occurrence whose delay is over: what a job missed while it was paused or parked is not caught up."""
+    draft = _draft(due, now)
+    asked = _asked(draft, schedule)
+    draft.skip_through(asked, asked.last_before(Moment(draft.until + 1)), reason)
+    return _plan(draft, schedule, JobState.ENABLED)
+
+
+def reckoned(job: Job, schedule: Schedule) -> Plan:
+    """No occurrence decided, but the next moment reckoned anew: by this program's tzdata, never before the cursor."""
+    due = Due(job=job)
+    return _plan(_Draft(due=due, until=job.fired_through, cursor=job.fired_through), schedule, job.state)
+
+
+def next_look(definition: Definition, schedule: Schedule, after: Moment, remaining: int | None) -> Moment | None:
+    """When a job that is decided up to `after` wants to be looked at; None where there is nothing more to come."""
+    upcoming = None if remaining == 0 else schedule.next_after(after)
+    return None if upcoming is None else look_at(definition, upcoming)
 
 
 def has_ended(schedule: Schedule, upcoming: Moment | None) -> bool:
@@ -165,14 +159,50 @@ def has_ended(schedule: Schedule, upcoming: Moment | None) -> bool:
     return upcoming is None and not isinstance(schedule, OnDemand)
 
 
+def _draft(due: Due, now: Moment) -> _Draft:
+    until = decidable(due.job.definition, now)
+    return _Draft(due=due, until=until, cursor=due.job.fired_through, tail=due.tail)
+
+
+def _asked(draft: _Draft, schedule: Schedule) -> Schedule:
+    """What is to be decided: of an interval that counts from the last run only one moment exists until it was fired."""
+    if draft.due.job.definition.anchored_on is AnchoredOn.GRID:
+        return schedule
+    return Bounded(schedule, None, schedule.next_after(draft.cursor))
+
+
+def _plan(draft: _Draft, schedule: Schedule, state: JobState, again: Moment | None = None) -> Plan:
+    job = draft.due.job
+    anchor = job.anchor
+    if job.definition.anchored_on is AnchoredOn.LAST_RUN and draft.cursor > job.fired_through:
+        anchor = draft.until
+        schedule = schedule_of(job.definition, anchor, job.id)
+    upcoming = next_look(job.definition, schedule, draft.cursor, draft.remaining)
+    return Plan(
+        job_id=job.id,
+        incarnation=job.incarnation,
+        version=job.version,
+        fired_from=job.fired_through,
+        fired_through=draft.cursor,
+        next_due=upcoming if again is None else again,
+        state=JobState.FINISHED if has_ended(schedule, upcoming) else state,
+        anchor=anchor,
+        runs_remaining=draft.remaining,
+        tzdata=tzdata_version(),
+        runs=tuple(draft.runs),
+        skips=tuple(draft.skips),
+        replaces=draft.replaces,
+    )
+
+
 def _decide_missed(draft: _Draft, schedule: Schedule) -> None:
     """Occurrences that are later than `grace`, then those that are more than `late_after` late."""
     definition = draft.due.job.definition
     if definition.grace is not None:
-        too_late = schedule.last_before(Moment(draft.now - round(definition.grace * SECOND)))
+        too_late = schedule.last_before(Moment(draft.until - round(definition.grace * SECOND)))
         draft.skip_through(schedule, too_late, SkipReason.GRACE)
-    newest = schedule.last_before(Moment(draft.now - round(definition.late_after * SECOND)))
-    if newest is None or newest <= draft.cursor:
+    newest = schedule.last_before(Moment(draft.until - round(definition.late_after * SECOND)))
+    if newest is None or newest <= draft.cursor or draft.remaining == 0:
         return
     match definition.misfire:
         case Misfire.SKIP:
@@ -188,7 +218,7 @@ def _decide_missed(draft: _Draft, schedule: Schedule) -> None:
 
 def _catch_up(draft: _Draft, schedule: Schedule, newest: Moment) -> None:
     room = MOST_CATCHING_UP - draft.due.active
-    while (moment := schedule.next_after(draft.cursor)) is not None and moment <= newest:
+    while (moment := schedule.next_after(draft.cursor)) is not None and moment <= newest and draft.remaining != 0:
         if len(draft.runs) >= room:
             draft.full = True
             return
@@ -198,7 +228,7 @@ def _catch_up(draft: _Draft, schedule: Schedule, newest: Moment) -> None:
 def _decide_young(draft: _Draft, schedule: Schedule) -> None:
     for _ in range(MOST_OCCURRENCES - len(draft.runs)):
         moment = schedule.next_after(draft.cursor)
-        if moment is None or moment > draft.now:
+        if moment is None or moment > draft.until or draft.remaining == 0:
             return
         _decide_one(draft, moment)
 

@@ -9,11 +9,13 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from tokimori.clock import MINUTE, Moment
-from tokimori.errors import InvalidInput
+from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.model.ids import Incarnation, JobId, Lane
-from tokimori.model.policies import LONGEST, Misfire, OnLostLease, Overlap, Retry, Seconds
+from tokimori.model.policies import LONGEST, AnchoredOn, Misfire, OnLostLease, Overlap, Retry, Seconds
+from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.parse import parse_schedule
-from tokimori.schedules.schedule import Fold, Gap, Schedule
+from tokimori.schedules.schedule import Fold, Gap, OnDemand, Schedule
+from tokimori.schedules.stamp import parse_stamp
 
 _WORD = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)
 WORD_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -"
@@ -47,12 +49,20 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     `max_running` None means 1 for a scheduled job and unlimited otherwise; 0 means unlimited. `labels` are those that a
     node must carry to run it. `grace` is how late an occurrence may be and still run. `mailto` is kept for
     notifications.
+
+    Outside of `starts_at` … `ends_at` the schedule names nothing: RFC 3339, or without offset in the job's zone. A run
+    is due `delay` after its nominal time, and up to `jitter` later (`tokimori.model.timing`).
     """
 
     schedule: str | None = None
     time_zone: str = "UTC"
     gap: Gap = Gap.SHIFT
     fold: Fold = Fold.FIRST
+    starts_at: str | None = None
+    ends_at: str | None = None
+    delay: Seconds = 0
+    jitter: Seconds = 0
+    anchored_on: AnchoredOn = AnchoredOn.GRID
     name: str | None = None
     description: str | None = None
     owner: str | None = None
@@ -114,15 +124,37 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 def schedule_of(definition: Definition, anchor: Moment, job_id: str = "") -> Schedule:
-    """The schedule that the definition's text names; `H` in it spreads jobs by their id. Raises `InvalidSchedule`."""
-    return parse_schedule(
+    """The schedule that the definition's text names, within its bounds; `H` in it spreads jobs by their id.
+
+    Raises `InvalidSchedule`.
+    """
+    schedule = parse_schedule(
         "on demand" if definition.schedule is None else definition.schedule,
         zone=definition.time_zone,
         anchor=anchor,
         gap=definition.gap,
         fold=definition.fold,
         job_id=job_id,
+        last_run=definition.anchored_on is AnchoredOn.LAST_RUN,
     )
+    return schedule if definition.starts_at == definition.ends_at is None else _bounded(schedule, definition)
+
+
+def _bounded(schedule: Schedule, definition: Definition) -> Schedule:
+    bounds = {"starts_at": definition.starts_at, "ends_at": definition.ends_at}
+    moments: dict[str, Moment | None] = {}
+    for name, text in bounds.items():
+        if text is not None and isinstance(schedule, OnDemand):
+            message = f"{name}: a job that runs on demand has no moments to bound"
+            raise InvalidSchedule(message, field=name, value=text, allowed="a schedule with moments beside it")
+        moments[name] = None if text is None else Moment(parse_stamp(text, field=name).moment_in(definition.time_zone))
+    first, last = moments.values()
+    if first is not None and last is not None and last < first:
+        message = f"ends_at: {definition.ends_at!r} is before starts_at"
+        raise InvalidSchedule(
+            message, field="ends_at", value=definition.ends_at, allowed=f"from {bounds['starts_at']} on"
+        )
+    return Bounded(schedule, first, last)
 
 
 def limit_of(definition: Definition) -> int:

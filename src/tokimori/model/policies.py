@@ -31,6 +31,17 @@ class Overlap(StrEnum):
     REPLACE = "replace"
 
 
+class AnchoredOn(StrEnum):
+    """From where an interval is counted.
+
+    `grid`: its start, or when the job was added; the moments stay what they are, whatever runs. `last run`: when the
+    last occurrence was decided; there is only ever one next moment, one interval later.
+    """
+
+    GRID = "grid"
+    LAST_RUN = "last run"
+
+
 class OnLostLease(StrEnum):
     """What a node does with its processes when it can't renew its lease."""
 

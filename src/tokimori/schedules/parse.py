@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tokimori.clock import DAY, Moment
@@ -10,12 +10,12 @@ from tokimori.errors import InvalidSchedule
 from tokimori.schedules.combined import union, without
 from tokimori.schedules.cron import MACROS, parse_cron
 from tokimori.schedules.days import FIRST_DAY
-from tokimori.schedules.every import parse_every, parse_every_duration
+from tokimori.schedules.every import Every, parse_every, parse_every_duration
 from tokimori.schedules.field_table import is_row, parse_row
 from tokimori.schedules.fluent import is_phrase, parse_phrase
 from tokimori.schedules.grid import MonthEnd
 from tokimori.schedules.once import parse_once
-from tokimori.schedules.repeating import parse_repeating
+from tokimori.schedules.repeating import Repeating, counted_from, parse_repeating
 from tokimori.schedules.schedule import Fold, Gap, OnDemand, Reboot, Schedule
 from tokimori.schedules.zoned import ZoneRules
 from tokimori.schedules.zones import check_zone
@@ -39,6 +39,7 @@ class _Reading:
     anchor: Moment
     month_end: MonthEnd
     job_id: str
+    last_run: bool
 
 
 def parse_schedule(
@@ -50,14 +51,16 @@ def parse_schedule(
     fold: Fold = Fold.FIRST,
     month_end: MonthEnd = MonthEnd.CLAMP,
     job_id: str = "",
+    last_run: bool = False,
 ) -> Schedule:
     """Read a schedule text of any notation. Raises `InvalidSchedule` naming the field, the value and what is allowed.
 
     Several texts, in a list or parted by `;` or line ends, are united; after `except` stand those whose moments are
     left out. `zone` is where wall-clock times are meant; `anchor` is the moment from which `every …` counts, which is
-    when the job was added; `job_id` decides what `H` stands for.
+    when the job was added; `job_id` decides what `H` stands for. `last_run`: ISO intervals count from the anchor too,
+    which is when the job ran last, and what is no interval is refused.
     """
-    reading = _Reading(ZoneRules(check_zone(zone), gap, fold), anchor, month_end, job_id)
+    reading = _Reading(ZoneRules(check_zone(zone), gap, fold), anchor, month_end, job_id, last_run)
     if not isinstance(text, str):
         return _parse_union([part for line in text for part in _members(line)], reading)
     parts = _EXCEPT.split(text) if "except" in text.lower() else [text]
@@ -65,7 +68,8 @@ def parse_schedule(
         return _parse_union(_members(text), reading)
     if len(parts) > 2:
         raise InvalidSchedule("schedule: `except` stands twice", field="schedule", value=text, allowed="one `except`")
-    base, excluded = (_parse_union(_members(part), reading) for part in parts)
+    base = _parse_union(_members(parts[0]), reading)
+    excluded = _parse_union(_members(parts[1]), replace(reading, last_run=False))
     return _with_moments(text, without(base, excluded, zone))
 
 
@@ -96,14 +100,28 @@ def _with_moments(text: str, schedule: Schedule) -> Schedule:
 
 def _parse_one(text: str, reading: _Reading) -> Schedule:
     """Many jobs share a text; only `every …` and `H` mean something else in each."""
+    if reading.last_run:
+        return _from_last_run(_read(text, reading), text, reading.anchor)
     if _OF_THE_JOB.search(text):
         return _read(text, reading)
     return _read_shared(text, reading.rules, reading.month_end)
 
 
+def _from_last_run(schedule: Schedule, text: str, anchor: Moment) -> Schedule:
+    match schedule:
+        case Every():
+            return schedule
+        case Repeating(repeats=None):
+            return counted_from(schedule, anchor)
+        case _:
+            message = f"anchored_on: {text!r} is no interval that could be counted from the last run"
+            allowed = "every N units, @every 90s or R/start/period; runs_remaining instead of a number behind R"
+            raise InvalidSchedule(message, field="anchored_on", value="last run", allowed=allowed)
+
+
 @lru_cache(maxsize=4096)
 def _read_shared(text: str, rules: ZoneRules, month_end: MonthEnd) -> Schedule:
-    return _read(text, _Reading(rules, _EPOCH, month_end, ""))
+    return _read(text, _Reading(rules, _EPOCH, month_end, "", last_run=False))
 
 
 def _read(text: str, reading: _Reading) -> Schedule:

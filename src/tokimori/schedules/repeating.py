@@ -1,13 +1,15 @@
 """ISO 8601 repeating intervals: `R5/start/period`, `R/start/end`, `R3/period/end`."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tokimori.clock import Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.duration import Duration, parse_duration
 from tokimori.schedules.grid import CalendarSteps, ExactSteps, Grid, MixedSteps, MonthEnd, Steps
 from tokimori.schedules.stamp import Stamp, parse_stamp
 from tokimori.schedules.zoned import Zoned, ZonedSchedule, ZoneRules
+from tokimori.schedules.zones import stretch_at
 
 Bounds = tuple[int | None, int | None]
 """The first and the last index of a grid; None = without end."""
@@ -56,6 +58,24 @@ def parse_repeating(text: str, rules: ZoneRules, month_end: MonthEnd) -> Repeati
     period = parse_duration(parts[2])
     moments = stepping(start, period, (0, repeats), rules, month_end)
     return Repeating(repeats, start, period, None, rules, month_end, moments=moments)
+
+
+def counted_from(schedule: Repeating, last_run: Moment) -> Repeating:
+    """The interval as it goes on after a run at that moment; as it is where that was before its start.
+
+    Raises `InvalidSchedule` where it has no start and period to count by.
+    """
+    if schedule.start is None or schedule.period is None:
+        message = f"anchored_on: {schedule} has no start and period"
+        allowed = "R/start/period"
+        raise InvalidSchedule(message, field="anchored_on", value="last run", allowed=allowed)
+    zone = schedule.start.zone_in(schedule.rules.zone)
+    if last_run < schedule.start.moment_in(schedule.rules.zone):
+        return schedule
+    anchor = Stamp(last_run, "Z")
+    if schedule.period.months or schedule.period.days:
+        anchor = Stamp(last_run + stretch_at(zone, last_run).offset, schedule.start.offset)
+    return replace(schedule, moments=stepping(anchor, schedule.period, (1, None), schedule.rules, schedule.month_end))
 
 
 def stepping(

@@ -3,23 +3,28 @@
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import get_args, get_type_hints
+from typing import Annotated, get_args, get_type_hints
 
 import msgspec
-from msgspec import field
+from msgspec import Meta, field
 
 from tokimori.errors import InvalidInput
-from tokimori.model.job import Command, Definition, Noop, Target, Terms, check_definition
+from tokimori.model.job import Command, Definition, Job, Noop, Target, Terms, check_definition
 from tokimori.model.policies import Retry
+
+MOST_RUNS = 1_000_000_000
+"""The most that `runs_remaining` may be."""
 
 
 class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a user says of a job, with its target beside its terms.
 
     `command` is a text for the shell, or a program and its arguments; `noop` instead of it runs nothing. `env`, `cwd`,
-    `user`, `stdin` and `shell_path` are those of the command.
+    `user`, `stdin` and `shell_path` are those of the command. `runs_remaining` is no part of the definition: the job
+    keeps how many are left.
     """
 
+    runs_remaining: Annotated[int, Meta(ge=1, le=MOST_RUNS)] | None = None
     command: str | tuple[str, ...] | None = None
     noop: bool = False
     shell_path: str = "/bin/sh"
@@ -45,6 +50,22 @@ def definition_from(fields: Mapping[str, object], *, time_zone: str = "UTC") -> 
     parsed = _convert({"time_zone": time_zone, **given})
     terms = {name: getattr(parsed, name) for name in Terms.__struct_fields__}
     return check_definition(Definition(target=_target(parsed), **terms))
+
+
+def runs_remaining_in(fields: Mapping[str, object], otherwise: int | None = None) -> int | None:
+    """How many scheduled runs these fields allow, None = without end; `otherwise` where they do not say it.
+
+    Raises `InvalidInput`.
+    """
+    if "runs_remaining" not in fields:
+        return otherwise
+    return _convert({"runs_remaining": fields["runs_remaining"]}).runs_remaining
+
+
+def job_fields_of(job: Job) -> dict[str, object]:
+    """The fields that say this job, as it stands now, defaults left out; adding them makes one that goes on like it."""
+    rest = {} if job.runs_remaining is None else {"runs_remaining": job.runs_remaining}
+    return {**fields_of(job.definition), **rest}
 
 
 def fields_of(definition: Definition) -> dict[str, object]:

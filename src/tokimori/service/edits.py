@@ -5,12 +5,14 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
-from tokimori.errors import InvalidSchedule
-from tokimori.model.decide import Due, has_ended, skip_all
+from tokimori.errors import InvalidInput, InvalidSchedule
+from tokimori.model.decide import Due, has_ended, next_look, skip_all
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Definition, Job, JobState, check_definition, schedule_of
 from tokimori.model.run import Skip, SkipReason
-from tokimori.schedules.schedule import Schedule
+from tokimori.model.timing import decidable, look_at
+from tokimori.schedules.schedule import OnDemand, Schedule
+from tokimori.schedules.zones import tzdata_version
 
 _WHY_SKIPPED = {
     JobState.ENABLED: SkipReason.MISFIRE,
@@ -27,9 +29,13 @@ class Edit(NamedTuple):
     skips: tuple[Skip, ...]
 
 
-def new_job(job_id: JobId, definition: Definition, incarnation: Incarnation, now: Moment) -> Job:
+def new_job(
+    job_id: JobId, definition: Definition, incarnation: Incarnation, now: Moment, runs_remaining: int | None = None
+) -> Job:
     """A job as it is added. Raises `InvalidInput`, also where its schedule has no moment after now."""
     check_definition(definition)
+    schedule = schedule_of(definition, now, job_id)
+    _check_moments(definition, schedule, now, runs_remaining)
     return Job(
         id=job_id,
         incarnation=incarnation,
@@ -39,27 +45,29 @@ def new_job(job_id: JobId, definition: Definition, incarnation: Incarnation, now
         updated=now,
         anchor=now,
         fired_through=now,
-        next_due=_first_moment(definition, schedule_of(definition, now, job_id), now),
+        next_due=next_look(definition, schedule, now, runs_remaining),
+        runs_remaining=runs_remaining,
+        tzdata=tzdata_version(),
     )
 
 
-def edited(due: Due, definition: Definition, now: Moment) -> Edit:
+def edited(due: Due, definition: Definition, now: Moment, runs_remaining: int | None) -> Edit:
     """The job under a new definition: what it has not decided up to now is skipped. Raises `InvalidInput`.
 
-    Where its times change, `every …` counts from now on, and there must be a moment left.
+    Where its schedule changes, `every …` counts from now on, there must be a moment left, and what only waits for its
+    delay is skipped too.
     """
     check_definition(definition)
     job = due.job
-    left = skip_all(due, schedule_of(job.definition, job.anchor, job.id), now, _WHY_SKIPPED[job.state])
-    through = Moment(max(now, job.fired_through))
-    if _times(definition) == _times(job.definition):
-        anchor = job.anchor
-        schedule = schedule_of(definition, anchor, job.id)
-        upcoming = schedule.next_after(through)
-    else:
-        anchor = now
-        schedule = schedule_of(definition, anchor, job.id)
-        upcoming = _first_moment(definition, schedule, through)
+    anew = _times(definition) != _times(job.definition)
+    last = look_at(job.definition, now) if anew else now
+    left = skip_all(due, schedule_of(job.definition, job.anchor, job.id), last, _WHY_SKIPPED[job.state])
+    through = Moment(max(decidable(job.definition, last), job.fired_through))
+    anchor = now if anew else left.anchor
+    schedule = schedule_of(definition, anchor, job.id)
+    if anew or runs_remaining != job.runs_remaining:
+        _check_moments(definition, schedule, through, runs_remaining)
+    upcoming = next_look(definition, schedule, through, runs_remaining)
     stopped = job.state in (JobState.PAUSED, JobState.PARKED)
     after = replace(
         job,
@@ -70,6 +78,8 @@ def edited(due: Due, definition: Definition, now: Moment) -> Edit:
         anchor=anchor,
         fired_through=through,
         next_due=None if stopped else upcoming,
+        runs_remaining=runs_remaining,
+        tzdata=tzdata_version(),
     )
     return Edit(after, left.skips)
 
@@ -90,27 +100,38 @@ def resumed(due: Due, now: Moment) -> Edit:
         reason=None,
         by=None,
         updated=now,
+        anchor=plan.anchor,
         fired_through=plan.fired_through,
         next_due=plan.next_due,
+        tzdata=plan.tzdata,
     )
     return Edit(after, plan.skips)
 
 
 def _times(definition: Definition) -> tuple[object, ...]:
-    return definition.schedule, definition.time_zone, definition.gap, definition.fold
+    return definition.schedule, definition.time_zone, definition.gap, definition.fold, definition.anchored_on
 
 
 def _state(schedule: Schedule, upcoming: Moment | None) -> JobState:
     return JobState.FINISHED if has_ended(schedule, upcoming) else JobState.ENABLED
 
 
-def _first_moment(definition: Definition, schedule: Schedule, after: Moment) -> Moment | None:
-    upcoming = schedule.next_after(after)
-    if has_ended(schedule, upcoming):
+def _check_moments(definition: Definition, schedule: Schedule, after: Moment, runs_remaining: int | None) -> None:
+    if has_ended(schedule, schedule.next_after(after)):
         raise InvalidSchedule(
-            f"schedule: {definition.schedule!r} names no moment after {format_moment(after)}",
+            f"schedule: {definition.schedule!r} names no moment after {format_moment(after)}{_bounds(definition)}",
             field="schedule",
             value=definition.schedule,
             allowed="a schedule with a moment in the future",
         )
-    return upcoming
+    if runs_remaining is not None and isinstance(schedule, OnDemand):
+        raise InvalidInput(
+            "runs_remaining: only scheduled runs are counted, and the job runs on demand",
+            field="runs_remaining",
+            value=runs_remaining,
+            allowed="a schedule with moments beside it",
+        )
+
+
+def _bounds(definition: Definition) -> str:
+    return "" if definition.ends_at is None else f" and up to {definition.ends_at}"

@@ -19,8 +19,8 @@ from tokimori.model.run import Attempt, Output, Run, Skip, manual_origin
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import NodeRecord, RunFilter, SchemaStatus, Store
 from tokimori.schedules.explain import Explanation, explain
-from tokimori.schedules.schedule import Fold, Gap, Reboot, Schedule, next_moments
-from tokimori.service.definitions import definition_from, patched
+from tokimori.schedules.schedule import Fold, Gap, Reboot, Schedule
+from tokimori.service.definitions import definition_from, patched, runs_remaining_in
 from tokimori.service.edits import edited, new_job, paused, resumed
 
 _T = TypeVar("_T")
@@ -82,11 +82,16 @@ class Service:
         """The definition that the fields of `JobFields` say, in this service's zone unless they name one."""
         return definition_from(fields, time_zone=self.time_zone)
 
-    async def add(self, definition: Definition, job_id: str | None = None) -> Job:
-        """Add a job, under a new UUID if no id is given. Raises `InvalidInput` and `AlreadyExists`."""
+    async def add(self, wanted: Definition | Mapping[str, object], job_id: str | None = None) -> Job:
+        """Add a job, said by a definition or in the fields of `JobFields`, under a new UUID if no id is given.
+
+        Raises `InvalidInput` and `AlreadyExists`.
+        """
+        definition = wanted if isinstance(wanted, Definition) else self.define(wanted)
+        runs_remaining = None if isinstance(wanted, Definition) else runs_remaining_in(wanted)
         now = self._clock.now()
         checked = check_job_id(uuid7(now, self._random) if job_id is None else job_id)
-        job = new_job(checked, definition, new_incarnation(self._random), now)
+        job = new_job(checked, definition, new_incarnation(self._random), now, runs_remaining)
         try:
             await _retried(lambda: self._store.add_jobs([job]), StoreUnavailable)
         except Conflict:
@@ -161,12 +166,12 @@ class Service:
         now = self._clock.now()
         due = await self._store.get_due(job_id)
         definition = patched(due.job.definition, changes, time_zone=self.time_zone)
-        if definition == due.job.definition:
+        if definition == due.job.definition and "runs_remaining" not in changes:
             return due.job
-        edit = edited(due, definition, now)
+        edit = edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining))
         decided = await self._decided(due, now)
         if decided is not due:
-            edit = edited(decided, definition, now)
+            edit = edited(decided, definition, now, runs_remaining_in(changes, decided.job.runs_remaining))
         await self._store.replace_job(decided.job, edit.job, edit.skips)
         return edit.job
 
@@ -217,10 +222,11 @@ class Service:
         return edit.job
 
     async def next_times(self, job_id: str, n: int = 10, after: Moment | None = None) -> Sequence[Moment]:
-        """The next moments that the job's schedule names, whatever its state."""
+        """The next moments that the job's schedule names, whatever its state; no more than it has runs remaining."""
         job = await self.get(job_id)
         start = self._clock.now() if after is None else after
-        return next_moments(_schedule_for(job), start, _checked("n", n, MOST_MOMENTS))
+        wanted = _checked("n", n, MOST_MOMENTS)
+        return [moment for _, moment in islice(_moments(job, start), wanted)]
 
     async def upcoming(self, n: int = 20, after: Moment | None = None) -> Sequence[tuple[Job, Moment]]:
         """The next moments of all enabled jobs together, soonest first."""
@@ -374,9 +380,10 @@ def _schedule_for(job: Job) -> Schedule:
 
 def _moments(job: Job, after: Moment) -> Iterator[tuple[Job, Moment]]:
     schedule = _schedule_for(job)
-    while (moment := schedule.next_after(after)) is not None:
+    left = job.runs_remaining
+    while left != 0 and (moment := schedule.next_after(after)) is not None:
         yield job, moment
-        after = moment
+        after, left = moment, None if left is None else left - 1
 
 
 def _newest_attempt(run: Run) -> Attempt | None:

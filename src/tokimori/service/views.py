@@ -32,6 +32,8 @@ class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
     created: str
     updated: str
     next_due: str | None
+    anchor: str
+    tzdata: str
     next_times: tuple[str, ...] | UnsetType = UNSET
 
 
@@ -73,6 +75,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     signal: int | None
     error: str | None
     cancel: str | None
+    tzdata: str | None
     attempts: tuple[AttemptView, ...] | UnsetType = UNSET
 
 
@@ -159,6 +162,9 @@ def job_view(job: Job, next_times: Sequence[Moment] | None = None) -> JobView:
         created=format_moment(job.created),
         updated=format_moment(job.updated),
         next_due=_moment(job.next_due),
+        anchor=format_moment(job.anchor),
+        tzdata=job.tzdata,
+        runs_remaining=job.runs_remaining,
         next_times=UNSET if next_times is None else tuple(map(format_moment, next_times)),
         **(fields | target_fields(definition.target)),
     )
@@ -187,6 +193,7 @@ def run_view(run: Run, attempts: Sequence[AttemptDetails] | None = None) -> RunV
         signal=run.signal,
         error=run.error,
         cancel=run.cancel,
+        tzdata=run.tzdata,
         attempts=UNSET if attempts is None else tuple(map(attempt_view, attempts)),
     )
 

@@ -92,6 +92,8 @@ def _entry(job: Job, zone: str, system: bool) -> _Entry | str:
         return f"it is {job.state}" + (f" ({job.reason})" if job.reason else "")
     if not isinstance(command, Command):
         return "it runs nothing"
+    if job.runs_remaining is not None:
+        return "cron does not count its runs"
     schedules = list(_schedules(job))
     if not schedules:
         typed = job.definition.schedule

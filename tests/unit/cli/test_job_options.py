@@ -5,7 +5,7 @@ import pytest
 
 from tokimori.cli.command import CommandWithArguments
 from tokimori.cli.ending import run
-from tokimori.cli.job_options import fields_given, job_options
+from tokimori.cli.job_options import _RETRY, fields_given, job_options
 from tokimori.model.policies import Retry
 from tokimori.service.definitions import JobFields, definition_from
 
@@ -31,8 +31,9 @@ def test_every_field_has_an_option() -> None:
 
     options: list[click.Option] = say.__click_params__  # type: ignore[attr-defined]
     names = {option.name for option in options}
-    fields = set(JobFields.__struct_fields__) - {"retry"} | set(Retry.__struct_fields__)
+    fields = set(JobFields.__struct_fields__) - {"retry"} | set(_RETRY)
     assert names == fields
+    assert set(_RETRY.values()) == set(Retry.__struct_fields__)
 
 
 def test_only_what_was_given_is_said() -> None:
@@ -40,6 +41,11 @@ def test_only_what_was_given_is_said() -> None:
     assert given() == {}
     assert given("--timezone", "Asia/Tokyo", "--noop") == {"time_zone": "Asia/Tokyo", "noop": True}
     assert given("--attempts", "3", "--retry-delay", "1.5") == {"retry": {"attempts": 3, "delay": 1.5}}
+    assert given("--delay", "9", "--jitter", "2", "--retry-jitter", "0.5") == {
+        "delay": 9,
+        "jitter": 2,
+        "retry": {"jitter": 0.5},
+    }
     assert given("--label", "a=b", "--env", "C==d", "--env", "E=") == {
         "labels": {"a": "b"},
         "env": {"C": "=d", "E": ""},

@@ -366,7 +366,7 @@ async def test_a_job_that_can_not_be_decided_stops_nothing(world: World) -> None
     await world.add("whole")
     member = await world.join()
     schedules = member.node._schedules
-    schedules._known[broken.incarnation, broken.version] = None  # type: ignore[assignment]
+    schedules._known[broken.incarnation, broken.version, broken.anchor] = None  # type: ignore[assignment]
     real = type(schedules).__call__
 
     def picky(self: object, job: object) -> object:
