@@ -2,62 +2,76 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.checker import Ledger
-from tests.cluster.fleet import START_LINE, Fleet
-from tokimori.clock import SECOND, Moment, SystemClock
-from tokimori.model.ids import JobId, RunId
+from tests.cluster.fleet import SHELL, Fleet, writes_lines
+from tokimori.clock import Moment, SystemClock
+from tokimori.model.ids import JobId
 from tokimori.model.job import Command, Definition, Job, Noop
 from tokimori.model.policies import Misfire
-from tokimori.model.run import Attempt, Run
+from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import next_moments
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
+from tokimori.testing.checker import History, Ledger, take_overs
 
 EVERY_SECOND = "* * * * * *"
 POLL = 0.5
 LIVE = frozenset(RunState) - ENDS
 
 
-def definition(number: int, lines: Path) -> Definition:
-    """Half of the jobs do nothing, the others write a line when they begin, and some of them take their time."""
-    naps = {1: "", 3: "sleep 0.3; ", 5: "sleep 3; "}
-    write = f"{START_LINE}{lines}"
-    shell = write if number % 10 not in (3, 5) else f"({write}); {naps[number % 10]}true"
+def definition(number: int, lines: Path, writers: int) -> Definition:
+    """One of so many jobs writes lines, and some of these take their time; the others do nothing."""
+    naps = {1: "sleep 0.3", 2: "sleep 3"}
+    shell = writes_lines(lines, naps.get(number // writers % 5, ""))
     return Definition(
-        target=Noop() if number % 2 == 0 else Command(shell=shell, cwd=str(lines.parent)),
+        target=Noop() if number % writers else Command(shell=shell, shell_path=SHELL, cwd=str(lines.parent)),
         schedule=EVERY_SECOND,
         max_running=0,
         misfire=Misfire.ALL,
     )
 
 
-async def prepare(fleet: Fleet, jobs: int) -> None:
-    """Make the store and its jobs."""
+async def prepare(fleet: Fleet, jobs: int, writers: int = 2) -> None:
+    """Make the store and its jobs; one of so many writes lines."""
     store = open_store(fleet.url, SystemClock())
     await store.open()
     await store.migrate()
     service = Service(store, SystemClock(), os.urandom)
-    await service.import_all([(f"job-{n:02}", definition(n, fleet.lines)) for n in range(jobs)])
+    await service.import_all([(f"job-{n:03}", definition(n, fleet.lines, writers)) for n in range(jobs)])
     await store.close()
 
 
-async def finish(fleet: Fleet, jobs: int, patience: float) -> None:
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Of each job, between which moments of this machine its schedule was taken away."""
+
+    asked: Mapping[JobId, Moment]
+    acknowledged: Mapping[JobId, Moment]
+
+
+async def finish(fleet: Fleet, jobs: int, patience: float) -> Finish:
     """Take the schedule from every job, and wait until all runs have ended."""
-    store = open_store(fleet.url, SystemClock())
+    store, clock = open_store(fleet.url, SystemClock()), SystemClock()
     await store.open()
-    service = Service(store, SystemClock(), os.urandom)
+    service = Service(store, clock, os.urandom)
+    asked, acknowledged = {}, {}
     for n in range(jobs):
-        await service.update(f"job-{n:02}", {"schedule": None})
+        job_id = JobId(f"job-{n:03}")
+        asked[job_id] = clock.now()
+        await service.update(job_id, {"schedule": None})
+        acknowledged[job_id] = clock.now()
     for _ in range(round(patience / POLL)):
         if not await live_runs(store):
             break
         await asyncio.sleep(POLL)
     await store.close()
+    return Finish(asked, acknowledged)
 
 
 async def live_runs(store: Store) -> list[Run]:
@@ -65,28 +79,35 @@ async def live_runs(store: Store) -> list[Run]:
     return await store.list_runs(RunFilter(states=LIVE, limit=1000))
 
 
-async def read(fleet: Fleet, jobs: int) -> tuple[list[Ledger], dict[RunId, list[Attempt]]]:
-    """Everything that the store knows."""
+async def read(fleet: Fleet, jobs: int, finish: Finish) -> History:
+    """Everything that the store knows, and what the jobs wrote."""
     store = open_store(fleet.url, SystemClock())
     await store.open()
     ledgers, attempts = [], {}
     for n in range(jobs):
-        job = await store.get_job(JobId(f"job-{n:02}"))
-        runs = await all_runs(store, job.id)
-        ledgers.append(
-            Ledger(
-                job_id=job.id,
-                expected=expected(job),
-                runs=runs,
-                skips=await store.skips(job.id),
-                writes_lines=isinstance(job.definition.target, Command),
-            )
-        )
-        for run in runs:
+        job = await store.get_job(JobId(f"job-{n:03}"))
+        ledgers.append(await _ledger(store, job, finish))
+        for run in ledgers[-1].runs:
             if run.attempt > 1:
                 attempts[run.id] = await store.attempts(run.id)
+    nodes = await store.list_nodes(limit=1000)
     await store.close()
-    return ledgers, attempts
+    silences = {node.id: fleet.silences[node.pid] for node in nodes if node.pid in fleet.silences}
+    return History(ledgers=ledgers, attempts=attempts, lines=fleet.written(), silences=silences)
+
+
+async def _ledger(store: Store, job: Job, finish: Finish) -> Ledger:
+    """The occurrences are reckoned here, from what was due by this machine's clock."""
+    schedule = parse_schedule(EVERY_SECOND)
+    asked, acknowledged = finish.asked[job.id], finish.acknowledged[job.id]
+    return Ledger(
+        job_id=job.id,
+        expected=next_moments(schedule, job.created, schedule.count(job.created, asked)),
+        tolerated=next_moments(schedule, asked, schedule.count(asked, acknowledged)),
+        runs=await all_runs(store, job.id),
+        skips=await store.skips(job.id),
+        writes_lines=isinstance(job.definition.target, Command),
+    )
 
 
 async def all_runs(store: Store, job_id: JobId) -> list[Run]:
@@ -100,17 +121,9 @@ async def all_runs(store: Store, job_id: JobId) -> list[Run]:
         runs += page
 
 
-def expected(job: Job) -> list[Moment]:
-    """The occurrences from the job's first moment to the last that was decided."""
-    schedule = parse_schedule(EVERY_SECOND)
-    return next_moments(schedule, job.created, schedule.count(job.created, job.fired_through))
-
-
-def report(ledgers: list[Ledger], attempts: dict[RunId, list[Attempt]], deaths: list[Moment]) -> None:
+def report(history: History) -> None:
     """Print what was proved."""
-    runs = sum(len(ledger.runs) for ledger in ledgers)
-    lost = [attempt for rows in attempts.values() for attempt in rows if attempt.outcome == "lost"]
-    slowest = max(
-        (attempt.ended or Moment(0)) - max(d for d in deaths if d <= (attempt.ended or 0)) for attempt in lost
-    )
-    print(f"{runs} runs, {len(lost)} lost attempts, slowest reaped {slowest / SECOND:.1f} s after the death")
+    runs = sum(len(ledger.runs) for ledger in history.ledgers)
+    found = take_overs(history)
+    slowest = max((one.seconds for one in found), default=0.0)
+    print(f"{runs} runs, {len(found)} lost attempts, the slowest begun again {slowest:.1f} s after the silence")

@@ -6,16 +6,25 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from tests.cluster.checker import StartLine
 from tokimori.clock import Moment, SystemClock, parse_moment
 from tokimori.model.ids import RunId
+from tokimori.testing.checker import Line
 
-MARK = "TOKIMORI_FLEET_MARK"
-START_LINE = 'exec date "+$TOKIMORI_RUN_ID $TOKIMORI_ATTEMPT $TOKIMORI_NOMINAL_TIME %s%N" >> '
+ROOT = Path(__file__).parents[2]
+SHELL = "/bin/bash"
+"""It knows the time in microseconds without another process."""
+_LINE = 'echo "{word} $TOKIMORI_RUN_ID $TOKIMORI_ATTEMPT $TOKIMORI_NOMINAL_TIME ${{EPOCHREALTIME/[.,]/}}" >> "{file}"'
+
+
+def writes_lines(file: Path, nap: str = "") -> str:
+    """The text of a command that writes when it begins and when it ends."""
+    began, ended = (_LINE.format(word=word, file=file) for word in ("began", "ended"))
+    return "; ".join(part for part in (began, nap, ended) if part)
 
 
 class Fleet:
@@ -29,15 +38,23 @@ class Fleet:
         self.url = url or f"sqlite://{self.file}"
         self.lines = folder / "lines"
         self.nodes: list[subprocess.Popen[bytes]] = []
+        self.silences: dict[int, list[Moment]] = defaultdict(list)
+        """When each process was killed, frozen or cut off."""
 
-    def start_node(self, *options: str) -> subprocess.Popen[bytes]:
-        """A node as `tokimori serve` starts it; its log goes to a file in the folder."""
+    def start_node(self, *, url: str | None = None, offsets: Sequence[float] = ()) -> subprocess.Popen[bytes]:
+        """A node as `tokimori serve` starts it; its log goes to a file in the folder.
+
+        `url`: its own way to the store. `offsets`: by how many seconds its clock is wrong, now and after each `jump`.
+        """
         number = len(self.nodes)
-        environment = os.environ | {"TOKIMORI_STATE_DIR": str(self.folder / f"state{number}")}
+        own = {"TOKIMORI_STATE_DIR": str(self.folder / f"state{number}"), "TOKIMORI_STORE": url or self.url}
+        shifted = [sys.executable, "-m", "tests.cluster.shifted_node", *map(str, offsets)]
+        line = shifted if offsets else [sys.executable, "-m", "tokimori", "serve", "--no-http"]
         with (self.folder / f"node{number}.log").open("wb") as log:
             node = subprocess.Popen(
-                [sys.executable, "-m", "tokimori", "serve", "--no-http", "--store", self.url, *options],
-                env=environment,
+                line,
+                cwd=ROOT,
+                env=os.environ | own,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -54,20 +71,28 @@ class Fleet:
             assert time.monotonic() < end, "the nodes don't come up"
             time.sleep(0.1)
 
-    def kill(self, node: subprocess.Popen[bytes]) -> Moment:
-        """End the node as a power cut would, and tell when."""
+    def note_silence(self, node: subprocess.Popen[bytes]) -> None:
+        """From now on the others may count this node as dead."""
+        self.silences[node.pid].append(SystemClock().now())
+
+    def kill(self, node: subprocess.Popen[bytes]) -> None:
+        """End the node as a power cut would."""
         node.kill()
         node.wait()
-        return SystemClock().now()
+        self.note_silence(node)
 
-    def freeze(self, node: subprocess.Popen[bytes]) -> Moment:
+    def jump(self, node: subprocess.Popen[bytes]) -> None:
+        """Set the node's clock to its next offset."""
+        node.send_signal(signal.SIGUSR1)
+
+    def freeze(self, node: subprocess.Popen[bytes]) -> None:
         """Stop the node; on SQLite outside a write transaction, which would stop the other writers too: documented, not
         proved.
         """
         while True:
             node.send_signal(signal.SIGSTOP)
             if self._can_write():
-                return SystemClock().now()
+                return self.note_silence(node)
             node.send_signal(signal.SIGCONT)
             time.sleep(0.05)
 
@@ -112,24 +137,27 @@ class Fleet:
         with closing(sqlite3.connect(self.file)) as connection:
             return str(connection.execute("PRAGMA integrity_check").fetchone()[0])
 
-    def start_lines(self) -> list[StartLine]:
-        """What the commands wrote when they began."""
+    def written(self) -> list[Line]:
+        """What the commands wrote when they began and when they ended."""
         if not self.lines.exists():
             return []
-        return [_start_line(text) for text in self.lines.read_text().splitlines()]
+        words = [text.split() for text in self.lines.read_text().splitlines()]
+        ends = {(run, attempt): at for word, run, attempt, _, at in words if word == "ended"}
+        return [_line(each, ends.get((each[1], each[2]))) for each in words if each[0] == "began"]
 
     def left_over(self) -> list[str]:
         """Processes of this fleet's jobs and keepers that still live: this folder stands in their words."""
         return list(_processes_of(str(self.folder)))
 
 
-def _start_line(text: str) -> StartLine:
-    run_id, attempt, nominal, nanoseconds = text.split()
-    return StartLine(
+def _line(words: Sequence[str], ended: str | None) -> Line:
+    _, run_id, attempt, nominal, began = words
+    return Line(
         run_id=RunId(run_id),
         attempt=int(attempt),
         nominal=parse_moment(nominal),
-        at=Moment(int(nanoseconds) // 1000),
+        began=Moment(int(began)),
+        ended=None if ended is None else Moment(int(ended)),
     )
 
 

@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.cluster.accounts import finish, prepare, read
-from tests.cluster.checker import check
 from tests.cluster.fleet import Fleet
 from tokimori.clock import Moment, SystemClock
 from tokimori.model.lease import DEAD_AFTER
+from tokimori.testing.checker import check
 
 JOBS = 10
 AWAY = DEAD_AFTER + 2
@@ -37,15 +37,15 @@ def test_work_goes_on_and_firing_catches_up(tmp_path: Path) -> None:
         time.sleep(4)
         since, until = hold(fleet, AWAY)
         time.sleep(4)
-        asyncio.run(finish(fleet, JOBS, patience=20))
+        end = asyncio.run(finish(fleet, JOBS, patience=20))
         alive = node.poll() is None
         codes = fleet.stop()
     finally:
         fleet.stop(5)
-    ledgers, attempts = asyncio.run(read(fleet, JOBS))
-    assert check(ledgers, attempts, fleet.start_lines(), deaths=[]) == []
+    history = asyncio.run(read(fleet, JOBS, end))
+    assert check(history) == []
     assert (alive, codes) == (True, [0])
-    runs = [run for ledger in ledgers for run in ledger.runs]
+    runs = [run for ledger in history.ledgers for run in ledger.runs]
     missed = [run for run in runs if since < run.nominal < until]
     assert len(missed) >= JOBS * (AWAY - 2)
     assert min(run.created for run in missed if run.nominal > since + 2_000_000) >= until
