@@ -14,7 +14,8 @@ from tokimori.model.transitions import ENDS, RunState
 
 if TYPE_CHECKING:
     from tokimori.model.run import Output, Run
-    from tokimori.service.service import RunDetails, Service
+    from tokimori.service.runs import RunDetails
+    from tokimori.service.service import Service
 
 run = Group("run", help="Runs: what became of occurrences and requests.")
 
@@ -126,7 +127,7 @@ async def _follow(service: "Service", run_id: str, attempt: int | None) -> None:
 
     import asyncio
 
-    from tokimori.service.service import POLL
+    from tokimori.service.runs import POLL
 
     position = 0
     current: int | None = attempt

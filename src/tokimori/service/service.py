@@ -1,39 +1,27 @@
 """Everything that a door can ask for, checked and carried out."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from heapq import merge
 from itertools import islice
-from typing import TypeVar
 
 from tokimori.clock import Clock, Moment
 from tokimori.engine.fire import decide_and_apply
-from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.errors import AlreadyExists, Conflict, NotFound, Refused, StoreUnavailable
 from tokimori.model.decide import Due
-from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, new_incarnation, uuid7
-from tokimori.model.job import Definition, Job, JobState, check_text, lane_of, rank_of, schedule_of, serves
-from tokimori.model.run import Attempt, Output, Run, Skip, manual_origin
-from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.store import NodeRecord, RunFilter, SchemaStatus, Store
+from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
+from tokimori.model.job import Definition, Job, JobState, check_text, lane_of, schedule_of, serves
+from tokimori.model.run import Run, Skip
+from tokimori.ports.store import NodeRecord, SchemaStatus, Store
 from tokimori.schedules.explain import Explanation, explain
 from tokimori.schedules.schedule import Fold, Gap, Reboot, Schedule
+from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, chosen, retried
 from tokimori.service.definitions import definition_from, patched, runs_remaining_in
 from tokimori.service.edits import edited, new_job, paused, resumed
+from tokimori.service.runs import RunService
 
-_T = TypeVar("_T")
-_Choice = TypeVar("_Choice", bound=StrEnum)
-
-MOST_TRIES = 10
-"""How often a change is tried that others keep changing under our hands."""
-POLL = 0.1
-"""Seconds between two looks at a run that somebody waits for."""
 MOST_MOMENTS = 10_000
-MOST_LISTED = 1_000
-MOST_ATTEMPTS = 2**31 - 1
-"""A larger number than any attempt has, and than some databases can be asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,24 +32,7 @@ class Imported:
     unchanged: tuple[JobId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptDetails:
-    """An attempt and the host of its node; `outcome` of one that runs is `running`."""
-
-    attempt: Attempt
-    host: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunDetails:
-    """A run, its attempts by number, and the zone of its job."""
-
-    run: Run
-    attempts: tuple[AttemptDetails, ...]
-    time_zone: str
-
-
-class Service:
+class Service(RunService):
     """One store, as people and programs use it. `author` is kept with what they order.
 
     Every method may raise `StoreError`; those that name a job or a run raise `NotFound` where there is none.
@@ -70,11 +41,8 @@ class Service:
     def __init__(
         self, store: Store, clock: Clock, random: RandomBytes, *, time_zone: str = "UTC", author: str | None = None
     ) -> None:
-        self._store = store
-        self._clock = clock
-        self._random = random
+        super().__init__(store, clock, random, time_zone=time_zone)
         self._author = author
-        self.time_zone = time_zone
 
     # Jobs
 
@@ -93,7 +61,7 @@ class Service:
         checked = check_job_id(uuid7(now, self._random) if job_id is None else job_id)
         job = new_job(checked, definition, new_incarnation(self._random), now, runs_remaining)
         try:
-            await _retried(lambda: self._store.add_jobs([job]), StoreUnavailable)
+            await retried(lambda: self._store.add_jobs([job]), StoreUnavailable)
         except Conflict:
             raise _taken(checked) from None
         return job
@@ -119,7 +87,7 @@ class Service:
             await self._store.add_jobs(list(new.values()))
             added: Collection[JobId] = new
         except (Conflict, StoreUnavailable):
-            added = await _retried(lambda: self._add_missing(new), Conflict, StoreUnavailable)
+            added = await retried(lambda: self._add_missing(new), Conflict, StoreUnavailable)
         return Imported(added=tuple(added), unchanged=tuple(job_id for job_id in new if job_id not in added))
 
     async def _add_missing(self, new: Mapping[JobId, Job]) -> dict[JobId, Job]:
@@ -144,7 +112,7 @@ class Service:
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Job]:
         """Jobs by id, those greater than `after`."""
         first = None if after is None else check_job_id(after)
-        return await self._store.list_jobs(after=first, limit=_checked("limit", limit, MOST_LISTED))
+        return await self._store.list_jobs(after=first, limit=checked("limit", limit, MOST_LISTED))
 
     async def _jobs(self, *, idle: bool = False) -> AsyncIterator[Job]:
         after: JobId | None = None
@@ -160,7 +128,7 @@ class Service:
         keep changing the job.
         """
         checked = check_job_id(job_id)
-        return await _retried(lambda: self._update(checked, changes), Conflict, StoreUnavailable)
+        return await retried(lambda: self._update(checked, changes), Conflict, StoreUnavailable)
 
     async def _update(self, job_id: JobId, changes: Mapping[str, object]) -> Job:
         now = self._clock.now()
@@ -198,7 +166,7 @@ class Service:
         """From now on nothing of the job is claimed. A paused job stays as it is."""
         check_text("reason", reason or "")
         checked = check_job_id(job_id)
-        return await _retried(lambda: self._pause(checked, reason), Conflict, StoreUnavailable)
+        return await retried(lambda: self._pause(checked, reason), Conflict, StoreUnavailable)
 
     async def _pause(self, job_id: JobId, reason: str | None) -> Job:
         job = await self._store.get_job(job_id)
@@ -211,7 +179,7 @@ class Service:
     async def resume(self, job_id: str) -> Job:
         """Enable a paused or parked job; what it missed is recorded as skipped. Others stay as they are."""
         checked = check_job_id(job_id)
-        return await _retried(lambda: self._resume(checked), Conflict, StoreUnavailable)
+        return await retried(lambda: self._resume(checked), Conflict, StoreUnavailable)
 
     async def _resume(self, job_id: JobId) -> Job:
         due = await self._store.get_due(job_id)
@@ -225,7 +193,7 @@ class Service:
         """The next moments that the job's schedule names, whatever its state; no more than it has runs remaining."""
         job = await self.get(job_id)
         start = self._clock.now() if after is None else after
-        wanted = _checked("n", n, MOST_MOMENTS)
+        wanted = checked("n", n, MOST_MOMENTS)
         return [moment for _, moment in islice(_moments(job, start), wanted)]
 
     async def upcoming(self, n: int = 20, after: Moment | None = None) -> Sequence[tuple[Job, Moment]]:
@@ -233,7 +201,7 @@ class Service:
         start = self._clock.now() if after is None else after
         jobs = [job async for job in self._jobs() if job.state is JobState.ENABLED]
         merged = merge(*(_moments(job, start) for job in jobs), key=lambda pair: (pair[1], pair[0].id))
-        return list(islice(merged, _checked("n", n, MOST_MOMENTS)))
+        return list(islice(merged, checked("n", n, MOST_MOMENTS)))
 
     async def explain(
         self,
@@ -250,38 +218,16 @@ class Service:
             text,
             zone=time_zone or self.time_zone,
             after=self._clock.now() if after is None else after,
-            n=_checked("n", n, MOST_MOMENTS),
-            gap=_chosen(Gap, "gap", gap),
-            fold=_chosen(Fold, "fold", fold),
+            n=checked("n", n, MOST_MOMENTS),
+            gap=chosen(Gap, "gap", gap),
+            fold=chosen(Fold, "fold", fold),
         )
 
     async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:
         """The job's occurrences that became no run, newest first."""
-        return await self._store.skips(check_job_id(job_id), limit=_checked("limit", limit, MOST_LISTED))
+        return await self._store.skips(check_job_id(job_id), limit=checked("limit", limit, MOST_LISTED))
 
-    # Runs
-
-    async def trigger(self, job_id: str, key: str | None = None, payload: str | None = None) -> Run:
-        """Ask for a run now; the same key again gives the same run. Raises `Refused` for a paused or parked job."""
-        check_text("payload", payload or "")
-        now = self._clock.now()
-        job = await self.get(job_id)
-        run_id = RunId(uuid7(now, self._random))
-        run = Run(
-            id=run_id,
-            job_id=job.id,
-            incarnation=job.incarnation,
-            origin=manual_origin(_checked_key(run_id if key is None else key)),
-            nominal=now,
-            due=now,
-            state=RunState.READY,
-            priority=job.definition.priority,
-            rank=rank_of(now, job.definition.priority),
-            lane=lane_of(job.definition),
-            created=now,
-            payload=payload,
-        )
-        return await _retried(lambda: self._store.add_run(run, now), StoreUnavailable)
+    # Starts
 
     async def trigger_reboot(self, host: str, boot_id: str, labels: Mapping[str, str]) -> Sequence[Run]:
         """Ask for a run of every `@reboot` job that a node with these labels may run: once per host and boot."""
@@ -291,63 +237,6 @@ class Service:
                 with suppress(NotFound, Refused):  # deleted or paused meanwhile
                     runs.append(await self.trigger(job.id, f"reboot:{host}:{boot_id}"))
         return runs
-
-    async def get_run(self, run_id: str) -> RunDetails:
-        """The run with all its attempts."""
-        run = await self._store.get_run(_run_id(run_id))
-        attempts = await self._store.attempts(run.id)
-        newest = _newest_attempt(run)
-        if newest is not None and all(attempt.number != newest.number for attempt in attempts):
-            attempts = [*attempts, newest]
-        hosts = {node.id: node.host for node in await self._store.list_nodes()} if attempts else {}
-        details = (
-            AttemptDetails(attempt=attempt, host=hosts.get(attempt.node_id) if attempt.node_id else None)
-            for attempt in attempts
-        )
-        return RunDetails(run=run, attempts=tuple(details), time_zone=await self._zone_of(run.job_id))
-
-    async def zones_of(self, job_ids: Collection[JobId]) -> dict[JobId, str]:
-        """The zone of each job; of one that is gone, the service's."""
-        return {job_id: await self._zone_of(job_id) for job_id in job_ids}
-
-    async def _zone_of(self, job_id: JobId) -> str:
-        try:
-            job = await self._store.get_job(job_id)
-        except NotFound:
-            return self.time_zone
-        return job.definition.time_zone
-
-    async def wait(self, run_id: str, timeout: float | None = None) -> Run:
-        """The run when it has ended. Raises `Refused` if it has not after so many seconds."""
-        checked = _run_id(run_id)
-        deadline = None if timeout is None else self._clock.monotonic() + timeout
-        while (run := await self._store.get_run(checked)).state not in ENDS:
-            if deadline is not None and self._clock.monotonic() > deadline:
-                raise Refused(f"run {checked} is still {run.state} after {timeout} s", field="timeout", value=timeout)
-            await asyncio.sleep(POLL)
-        return run
-
-    async def list_runs(self, wanted: RunFilter) -> Sequence[Run]:
-        """Runs, newest first."""
-        _checked("limit", wanted.limit, MOST_LISTED)
-        return await self._store.list_runs(wanted)
-
-    async def cancel(self, run_id: str, reason: str = "cancelled by hand") -> Run:
-        """End a run, or order its node to; an ended one stays as it is."""
-        check_text("reason", reason)
-        checked = _run_id(run_id)
-        now = self._clock.now()
-        return await _retried(lambda: self._store.cancel_run(checked, reason, now), StoreUnavailable)
-
-    async def output(self, run_id: str, attempt: int | None = None) -> Output | None:
-        """What an attempt wrote, as far as it is known; the newest attempt by default."""
-        if attempt is not None and not 0 <= attempt <= MOST_ATTEMPTS:
-            allowed = f"0..{MOST_ATTEMPTS}"
-            raise InvalidInput(f"attempt: {attempt} is out of range", field="attempt", value=attempt, allowed=allowed)
-        found = await self._store.get_run(_run_id(run_id))
-        if attempt is not None and attempt > found.attempt:
-            raise NotFound(f"run {run_id} has no attempt {attempt}", field="attempt", value=attempt)
-        return await self._store.output(found.id, found.attempt if attempt is None else attempt)
 
     # Nodes and the store itself
 
@@ -364,16 +253,6 @@ class Service:
         return await self._store.migrate()
 
 
-async def _retried(act: Callable[[], Awaitable[_T]], *again: type[Exception]) -> _T:
-    """Do it again after these errors: `act` starts from what the store says now, so that a lost reply is harmless."""
-    for _ in range(MOST_TRIES - 1):
-        try:
-            return await act()
-        except again:
-            continue
-    return await act()
-
-
 def _schedule_for(job: Job) -> Schedule:
     return schedule_of(job.definition, job.anchor, job.id)
 
@@ -386,48 +265,5 @@ def _moments(job: Job, after: Moment) -> Iterator[tuple[Job, Moment]]:
         after, left = moment, None if left is None else left - 1
 
 
-def _newest_attempt(run: Run) -> Attempt | None:
-    """The newest attempt as the run tells of it; None where it never began or its row says it all."""
-    if run.state is not RunState.RUNNING and (run.started is None or run.ended is None):
-        return None
-    return Attempt(
-        run_id=run.id,
-        number=run.attempt,
-        token=run.token,
-        node_id=run.node_id,
-        outcome=run.state.value,
-        pid=run.pid,
-        started=run.started,
-        ended=run.ended,
-        exit_code=run.exit_code,
-        signal=run.signal,
-        error=run.error,
-    )
-
-
 def _taken(job_id: JobId) -> AlreadyExists:
     return AlreadyExists(f"id: there is a job {job_id!r} already", field="id", value=job_id, allowed="an id not in use")
-
-
-def _run_id(text: str) -> RunId:
-    return RunId(check_uuid(text, field="run"))
-
-
-def _checked(name: str, value: int, most: int) -> int:
-    if not 1 <= value <= most:
-        raise InvalidInput(f"{name}: {value} is out of range", field=name, value=value, allowed=f"1..{most}")
-    return value
-
-
-def _chosen(kind: type[_Choice], name: str, word: str) -> _Choice:
-    try:
-        return kind(word)
-    except ValueError:
-        allowed = ", ".join(kind)
-        raise InvalidInput(f"{name}: {word!r} is not allowed", field=name, value=word, allowed=allowed) from None
-
-
-def _checked_key(key: str) -> str:
-    if not 1 <= len(key) <= 255 or not key.isprintable():
-        raise InvalidInput(f"key: {key!r} is no key", field="key", value=key, allowed="1 to 255 printable characters")
-    return key

@@ -14,7 +14,7 @@ from tokimori.ports.store import NodeRecord
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.zones import zone_info
 from tokimori.service.definitions import JobFields, target_fields
-from tokimori.service.service import AttemptDetails, RunDetails
+from tokimori.service.runs import AttemptDetails, RunDetails
 
 
 class RetryView(Retry, frozen=True, kw_only=True, omit_defaults=False):

@@ -14,7 +14,8 @@ from tokimori.ports.store import NodeRecord, NodeState, RunFilter
 from tokimori.schedules.schedule import next_moments
 from tokimori.service.definitions import target_fields
 from tokimori.service.outputs import whole
-from tokimori.service.service import RunDetails, Service
+from tokimori.service.runs import RunDetails
+from tokimori.service.service import Service
 from tokimori.web.words import clock_time, distance, duration, zone_name
 
 JOBS_SHOWN = 50

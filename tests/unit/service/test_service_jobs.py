@@ -19,7 +19,8 @@ from tokimori.model.job import Definition, JobState, Noop
 from tokimori.model.policies import Misfire
 from tokimori.model.run import Skip, SkipReason
 from tokimori.ports.store import RunFilter
-from tokimori.service.service import MOST_TRIES, Imported
+from tokimori.service.asking import MOST_TRIES
+from tokimori.service.service import Imported
 
 # Adding
 

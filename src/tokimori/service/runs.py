@@ -1,0 +1,154 @@
+"""Runs, as people and programs ask for them."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from tokimori.clock import Clock
+from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
+from tokimori.model.job import check_text, lane_of, rank_of
+from tokimori.model.run import Attempt, Output, Run, manual_origin
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.store import RunFilter, Store
+from tokimori.service.asking import MOST_LISTED, checked, retried
+
+POLL = 0.1
+"""Seconds between two looks at a run that somebody waits for."""
+MOST_ATTEMPTS = 2**31 - 1
+"""A larger number than any attempt has, and than some databases can be asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptDetails:
+    """An attempt and the host of its node; `outcome` of one that runs is `running`."""
+
+    attempt: Attempt
+    host: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDetails:
+    """A run, its attempts by number, and the zone of its job."""
+
+    run: Run
+    attempts: tuple[AttemptDetails, ...]
+    time_zone: str
+
+
+class RunService:
+    """The part of the service that concerns runs."""
+
+    def __init__(self, store: Store, clock: Clock, random: RandomBytes, *, time_zone: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self.time_zone = time_zone
+
+    async def trigger(self, job_id: str, key: str | None = None, payload: str | None = None) -> Run:
+        """Ask for a run now; the same key again gives the same run. Raises `Refused` for a paused or parked job."""
+        check_text("payload", payload or "")
+        now = self._clock.now()
+        job = await self._store.get_job(check_job_id(job_id))
+        run_id = RunId(uuid7(now, self._random))
+        run = Run(
+            id=run_id,
+            job_id=job.id,
+            incarnation=job.incarnation,
+            origin=manual_origin(_checked_key(run_id if key is None else key)),
+            nominal=now,
+            due=now,
+            state=RunState.READY,
+            priority=job.definition.priority,
+            rank=rank_of(now, job.definition.priority),
+            lane=lane_of(job.definition),
+            created=now,
+            payload=payload,
+        )
+        return await retried(lambda: self._store.add_run(run, now), StoreUnavailable)
+
+    async def get_run(self, run_id: str) -> RunDetails:
+        """The run with all its attempts."""
+        run = await self._store.get_run(_run_id(run_id))
+        attempts = await self._store.attempts(run.id)
+        newest = _newest_attempt(run)
+        if newest is not None and all(attempt.number != newest.number for attempt in attempts):
+            attempts = [*attempts, newest]
+        hosts = {node.id: node.host for node in await self._store.list_nodes()} if attempts else {}
+        details = (
+            AttemptDetails(attempt=attempt, host=hosts.get(attempt.node_id) if attempt.node_id else None)
+            for attempt in attempts
+        )
+        return RunDetails(run=run, attempts=tuple(details), time_zone=await self._zone_of(run.job_id))
+
+    async def zones_of(self, job_ids: Collection[JobId]) -> dict[JobId, str]:
+        """The zone of each job; of one that is gone, the service's."""
+        return {job_id: await self._zone_of(job_id) for job_id in job_ids}
+
+    async def _zone_of(self, job_id: JobId) -> str:
+        try:
+            job = await self._store.get_job(job_id)
+        except NotFound:
+            return self.time_zone
+        return job.definition.time_zone
+
+    async def wait(self, run_id: str, timeout: float | None = None) -> Run:
+        """The run when it has ended. Raises `Refused` if it has not after so many seconds."""
+        checked = _run_id(run_id)
+        deadline = None if timeout is None else self._clock.monotonic() + timeout
+        while (run := await self._store.get_run(checked)).state not in ENDS:
+            if deadline is not None and self._clock.monotonic() > deadline:
+                raise Refused(f"run {checked} is still {run.state} after {timeout} s", field="timeout", value=timeout)
+            await asyncio.sleep(POLL)
+        return run
+
+    async def list_runs(self, wanted: RunFilter) -> Sequence[Run]:
+        """Runs, newest first."""
+        checked("limit", wanted.limit, MOST_LISTED)
+        return await self._store.list_runs(wanted)
+
+    async def cancel(self, run_id: str, reason: str = "cancelled by hand") -> Run:
+        """End a run, or order its node to; an ended one stays as it is."""
+        check_text("reason", reason)
+        checked = _run_id(run_id)
+        now = self._clock.now()
+        return await retried(lambda: self._store.cancel_run(checked, reason, now), StoreUnavailable)
+
+    async def output(self, run_id: str, attempt: int | None = None) -> Output | None:
+        """What an attempt wrote, as far as it is known; the newest attempt by default."""
+        if attempt is not None and not 0 <= attempt <= MOST_ATTEMPTS:
+            allowed = f"0..{MOST_ATTEMPTS}"
+            raise InvalidInput(f"attempt: {attempt} is out of range", field="attempt", value=attempt, allowed=allowed)
+        found = await self._store.get_run(_run_id(run_id))
+        if attempt is not None and attempt > found.attempt:
+            raise NotFound(f"run {run_id} has no attempt {attempt}", field="attempt", value=attempt)
+        return await self._store.output(found.id, found.attempt if attempt is None else attempt)
+
+
+def _newest_attempt(run: Run) -> Attempt | None:
+    """The newest attempt as the run tells of it; None where it never began or its row says it all."""
+    if run.state is not RunState.RUNNING and (run.started is None or run.ended is None):
+        return None
+    return Attempt(
+        run_id=run.id,
+        number=run.attempt,
+        token=run.token,
+        node_id=run.node_id,
+        outcome=run.state.value,
+        pid=run.pid,
+        started=run.started,
+        ended=run.ended,
+        exit_code=run.exit_code,
+        signal=run.signal,
+        error=run.error,
+    )
+
+
+def _run_id(text: str) -> RunId:
+    return RunId(check_uuid(text, field="run"))
+
+
+def _checked_key(key: str) -> str:
+    if not 1 <= len(key) <= 255 or not key.isprintable():
+        raise InvalidInput(f"key: {key!r} is no key", field="key", value=key, allowed="1 to 255 printable characters")
+    return key
