@@ -48,10 +48,10 @@ class Firing(Jobs, Planning, Protocol):
 
 async def fire(
     store: Firing, now: Moment, random: RandomBytes, schedule_for: Callable[[Job], Schedule], limit: int = BATCH
-) -> frozenset[Lane]:
+) -> frozenset[Lane] | None:
     """Decide up to `limit` due jobs, and make up to `limit` waiting runs ready; the lanes of the new runs.
 
-    There may be more to do right now: the store's next survey says so.
+    There may be more to do right now: the store's next survey says so. None: nothing was due, or not for this node.
     """
     dues = await store.due(now, limit)
     # Both to their ends, whichever fails: an error must leave nothing under way behind it.
@@ -61,6 +61,8 @@ async def fire(
         raise plans
     if isinstance(promoted, BaseException):
         raise promoted
+    if not dues and not promoted:
+        return None
     return frozenset(run.lane for plan in plans for run in plan.runs)
 
 

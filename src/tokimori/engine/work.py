@@ -82,7 +82,7 @@ class Work:
                 continue
             self._owned[key] = run
             if run.definition is None:
-                self._hand_back(run, owner, now, "its job is gone")
+                self._hand_back(run, owner, now, "its job is gone, or is one for newer nodes")
             else:
                 self._backlog.append(run)
 

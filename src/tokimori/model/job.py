@@ -87,6 +87,25 @@ class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     target: Target
 
 
+# fmt: off
+FIRST_FORMAT = frozenset((
+    "schedule", "time_zone", "gap", "fold", "name", "description", "owner",
+    "misfire", "late_after", "grace", "max_running", "on_overlap", "retry", "priority",
+    "queue", "labels", "timeout", "timeout_grace", "on_lost_lease", "mailto", "target",
+))
+# fmt: on
+"""The fields that programs of the first format of definitions read: nothing is ever added here."""
+FORMAT = 2
+"""The format of definitions that use what came after the first one."""
+_LATER_FIELDS = tuple(
+    (each.name, each.default if each.default_factory is msgspec.NODEFAULT else each.default_factory())
+    for each in msgspec.structs.fields(Definition)
+    if each.name not in FIRST_FORMAT
+)
+_FORMAT_LABEL = "tokimori:format"
+"""No label of a user's: those have no colon."""
+
+
 class JobState(StrEnum):
     """Whether a job fires: `paused` by a person, `parked` by a failure, `finished` when its schedule has no more."""
 
@@ -176,16 +195,23 @@ def kills_on_lost_lease(definition: Definition) -> bool:
 
 
 def lane_of(definition: Definition) -> Lane:
-    """Where ready runs of the job wait: `queue|handler|label=value,…`. Commands and no-ops need no handler."""
-    labels = ",".join(f"{key}={value}" for key, value in sorted(definition.labels.items()))
-    return Lane(f"{definition.queue}||{labels}")
+    """Where ready runs of the job wait: `queue|handler|label=value,…`. Commands and no-ops need no handler.
+
+    What programs of before could not read is marked as with a label that they don't carry.
+    """
+    labels = [f"{key}={value}" for key, value in sorted(definition.labels.items())]
+    if any(getattr(definition, name) != default for name, default in _LATER_FIELDS):
+        labels.append(f"{_FORMAT_LABEL}={FORMAT}")
+    return Lane(f"{definition.queue}||{','.join(labels)}")
 
 
 def serves(labels: dict[str, str], lane: Lane) -> bool:
     """Whether a node with these labels may run what waits in the lane."""
     _queue, handler, wanted = lane.split("|", 2)
     pairs = (pair.split("=", 1) for pair in wanted.split(",") if pair)
-    return not handler and all(labels.get(key) == value for key, value in pairs)
+    return not handler and all(
+        int(value) <= FORMAT if key == _FORMAT_LABEL else labels.get(key) == value for key, value in pairs
+    )
 
 
 def rank_of(due: Moment, priority: int) -> int:

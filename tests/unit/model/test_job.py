@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from tests.unit.examples import NEW_YEAR, a_definition, seconds
 from tokimori.clock import MINUTE
 from tokimori.errors import InvalidInput, InvalidSchedule
+from tokimori.model import job
 from tokimori.model.ids import Lane
 from tokimori.model.job import (
+    FIRST_FORMAT,
+    FORMAT,
     Command,
     Definition,
     Noop,
@@ -69,6 +72,23 @@ def test_a_lane_is_the_same_for_the_same_needs() -> None:
     """The order in which labels were typed does not make another lane."""
     one, other = a_definition(labels={"a": "1", "b": "2"}), a_definition(labels={"b": "2", "a": "1"})
     assert lane_of(one) == lane_of(other) == "default||a=1,b=2"
+
+
+def test_what_programs_of_before_cannot_read_waits_in_a_lane_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A definition that uses later fields has a lane that today's nodes serve, and those of the first format do not."""
+    plain = lane_of(a_definition(labels={"a": "1"}))
+    monkeypatch.setattr(job, "_LATER_FIELDS", (("owner", None),))
+    assert lane_of(a_definition(labels={"a": "1"})) == plain
+    newer = lane_of(a_definition(owner="me", labels={"a": "1"}))
+    assert newer == f"{plain},tokimori:format={FORMAT}"
+    assert serves({"a": "1"}, newer)
+    monkeypatch.setattr(job, "FORMAT", FORMAT - 1)
+    assert not serves({"a": "1"}, newer)
+
+
+def test_the_first_format_is_what_the_first_programs_read() -> None:
+    """Each of its fields still exists: a stored definition stays readable."""
+    assert {each.name for each in msgspec.structs.fields(Definition)} >= FIRST_FORMAT
 
 
 def test_a_handler_is_not_served_yet() -> None:

@@ -5,6 +5,8 @@ import pytest
 
 from tests.unit.examples import seconds
 from tests.unit.node.world import World
+from tokimori.clock import Moment
+from tokimori.model.decide import Due
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import Retry
@@ -43,6 +45,24 @@ async def test_an_occurrence_is_run_and_settled(world: World) -> None:
     done = await world.run(run.id)
     assert (done.state, done.exit_code, done.ended, done.pid) == (RunState.SUCCEEDED, 0, seconds(1.1), 42)
     assert await world.store.attempts(run.id) == []
+
+
+async def test_what_only_newer_nodes_can_fire_keeps_no_node_busy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A due job that the store does not give to this node is asked for with each tick, not all the time."""
+    await world.add()
+    member = await world.join()
+    asked: list[Moment] = []
+
+    async def nothing(now: Moment, limit: int) -> list[Due]:
+        asked.append(now)
+        return []
+
+    monkeypatch.setattr(world.store, "due", nothing)
+    await world.pass_time(6)
+    assert 3 <= len(asked) <= 5
+    monkeypatch.undo()
+    await world.pass_time(2.1)
+    assert len(member.executor.running) == 8
 
 
 async def test_a_node_wakes_for_the_next_moment(world: World) -> None:

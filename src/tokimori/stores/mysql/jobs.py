@@ -13,7 +13,19 @@ from tokimori.stores.mysql import line
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import insert, sql
-from tokimori.stores.rows import JOB, JOB_COLUMNS, JOB_STAMPS, SKIP, Row, job_of, job_row, prefixed, skip_of, skip_row
+from tokimori.stores.rows import (
+    JOB,
+    JOB_COLUMNS,
+    JOB_STAMPS,
+    SKIP,
+    Row,
+    job_of,
+    job_row,
+    prefixed,
+    readable,
+    skip_of,
+    skip_row,
+)
 from tokimori.stores.rules import JOB_DELETED, may_replace, was_replaced
 
 _ACTIVE = """FROM tokimori_runs
@@ -70,7 +82,7 @@ class MysqlJobs(Part):
         index = "tokimori_jobs_due" if idle else "tokimori_jobs_id"
         statement = f"""SELECT {JOB} FROM tokimori_jobs FORCE INDEX ({index})
             WHERE id > %s {restriction} ORDER BY id LIMIT %s"""
-        return [job_of(row) for row in await self._db.rows(sql(statement, after or "", limit))]
+        return readable(await self._db.rows(sql(statement, after or "", limit)), job_of)
 
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
         """See `Jobs.replace_job`."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, NodeId, RunId
-from tokimori.model.job import Definition, decode_definition
+from tokimori.model.job import Definition
 from tokimori.model.run import Output, Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
@@ -15,7 +15,18 @@ from tokimori.stores.mysql.nodes import CLAIMED
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
-from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, Row, all_claimed, attempt_row, output_row, run_of
+from tokimori.stores.rows import (
+    ATTEMPT,
+    OUTPUT,
+    RUN,
+    RUN_COLUMNS,
+    Row,
+    all_claimed,
+    attempt_row,
+    definition_of,
+    output_row,
+    run_of,
+)
 from tokimori.stores.rules import MOST_EXAMINED, Standing, claimed_run, ending, fits, judge, settled_run
 
 _ALIVE = f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED} SKIP LOCKED"
@@ -161,10 +172,14 @@ async def _open_gates(transaction: Transaction, found: Sequence[Row]) -> dict[In
         ]
     answers = await transaction.ask(*statements) if statements else []
     rows = [row for answer in answers[: len(statements) - bool(limited)] for row in answer.rows]
-    texts: dict[str, Definition] = {}
+    definitions: dict[str, Definition | None] = {}
     gates = {}
     for incarnation, limit, text in rows:
-        gates[incarnation] = _Gate(limit, texts.setdefault(text, decode_definition(text)))
+        if text not in definitions:
+            definitions[text] = definition_of(text, f"number {incarnation}")
+        definition = definitions[text]
+        if definition is not None:  # else it is for newer nodes alone: its gate stays shut
+            gates[incarnation] = _Gate(limit, definition)
     for incarnation, place in line.places_of(answers[-1]).items() if limited else ():
         if incarnation in gates:
             gates[incarnation].running = place.running

@@ -9,7 +9,7 @@ from tokimori.model.job import Job, JobState
 from tokimori.stores.postgres.batches import columns, rounds
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
-from tokimori.stores.rows import JOB, job_of
+from tokimori.stores.rows import JOB, job_of, readable
 from tokimori.stores.rules import REPLACED, Cursor, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
@@ -25,7 +25,7 @@ async def due(db: Connections, now: Moment, limit: int) -> list[Due]:
         now,
         limit,
     )
-    return [due_of(row) for row in rows]
+    return readable(rows, due_of)
 
 
 async def apply(db: Connections, plans: Sequence[_Planned], now: Moment) -> list[bool]:
@@ -115,7 +115,7 @@ async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
         tzdata,
         limit,
     )
-    return [job_of(row) for row in rows]
+    return readable(rows, job_of)
 
 
 async def promote(db: Connections, now: Moment, limit: int) -> int:

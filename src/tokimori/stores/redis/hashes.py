@@ -6,10 +6,24 @@ from typing import TypeVar
 import msgspec
 
 from tokimori.model.decide import Due
-from tokimori.model.job import Definition, Job, decode_definition
+from tokimori.model.ids import Incarnation
+from tokimori.model.job import Definition, Job
 from tokimori.model.run import Output, Run, Skip
 from tokimori.ports.store import Claimed, NodeRecord
-from tokimori.stores.rows import JOB, JOB_STAMPS, NODE, RUN, Row, job_row, node_row, run_row, skip_of, skip_row
+from tokimori.stores.rows import (
+    JOB,
+    JOB_STAMPS,
+    NODE,
+    RUN,
+    Row,
+    definition_of,
+    job_row,
+    node_row,
+    read_definition,
+    run_row,
+    skip_of,
+    skip_row,
+)
 
 T = TypeVar("T", Job, Run)
 Flat = list[str]
@@ -37,9 +51,9 @@ def job_hash(job: Job) -> Flat:
 
 
 def job_of(flat: Flat) -> Job:
-    """A job from its hash."""
+    """A job from its hash. Raises `SchemaMismatch` where a newer program wrote it."""
     fields = _fields(flat)
-    fields["definition"] = decode_definition(str(fields["definition"]))
+    fields["definition"] = read_definition(str(fields["definition"]), str(fields["id"]))
     return msgspec.convert(fields, Job, strict=False)
 
 
@@ -92,11 +106,12 @@ def due_of(answer: tuple[Flat, int, str | None]) -> Due:
 def all_claimed(answer: tuple[list[Flat], list[str | None]]) -> list[Claimed]:
     """Runs as their owner gets them, from their hashes, and their jobs' definitions, which many of them share."""
     flats, pairs = answer
-    definitions: dict[int, Definition | None] = {
-        int(str(incarnation)): None if text is None else decode_definition(text)
-        for incarnation, text in zip(pairs[::2], pairs[1::2], strict=True)
-    }
     runs = [run_of(flat) for flat in flats]
+    job_ids = {run.incarnation: run.job_id for run in runs}
+    definitions: dict[int, Definition | None] = {
+        incarnation: definition_of(text, job_ids[incarnation])
+        for incarnation, text in zip((Incarnation(int(str(key))) for key in pairs[::2]), pairs[1::2], strict=True)
+    }
     return [Claimed(run=run, definition=definitions[run.incarnation]) for run in runs]
 
 

@@ -4,9 +4,8 @@ import sqlite3
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId
-from tokimori.model.job import decode_definition
 from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
-from tokimori.stores.rows import NODE, RUN, RUN_COLUMNS, Row, marks, node_of, node_row, prefixed, run_of
+from tokimori.stores.rows import NODE, RUN, RUN_COLUMNS, Row, definition_of, marks, node_of, node_row, prefixed, run_of
 
 CLAIMED = f"""
 SELECT {prefixed(RUN, "r")}, j.definition
@@ -121,10 +120,8 @@ def list_nodes(db: sqlite3.Connection, limit: int) -> list[NodeRecord]:
 
 def claimed_of(row: Row) -> Claimed:
     """A run as its owner gets it, from the columns of `CLAIMED`."""
-    definition = row[RUN_COLUMNS]
-    return Claimed(
-        run=run_of(row[:RUN_COLUMNS]), definition=None if definition is None else decode_definition(definition)
-    )
+    run = run_of(row[:RUN_COLUMNS])
+    return Claimed(run=run, definition=definition_of(row[RUN_COLUMNS], run.job_id))
 
 
 def _dead_owners(db: sqlite3.Connection) -> list[NodeId]:
