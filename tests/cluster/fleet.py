@@ -1,6 +1,5 @@
 """Real nodes on one store: started, frozen, killed and stopped as an operating system does it."""
 
-import os
 import signal
 import sqlite3
 import subprocess
@@ -11,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from tests.cluster import previous
 from tokimori.clock import Moment, SystemClock, parse_moment
 from tokimori.model.ids import RunId
 from tokimori.testing.checker import Line
@@ -41,10 +41,13 @@ class Fleet:
         self.silences: dict[int, list[Moment]] = defaultdict(list)
         """When each process was killed, frozen or cut off."""
 
-    def start_node(self, *, url: str | None = None, offsets: Sequence[float] = ()) -> subprocess.Popen[bytes]:
+    def start_node(
+        self, *, url: str | None = None, offsets: Sequence[float] = (), program: Path | None = None
+    ) -> subprocess.Popen[bytes]:
         """A node as `tokimori serve` starts it; its log goes to a file in the folder.
 
         `url`: its own way to the store. `offsets`: by how many seconds its clock is wrong, now and after each `jump`.
+        `program`: another program than the one of today.
         """
         number = len(self.nodes)
         own = {"TOKIMORI_STATE_DIR": str(self.folder / f"state{number}"), "TOKIMORI_STORE": url or self.url}
@@ -54,7 +57,7 @@ class Fleet:
             node = subprocess.Popen(
                 line,
                 cwd=ROOT,
-                env=os.environ | own,
+                env=previous.environment(program) | own,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
