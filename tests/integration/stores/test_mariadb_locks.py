@@ -86,9 +86,11 @@ class Scene:
         await session.ask("SET SESSION /*M!100600 idle_transaction_timeout = 0 */", "START TRANSACTION")
         store = MysqlStore(self.address, SystemClock())
         store._sessions = store._beats = OneSession(self.address, session)
-        yield store
-        await session.ask("COMMIT")
-        await session.close()
+        try:
+            yield store
+            await session.ask("COMMIT")
+        finally:
+            await session.close()
 
 
 @pytest.fixture

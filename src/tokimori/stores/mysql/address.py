@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tokimori.errors import InvalidInput
+from tokimori.errors import InvalidInput, StoreError
 
 ALLOWED = "mariadb://user:password@host:port/database?ssl_mode=…&ssl_ca=…, or with unix_socket=/path"
 _SETTINGS = frozenset({"unix_socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key"})
@@ -41,15 +41,21 @@ class Address:
     ssl_files: dict[str, str]
 
     def tls(self) -> ssl.SSLContext | None:
-        """How to encrypt; None: not at all. Raises `OSError` for files that can't be read."""
+        """How to encrypt; None: not at all. Raises `StoreError` for files that can't be read."""
         if self.ssl_mode is SslMode.DISABLED:
             return None
-        context = ssl.create_default_context(cafile=self.ssl_files.get("ssl_ca"))
+        try:
+            context = ssl.create_default_context(cafile=self.ssl_files.get("ssl_ca"))
+            if "ssl_cert" in self.ssl_files:
+                context.load_cert_chain(self.ssl_files["ssl_cert"], self.ssl_files.get("ssl_key"))
+        except OSError as fault:
+            raise StoreError(
+                f"store {self.name}: can't read the files of ssl_ca, ssl_cert and ssl_key ({fault.strerror or fault}): "
+                "they hold certificates and a key as PEM"
+            ) from None
         context.check_hostname = self.ssl_mode is SslMode.VERIFY_IDENTITY
         if self.ssl_mode is SslMode.REQUIRED:
             context.verify_mode = ssl.CERT_NONE
-        if "ssl_cert" in self.ssl_files:
-            context.load_cert_chain(self.ssl_files["ssl_cert"], self.ssl_files.get("ssl_key"))
         return context
 
 

@@ -16,6 +16,7 @@ _MISSING = frozenset({1146, 1054})
 """No such table or column."""
 _LEAST_OF_CLIENT, _MOST_OF_CLIENT = 2000, 2999
 
+NO_TLS = "speaks no TLS, which the URL asks for: set up TLS on the server, or say ssl_mode=disabled"
 _UNAVAILABLE = {
     frozenset({1205}): "holds what was asked for locked for over 3 s; it is tried again",
     frozenset({1969, 3024, 1317}): "took over 3 s, or was stopped; it is tried again",
@@ -40,7 +41,7 @@ _UNUSABLE = {
     frozenset({1153, 2020}): "can't take so much at once: raise its max_allowed_packet to 16M",
     frozenset({1406, 1366, 1264, 1265, 1048, 3988}): "can't keep a value that it was given",
     frozenset({1062}): "refused a row",
-    frozenset({1043}): "speaks no TLS, which the URL asks for: set up TLS on the server, or say ssl_mode=disabled",
+    frozenset({1043}): NO_TLS,
 }
 
 FAULTS = (MySQLError, OSError, TimeoutError, ValueError, RuntimeError)
@@ -66,7 +67,7 @@ def store_error(fault: BaseException, name: str) -> StoreError:
         case ssl.SSLCertVerificationError():
             return StoreError(f"store {name} can't prove who it is ({cause.verify_message}): check ssl_ca in the URL")
         case ssl.SSLError():
-            return StoreError(f"store {name} {_UNUSABLE[frozenset({1043})]} ({cause.reason or cause})")
+            return StoreError(f"store {name} {NO_TLS} ({cause.reason or cause})")
         case TimeoutError():
             return StoreUnavailable(
                 f"store {name} does not answer: check the server and the network; it is tried again"

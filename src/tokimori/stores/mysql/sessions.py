@@ -5,11 +5,12 @@ import re
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
-import asyncmy
+from asyncmy.connection import Connection
+from asyncmy.constants import CLIENT
 
 from tokimori.errors import StoreError, StoreUnavailable
-from tokimori.stores.mysql.address import Address
-from tokimori.stores.mysql.faults import FAULTS, UNDONE, code_of, is_answer, store_error
+from tokimori.stores.mysql.address import Address, SslMode
+from tokimori.stores.mysql.faults import FAULTS, NO_TLS, UNDONE, code_of, is_answer, store_error
 from tokimori.stores.mysql.statements import Answer
 
 T = TypeVar("T")
@@ -84,28 +85,35 @@ def _packets(statements: tuple[str, ...]) -> Iterator[str]:
 
 async def connect(address: Address) -> Session:
     """A session of its own. Raises `StoreError`."""
-    driver = None
+    driver = Connection(  # type: ignore[no-untyped-call]
+        host=address.host,
+        port=address.port,
+        unix_socket=address.unix_socket,
+        user=address.user,
+        password=address.password.encode(),
+        database=address.database,
+        ssl=address.tls(),
+        charset="utf8mb4",
+        autocommit=None,
+    )
+    session = Session(driver)
     try:
         async with asyncio.timeout(PATIENCE):
-            driver = await asyncmy.connect(
-                host=address.host,
-                port=address.port,
-                unix_socket=address.unix_socket,
-                user=address.user,
-                password=address.password.encode(),
-                database=address.database,
-                ssl=address.tls(),
-                charset="utf8mb4",
-                autocommit=None,
-            )
-            session = Session(driver)
+            await driver.connect()
             *_, version = await session.ask(*_SETTINGS)
     except FAULTS as fault:
-        if driver is not None:
-            driver.close()
+        session.cut()
+        if _speaks_no_tls(driver, address):
+            raise StoreError(f"store {address.name} {NO_TLS}") from None
         raise store_error(fault, address.name) from None
     _check_version(str(version.rows[0][0]), session, address)
     return session
+
+
+def _speaks_no_tls(driver: Any, address: Address) -> bool:
+    """The driver asks for TLS whatever the server said, and such a server hangs up."""
+    offered = getattr(driver, "server_capabilities", None)
+    return address.ssl_mode is not SslMode.DISABLED and offered is not None and not offered & CLIENT.SSL
 
 
 def _check_version(text: str, session: Session, address: Address) -> None:
