@@ -1,4 +1,4 @@
-"""Three nodes on a Redis server, and every fault at once: killed, frozen, cut off, the server restarted."""
+"""Three nodes on one server, and every fault at once: killed, frozen, cut off, the server restarted."""
 
 import asyncio
 import time
@@ -9,26 +9,37 @@ import pytest
 
 from tests.cluster.accounts import finish, prepare, read, report
 from tests.cluster.fleet import Fleet
-from tests.servers.redis import Server
+from tests.servers import mariadb, redis
 from tokimori.testing.checker import check, take_overs
 
 JOBS = 50
 CUTS = 3
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
+Server = redis.Server | mariadb.Server
+
+
+@pytest.fixture(params=["redis", "mariadb"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A server of this test's own, which writes before it answers."""
-    server = Server()
+    server = redis.Server() if request.param == "redis" else mariadb.Server(durable=True)
     yield server
     server.remove()
+
+
+def url_of(server: Server) -> str:
+    """The URL of an empty store there."""
+    return server.url() if isinstance(server, redis.Server) else server.make("fleet")
 
 
 def cut(server: Server, seconds: float) -> None:
     """End all connections of the fleet, several times."""
     for _ in range(CUTS):
-        server.command("CLIENT", "KILL", "TYPE", "normal")
-        server.command("CLIENT", "KILL", "TYPE", "pubsub")
+        if isinstance(server, redis.Server):
+            server.command("CLIENT", "KILL", "TYPE", "normal")
+            server.command("CLIENT", "KILL", "TYPE", "pubsub")
+        else:
+            server.end_sessions(100)
         time.sleep(seconds / CUTS)
 
 
@@ -41,7 +52,7 @@ def restart(server: Server) -> None:
 
 def prove(server: Server, folder: Path, seconds: int) -> None:
     """Run the fleet with all faults, and check what is left. Take-over counts from the last of them."""
-    fleet = Fleet(folder, server.url())
+    fleet = Fleet(folder, url_of(server))
     asyncio.run(prepare(fleet, JOBS))
     try:
         first, second, _ = (fleet.start_node() for _ in range(3))
