@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from tokimori.api.answers import answer, page_of, read_body, read_query
-from tokimori.clock import format_moment, parse_moment
+from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.service.service import Service
-from tokimori.service.views import job_view, run_view, skip_view
+from tokimori.service.views import backfill_view, job_view, run_view, skip_view
 
 SHOWN_TIMES = 5
 """How many next moments a shown job has."""
@@ -50,6 +50,24 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     payload: str | None = None
 
 
+class Range(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The occurrences of a backfill: `from` and `to` are included."""
+
+    first: str = field(name="from")
+    last: str = field(name="to")
+
+    def moments(self) -> tuple[Moment, Moment]:
+        """Both ends. Raises `InvalidInput`."""
+        return parse_moment(self.first, field="from"), parse_moment(self.last, field="to")
+
+
+class BackfillRequest(Range, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to make: all that is missing, or only as many as `max_running` leaves room for; `dry_run`: nothing."""
+
+    max_running: int = 0
+    dry_run: bool = False
+
+
 class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Nothing more to say."""
 
@@ -72,6 +90,8 @@ class Jobs:
             Route(f"{job}/pause", self.pause, methods=["POST"]),
             Route(f"{job}/resume", self.resume, methods=["POST"]),
             Route(f"{job}/trigger", self.trigger, methods=["POST"]),
+            Route(f"{job}/backfill", self.backfill, methods=["POST"]),
+            Route(f"{job}/backfill/cancel", self.cancel_backfill, methods=["POST"]),
             Route(f"{job}/next", self.next_times, methods=["GET"]),
             Route(f"{job}/skips", self.skips, methods=["GET"]),
         ]
@@ -122,6 +142,20 @@ class Jobs:
         wanted = await read_body(request, TriggerRequest)
         run = await self._service.trigger(_job_id(request), wanted.key, wanted.payload)
         return answer(run_view(run), 201, location=f"/api/v2/runs/{run.id}")
+
+    async def backfill(self, request: Request) -> Response:
+        """Make runs of occurrences that have none; with `max_running`, ask again until none is missing."""
+        wanted = await read_body(request, BackfillRequest)
+        first, last = wanted.moments()
+        done = await self._service.backfill(
+            _job_id(request), first, last, max_running=wanted.max_running, dry_run=wanted.dry_run
+        )
+        return answer(backfill_view(done))
+
+    async def cancel_backfill(self, request: Request) -> Response:
+        """Cancel what a backfill made and has not ended."""
+        first, last = (await read_body(request, Range)).moments()
+        return answer(backfill_view(await self._service.cancel_backfill(_job_id(request), first, last)))
 
     async def next_times(self, request: Request) -> Response:
         """The next moments that the job's schedule names."""

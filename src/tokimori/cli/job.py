@@ -24,6 +24,7 @@ job = Group(
     help="Jobs: what to run, and when.",
     nouns={
         "next": ("tokimori.cli.job_next:next_moments", "Print the next moments of jobs, or of a schedule."),
+        "backfill": ("tokimori.cli.job_backfill:backfill", "Make runs of past occurrences that have none."),
         "import": ("tokimori.cli.job_import:import_jobs", "Read jobs from foreign files: crontab, Kubernetes."),
     },
 )

@@ -90,6 +90,8 @@ class Client:
     pause = synchronous(Service.pause)
     resume = synchronous(Service.resume)
     trigger = synchronous(Service.trigger)
+    backfill = synchronous(Service.backfill)
+    cancel_backfill = synchronous(Service.cancel_backfill)
     next_times = synchronous(Service.next_times)
     upcoming = synchronous(Service.upcoming)
     explain = synchronous(Service.explain)

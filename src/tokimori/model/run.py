@@ -17,6 +17,11 @@ def scheduled_origin(nominal: Moment) -> str:
     return f"s:{format_moment(nominal)}"
 
 
+def backfill_origin(nominal: Moment) -> str:
+    """The origin of the run that a backfill made of an occurrence."""
+    return f"b:{format_moment(nominal)}"
+
+
 def manual_origin(key: str) -> str:
     """The origin of a run that somebody asked for, under a key of theirs or an id made for the request."""
     return f"m:{key}"

@@ -4,14 +4,16 @@ import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from tokimori.clock import Clock
+from tokimori.clock import Clock, Moment
 from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.model.backfill import Backfill
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
 from tokimori.model.job import check_text, lane_of, rank_of
 from tokimori.model.run import Attempt, Output, Run, manual_origin
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.asking import MOST_LISTED, checked, retried
+from tokimori.service.backfill import Backfills
 
 POLL = 0.1
 """Seconds between two looks at a run that somebody waits for."""
@@ -44,6 +46,7 @@ class RunService:
         self._clock = clock
         self._random = random
         self.time_zone = time_zone
+        self._backfills = Backfills(store, clock, random)
 
     async def trigger(self, job_id: str, key: str | None = None, payload: str | None = None) -> Run:
         """Ask for a run now; the same key again gives the same run. Raises `Refused` for a paused or parked job."""
@@ -66,6 +69,20 @@ class RunService:
             payload=payload,
         )
         return await retried(lambda: self._store.add_run(run, now), StoreUnavailable)
+
+    async def backfill(
+        self, job_id: str, first: Moment, last: Moment, *, max_running: int = 0, dry_run: bool = False
+    ) -> Backfill:
+        """Make runs of the occurrences from `first` to `last` (included) that have none; how far that is then.
+
+        At most `max_running` of them are active at a time (0 = unlimited): ask again until none is missing. `dry_run`
+        makes nothing. Raises `InvalidInput`, and `Refused` for a paused or parked job.
+        """
+        return await self._backfills.make(job_id, first, last, max_running, dry_run=dry_run)
+
+    async def cancel_backfill(self, job_id: str, first: Moment, last: Moment) -> Backfill:
+        """Cancel what a backfill of these occurrences made and has not ended; nobody goes on with it."""
+        return await self._backfills.cancel(job_id, first, last)
 
     async def get_run(self, run_id: str) -> RunDetails:
         """The run with all its attempts."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import asdict
 
 from tokimori.clock import Moment, format_moment, to_datetime
 from tokimori.errors import TokimoriError
+from tokimori.model.backfill import Backfill
 from tokimori.model.job import Job, Terms
 from tokimori.model.policies import Retry
 from tokimori.model.run import Output, Run, Skip
@@ -77,6 +78,27 @@ class RunView(Struct, frozen=True, kw_only=True):
     cancel: str | None
     tzdata: str | None
     attempts: tuple[AttemptView, ...] | UnsetType = UNSET
+
+
+class LeftOutView(Struct, frozen=True, kw_only=True):
+    """An occurrence that a backfill makes no run of, and the run that it has."""
+
+    nominal: str
+    reason: str
+    run_id: str | None
+    state: str | None
+
+
+class BackfillView(Struct, frozen=True, kw_only=True):
+    """How far the backfill of a range is: `missing` are to be made, `runs` counts what was made by state."""
+
+    job_id: str
+    first: str = field(name="from")
+    last: str = field(name="to")
+    missing: tuple[str, ...]
+    active: int
+    runs: dict[str, int]
+    left_out: tuple[LeftOutView, ...]
 
 
 class SkipView(Struct, frozen=True, kw_only=True):
@@ -217,6 +239,27 @@ def attempt_view(details: AttemptDetails) -> AttemptView:
         exit_code=attempt.exit_code,
         signal=attempt.signal,
         error=attempt.error,
+    )
+
+
+def backfill_view(backfill: Backfill) -> BackfillView:
+    """The backfill as JSON shows it."""
+    return BackfillView(
+        job_id=backfill.job.id,
+        first=format_moment(backfill.first),
+        last=format_moment(backfill.last),
+        missing=tuple(map(format_moment, backfill.missing)),
+        active=backfill.active,
+        runs={state.value: count for state, count in sorted(backfill.states.items())},
+        left_out=tuple(
+            LeftOutView(
+                nominal=format_moment(each.nominal),
+                reason=each.reason.value,
+                run_id=None if each.run is None else each.run.id,
+                state=None if each.run is None else each.run.state.value,
+            )
+            for each in backfill.left_out
+        ),
     )
 
 

@@ -149,3 +149,41 @@ async def test_unknown_job(door: Asker, path: str) -> None:
     """A job that does not exist is 404."""
     answer = await door.get(f"{JOBS}/nobody{path}")
     assert (answer.status, answer.error["code"]) == (404, "not_found")
+
+
+async def test_backfill(world: World, door: Asker) -> None:
+    """A dry run says what would be made and makes nothing; then it is made, once, and cancelled."""
+    await door.post(JOBS, {"id": "hourly", "schedule": "0 * * * *", "noop": True})
+    path, body = f"{JOBS}/hourly/backfill", {"from": "2029-12-31T22:00:00Z", "to": "2030-01-01T01:00:00Z"}
+    dry = (await door.post(path, {**body, "dry_run": True})).json
+    moments = ["2029-12-31T22:00:00Z", "2029-12-31T23:00:00Z", "2030-01-01T00:00:00Z"]
+    assert (dry["from"], dry["to"], dry["missing"], dry["runs"]) == (body["from"], body["to"], moments, {})
+    late = {"nominal": "2030-01-01T01:00:00Z", "reason": "it is still to be fired", "run_id": None, "state": None}
+    assert dry["left_out"] == [late]
+    assert (await door.get("/api/v2/runs")).json == []
+    first = (await door.post(path, {**body, "max_running": 2})).json
+    assert (first["missing"], first["active"], first["runs"]) == (moments[2:], 2, {"ready": 2})
+    assert (await door.post(path, {**body, "max_running": 2})).json == first
+    whole = (await door.post(path, body)).json
+    assert (whole["missing"], whole["runs"]) == ([], {"ready": 3})
+    assert (await door.post(f"{path}/cancel", body)).json["runs"] == {"cancelled": 3}
+    assert (await door.post(path, body)).json["runs"] == {"cancelled": 3}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"from": "today"}, "from"),
+        ({"to": "1999-01-01T00:00:00Z"}, "to"),
+        ({"from": "0001-01-01T00:00:00Z"}, "to"),
+        ({"max_running": -1}, "max_running"),
+        ({"first": "2030-01-01T00:00:00Z"}, "first"),
+    ],
+)
+async def test_bad_backfills_name_the_field(door: Asker, change: dict[str, object], field: str) -> None:
+    """A range that can't be is refused, and nothing is made."""
+    await door.post(JOBS, {"id": "minutely", "schedule": "* * * * *", "noop": True})
+    body = {"from": "2029-12-31T22:00:00Z", "to": "2030-01-01T01:00:00Z", **change}
+    answer = await door.post(f"{JOBS}/minutely/backfill", body)
+    assert (answer.status, answer.error["field"]) == (422, field)
+    assert (await door.get("/api/v2/runs")).json == []

@@ -1,0 +1,103 @@
+"""Backfill: runs for occurrences of the past that have none. Pure.
+
+Whoever carries it out makes the oldest missing runs first, and only as many as there is room for. So two of them at
+work at once, or one anew after the first was interrupted, make the same runs next: the origin keeps each from being
+made twice, and the room is never exceeded.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tokimori.clock import Moment, format_moment
+from tokimori.errors import InvalidInput
+from tokimori.model.job import Job
+from tokimori.model.run import Run, backfill_origin, scheduled_origin
+from tokimori.model.transitions import ACTIVE, RunState
+from tokimori.schedules.schedule import Schedule, next_moments
+
+MOST_BACKFILLED = 100_000
+"""How many occurrences one backfill may name."""
+
+
+class LeftOutReason(StrEnum):
+    """Why an occurrence gets no run."""
+
+    HAS_RUN = "it has a run"
+    NOT_DECIDED = "it is still to be fired"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """An occurrence that gets no run, with the run that it has."""
+
+    nominal: Moment
+    reason: LeftOutReason
+    run: Run | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backfill:
+    """The occurrences from `first` to `last`, both included, oldest first, and how far their backfill is.
+
+    `missing` have no run, `runs` are those that a backfill made, `left_out` are none of its business.
+    """
+
+    job: Job
+    first: Moment
+    last: Moment
+    missing: Sequence[Moment]
+    runs: Sequence[Run]
+    left_out: Sequence[LeftOut]
+
+    @property
+    def active(self) -> int:
+        """How many of its runs are under way or waiting to be; a held one is not."""
+        return sum(run.state in ACTIVE for run in self.runs)
+
+    @property
+    def states(self) -> Mapping[RunState, int]:
+        """How many of its runs are in which state."""
+        return Counter(run.state for run in self.runs)
+
+
+def backfill_of(job: Job, schedule: Schedule, first: Moment, last: Moment, runs: Iterable[Run]) -> Backfill:
+    """The backfill as these runs of the job leave it. Raises `InvalidInput` for a range that is empty or too large."""
+    moments = _moments(schedule, first, last)
+    known = {run.origin: run for run in runs}
+    made = [known[origin] for moment in moments if (origin := backfill_origin(moment)) in known]
+    missing: list[Moment] = []
+    left_out: list[LeftOut] = []
+    for moment in moments:
+        fired = known.get(scheduled_origin(moment))
+        if fired is not None:
+            left_out.append(LeftOut(nominal=moment, reason=LeftOutReason.HAS_RUN, run=fired))
+        elif moment > job.fired_through:
+            left_out.append(LeftOut(nominal=moment, reason=LeftOutReason.NOT_DECIDED))
+        elif backfill_origin(moment) not in known:
+            missing.append(moment)
+    return Backfill(job=job, first=first, last=last, missing=missing, runs=made, left_out=left_out)
+
+
+def next_to_make(backfill: Backfill, max_running: int) -> Sequence[Moment]:
+    """What to make now so that at most `max_running` of the backfill's runs are active; 0 = unlimited."""
+    return backfill.missing[: max(0, max_running - backfill.active)] if max_running else backfill.missing
+
+
+def _moments(schedule: Schedule, first: Moment, last: Moment) -> Sequence[Moment]:
+    if last < first:
+        raise InvalidInput(
+            "to: it is before `from`",
+            field="to",
+            value=format_moment(last),
+            allowed="the moment of `from`, or later",
+        )
+    before = Moment(first - 1)
+    number = schedule.count(before, last)
+    if number > MOST_BACKFILLED:
+        message = f"to: there are {number} occurrences from `from` to here"
+        raise InvalidInput(
+            message, field="to", value=format_moment(last), allowed=f"a range of at most {MOST_BACKFILLED}"
+        )
+    return next_moments(schedule, before, number)

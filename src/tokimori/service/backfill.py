@@ -1,0 +1,113 @@
+"""Backfill, carried out: one look at the job's runs, and as many new ones as there is room for."""
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+
+from tokimori.clock import Clock, Moment
+from tokimori.errors import InvalidInput
+from tokimori.model.backfill import Backfill, backfill_of, next_to_make
+from tokimori.model.ids import RandomBytes, RunId, check_job_id, uuid7
+from tokimori.model.job import Job, lane_of, rank_of, schedule_of
+from tokimori.model.run import Run, backfill_origin
+from tokimori.model.transitions import ACTIVE, RunState
+from tokimori.ports.store import RunFilter, Store
+
+BATCH = 200
+"""How many runs are asked for at once."""
+PAGE = 1_000
+MOST_RUNNING = 1_000_000
+CANCELLED = "the backfill was cancelled"
+QUIET = 1.0
+"""Seconds, more than from one step of a paced backfill to the next: if nothing is made for so long, nobody makes it."""
+
+
+class Backfills:
+    """What the service does about backfills: one look at the job's runs, and one batch of new ones."""
+
+    def __init__(self, store: Store, clock: Clock, random: RandomBytes) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+
+    async def look(self, job_id: str, first: Moment, last: Moment) -> Backfill:
+        """How far the backfill is, and what it would make."""
+        job = await self._store.get_job(check_job_id(job_id))
+        runs = await _runs(self._store, job, first)
+        return backfill_of(job, schedule_of(job.definition, job.anchor, job.id), first, last, runs)
+
+    async def make(self, job_id: str, first: Moment, last: Moment, max_running: int, *, dry_run: bool) -> Backfill:
+        """Make what there is room for; how far the backfill is then. Raises `Refused` where the job is stopped."""
+        if not 0 <= max_running <= MOST_RUNNING:
+            message, allowed = f"max_running: {max_running} is out of range", f"0..{MOST_RUNNING}"
+            raise InvalidInput(message, field="max_running", value=max_running, allowed=allowed)
+        backfill = await self.look(job_id, first, last)
+        wanted = () if dry_run else next_to_make(backfill, max_running)
+        now = self._clock.now()
+        runs = [_run(backfill.job, nominal, now, n, self._random) for n, nominal in enumerate(wanted)]
+        for start in range(0, len(runs), BATCH):
+            await _all(self._store.add_run(run, now) for run in runs[start : start + BATCH])
+        return await self.look(job_id, first, last) if runs else backfill
+
+    async def cancel(self, job_id: str, first: Moment, last: Moment) -> Backfill:
+        """Cancel its runs that have not started, and order the others to end.
+
+        Whoever still makes some sees that, and stops; what it made meanwhile is cancelled too.
+        """
+        quiet = False
+        while True:
+            backfill = await self.look(job_id, first, last)
+            going_on = [run.id for run in backfill.runs if run.state in ACTIVE and run.cancel is None]
+            if not going_on and (quiet or not backfill.missing):
+                return backfill
+            now = self._clock.now()
+            for start in range(0, len(going_on), BATCH):
+                await _all(self._store.cancel_run(run_id, CANCELLED, now) for run_id in going_on[start : start + BATCH])
+            quiet = not going_on
+            await asyncio.sleep(QUIET)
+
+
+def was_cancelled(before: Backfill, after: Backfill) -> bool:
+    """Whether somebody cancelled the backfill between two looks at it."""
+    return _cancelled(after) > _cancelled(before)
+
+
+def _cancelled(backfill: Backfill) -> int:
+    return sum(CANCELLED in (run.error, run.cancel) for run in backfill.runs)
+
+
+def _run(job: Job, nominal: Moment, now: Moment, number: int, random: RandomBytes) -> Run:
+    """Ready now, and in line behind what was due before; among its like the oldest occurrence is first."""
+    priority = job.definition.priority
+    return Run(
+        id=RunId(uuid7(now, random)),
+        job_id=job.id,
+        incarnation=job.incarnation,
+        origin=backfill_origin(nominal),
+        nominal=nominal,
+        due=now,
+        state=RunState.READY,
+        priority=priority,
+        rank=rank_of(now, priority) + number,
+        lane=lane_of(job.definition),
+        created=now,
+    )
+
+
+async def _all(calls: Iterable[Awaitable[Run]]) -> None:
+    """Every call to its end, whichever fails: an error leaves nothing under way behind it."""
+    for result in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
+
+
+async def _runs(store: Store, job: Job, first: Moment) -> Sequence[Run]:
+    """The job's runs that can be those of occurrences from `first` on: no run is made before its nominal time."""
+    oldest = uuid7(Moment(max(0, first)), bytes)
+    found: list[Run] = []
+    before: RunId | None = None
+    while page := await store.list_runs(RunFilter(job_id=job.id, before=before, limit=PAGE)):
+        found += (run for run in page if run.incarnation == job.incarnation and run.nominal >= first)
+        before = page[-1].id
+        if before < oldest:
+            break
+    return found

@@ -1,0 +1,204 @@
+"""Backfills: an occurrence becomes at most one run, whoever asks how often, and no more are under way than may be."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, fire, later, random_bytes
+from tokimori.clock import Moment
+from tokimori.errors import Refused
+from tokimori.model.backfill import LeftOutReason
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job, JobState
+from tokimori.model.run import backfill_origin
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import RunFilter, Store
+from tokimori.service import backfill
+from tokimori.service.service import Service
+
+
+class Later:
+    """A clock that stands still a minute after the new year."""
+
+    def now(self) -> Moment:
+        """00:01:00."""
+        return later(60)
+
+    def monotonic(self) -> float:
+        """Always the same."""
+        return 60.0
+
+
+def a_service(store: Store) -> Service:
+    """A door of its own."""
+    return Service(store, Later(), random_bytes)
+
+
+async def a_job_that_skipped(store: Store, **terms: object) -> Job:
+    """A job of every second that ran at 1 and 2, and was decided up to 10 with the others skipped for overlap."""
+    job = a_job(schedule=EVERY_SECOND, next_due=later(1), **{"max_running": 2, **terms})  # type: ignore[arg-type]
+    await store.add_jobs([job])
+    await fire(store, later(10))
+    return job
+
+
+async def nominals(store: Store, kind: str) -> Counter[Moment]:
+    """How many runs of this kind of origin each moment has."""
+    runs = await store.list_runs(RunFilter(limit=1000))
+    return Counter(run.nominal for run in runs if run.origin.startswith(kind))
+
+
+async def test_only_what_has_no_run_is_made(store: Store) -> None:
+    """Runs of the schedule are left alone, live or ended; the others are made ready, in line by their moments."""
+    job = await a_job_that_skipped(store)
+    done = await a_service(store).backfill(job.id, later(1), later(11))
+    assert [each.reason for each in done.left_out] == [LeftOutReason.HAS_RUN] * 2 + [LeftOutReason.NOT_DECIDED]
+    assert done.missing == []
+    assert [(run.origin, run.state) for run in done.runs] == [
+        (backfill_origin(later(n)), RunState.READY) for n in range(3, 11)
+    ]
+    ranks = [run.rank for run in done.runs]
+    assert ranks == sorted(set(ranks))
+    assert min(ranks) >= later(60)
+
+
+async def test_a_second_backfill_makes_nothing_twice(store: Store, worker: Worker) -> None:
+    """Not while the first one's runs are live, and not after their end."""
+    job = await a_job_that_skipped(store, max_running=0)
+    service = a_service(store)
+    await service.backfill(job.id, later(-5), later(-3))
+    await service.backfill(job.id, later(-5), later(0))
+    for claimed in await worker.claim():
+        await worker.settle(claimed)
+    done = await service.backfill(job.id, later(-5), later(0))
+    assert done.states == {RunState.SUCCEEDED: 6}
+    assert await nominals(store, "b:") == Counter(later(n) for n in range(-5, 1))
+
+
+async def test_a_stale_request_makes_nothing_twice(store: Store, worker: Worker) -> None:
+    """The store itself knows an origin again, whoever has looked before: live, and after the run's end."""
+    job = await a_job_that_skipped(store)
+    service = a_service(store)
+    done = await service.backfill(job.id, later(3), later(3))
+    (made,) = done.runs
+    twice = backfill._run(job, later(3), later(60), 0, random_bytes)
+    assert (await store.add_run(twice, later(60))).id == made.id
+    for _ in range(3):
+        for claimed in await worker.claim():
+            await worker.settle(claimed)
+    assert (await store.get_run(made.id)).state is RunState.SUCCEEDED
+    assert (await store.add_run(twice, later(60))).id == made.id
+    assert await nominals(store, "b:") == {later(3): 1}
+
+
+async def test_many_at_once_make_each_run_once(store: Store) -> None:
+    """Five who begin the same backfill at the same moment make each run once."""
+    job = await a_job_that_skipped(store)
+    await asyncio.gather(*(a_service(store).backfill(job.id, later(-50), later(10)) for _ in range(5)))
+    assert await nominals(store, "b:") == Counter(later(n) for n in range(-50, 11) if n not in (1, 2))
+
+
+async def test_overlap_never_skips_them(store: Store, worker: Worker) -> None:
+    """A job that may run once at a time runs them one after the other, and skips none."""
+    job = await a_job_that_skipped(store, max_running=1)
+    service = a_service(store)
+    await service.backfill(job.id, later(-4), later(0))
+    order = []
+    while claimed := await worker.claim():
+        (one,) = claimed
+        order.append(one.run.nominal)
+        await worker.settle(one)
+    assert order == [later(1), *(later(n) for n in range(-4, 1))]
+    assert (await service.backfill(job.id, later(-4), later(0))).states == {RunState.SUCCEEDED: 5}
+
+
+async def test_no_more_are_active_than_may_be(store: Store, worker: Worker) -> None:
+    """With several makers and a worker all at once, never more than two of the backfill are under way; all end."""
+    job = await a_job_that_skipped(store, max_running=0)
+    first, last = later(-20), later(0)
+    most = 0
+
+    async def make(service: Service) -> None:
+        while (await service.backfill(job.id, first, last, max_running=2)).missing:  # noqa: ASYNC110 - who makes polls
+            await asyncio.sleep(0.001)
+
+    async def work() -> None:
+        nonlocal most
+        while True:
+            done = await a_service(store).backfill(job.id, first, last, dry_run=True)
+            most = max(most, done.active)
+            if not done.missing and not done.active:
+                return
+            for claimed in await worker.claim():
+                await worker.settle(claimed)
+
+    await asyncio.wait_for(asyncio.gather(*(make(a_service(store)) for _ in range(3)), work()), 60)
+    assert most == 2
+    assert sum((await nominals(store, "b:")).values()) == 21
+
+
+async def test_a_dry_run_makes_nothing(store: Store) -> None:
+    """It says what it would make, and leaves no trace."""
+    job = await a_job_that_skipped(store)
+    before = await store.list_runs(RunFilter())
+    done = await a_service(store).backfill(job.id, later(1), later(10), dry_run=True)
+    assert done.missing == [later(n) for n in range(3, 11)]
+    assert await store.list_runs(RunFilter()) == before
+
+
+async def test_a_cancelled_backfill_ends(store: Store, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has not started ends, what runs is ordered to, and the runs of the schedule go on."""
+    monkeypatch.setattr(backfill, "QUIET", 0.01)
+    job = await a_job_that_skipped(store, max_running=0)
+    scheduled = await worker.claim()
+    service = a_service(store)
+    before = await service.backfill(job.id, later(-5), later(0), max_running=3)
+    (running,) = await worker.claim(1)
+    done = await service.cancel_backfill(job.id, later(-5), later(0))
+    assert done.states == {RunState.RUNNING: 1, RunState.CANCELLED: 2}
+    assert (await worker.tick()).cancels == ((running.run.id, running.run.token, backfill.CANCELLED),)
+    assert backfill.was_cancelled(before, done)
+    assert {(await store.get_run(one.run.id)).cancel for one in scheduled} == {None}
+    assert len(done.missing) == 3
+
+
+async def test_whoever_still_makes_is_overtaken(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backfill that another one is making ends with its cancellation: what comes late is cancelled too."""
+    monkeypatch.setattr(backfill, "QUIET", 0.2)
+    job = await a_job_that_skipped(store, max_running=0)
+    service = a_service(store)
+
+    async def make() -> None:
+        before = await service.backfill(job.id, later(-500), later(0), dry_run=True)
+        while not backfill.was_cancelled(  # noqa: ASYNC110 - who makes polls
+            before, await service.backfill(job.id, later(-500), later(0), max_running=2)
+        ):
+            await asyncio.sleep(0.01)
+
+    making = asyncio.create_task(make())
+    await asyncio.sleep(0.05)
+    done = await a_service(store).cancel_backfill(job.id, later(-500), later(0))
+    await making
+    assert (done.active, set(done.states)) == (0, {RunState.CANCELLED})
+    assert len(done.missing) > 400
+
+
+async def test_a_paused_job_is_not_backfilled(store: Store) -> None:
+    """It is refused, and nothing is made."""
+    job = await a_job_that_skipped(store)
+    service = a_service(store)
+    await service.pause(job.id)
+    with pytest.raises(Refused):
+        await service.backfill(job.id, later(1), later(10))
+    assert await nominals(store, "b:") == {}
+    assert (await store.get_job(JobId("job"))).state is JobState.PAUSED
+
+
+async def test_an_earlier_job_of_that_id_counts_for_nothing(store: Store) -> None:
+    """A job added again under its id is another one: its occurrences have no runs yet."""
+    job = await a_job_that_skipped(store)
+    await store.delete_job(job.id, NOW)
+    again = await a_job_that_skipped(store)
+    done = await a_service(store).backfill(again.id, later(1), later(10), dry_run=True)
+    assert len(done.missing) == 8
