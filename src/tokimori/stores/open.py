@@ -37,43 +37,38 @@ def open_store(url: str, clock: Clock) -> Store:
 
 
 def _postgres(url: str, clock: Clock) -> Store:
-    """Its driver is an extra, and is loaded only where it is asked for."""
     address = address_of(url)
     try:
         from tokimori.stores.postgres.store import PostgresStore  # noqa: PLC0415
     except ModuleNotFoundError as fault:
-        raise StoreError(
-            f"store: PostgreSQL needs the package {fault.name}: pip install 'tokimori[postgres]'",
-            field="store",
-            value="postgresql",
-        ) from None
+        raise _without_driver("PostgreSQL", "postgres", fault) from None
     return PostgresStore(address, clock)
 
 
-def _redis(url: str, clock: Clock) -> Store:
-    """Its driver is an extra, and is loaded only where it is asked for."""
-    address = redis_address.address_of(url)
-    try:
-        from tokimori.stores.redis.store import RedisStore  # noqa: PLC0415
-    except ModuleNotFoundError as fault:
-        raise StoreError(
-            f"store: Redis needs the package {fault.name}: pip install 'tokimori[redis]'", field="store", value="redis"
-        ) from None
-    return RedisStore(address, clock)
-
-
 def _mysql(url: str, clock: Clock) -> Store:
-    """Its driver is an extra, and is loaded only where it is asked for."""
     address = mysql_address.address_of(url)
     try:
         from tokimori.stores.mysql.store import MysqlStore  # noqa: PLC0415
     except ModuleNotFoundError as fault:
-        raise StoreError(
-            f"store: MySQL needs the package {fault.name}: pip install 'tokimori[mysql]'",
-            field="store",
-            value="mysql",
-        ) from None
+        raise _without_driver("MySQL", "mysql", fault) from None
     return MysqlStore(address, clock)
+
+
+def _redis(url: str, clock: Clock) -> Store:
+    address = redis_address.address_of(url)
+    try:
+        from tokimori.stores.redis.store import RedisStore  # noqa: PLC0415
+    except ModuleNotFoundError as fault:
+        raise _without_driver("Redis", "redis", fault) from None
+    return RedisStore(address, clock)
+
+
+def _without_driver(kind: str, extra: str, fault: ModuleNotFoundError) -> StoreError:
+    """A driver is an extra, and is loaded only where it is asked for."""
+    package = (fault.name or "").partition(".")[0]
+    return StoreError(
+        f"store: {kind} needs the package {package}: pip install 'tokimori[{extra}]'", field="store", value=extra
+    )
 
 
 def file_of(url: str) -> str:

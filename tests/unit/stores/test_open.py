@@ -73,7 +73,7 @@ def test_a_postgresql_url_names_a_server(scheme: str) -> None:
 def test_a_missing_driver_is_named(scheme: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the extra is not installed, the error says how to install it."""
     monkeypatch.setitem(sys.modules, package, None)
-    for name in [name for name in sys.modules if name.startswith(f"tokimori.stores.{extra}.")]:
+    for name in [name for name in sys.modules if name.startswith((f"tokimori.stores.{extra}.", f"{package}."))]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(StoreError, match=rf"needs the package {package}: pip install 'tokimori\[{extra}\]'"):
         open_store(f"{scheme}://host/0", SystemClock())
