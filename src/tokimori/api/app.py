@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from tokimori.api.answers import answer, error_answer, refusal
+from tokimori.api.calendars import Calendars
 from tokimori.api.guards import guarded
 from tokimori.api.jobs import Jobs
 from tokimori.api.runs import Runs
@@ -56,6 +57,7 @@ def create_app(
             *Jobs(service).routes(),
             *Runs(service).routes(),
             *Schedules(service).routes(),
+            *Calendars(service.calendars).routes(),
             Route("/api/v2/nodes", list_nodes),
             *pages,
         ],

@@ -15,7 +15,10 @@ from tokimori.service.views import explanation_view
 
 
 class ExplainQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A schedule text, and where and when it is meant: by default in the node's zone, after now."""
+    """A schedule text, and where and when it is meant: by default in the node's zone, after now.
+
+    `calendars` may be repeated.
+    """
 
     text: str
     time_zone: str | None = None
@@ -23,6 +26,8 @@ class ExplainQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     after: str | None = None
     gap: str = Gap.SHIFT
     fold: str = Fold.FIRST
+    calendars: tuple[str, ...] = ()
+    shift: str | None = None
 
 
 class Schedules:
@@ -37,9 +42,16 @@ class Schedules:
 
     async def explain(self, request: Request) -> Response:
         """Say what a schedule text means."""
-        query = read_query(request, ExplainQuery)
+        query = read_query(request, ExplainQuery, lists=frozenset({"calendars"}))
         after = None if query.after is None else parse_moment(query.after, field="after")
         explanation = await self._service.explain(
-            query.text, query.time_zone, query.n, after, gap=query.gap, fold=query.fold
+            query.text,
+            query.time_zone,
+            query.n,
+            after,
+            gap=query.gap,
+            fold=query.fold,
+            calendars=query.calendars,
+            shift=query.shift,
         )
         return answer(explanation_view(explanation))

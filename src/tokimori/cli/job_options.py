@@ -9,6 +9,7 @@ import click
 from tokimori.cli.command import arguments_given
 from tokimori.errors import InvalidInput
 from tokimori.model.policies import AnchoredOn, Misfire, OnLostLease, Overlap
+from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
 
 
@@ -16,7 +17,7 @@ def _seconds(name: str, field: str, help_text: str) -> Callable[[Callable[..., o
     return click.option(name, field, type=float, metavar="SECONDS", help=help_text)
 
 
-def _choice(kind: type[AnchoredOn | Misfire | Overlap | OnLostLease | Gap | Fold]) -> click.Choice[str]:
+def _choice(kind: type[AnchoredOn | Misfire | Overlap | OnLostLease | Gap | Fold | Shift]) -> click.Choice[str]:
     return click.Choice([member.value for member in kind])
 
 
@@ -27,6 +28,8 @@ _OPTIONS = (
     click.option("--timezone", "time_zone", metavar="ZONE", help="Such as Europe/Paris."),
     click.option("--gap", type=_choice(Gap), help="What becomes of times that clocks skip."),
     click.option("--fold", type=_choice(Fold), help="What becomes of times that clocks show twice."),
+    click.option("--calendar", "calendars", multiple=True, metavar="NAME", help="Days off, on which nothing runs."),
+    click.option("--shift", type=_choice(Shift), help="Run on that business day instead, at the same time."),
     click.option("--starts-at", metavar="TIME", help="No occurrence before; without offset in the job's zone."),
     click.option("--ends-at", metavar="TIME", help="No occurrence after; the job is finished then."),
     click.option("--runs-remaining", type=int, metavar="N", help="After so many scheduled runs the job is finished."),

@@ -21,6 +21,7 @@ program = Group(
         "serve": ("tokimori.cli.serve:serve", "Run a node: fire schedules, run jobs, answer over HTTP."),
         "job": ("tokimori.cli.job:job", "Jobs: add, list, show, update, delete, pause, resume, trigger, next, import."),
         "schedule": ("tokimori.cli.schedule:schedule", "Schedules: explain."),
+        "calendar": ("tokimori.cli.calendar:calendar", "Calendars: days off. add, list, show, update, delete."),
         "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
         "node": ("tokimori.cli.node:node", "Nodes: list."),

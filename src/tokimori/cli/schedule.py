@@ -6,8 +6,9 @@ import click
 
 from tokimori.cli.command import Group, options
 from tokimori.cli.output import print_json, print_lines
-from tokimori.cli.session import load
+from tokimori.cli.session import in_service, load
 from tokimori.clock import SystemClock, parse_moment, to_datetime
+from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import zone_info
 
@@ -34,11 +35,29 @@ schedule = Group("schedule", help="Schedules: what a text means.")
     default="first",
     help="And of times that they show twice.",
 )
-def explain(*, text: str, count: int, time_zone: str | None, after: str | None, gap: str, fold: str) -> None:
+@click.option("--calendar", "calendars", multiple=True, metavar="NAME", help="Days off, on which nothing runs.")
+@click.option("--shift", type=click.Choice([each.value for each in Shift]), help="Run on that business day instead.")
+def explain(
+    *,
+    text: str,
+    count: int,
+    time_zone: str | None,
+    after: str | None,
+    gap: str,
+    fold: str,
+    calendars: tuple[str, ...],
+    shift: str | None,
+) -> None:
     """Say what a schedule means: in English, by its next moments, and where it may surprise."""
     from tokimori.schedules.explain import explain as explanation_of
     from tokimori.service.views import explanation_view
 
+    days_off = None
+    if calendars:
+        from tokimori.model.calendar import decode_days_off
+
+        stored = in_service(lambda service: service.calendars.days_off(calendars))
+        days_off = None if stored is None else decode_days_off(stored)
     explanation = explanation_of(
         text,
         zone=time_zone or load().settings.time_zone,
@@ -46,6 +65,8 @@ def explain(*, text: str, count: int, time_zone: str | None, after: str | None, 
         n=count,
         gap=Gap(gap),
         fold=Fold(fold),
+        days_off=days_off,
+        shift=None if shift is None else Shift(shift),
     )
     if options().as_json:
         print_json(explanation_view(explanation))

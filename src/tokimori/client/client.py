@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import wraps
 from pathlib import Path
@@ -19,6 +19,7 @@ from tokimori.client.opening import store_of
 from tokimori.clock import SystemClock
 from tokimori.config.settings import load_settings
 from tokimori.errors import Refused
+from tokimori.model.calendar import Calendar
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
 from tokimori.ports.store import Store
@@ -68,6 +69,31 @@ async def _update(service: Service, job_id: str, /, **changes: object) -> Job:
     return await service.update(job_id, changes)
 
 
+async def _add_calendar(service: Service, name: str, /, **fields: object) -> Calendar:
+    """Keep named days off: `dates`, `weekdays`, `description`. Raises `InvalidInput` and `AlreadyExists`."""
+    return await service.calendars.add(name, fields)
+
+
+async def _get_calendar(service: Service, name: str) -> Calendar:
+    """The calendar. Raises `NotFound`."""
+    return await service.calendars.get(name)
+
+
+async def _list_calendars(service: Service) -> Sequence[Calendar]:
+    """All calendars, by name."""
+    return await service.calendars.list()
+
+
+async def _update_calendar(service: Service, name: str, /, **changes: object) -> Calendar:
+    """Change fields of a calendar; None empties one. The jobs that name it take over its days. Raises `NotFound`."""
+    return await service.calendars.update(name, changes)
+
+
+async def _delete_calendar(service: Service, name: str) -> None:
+    """Forget a calendar. Raises `NotFound`, and `Refused` where a job names it."""
+    await service.calendars.delete(name)
+
+
 class Client:
     """The service's methods, one by one, for synchronous programs. Safe to share between threads; survives a fork."""
 
@@ -101,6 +127,11 @@ class Client:
     cancel = synchronous(Service.cancel)
     wait = synchronous(Service.wait)
     output = synchronous(Service.output)
+    add_calendar = synchronous(_add_calendar)
+    get_calendar = synchronous(_get_calendar)
+    list_calendars = synchronous(_list_calendars)
+    update_calendar = synchronous(_update_calendar)
+    delete_calendar = synchronous(_delete_calendar)
     nodes = synchronous(Service.nodes)
     schema = synchronous(Service.schema)
     migrate = synchronous(Service.migrate)

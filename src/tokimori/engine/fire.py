@@ -35,7 +35,7 @@ class Schedules:
         key = (job.incarnation, job.version, job.anchor)
         schedule = self._known.get(key)
         if schedule is None:
-            schedule = schedule_of(job.definition, job.anchor, job.id)
+            schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
             if len(self._known) >= self._size:
                 self._known.pop(next(iter(self._known)))
             self._known[key] = schedule

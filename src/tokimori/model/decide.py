@@ -176,7 +176,7 @@ def _plan(draft: _Draft, schedule: Schedule, state: JobState, again: Moment | No
     anchor = job.anchor
     if job.definition.anchored_on is AnchoredOn.LAST_RUN and draft.cursor > job.fired_through:
         anchor = draft.until
-        schedule = schedule_of(job.definition, anchor, job.id)
+        schedule = schedule_of(job.definition, anchor, job.id, job.days_off)
     upcoming = next_look(job.definition, schedule, draft.cursor, draft.remaining)
     return Plan(
         job_id=job.id,

@@ -10,9 +10,11 @@ from msgspec import Meta, Struct, field
 
 from tokimori.clock import MINUTE, Moment
 from tokimori.errors import InvalidInput, InvalidSchedule
+from tokimori.model.calendar import decode_days_off
 from tokimori.model.ids import Incarnation, JobId, Lane
 from tokimori.model.policies import LONGEST, AnchoredOn, Misfire, OnLostLease, Overlap, Retry, Seconds
 from tokimori.schedules.bounded import Bounded
+from tokimori.schedules.business_days import Shift, on_business_days
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, OnDemand, Schedule
 from tokimori.schedules.stamp import parse_stamp
@@ -51,13 +53,16 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     notifications.
 
     Outside of `starts_at` … `ends_at` the schedule names nothing: RFC 3339, or without offset in the job's zone. A run
-    is due `delay` after its nominal time, and up to `jitter` later (`tokimori.model.timing`).
+    is due `delay` after its nominal time, and up to `jitter` later (`tokimori.model.timing`). `calendars` name days
+    off, on which nothing runs; `shift` moves what falls on them to the same time on the next or previous business day.
     """
 
     schedule: str | None = None
     time_zone: str = "UTC"
     gap: Gap = Gap.SHIFT
     fold: Fold = Fold.FIRST
+    calendars: tuple[str, ...] = ()
+    shift: Shift | None = None
     starts_at: str | None = None
     ends_at: str | None = None
     delay: Seconds = 0
@@ -142,10 +147,10 @@ class Job(Struct, frozen=True, kw_only=True):
     days_off: str | None = None
 
 
-def schedule_of(definition: Definition, anchor: Moment, job_id: str = "") -> Schedule:
-    """The schedule that the definition's text names, within its bounds; `H` in it spreads jobs by their id.
+def schedule_of(definition: Definition, anchor: Moment, job_id: str = "", days_off: str | None = None) -> Schedule:
+    """The schedule that the definition's text names, within its bounds and without its days off.
 
-    Raises `InvalidSchedule`.
+    `H` in it spreads jobs by their id. Raises `InvalidSchedule`.
     """
     schedule = parse_schedule(
         "on demand" if definition.schedule is None else definition.schedule,
@@ -156,6 +161,8 @@ def schedule_of(definition: Definition, anchor: Moment, job_id: str = "") -> Sch
         job_id=job_id,
         last_run=definition.anchored_on is AnchoredOn.LAST_RUN,
     )
+    if days_off is not None:
+        schedule = on_business_days(schedule, decode_days_off(days_off), definition.shift, definition.time_zone)
     return schedule if definition.starts_at == definition.ends_at is None else _bounded(schedule, definition)
 
 
@@ -233,6 +240,15 @@ def check_definition(definition: Definition) -> Definition:
         for text in _texts(value):
             check_text(name, text)
     check_word("queue", definition.queue)
+    for name in definition.calendars:
+        check_word("calendars", name)
+    if definition.shift is not None and not definition.calendars:
+        raise InvalidInput(
+            "shift: without calendars there is nothing to move",
+            field="shift",
+            value=definition.shift,
+            allowed="no shift, or calendars beside it",
+        )
     for key, value in definition.labels.items():
         check_word("labels", key)
         check_word(f"labels.{key}", value)

@@ -13,6 +13,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from tokimori.clock import Moment
+from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId, Token
 from tokimori.model.job import Definition, Job
@@ -115,6 +116,26 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     states: frozenset[RunState] = frozenset()
     before: RunId | None = None
     limit: int = 100
+
+
+class Calendars(Protocol):
+    """Named days off. What a job needs of them stands in the job itself (`days_off`): nodes never ask for these."""
+
+    async def put_calendar(self, calendar: Calendar) -> None:
+        """Keep it, in place of one of that name."""
+        ...
+
+    async def get_calendar(self, name: str) -> Calendar:
+        """Raises `NotFound`."""
+        ...
+
+    async def list_calendars(self) -> list[Calendar]:
+        """All, by name."""
+        ...
+
+    async def delete_calendar(self, name: str) -> None:
+        """Forget it; none of that name is no error."""
+        ...
 
 
 class Runs(Protocol):
@@ -352,5 +373,5 @@ class Working(Protocol):
         ...
 
 
-class Store(Schema, Jobs, Runs, Planning, Nodes, Working, Protocol):
+class Store(Schema, Jobs, Calendars, Runs, Planning, Nodes, Working, Protocol):
     """The shared database, and the only truth."""

@@ -33,7 +33,7 @@ class Backfills:
         """How far the backfill is, and what it would make."""
         job = await self._store.get_job(check_job_id(job_id))
         runs = await _runs(self._store, job, first)
-        return backfill_of(job, schedule_of(job.definition, job.anchor, job.id), first, last, runs)
+        return backfill_of(job, schedule_of(job.definition, job.anchor, job.id, job.days_off), first, last, runs)
 
     async def make(self, job_id: str, first: Moment, last: Moment, max_running: int, *, dry_run: bool) -> Backfill:
         """Make what there is room for; how far the backfill is then. Raises `Refused` where the job is stopped."""

@@ -30,11 +30,17 @@ class Edit(NamedTuple):
 
 
 def new_job(
-    job_id: JobId, definition: Definition, incarnation: Incarnation, now: Moment, runs_remaining: int | None = None
+    job_id: JobId,
+    definition: Definition,
+    incarnation: Incarnation,
+    now: Moment,
+    runs_remaining: int | None = None,
+    *,
+    days_off: str | None = None,
 ) -> Job:
     """A job as it is added. Raises `InvalidInput`, also where its schedule has no moment after now."""
     check_definition(definition)
-    schedule = schedule_of(definition, now, job_id)
+    schedule = schedule_of(definition, now, job_id, days_off)
     _check_moments(definition, schedule, now, runs_remaining)
     return Job(
         id=job_id,
@@ -48,10 +54,13 @@ def new_job(
         next_due=next_look(definition, schedule, now, runs_remaining),
         runs_remaining=runs_remaining,
         tzdata=tzdata_version(),
+        days_off=days_off,
     )
 
 
-def edited(due: Due, definition: Definition, now: Moment, runs_remaining: int | None) -> Edit:
+def edited(
+    due: Due, definition: Definition, now: Moment, runs_remaining: int | None, days_off: str | None = None
+) -> Edit:
     """The job under a new definition: what it has not decided up to now is skipped. Raises `InvalidInput`.
 
     Where its schedule changes, `every …` counts from now on, there must be a moment left, and what only waits for its
@@ -61,10 +70,10 @@ def edited(due: Due, definition: Definition, now: Moment, runs_remaining: int | 
     job = due.job
     anew = _times(definition) != _times(job.definition)
     last = look_at(job.definition, now) if anew else now
-    left = skip_all(due, schedule_of(job.definition, job.anchor, job.id), last, _WHY_SKIPPED[job.state])
+    left = skip_all(due, schedule_of(job.definition, job.anchor, job.id, job.days_off), last, _WHY_SKIPPED[job.state])
     through = Moment(max(decidable(job.definition, last), job.fired_through))
     anchor = now if anew else left.anchor
-    schedule = schedule_of(definition, anchor, job.id)
+    schedule = schedule_of(definition, anchor, job.id, days_off)
     if anew or runs_remaining != job.runs_remaining:
         _check_moments(definition, schedule, through, runs_remaining)
     upcoming = next_look(definition, schedule, through, runs_remaining)
@@ -80,6 +89,7 @@ def edited(due: Due, definition: Definition, now: Moment, runs_remaining: int | 
         next_due=None if stopped else upcoming,
         runs_remaining=runs_remaining,
         tzdata=tzdata_version(),
+        days_off=days_off,
     )
     return Edit(after, left.skips)
 
@@ -92,7 +102,7 @@ def paused(job: Job, now: Moment, reason: str | None, by: str | None) -> Job:
 def resumed(due: Due, now: Moment) -> Edit:
     """The job, enabled again: what it missed is one range of skips, without catch-up."""
     job = due.job
-    schedule = schedule_of(job.definition, job.anchor, job.id)
+    schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
     plan = skip_all(due, schedule, now, _WHY_SKIPPED[job.state])
     after = replace(
         job,

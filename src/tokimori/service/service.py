@@ -9,14 +9,17 @@ from itertools import islice
 from tokimori.clock import Clock, Moment
 from tokimori.engine.fire import decide_and_apply
 from tokimori.errors import AlreadyExists, Conflict, NotFound, Refused, StoreUnavailable
+from tokimori.model.calendar import decode_days_off
 from tokimori.model.decide import Due
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, check_text, lane_of, schedule_of, serves
 from tokimori.model.run import Run, Skip
 from tokimori.ports.store import NodeRecord, SchemaStatus, Store
+from tokimori.schedules.business_days import Shift
 from tokimori.schedules.explain import Explanation, explain
 from tokimori.schedules.schedule import Fold, Gap, Reboot, Schedule
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, chosen, retried
+from tokimori.service.calendars import Calendars
 from tokimori.service.definitions import definition_from, patched, runs_remaining_in
 from tokimori.service.edits import edited, new_job, paused, resumed
 from tokimori.service.runs import RunService
@@ -43,6 +46,7 @@ class Service(RunService):
     ) -> None:
         super().__init__(store, clock, random, time_zone=time_zone)
         self._author = author
+        self.calendars = Calendars(store, lambda job_id: self.update(job_id, {}))
 
     # Jobs
 
@@ -59,12 +63,19 @@ class Service(RunService):
         runs_remaining = None if isinstance(wanted, Definition) else runs_remaining_in(wanted)
         now = self._clock.now()
         checked = check_job_id(uuid7(now, self._random) if job_id is None else job_id)
-        job = new_job(checked, definition, new_incarnation(self._random), now, runs_remaining)
+        days_off = await self.calendars.days_off(definition.calendars)
+        job = new_job(checked, definition, new_incarnation(self._random), now, runs_remaining, days_off=days_off)
         try:
             await retried(lambda: self._store.add_jobs([job]), StoreUnavailable)
         except Conflict:
             raise _taken(checked) from None
-        return job
+        return await self._kept(job)
+
+    async def _kept(self, job: Job) -> Job:
+        """The job; with its calendars' days of now, which may have been edited while it was written."""
+        if await self.calendars.days_off(job.definition.calendars) == job.days_off:
+            return job
+        return await self.update(job.id, {})
 
     async def import_all(
         self, jobs: Sequence[tuple[str, Definition]], paused_because: Mapping[str, str] | None = None
@@ -80,7 +91,8 @@ class Service(RunService):
             checked = check_job_id(job_id)
             if checked in new:
                 raise _taken(checked)
-            job = new_job(checked, definition, new_incarnation(self._random), now)
+            days_off = await self.calendars.days_off(definition.calendars)
+            job = new_job(checked, definition, new_incarnation(self._random), now, days_off=days_off)
             reason = (paused_because or {}).get(job_id)
             new[checked] = job if reason is None else paused(job, now, reason, self._author)
         try:
@@ -134,12 +146,13 @@ class Service(RunService):
         now = self._clock.now()
         due = await self._store.get_due(job_id)
         definition = patched(due.job.definition, changes, time_zone=self.time_zone)
-        if definition == due.job.definition and "runs_remaining" not in changes:
+        days_off = await self.calendars.days_off(definition.calendars)
+        if (definition, days_off) == (due.job.definition, due.job.days_off) and "runs_remaining" not in changes:
             return due.job
-        edit = edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining))
+        edit = edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days_off)
         decided = await self._decided(due, now)
         if decided is not due:
-            edit = edited(decided, definition, now, runs_remaining_in(changes, decided.job.runs_remaining))
+            edit = edited(decided, definition, now, runs_remaining_in(changes, decided.job.runs_remaining), days_off)
         await self._store.replace_job(decided.job, edit.job, edit.skips)
         return edit.job
 
@@ -212,8 +225,11 @@ class Service(RunService):
         *,
         gap: str = Gap.SHIFT,
         fold: str = Fold.FIRST,
+        calendars: Sequence[str] = (),
+        shift: str | None = None,
     ) -> Explanation:
         """What a schedule's text means to a job added now. Raises `InvalidSchedule`, and `InvalidInput` otherwise."""
+        days_off = await self.calendars.days_off(calendars)
         return explain(
             text,
             zone=time_zone or self.time_zone,
@@ -221,6 +237,8 @@ class Service(RunService):
             n=checked("n", n, MOST_MOMENTS),
             gap=chosen(Gap, "gap", gap),
             fold=chosen(Fold, "fold", fold),
+            days_off=None if days_off is None else decode_days_off(days_off),
+            shift=None if shift is None else chosen(Shift, "shift", shift),
         )
 
     async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:
@@ -254,7 +272,7 @@ class Service(RunService):
 
 
 def _schedule_for(job: Job) -> Schedule:
-    return schedule_of(job.definition, job.anchor, job.id)
+    return schedule_of(job.definition, job.anchor, job.id, job.days_off)
 
 
 def _moments(job: Job, after: Moment) -> Iterator[tuple[Job, Moment]]:

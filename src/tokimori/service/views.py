@@ -8,6 +8,8 @@ from msgspec.structs import asdict
 from tokimori.clock import Moment, format_moment, to_datetime
 from tokimori.errors import TokimoriError
 from tokimori.model.backfill import Backfill
+from tokimori.model.calendar import Calendar
+from tokimori.model.ids import JobId
 from tokimori.model.job import Job, Terms
 from tokimori.model.policies import Retry
 from tokimori.model.run import Output, Run, Skip
@@ -126,6 +128,12 @@ class ExplanationView(Struct, frozen=True, kw_only=True):
     sentence: str
     moments: tuple[MomentView, ...]
     warnings: tuple[str, ...]
+
+
+class CalendarView(Calendar, frozen=True, kw_only=True, omit_defaults=False):
+    """Named days off; `jobs`, the ids of those that keep them, only where a single calendar is shown."""
+
+    jobs: tuple[str, ...] | UnsetType = UNSET
 
 
 class OutputView(Struct, frozen=True, kw_only=True):
@@ -285,6 +293,11 @@ def moment_view(moment: Moment, time_zone: str) -> MomentView:
     """The moment as JSON shows it, on the clocks of the zone."""
     local = to_datetime(moment).astimezone(zone_info(time_zone))
     return MomentView(time=format_moment(moment), local=local.isoformat(), zone=local.tzname() or time_zone)
+
+
+def calendar_view(calendar: Calendar, jobs: Sequence[JobId] | None = None) -> CalendarView:
+    """The calendar as JSON shows it."""
+    return CalendarView(**asdict(calendar), jobs=UNSET if jobs is None else tuple(jobs))
 
 
 def output_view(output: Output) -> OutputView:

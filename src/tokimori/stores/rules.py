@@ -6,6 +6,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
+from tokimori.errors import NotFound
 from tokimori.model.decide import Plan
 from tokimori.model.ids import Incarnation, Lane, NodeId, Token
 from tokimori.model.job import Job, JobState, lane_of
@@ -153,3 +154,8 @@ def settled_run(run: Run, change: Change, state: RunState, error: str | None) ->
         signal=change.signal,
         error=error,
     )
+
+
+def no_calendar(name: str) -> NotFound:
+    """The error for a name that no calendar has."""
+    return NotFound(f"there is no calendar {name!r}", field="calendar", value=name)

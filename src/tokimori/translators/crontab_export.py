@@ -111,7 +111,7 @@ def _entry(job: Job, zone: str, system: bool) -> _Entry | str:
 
 def _schedules(job: Job) -> Iterator[str]:
     """How cron may say when the job runs: as typed, and as our own parser prints it."""
-    schedule = schedule_of(job.definition, job.anchor, job.id)
+    schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
     match schedule:
         case Reboot():
             yield "@reboot"

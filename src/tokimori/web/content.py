@@ -167,7 +167,7 @@ def _filter(view: View) -> RunFilter:
 
 async def _job_row(service: Service, job: Job, now: Moment) -> JobRow:
     definition, zone = job.definition, job.definition.time_zone
-    schedule = schedule_of(definition, job.anchor, job.id)
+    schedule = schedule_of(definition, job.anchor, job.id, job.days_off)
     shown = NEXT_TIMES_SHOWN if job.runs_remaining is None else min(NEXT_TIMES_SHOWN, job.runs_remaining)
     moments = next_moments(schedule, now, shown) if job.state is JobState.ENABLED else ()
     runs = await service.list_runs(RunFilter(job_id=job.id, limit=LAST_RUNS_SHOWN))

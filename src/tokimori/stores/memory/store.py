@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tokimori.clock import Clock, Moment
+from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import JobId, NodeId, RunId
 from tokimori.model.job import Job
@@ -20,7 +21,7 @@ from tokimori.ports.store import (
     Survey,
     Verdict,
 )
-from tokimori.stores.memory import jobs, nodes, planning, runs, working
+from tokimori.stores.memory import calendars, jobs, nodes, planning, runs, working
 from tokimori.stores.memory.tables import Tables
 
 
@@ -94,6 +95,22 @@ class MemoryStore:
     async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
         """See `Jobs.skips`."""
         return jobs.list_skips(await self._turn(), job_id, limit)
+
+    async def put_calendar(self, calendar: Calendar) -> None:
+        """See `Calendars.put_calendar`."""
+        calendars.put_calendar(await self._turn(), calendar)
+
+    async def get_calendar(self, name: str) -> Calendar:
+        """See `Calendars.get_calendar`."""
+        return calendars.get_calendar(await self._turn(), name)
+
+    async def list_calendars(self) -> list[Calendar]:
+        """See `Calendars.list_calendars`."""
+        return calendars.list_calendars(await self._turn())
+
+    async def delete_calendar(self, name: str) -> None:
+        """See `Calendars.delete_calendar`."""
+        calendars.delete_calendar(await self._turn(), name)
 
     async def add_run(self, run: Run, now: Moment) -> Run:
         """See `Runs.add_run`."""

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
+from tokimori.model.calendar import Calendar
 from tokimori.model.ids import ClaimId, Incarnation, JobId, NodeId, RunId, Token
 from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Attempt, Output, Run, Skip
@@ -48,6 +49,7 @@ class Tables:
     outputs: dict[tuple[RunId, int], OutputRow] = field(default_factory=dict)
     skips: dict[Incarnation, dict[Moment, Skip]] = field(default_factory=dict)
     nodes: dict[NodeId, NodeRecord] = field(default_factory=dict)
+    calendars: dict[str, Calendar] = field(default_factory=dict)
 
     def job(self, job_id: JobId) -> Job:
         """The job. Raises `NotFound`."""

@@ -6,6 +6,7 @@ from os import urandom
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
+from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import JobId, NodeId, RunId
 from tokimori.model.job import Job
@@ -24,7 +25,7 @@ from tokimori.ports.store import (
     Verdict,
 )
 from tokimori.stores.notices import Sender
-from tokimori.stores.redis import jobs, nodes, planning, runs, schema, working
+from tokimori.stores.redis import calendars, jobs, nodes, planning, runs, schema, working
 from tokimori.stores.redis.address import Address
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.notices import Listener, notify
@@ -141,6 +142,22 @@ class RedisStore:
     async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
         """See `Jobs.skips`."""
         return await jobs.list_skips(self._db, job_id, limit)
+
+    async def put_calendar(self, calendar: Calendar) -> None:
+        """See `Calendars.put_calendar`."""
+        await calendars.put_calendar(self._db, calendar)
+
+    async def get_calendar(self, name: str) -> Calendar:
+        """See `Calendars.get_calendar`."""
+        return await calendars.get_calendar(self._db, name)
+
+    async def list_calendars(self) -> list[Calendar]:
+        """See `Calendars.list_calendars`."""
+        return await calendars.list_calendars(self._db)
+
+    async def delete_calendar(self, name: str) -> None:
+        """See `Calendars.delete_calendar`."""
+        await calendars.delete_calendar(self._db, name)
 
     async def add_run(self, run: Run, now: Moment) -> Run:
         """See `Runs.add_run`."""

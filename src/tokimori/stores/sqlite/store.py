@@ -8,6 +8,7 @@ from typing import Concatenate, ParamSpec
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
+from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import JobId, NodeId, RunId
 from tokimori.model.job import Job
@@ -24,7 +25,7 @@ from tokimori.ports.store import (
     Survey,
     Verdict,
 )
-from tokimori.stores.sqlite import connection, jobs, nodes, planning, runs, schema, working
+from tokimori.stores.sqlite import calendars, connection, jobs, nodes, planning, runs, schema, working
 from tokimori.stores.sqlite.connection_thread import ConnectionThread, T
 from tokimori.stores.sqlite.file_lock import FileLock
 from tokimori.stores.sqlite.watch import Poller
@@ -140,6 +141,22 @@ class SqliteStore:
     async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
         """See `Jobs.skips`."""
         return await self._read(jobs.list_skips, job_id, limit)
+
+    async def put_calendar(self, calendar: Calendar) -> None:
+        """See `Calendars.put_calendar`."""
+        await self._write(calendars.put_calendar, calendar)
+
+    async def get_calendar(self, name: str) -> Calendar:
+        """See `Calendars.get_calendar`."""
+        return await self._read(calendars.get_calendar, name)
+
+    async def list_calendars(self) -> list[Calendar]:
+        """See `Calendars.list_calendars`."""
+        return await self._read(calendars.list_calendars)
+
+    async def delete_calendar(self, name: str) -> None:
+        """See `Calendars.delete_calendar`."""
+        await self._write(calendars.delete_calendar, name)
 
     async def add_run(self, run: Run, now: Moment) -> Run:
         """See `Runs.add_run`."""

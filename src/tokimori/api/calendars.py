@@ -1,0 +1,64 @@
+"""`/api/v2/calendars`"""
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tokimori.api.answers import answer, read_body
+from tokimori.errors import InvalidInput
+from tokimori.service.calendars import Calendars as Service
+from tokimori.service.views import calendar_view
+
+
+class Calendars:
+    """What the door does with named days off."""
+
+    def __init__(self, calendars: Service) -> None:
+        self._calendars = calendars
+
+    def routes(self) -> Sequence[Route]:
+        """The paths."""
+        one = "/api/v2/calendars/{name}"
+        return [
+            Route("/api/v2/calendars", self.list, methods=["GET"]),
+            Route("/api/v2/calendars", self.add, methods=["POST"]),
+            Route(one, self.show, methods=["GET"]),
+            Route(one, self.update, methods=["PATCH"]),
+            Route(one, self.delete, methods=["DELETE"]),
+        ]
+
+    async def list(self, _: Request) -> Response:
+        """All, by name."""
+        return answer([calendar_view(calendar) for calendar in await self._calendars.list()])
+
+    async def add(self, request: Request) -> Response:
+        """Keep a new one: `name`, and `dates`, `weekdays`, `description`."""
+        fields = await read_body(request, dict[str, object])
+        name = fields.pop("name", None)
+        if not isinstance(name, str):
+            raise InvalidInput("name: a calendar needs one", field="name", value=name, allowed="a text")
+        calendar = await self._calendars.add(name, fields)
+        return answer(calendar_view(calendar), 201, location=f"/api/v2/calendars/{name}")
+
+    async def show(self, request: Request) -> Response:
+        """A calendar, and the jobs that keep it."""
+        name = _name(request)
+        return answer(calendar_view(await self._calendars.get(name), await self._calendars.jobs(name)))
+
+    async def update(self, request: Request) -> Response:
+        """Change fields; null empties one. The jobs that name it take over the days."""
+        changes = await read_body(request, dict[str, object])
+        return answer(calendar_view(await self._calendars.update(_name(request), changes)))
+
+    async def delete(self, request: Request) -> Response:
+        """Forget a calendar that no job names."""
+        name = _name(request)
+        await self._calendars.delete(name)
+        return answer({"name": name, "deleted": True})
+
+
+def _name(request: Request) -> str:
+    name: str = request.path_params["name"]
+    return name

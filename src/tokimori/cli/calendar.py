@@ -1,0 +1,157 @@
+"""`tokimori calendar …`"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Command, Group, options
+from tokimori.cli.output import print_fields, print_json, print_lines, print_table
+from tokimori.cli.session import in_service
+from tokimori.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tokimori.model.calendar import Calendar
+    from tokimori.model.ids import JobId
+    from tokimori.service.service import Service
+
+calendar = Group("calendar", help="Calendars: named days off, which jobs share.")
+
+_OPTIONS = (
+    click.option(
+        "--date", "dates", multiple=True, metavar="DATE", help="2026-12-25, 2026-12-24/2027-01-01, or 12-25 each year."
+    ),
+    click.option("--weekday", "weekdays", multiple=True, metavar="NAME", help="Such as sat."),
+    click.option("--file", "file", type=click.Path(path_type=Path), help="Dates, one on each line; # begins a remark."),
+    click.option("--description", metavar="TEXT"),
+)
+
+
+def _calendar_options(command: Callable[..., object]) -> Callable[..., object]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@calendar.command(cls=Command)
+@click.argument("name")
+@_calendar_options
+def add(
+    *, name: str, dates: Sequence[str], weekdays: Sequence[str], file: Path | None, description: str | None
+) -> None:
+    """Keep named days off: dates, ranges, dates of every year, and days of the week."""
+    fields = _fields(dates, weekdays, file, description)
+
+    async def act(service: "Service") -> "Calendar":
+        return await service.calendars.add(name, fields)
+
+    _print("added", in_service(act))
+
+
+@calendar.command(cls=Command)
+@click.argument("name")
+@_calendar_options
+@click.option("--unset", multiple=True, metavar="FIELD", help="Empty a field.")
+def update(
+    *,
+    name: str,
+    dates: Sequence[str],
+    weekdays: Sequence[str],
+    file: Path | None,
+    description: str | None,
+    unset: Sequence[str],
+) -> None:
+    """Replace the fields that are given. The jobs that name it take over the days; the same again goes on."""
+    changes = {**_fields(dates, weekdays, file, description), **dict.fromkeys(unset)}
+    if not changes:
+        raise InvalidInput("nothing to change", allowed="at least one field")
+
+    async def act(service: "Service") -> "Calendar":
+        return await service.calendars.update(name, changes)
+
+    _print("updated", in_service(act))
+
+
+@calendar.command("list")
+def list_calendars() -> None:
+    """List all calendars."""
+    from tokimori.service.views import calendar_view
+
+    async def act(service: "Service") -> "Sequence[Calendar]":
+        return await service.calendars.list()
+
+    found = in_service(act)
+    if options().as_json:
+        print_json([calendar_view(each) for each in found])
+    else:
+        rows = [(each.name, " ".join(each.weekdays), len(each.dates), each.description) for each in found]
+        print_table(("NAME", "WEEKDAYS", "DATES", "DESCRIPTION"), rows)
+
+
+@calendar.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Show a calendar and the jobs that keep it."""
+    from tokimori.service.views import calendar_view
+
+    async def act(service: "Service") -> "tuple[Calendar, Sequence[JobId]]":
+        return await service.calendars.get(name), await service.calendars.jobs(name)
+
+    found, jobs = in_service(act)
+    if options().as_json:
+        print_json(calendar_view(found, jobs))
+        return
+    print_fields(
+        [
+            ("name", found.name),
+            ("description", found.description),
+            ("weekdays", " ".join(found.weekdays)),
+            *(("date", each) for each in found.dates),
+            *(("job", each) for each in jobs),
+        ]
+    )
+
+
+@calendar.command()
+@click.argument("name")
+def delete(name: str) -> None:
+    """Forget a calendar that no job names."""
+
+    async def act(service: "Service") -> None:
+        await service.calendars.delete(name)
+
+    in_service(act)
+    if options().as_json:
+        print_json({"name": name, "deleted": True})
+    else:
+        print_lines(f"deleted {name}")
+
+
+def _fields(
+    dates: Sequence[str], weekdays: Sequence[str], file: Path | None, description: str | None
+) -> dict[str, object]:
+    """Those that were given."""
+    typed = [*dates, *(_dates_in(file) if file is not None else ())]
+    given = {"dates": typed, "weekdays": list(weekdays), "description": description}
+    return {name: value for name, value in given.items() if value}
+
+
+def _dates_in(file: Path) -> Sequence[str]:
+    """The dates of a file, one on each line. Raises `InvalidInput`."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as fault:
+        message = f"file: {file} can't be read: {fault}"
+        raise InvalidInput(message, field="file", value=str(file), allowed="a file of text") from None
+    texts = (line.partition("#")[0].strip() for line in lines)
+    return [text for text in texts if text]
+
+
+def _print(what: str, found: "Calendar") -> None:
+    from tokimori.service.views import calendar_view
+
+    if options().as_json:
+        print_json(calendar_view(found))
+    else:
+        print_lines(f"{what} {found.name}")

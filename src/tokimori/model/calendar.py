@@ -1,0 +1,66 @@
+"""Calendars: named days off, which jobs share."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.schedules.days_off import DaysOff, dates_of, parse_days_off, united, weekdays_of
+
+
+class Calendar(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Named days off, as they were typed.
+
+    `dates` are `2026-12-25`, ranges such as `2026-12-24/2027-01-01`, and `12-25` for every year; `weekdays` are `sat`
+    and the like. A job that names the calendar keeps off them in its own time zone.
+    """
+
+    name: str
+    description: str | None = None
+    dates: tuple[str, ...] = ()
+    weekdays: tuple[str, ...] = ()
+
+
+class _Days(Struct, frozen=True, omit_defaults=True):
+    """Days off as a job keeps them."""
+
+    dates: tuple[str, ...] = ()
+    weekdays: tuple[str, ...] = ()
+
+
+_decoder = msgspec.json.Decoder(Calendar)
+_days_decoder = msgspec.json.Decoder(_Days)
+
+
+def days_off_of(calendar: Calendar) -> DaysOff:
+    """Its days. Raises `InvalidInput`."""
+    return parse_days_off(calendar.dates, calendar.weekdays)
+
+
+def encode_calendar(calendar: Calendar) -> str:
+    """The stored form: JSON, defaults left out."""
+    return msgspec.json.encode(calendar).decode()
+
+
+def decode_calendar(text: str) -> Calendar:
+    """Read the stored form."""
+    return _decoder.decode(text)
+
+
+def encode_days_off(calendars: Sequence[Calendar]) -> str | None:
+    """The days off of all these calendars, as a job keeps them; None without any. Raises `InvalidInput`.
+
+    Equal days have equal texts.
+    """
+    if not calendars:
+        return None
+    days = united([days_off_of(calendar) for calendar in calendars])
+    return msgspec.json.encode(_Days(tuple(dates_of(days)), tuple(weekdays_of(days)))).decode()
+
+
+@lru_cache(maxsize=256)
+def decode_days_off(text: str) -> DaysOff:
+    """Read what a job keeps."""
+    days = _days_decoder.decode(text)
+    return parse_days_off(days.dates, days.weekdays)

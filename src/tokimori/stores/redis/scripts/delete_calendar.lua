@@ -1,0 +1,2 @@
+-- Forget named days off.
+return call('HDEL', P .. 'calendars', ask.name)

@@ -1,0 +1,2 @@
+-- Named days off, as JSON.
+return call('HGET', P .. 'calendars', ask.name)

@@ -1,0 +1,2 @@
+-- All named days off, in no order.
+return call('HVALS', P .. 'calendars')
