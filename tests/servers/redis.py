@@ -79,7 +79,11 @@ class Server:
         parts = [f"*{len(words)}\r\n", *(f"${len(word.encode())}\r\n{word}\r\n" for word in words)]
         password = self._settings.get("requirepass")
         before = f"AUTH {password}\r\n" if password else ""
-        answer = self._reply("".join([before, *parts]).encode()).decode().removeprefix("+OK\r\n" if password else "")
+        answer = (
+            self._reply("".join([before, *parts]).encode())
+            .decode(errors="replace")
+            .removeprefix("+OK\r\n" if password else "")
+        )
         if answer.startswith("-"):
             raise RuntimeError(answer)
         return answer

@@ -179,19 +179,20 @@ async def test_a_replica(server: Server) -> None:
 
 
 async def test_a_server_without_memory_takes_nothing_half(server: Server) -> None:
-    """Where maxmemory is used up what adds is refused whole, what has begun may end, and with room work goes on."""
+    """Where maxmemory is used up each call is refused whole, and once there is room work goes on."""
     store = await opened(server.url())
     worker, job = await Worker.join(store), await add_job(store)
     runs = await add_runs(store, job, 4)
     claimed = await worker.claim(2)
     before = await store.list_runs(RunFilter())
     server.command("CONFIG", "SET", "maxmemory", "1mb")
-    for call in (add_job(store, "another"), add_runs(store, job, 1), Worker.join(store), worker.tick()):
+    settle, work = worker.settle(claimed[0]), (worker.claim(), worker.tick())
+    for call in (add_job(store, "another"), add_runs(store, job, 1), Worker.join(store), settle, *work):
         with pytest.raises(StoreUnavailable, match="has no memory left: raise its maxmemory"):
             await call
     assert (await store.list_jobs(), await store.list_runs(RunFilter())) == ([job], before)
-    assert [await worker.settle(each) for each in claimed] == [Verdict.APPLIED] * 2
     server.command("CONFIG", "SET", "maxmemory", "0")
+    assert [await worker.settle(each) for each in claimed] == [Verdict.APPLIED] * 2
     assert {each.run.id for each in await worker.claim()} == {run.id for run in runs[2:]}
     await store.close()
 

@@ -1,6 +1,7 @@
 """Connections with the server, each used by one caller at a time, and the scripts that are run there."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from hashlib import sha1
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -16,6 +17,16 @@ PATIENCE = 4.0
 """Seconds to wait for any answer: less than a lease."""
 
 
+_METHOD = """
+local function method()
+{body}
+end
+local answer = method()
+flush()
+return answer
+"""
+
+
 class Script(NamedTuple):
     """A script's text, and the digest by which the server knows it."""
 
@@ -24,14 +35,14 @@ class Script(NamedTuple):
 
 
 def load_scripts() -> dict[str, Script]:
-    """Every script, with the prelude before it, by its method's name."""
+    """Every script, with the prelude before it and what it puts off behind it, by its method's name."""
     texts = {
         entry.name.removesuffix(".lua"): entry.read_text()
         for entry in files("tokimori.stores.redis.scripts").iterdir()
         if entry.name.endswith(".lua")
     }
     prelude = texts.pop("prelude")
-    whole = {name: f"{prelude}\n{text}" for name, text in texts.items()}
+    whole = {name: prelude + _METHOD.format(body=body) for name, body in texts.items()}
     return {name: Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest()) for name, text in whole.items()}
 
 
@@ -64,6 +75,11 @@ async def connect(address: Address) -> AbstractConnection:
     return connection
 
 
+async def _exchange(connection: AbstractConnection, *words: str | bytes, raw: bool = False) -> Any:
+    await connection.send_command(*words)
+    return await connection.read_response(disable_decoding=raw)
+
+
 class Connections:
     """At most `most` connections, opened when they are needed and kept.
 
@@ -81,34 +97,31 @@ class Connections:
         """Run a script, which is one transaction. Raises `StoreError`."""
         text, digest = self._scripts[script]
         words = ("1", self.address.prefix, msgspec.msgpack.encode(asked))
-        try:
-            return await self._use("EVALSHA", digest, *words)
-        except NoScriptError:
-            pass
-        except FAULTS as fault:
-            raise store_error(fault, self.address.name) from None
-        return await self.do("EVAL", text, *words)
+
+        async def work(connection: AbstractConnection) -> Any:
+            try:
+                return await _exchange(connection, "EVALSHA", digest, *words)
+            except NoScriptError:
+                return await _exchange(connection, "EVAL", text, *words)
+
+        return await self._use(work)
 
     async def do(self, *words: str | bytes, raw: bool = False) -> Any:
         """Carry out one command; `raw`: the answer is bytes. Raises `StoreError`."""
-        try:
-            return await self._use(*words, raw=raw)
-        except FAULTS as fault:
-            raise store_error(fault, self.address.name) from None
+        return await self._use(lambda connection: _exchange(connection, *words, raw=raw))
 
-    async def _use(self, *words: str | bytes, raw: bool = False) -> Any:
+    async def _use(self, work: Callable[[AbstractConnection], Awaitable[Any]]) -> Any:
         async with self._places:
             connection = await self._take()
             known = False
             try:
                 async with asyncio.timeout(PATIENCE):
-                    await connection.send_command(*words)
-                    answer = await connection.read_response(disable_decoding=raw)
+                    answer = await work(connection)
                 known = True
                 return answer
-            except ResponseError:
-                known = True
-                raise
+            except FAULTS as fault:
+                known = isinstance(fault, ResponseError)
+                raise store_error(fault, self.address.name) from None
             finally:
                 if known and not self._closed:
                     self._free.append(connection)

@@ -9,7 +9,8 @@ local taken = {}
 local owned = call('HGETALL', P .. 'owned:' .. ask.node)
 for n = 1, #owned, 2 do
     if owned[n + 1] == ask.id then
-        taken[#taken + 1] = {id = owned[n], rank = tonumber(call('HGET', P .. 'run:' .. owned[n], 'rank'))}
+        local rank, inc = unpack(call('HMGET', P .. 'run:' .. owned[n], 'rank', 'incarnation'))
+        taken[#taken + 1] = {id = owned[n], inc = inc, rank = tonumber(rank)}
     end
 end
 
@@ -22,10 +23,6 @@ local function refill(walk)
     walk.read = walk.read + PAGE
     walk.done = #page < 2 * PAGE
     walk.page, walk.at = page, 1
-end
-
-local function sooner(a, b)
-    return a.rank < b.rank or (a.rank == b.rank and a.id < b.id)
 end
 
 local function head(walk)
@@ -88,22 +85,20 @@ end
 if not repeated then
     for _, run in ipairs(taken) do
         local key = P .. 'run:' .. run.id
-        call('ZREM', P .. 'ready:' .. run.lane, run.id)
-        call('HDEL', key, 'pid', 'started', 'exit_code', 'signal', 'error')
+        exit(run.id, run.inc, 'ready', run.lane)
+        if run.attempt ~= '0' then
+            call('HDEL', key, 'pid', 'started', 'exit_code', 'signal', 'error')
+        end
         call('HSET', key, 'state', 'running', 'node_id', ask.node, 'token', run.token + 1, 'attempt', run.attempt + 1)
-        call('SADD', P .. 'running:' .. run.inc, run.id)
-        call('HSET', P .. 'owned:' .. ask.node, run.id, ask.id)
+        later('SADD', P .. 'running:' .. run.inc, run.id)
+        later('HSET', P .. 'owned:' .. ask.node, run.id, ask.id)
     end
     for _, run in ipairs(refused) do
-        call('ZREM', P .. 'ready:' .. run.lane, run.id)
+        exit(run.id, run.inc, 'ready', run.lane)
         call('HSET', P .. 'run:' .. run.id, 'state', 'blocked')
         enter(run.id, run.inc, 'blocked', nil, nil, run.rank)
     end
 end
 
 table.sort(taken, sooner)
-local ids = {}
-for n, run in ipairs(taken) do
-    ids[n] = run.id
-end
-return claimed(ids)
+return claimed(taken)

@@ -1,5 +1,5 @@
--- Stands before every script. KEYS[1]: the prefix of all keys. ARGV[1]: what is asked, as MessagePack.
--- A script reads and checks first, and writes when nothing can refuse it any more.
+-- Stands before every script, which is put into a function, and `flush` is called after it. KEYS[1]: the prefix of all
+-- keys. ARGV[1]: what is asked, as MessagePack. A script reads and checks first, and writes when nothing can refuse it.
 local P = KEYS[1]
 local ask = cmsgpack.unpack(ARGV[1])
 local call = redis.call
@@ -16,6 +16,31 @@ local function row(key)
     return #found > 0 and found
 end
 
+-- Members that a command adds to one key, or takes from it, are kept until `flush`, for one call with many of them.
+-- No script both adds and takes the same member of the same key.
+local pending, order = {}, {}
+local function later(command, key, ...)
+    local words = pending[command .. key]
+    if not words then
+        words = {command = command, key = key}
+        pending[command .. key] = words
+        order[#order + 1] = words
+    end
+    for n = 1, select('#', ...) do
+        words[#words + 1] = select(n, ...)
+    end
+end
+
+local MOST_WORDS = 1000
+local function flush()
+    for _, words in ipairs(order) do
+        for from = 1, #words, MOST_WORDS do
+            call(words.command, words.key, unpack(words, from, math.min(from + MOST_WORDS - 1, #words)))
+        end
+    end
+    pending, order = {}, {}
+end
+
 -- Numbers ascend as texts do.
 local function padded(inc)
     return string.rep('0', 19 - #inc) .. inc
@@ -28,36 +53,35 @@ end
 -- Where the run stands as long as it is in that state. Those that run are kept by claim and settle.
 local function enter(id, inc, state, lane, due, rank)
     if state == 'waiting' then
-        call('ZADD', P .. 'waiting', due, id)
+        later('ZADD', P .. 'waiting', due, id)
     elseif state == 'ready' and lane then
-        call('ZADD', P .. 'ready:' .. lane, rank, id)
-        call('SADD', P .. 'lanes', lane)
+        later('ZADD', P .. 'ready:' .. lane, rank, id)
+        later('SADD', P .. 'lanes', lane)
     elseif state == 'blocked' then
-        call('ZADD', P .. 'blocked:' .. inc, rank, id)
+        later('ZADD', P .. 'blocked:' .. inc, rank, id)
     elseif state == 'held' then
-        call('SADD', P .. 'held:' .. inc, id)
+        later('SADD', P .. 'held:' .. inc, id)
     end
 end
 
 local function exit(id, inc, state, lane)
     if state == 'waiting' then
-        call('ZREM', P .. 'waiting', id)
+        later('ZREM', P .. 'waiting', id)
     elseif state == 'ready' and lane then
-        call('ZREM', P .. 'ready:' .. lane, id)
+        later('ZREM', P .. 'ready:' .. lane, id)
     elseif state == 'blocked' then
-        call('ZREM', P .. 'blocked:' .. inc, id)
+        later('ZREM', P .. 'blocked:' .. inc, id)
     elseif state == 'held' then
-        call('SREM', P .. 'held:' .. inc, id)
+        later('SREM', P .. 'held:' .. inc, id)
     end
 end
 
 -- A run that ended is not live any more. The origin of a scheduled one is guarded by fired_through from now on.
-local function forget(id, inc)
-    call('ZREM', P .. 'live', id)
-    call('SREM', P .. 'live:' .. inc, id)
-    local origin = call('HGET', P .. 'run:' .. id, 'origin')
+local function forget(id, inc, origin)
+    later('ZREM', P .. 'live', id)
+    later('SREM', P .. 'live:' .. inc, id)
     if string.sub(origin, 1, 2) == 's:' then
-        call('HDEL', P .. 'origins:' .. inc, origin)
+        later('HDEL', P .. 'origins:' .. inc, origin)
     end
 end
 
@@ -67,16 +91,17 @@ local function add(born)
         return
     end
     call('HSET', P .. 'run:' .. born.id, unpack(born.row))
-    call('ZADD', P .. 'runs', 0, born.id)
-    call('ZADD', P .. 'runs:' .. born.job, 0, born.id)
-    call('ZADD', P .. 'live', 0, born.id)
-    call('SADD', P .. 'live:' .. born.inc, born.id)
+    later('ZADD', P .. 'runs', 0, born.id)
+    later('ZADD', P .. 'runs:' .. born.job, 0, born.id)
+    later('ZADD', P .. 'live', 0, born.id)
+    later('SADD', P .. 'live:' .. born.inc, born.id)
     enter(born.id, born.inc, born.state, born.lane, born.due, born.rank)
 end
 
 -- Make the next in line ready, as many as places were freed (inc → number) and as there is room for. A paused job's
 -- have no lane, and are claimed after its resume.
 local function wake(freed)
+    flush()
     for inc, places in pairs(freed) do
         local limit = tonumber(call('HGET', P .. 'job:' .. inc, 'max_running') or -1)
         if limit > 0 then
@@ -86,7 +111,7 @@ local function wake(freed)
             local line = call('ZRANGE', P .. 'blocked:' .. inc, 0, places - 1, 'WITHSCORES')
             for n = 1, #line, 2 do
                 local id, rank = line[n], line[n + 1]
-                call('ZREM', P .. 'blocked:' .. inc, id)
+                exit(id, inc, 'blocked')
                 call('HSET', P .. 'run:' .. id, 'state', 'ready')
                 enter(id, inc, 'ready', call('HGET', P .. 'run:' .. id, 'lane'), nil, rank)
             end
@@ -99,7 +124,7 @@ local function cancel(ids, reason, now)
     local passed = {}
     for _, id in ipairs(ids) do
         local key = P .. 'run:' .. id
-        local state, inc, lane = unpack(call('HMGET', key, 'state', 'incarnation', 'lane'))
+        local state, inc, lane, origin = unpack(call('HMGET', key, 'state', 'incarnation', 'lane', 'origin'))
         if state == 'running' then
             call('HSETNX', key, 'cancel', reason)
         elseif not ENDS[state] then
@@ -108,7 +133,7 @@ local function cancel(ids, reason, now)
             end
             exit(id, inc, state, lane)
             call('HSET', key, 'state', 'cancelled', 'error', reason, 'ended', now)
-            forget(id, inc)
+            forget(id, inc, origin)
         end
     end
     wake(passed)
@@ -152,16 +177,20 @@ local function is_alive(node)
     return call('HGET', P .. 'node:' .. node, 'state') == 'alive'
 end
 
--- Runs as their owner gets them: their rows, and the definitions of their jobs, each once.
-local function claimed(ids)
+-- The order of a line.
+local function sooner(a, b)
+    return a.rank < b.rank or (a.rank == b.rank and a.id < b.id)
+end
+
+-- Runs as their owner gets them, {id, inc} each: their rows, and the definitions of their jobs, each once.
+local function claimed(runs)
     local rows, definitions, known = {}, {}, {}
-    for n, id in ipairs(ids) do
-        rows[n] = row(P .. 'run:' .. id)
-        local inc = call('HGET', P .. 'run:' .. id, 'incarnation')
-        if not known[inc] then
-            known[inc] = true
-            definitions[#definitions + 1] = inc
-            definitions[#definitions + 1] = call('HGET', P .. 'job:' .. inc, 'definition')
+    for n, run in ipairs(runs) do
+        rows[n] = row(P .. 'run:' .. run.id)
+        if not known[run.inc] then
+            known[run.inc] = true
+            definitions[#definitions + 1] = run.inc
+            definitions[#definitions + 1] = call('HGET', P .. 'job:' .. run.inc, 'definition')
         end
     end
     return {rows, definitions}

@@ -3,7 +3,7 @@ local ids = call('ZRANGEBYSCORE', P .. 'waiting', '-inf', ask.now, 'LIMIT', 0, a
 for _, id in ipairs(ids) do
     local key = P .. 'run:' .. id
     local lane, rank = unpack(call('HMGET', key, 'lane', 'rank'))
-    call('ZREM', P .. 'waiting', id)
+    exit(id, nil, 'waiting')
     call('HSET', key, 'state', 'ready')
     enter(id, nil, 'ready', lane, nil, rank)
 end

@@ -33,38 +33,31 @@ local function ending(change, run)
     return change.state, change.error
 end
 
--- Its values replace those of the run; where it knows no start, the one that a tick told stays.
+-- Its values replace those of the run; where it knows no start, the one that a tick told stays. What an attempt leaves
+-- behind was cleared at its claim.
 local function put(key, change, state, fault)
-    local clear, set = {}, {
+    local words = {
         'state', state, 'due', change.due, 'rank', change.rank, 'failures', change.failures, 'lost', change.lost,
         'settled_by', ask.by, 'settled_token', change.token}
     local told = {
-        exit_code = change.exit_code or false, signal = change.signal or false, error = fault or false,
-        started = change.started, pid = change.pid, ended = ENDS[state] and change.ended or nil}
+        exit_code = change.exit_code, signal = change.signal, error = fault, started = change.started, pid = change.pid,
+        ended = ENDS[state] and change.ended or nil}
     for field, value in pairs(told) do
-        if value then
-            set[#set + 1], set[#set + 2] = field, value
-        else
-            clear[#clear + 1] = field
-        end
+        words[#words + 1], words[#words + 2] = field, value
     end
-    call('HSET', key, unpack(set))
-    if #clear > 0 then
-        call('HDEL', key, unpack(clear))
-    end
+    call('HSET', key, unpack(words))
 end
 
+local owners = {}
 local function write(change, run)
     local id, key = change.run_id, P .. 'run:' .. change.run_id
     local state, fault = ending(change, run)
-    call('SREM', P .. 'running:' .. run.inc, id)
-    call('HDEL', P .. 'owned:' .. run.owner, id)
-    if call('EXISTS', P .. 'owned:' .. run.owner) == 0 then
-        call('SREM', P .. 'dead_owners', run.owner)
-    end
+    later('SREM', P .. 'running:' .. run.inc, id)
+    later('HDEL', P .. 'owned:' .. run.owner, id)
+    owners[run.owner] = true
     put(key, change, state, fault)
     if ENDS[state] then
-        forget(id, run.inc)
+        forget(id, run.inc, run.origin)
     else
         enter(id, run.inc, state, run.lane, change.due, change.rank)
     end
@@ -81,9 +74,9 @@ end
 local verdicts, freed = {}, {}
 for n, change in ipairs(ask.changes) do
     local run = {}
-    run.state, run.inc, run.owner, run.token, run.settled_by, run.settled_token, run.cancel, run.lane =
-        unpack(call('HMGET', P .. 'run:' .. change.run_id, 'state', 'incarnation', 'node_id', 'token',
-            'settled_by', 'settled_token', 'cancel', 'lane'))
+    run.state, run.inc, run.owner, run.token, run.settled_by, run.settled_token, run.cancel, run.lane,
+        run.origin = unpack(call('HMGET', P .. 'run:' .. change.run_id, 'state', 'incarnation', 'node_id', 'token',
+            'settled_by', 'settled_token', 'cancel', 'lane', 'origin'))
     verdicts[n] = judge(change, run)
     if verdicts[n] == 'applied' then
         write(change, run)
@@ -91,4 +84,9 @@ for n, change in ipairs(ask.changes) do
     end
 end
 wake(freed)
+for owner in pairs(owners) do
+    if call('EXISTS', P .. 'owned:' .. owner) == 0 then
+        call('SREM', P .. 'dead_owners', owner)
+    end
+end
 return verdicts
