@@ -12,6 +12,7 @@ from tokimori.model.job import Definition, Job, JobState, Noop
 from tokimori.model.run import Run, Skip
 from tokimori.model.transitions import RunState
 from tokimori.schedules.schedule import Schedule
+from tokimori.schedules.zones import tzdata_version
 
 NEW_YEAR = parse_moment("2030-01-01T00:00:00Z")
 
@@ -51,6 +52,7 @@ def a_job(definition: Definition, **changes: object) -> Job:
         updated=NEW_YEAR,
         anchor=NEW_YEAR,
         fired_through=NEW_YEAR,
+        tzdata=tzdata_version(),
     )
     return replace(job, **changes)
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tokimori.clock import MILLISECOND, SECOND, Clock, Moment
 from tokimori.engine.fire import Schedules, fire
 from tokimori.engine.reap import reap
+from tokimori.engine.reckon import reckon
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm, newest_tick, next_look
 from tokimori.engine.settle import change_of
 from tokimori.engine.timeline import Timeline, follow
@@ -104,6 +105,7 @@ class Node:
         self._survey = Survey(next_due=None, lanes=())
         self._stale = True
         self._orphans = False
+        self._outdated = True
         self._in_vain: Moment | None = None
         self._release_at = float("inf")
 
@@ -214,7 +216,7 @@ class Node:
         """Every duty once. One that fails keeps no other from its work; its error is raised at the end."""
         began, ended = self._clock.monotonic(), len(self._work.changes())
         # The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
-        duties = (self._fire(), self._settle(), self._claim(), self._save_outputs(), self._reap())
+        duties = (self._fire(), self._settle(), self._claim(), self._save_outputs(), self._reap(), self._reckon())
         fired, _, claimed, *_ = results = await asyncio.gather(*duties, return_exceptions=True)
         self._start_tasks()
         if fired is True or self._clock.monotonic() >= self._look_at:
@@ -345,6 +347,12 @@ class Node:
             self._stale = True
         return self._orphans
 
+    async def _reckon(self) -> None:
+        """A node that starts may have newer rules of time zones than those by which jobs wait."""
+        if self._outdated:
+            self._outdated = await reckon(self._store, self.now, self._schedules) > 0
+            self._stale = True
+
     async def _compare(self, pulse: Pulse) -> None:
         """Hand back what the store gives this node and it does not know; end what it runs and no longer owns."""
         unknown, lost = self._work.compare(pulse.owned)
@@ -432,7 +440,7 @@ class Node:
         if self.phase is not Phase.WORKING:
             return False
         lanes = any(serves(self.identity.labels, lane) for lane in self._survey.lanes)
-        return self._orphans or self._work.startable or (lanes and self._work.room() > 0)
+        return self._orphans or self._outdated or self._work.startable or (lanes and self._work.room() > 0)
 
 
 def _without(lanes: tuple[Lane, ...], drained: tuple[Lane, ...]) -> tuple[Lane, ...]:

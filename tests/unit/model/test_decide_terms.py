@@ -11,7 +11,7 @@ from tests.unit.examples import NEW_YEAR, Every, Moments, a_definition, a_job, a
 from tests.unit.model.test_decide_laws import DEFINITIONS, SCHEDULES, decided
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
 from tokimori.model.decide import Due, Plan, decide, reckoned, skip_all
-from tokimori.model.job import Definition, Job, JobState, schedule_of
+from tokimori.model.job import Definition, Job, JobState, lane_of, schedule_of
 from tokimori.model.policies import AnchoredOn, Misfire, Overlap
 from tokimori.model.run import SkipReason
 from tokimori.model.timing import due_of
@@ -142,9 +142,10 @@ def test_a_delay_moves_every_decision(
     plan = decide(Due(job=job, active=active), schedule, seconds(now))
     moved = decide(Due(job=delayed, active=active), schedule, seconds(now + delay))
     assert moved.skips == plan.skips
-    assert [
-        replace(run, due=Moment(run.due - delay * SECOND), rank=run.rank - delay * SECOND) for run in moved.runs
-    ] == [*plan.runs]
+    back, lane = delay * SECOND, lane_of(definition)
+    assert plan.runs == tuple(
+        replace(run, due=Moment(run.due - back), rank=run.rank - back, lane=lane) for run in moved.runs
+    )
     later = None if plan.next_due is None else Moment(plan.next_due + delay * SECOND)
     assert (moved.fired_through, moved.next_due, moved.state) == (plan.fired_through, later, plan.state)
     assert decided(Due(job=delayed), moved, schedule) == decided(Due(job=job), plan, schedule)

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.examples import seconds
 from tests.unit.node.world import World
@@ -204,3 +205,16 @@ async def test_a_cancel_that_meets_the_end_is_not_lost(world: World) -> None:
     await world.pass_time(1)
     run = await world.run(run_id)
     assert (run.state, run.error) == (RunState.CANCELLED, "by me")
+
+
+async def test_a_node_that_starts_reckons_by_its_tzdata(world: World) -> None:
+    """A moment that an older tzdata said is corrected without a person, and once: later cycles ask for none."""
+    job = await world.add(schedule="0 0 * * * *")
+    wrong = replace(job, tzdata="2020a", next_due=seconds(86_400))
+    world.store._tables.jobs[job.id] = wrong
+    member = await world.join()
+    await world.pass_time(3)
+    assert (await world.store.get_job(job.id)).next_due == seconds(3600)
+    asked = member.link.calls["outdated"]
+    await world.pass_time(10)
+    assert member.link.calls["outdated"] == asked == 2

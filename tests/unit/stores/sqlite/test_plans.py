@@ -35,6 +35,7 @@ def work(db: sqlite3.Connection) -> None:
     assert dues != []
     plan = planned(Due(job=job), later(1))
     planning.apply(db, [plan, plan], later(1))
+    planning.outdated(db, "9999z", 10)
     planning.promote(db, later(1), 10)
     (claimed,) = working.claim(db, a_claim(node.id, [Lane("default||"), Lane("other||")], 10))
     nodes.tick(

@@ -1,0 +1,34 @@
+"""Reckon: what an older tzdata said of the next moments is said again by this program's, once, when a node starts."""
+
+import logging
+from collections.abc import Callable
+
+from tokimori.clock import Moment
+from tokimori.engine.fire import Firing
+from tokimori.model.decide import Plan, reckoned
+from tokimori.model.job import Job
+from tokimori.schedules.schedule import Schedule
+from tokimori.schedules.zones import tzdata_version
+
+log = logging.getLogger(__name__)
+
+BATCH = 500
+
+
+async def reckon(store: Firing, now: Moment, schedule_for: Callable[[Job], Schedule]) -> int:
+    """Give up to `BATCH` jobs their next moment by this program's tzdata; how many this call changed.
+
+    Zero: none is left, or others were faster. Nothing is decided: the cursor stays, so that no occurrence comes twice,
+    and one that the new rules put into the past is late. A job that can't be reckoned is left to be parked when due.
+    """
+    plans: list[Plan] = []
+    for job in await store.outdated(tzdata_version(), BATCH):
+        try:
+            plans.append(reckoned(job, schedule_for(job)))
+        except Exception:
+            log.exception("the next moment of job %s can't be reckoned", job.id)
+    if not plans:
+        return 0
+    done = sum(await store.apply([(plan, []) for plan in plans], now))
+    log.info("reckoned the next moments of %d jobs by tzdata %s", done, tzdata_version())
+    return done

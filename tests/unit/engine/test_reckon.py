@@ -1,0 +1,78 @@
+"""Next moments are reckoned anew where an older tzdata said them."""
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.engine.test_fire import Broken, World
+from tests.unit.examples import seconds
+from tokimori.clock import SECOND
+from tokimori.engine.reckon import BATCH, reckon
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job
+from tokimori.schedules.zones import tzdata_version
+
+
+@pytest.fixture
+def world() -> World:
+    """A new one."""
+    return World()
+
+
+async def outdated(world: World, name: str, next_due: float, **changes: object) -> Job:
+    """A job every second whose next moment an older tzdata reckoned."""
+    job = replace(await world.add(name), tzdata="2020a", next_due=seconds(next_due), **changes)
+    world.store._tables.jobs[job.id] = job
+    return job
+
+
+async def test_an_outdated_moment_is_corrected(world: World) -> None:
+    """Earlier or later than it was, always the first one after the cursor; a job of today's tzdata is not touched."""
+    earlier, later = await outdated(world, "earlier", 90), await outdated(world, "later", 0.5)
+    today = replace(await outdated(world, "today", 77), tzdata=tzdata_version())
+    world.store._tables.jobs[today.id] = today
+    assert await reckon(world.store, seconds(0), world.schedule_for) == 2
+    for job in (earlier, later):
+        expected = replace(job, next_due=seconds(1), tzdata=tzdata_version())
+        assert await world.store.get_job(job.id) == expected
+    assert await world.store.get_job(today.id) == today
+    assert await reckon(world.store, seconds(0), world.schedule_for) == 0
+
+
+async def test_no_occurrence_comes_twice(world: World) -> None:
+    """What was decided stays decided, though new rules, or a clock that went back, name it again."""
+    await world.add("a")
+    await world.fire(10)
+    fired = replace(await world.store.get_job(JobId("a")), tzdata="2020a", next_due=seconds(2))
+    world.store._tables.jobs[fired.id] = fired
+    assert await reckon(world.store, seconds(3), world.schedule_for) == 1
+    assert (await world.store.get_job(fired.id)).next_due == seconds(11)
+    await world.fire(12)
+    assert await world.nominals("a") == [seconds(n) for n in range(1, 13)]
+
+
+async def test_many_are_reckoned_in_batches(world: World) -> None:
+    """One call changes a bounded number; together they change all."""
+    for n in range(BATCH + 7):
+        await outdated(world, f"job-{n}", 90)
+    assert [await reckon(world.store, seconds(0), world.schedule_for) for _ in range(3)] == [BATCH, 7, 0]
+
+
+async def test_a_job_that_can_not_be_reckoned_keeps_no_other(world: World) -> None:
+    """It stays as it is, to be parked when it is due."""
+    broken = await outdated(world, "broken", 90)
+    await outdated(world, "whole", 90)
+    world.schedules["broken"] = Broken()
+    assert await reckon(world.store, seconds(0), world.schedule_for) == 1
+    assert await world.store.get_job(broken.id) == broken
+
+
+async def test_an_edit_meanwhile_wins(world: World) -> None:
+    """A plan that was made from another version changes nothing."""
+    job = await outdated(world, "a", 90)
+
+    def edited_meanwhile(job: Job) -> object:
+        world.store._tables.jobs[job.id] = replace(job, version=2, next_due=seconds(5))
+        return world.schedule_for(job)
+
+    assert await reckon(world.store, seconds(0), edited_meanwhile) == 0  # type: ignore[arg-type]
+    assert (await world.store.get_job(job.id)).next_due == 5 * SECOND + seconds(0)
