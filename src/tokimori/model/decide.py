@@ -50,7 +50,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     `skips` are finished rows: one that begins where a known row began replaces it. `replaces`: the active scheduled
     runs from before this plan are to be cancelled. `anchor`, `runs_remaining` and `tzdata` are the job's from now on;
-    `tzdata` is that of the runs too.
+    `tzdata` is that of the runs too. `walked` is how many occurrences were decided one by one: what the plan cost.
     """
 
     job_id: JobId
@@ -66,6 +66,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     runs: tuple[PlannedRun, ...] = ()
     skips: tuple[Skip, ...] = ()
     replaces: bool = False
+    walked: int = 0
 
 
 @dataclass(slots=True)
@@ -80,6 +81,7 @@ class _Draft:
     tail: Skip | None = None
     replaces: bool = False
     full: bool = False
+    walked: int = 0
 
     @property
     def remaining(self) -> int | None:
@@ -192,6 +194,7 @@ def _plan(draft: _Draft, schedule: Schedule, state: JobState, again: Moment | No
         runs=tuple(draft.runs),
         skips=tuple(draft.skips),
         replaces=draft.replaces,
+        walked=draft.walked,
     )
 
 
@@ -222,14 +225,16 @@ def _catch_up(draft: _Draft, schedule: Schedule, newest: Moment) -> None:
         if len(draft.runs) >= room:
             draft.full = True
             return
+        draft.walked += 1
         draft.run(moment)
 
 
 def _decide_young(draft: _Draft, schedule: Schedule) -> None:
-    for _ in range(MOST_OCCURRENCES - len(draft.runs)):
+    while draft.walked < MOST_OCCURRENCES:
         moment = schedule.next_after(draft.cursor)
         if moment is None or moment > draft.until or draft.remaining == 0:
             return
+        draft.walked += 1
         _decide_one(draft, moment)
 
 

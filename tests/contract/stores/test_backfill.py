@@ -117,7 +117,7 @@ async def test_no_more_are_active_than_may_be(store: Store, worker: Worker) -> N
     """With several makers and a worker all at once, never more than two of the backfill are under way; all end."""
     job = await a_job_that_skipped(store, max_running=0)
     first, last = later(-20), later(0)
-    most = 0
+    most = (await a_service(store).backfill(job.id, first, last, max_running=2)).active
 
     async def make(service: Service) -> None:
         while (await service.backfill(job.id, first, last, max_running=2)).missing:  # noqa: ASYNC110 - who makes polls

@@ -5,14 +5,15 @@ from itertools import count
 
 import pytest
 
-from tests.unit.examples import NEW_YEAR, Every, a_definition, a_job, a_run, seconds
+from tests.unit.examples import NEW_YEAR, Counting, Every, a_definition, a_job, a_run, seconds
 from tests.unit.virtual import Link, VirtualClock
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.fire import MOST_RUNS, Schedules, decide_and_apply, fire
+from tokimori.engine.fire import MOST_RUNS, MOST_WALKED, Schedules, decide_and_apply, fire
 from tokimori.errors import Conflict, InvalidSchedule, NotFound, StoreUnavailable
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.policies import Misfire
+from tokimori.model.run import SkipReason
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import OnDemand, Schedule
@@ -172,6 +173,26 @@ async def test_a_flood_is_written_in_parts(world: World) -> None:
         counts.append(len(await world.store.list_runs(RunFilter(limit=10**6))))
     assert counts == [MOST_RUNS, 2 * MOST_RUNS, 5000]
     assert [len(await world.nominals(f"j{n}")) for n in range(10)] == [500] * 10
+
+
+async def test_a_flood_of_skips_is_decided_in_parts(world: World) -> None:
+    """Skips that are decided one by one count too: one call walks about MOST_WALKED of them, of however many jobs."""
+    schedule = Counting(Every(SECOND))
+    for n in range(4):
+        job = await world.add(f"j{n}", late_after=86_400, max_running=1)
+        world.schedules[job.id] = schedule
+        run = a_run(id=RunId(job.id), job_id=job.id, incarnation=job.incarnation, origin="m:1", state=RunState.READY)
+        await world.store.add_run(run, NEW_YEAR)
+    steps = []
+    while (await world.store.survey(NEW_YEAR)).next_due < seconds(MOST_WALKED * 0.6):  # type: ignore[operator]
+        asked = schedule.asked
+        await world.fire(MOST_WALKED * 0.6)
+        steps.append(schedule.asked - asked)
+    assert len(steps) == 2
+    assert max(steps) < 1.5 * MOST_WALKED
+    for n in range(4):
+        (skip,) = await world.store.skips(JobId(f"j{n}"))
+        assert (skip.count, skip.reason) == (MOST_WALKED * 0.6, SkipReason.OVERLAP)
 
 
 async def test_a_lost_reply_doubles_nothing(world: World) -> None:
