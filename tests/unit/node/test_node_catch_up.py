@@ -51,7 +51,7 @@ async def test_every_skipped_occurrence_is_in_the_ledger(
     world: World, terms: dict[str, object], reason: SkipReason, runs: int
 ) -> None:
     """Whatever the policy drops of 2,500 missed seconds is one row with the reason; runs and skips are all there is."""
-    job = await world.add(**terms)
+    job = await world.add("job", **terms)
     world.clock.advance(2_500)
     await world.join(concurrency=10_000)
     await world.pass_time(0.5)
