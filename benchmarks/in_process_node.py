@@ -3,13 +3,13 @@
 import asyncio
 import os
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
 
+from benchmarks.postgres_peers.program import Drained, Watch
 from tokimori.clock import Moment, SystemClock
 from tokimori.executors.command import CommandExecutor
 from tokimori.executors.executors import Executors
@@ -64,8 +64,8 @@ async def fill(url: str, definition: Definition, runs: int) -> None:
         await asyncio.gather(*(service.trigger("job") for _ in range(runs)))
 
 
-async def drain(url: str, folder: Path, runs: int, concurrency: int) -> float:
-    """The seconds in which a new node ends all these runs, which are due: from its start to the last commit."""
+async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
+    """A new node ends all these runs, which are due."""
     clock = SystemClock()
     async with opened_store(url) as store, asking(url) as ask:
         command = CommandExecutor(clock, runs_dir=folder / "runs", state_dir=folder)
@@ -73,18 +73,18 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> float:
         identity = Identity(host="bench", boot_id="bench", pid=os.getpid(), version="0", concurrency=concurrency)
         node = Node(store, executors, clock, os.urandom, identity)
         await executors.open(node.hear)
-        began = time.perf_counter()
+        watch = Watch()
         await node.start()
         task = asyncio.create_task(node.run())
         while await ask(LIVE) is not None:  # noqa: ASYNC110  the node is watched from outside
             await asyncio.sleep(LOOK_EVERY)
-        seconds = time.perf_counter() - began
+        drained = watch.drained()
         node.stop()
         await task
         await executors.close()
         ended = await ask(SUCCEEDED)
         assert ended == runs, f"{ended} of {runs} runs have succeeded"
-    return seconds
+    return drained
 
 
 @asynccontextmanager

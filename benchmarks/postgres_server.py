@@ -1,9 +1,11 @@
 """One throwaway PostgreSQL server for all contenders of a round, with fsync and synchronous commits."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import asyncpg
 
@@ -50,3 +52,35 @@ async def _settle_down(url: str) -> None:
     await session.execute("VACUUM ANALYZE")
     await session.execute("CHECKPOINT")
     await session.close()
+
+
+class Spent(NamedTuple):
+    """What a server has spent since it started: seconds of CPU of all its processes, bytes of write-ahead log."""
+
+    cpu: float
+    wal: float
+
+
+def spent(url: str) -> Spent:
+    """Up to now, by the server of this URL."""
+    folder, wal = asyncio.run(_folder_and_log(url))
+    first = int(Path(folder, "postmaster.pid").read_text().split()[0])
+    children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+    return Spent(_cpu(first, ended=True) + sum(_cpu(int(child)) for child in children), wal)
+
+
+async def _folder_and_log(url: str) -> tuple[str, float]:
+    session = await asyncpg.connect(url)
+    folder = await session.fetchval("SHOW data_directory")
+    wal = await session.fetchval("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")
+    await session.close()
+    return folder, float(wal)
+
+
+def _cpu(process: int, *, ended: bool = False) -> float:
+    """Seconds of CPU of a process; `ended`: with those of its children that have ended. 0 when it is gone itself."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return sum(map(int, fields[11:15] if ended else fields[11:13])) / os.sysconf("SC_CLK_TCK")

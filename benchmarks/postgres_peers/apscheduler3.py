@@ -6,11 +6,10 @@ commit of its own; nothing can be set about that.
 """
 
 import logging
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from benchmarks.postgres_peers.program import main, until_done
+from benchmarks.postgres_peers.program import Drained, Watch, main, until_done
 
 if TYPE_CHECKING:
     from apscheduler.schedulers.background import BackgroundScheduler
@@ -27,20 +26,20 @@ async def fill(url: str, runs: int) -> None:
         scheduler.add_job(nothing, "date", run_date=now, misfire_grace_time=None)
 
 
-async def drain(url: str, runs: int) -> float:
-    """The seconds from the scheduler's start to the last removal."""
+async def drain(url: str, runs: int) -> Drained:
+    """From the scheduler's start to the last removal."""
     from apscheduler.events import EVENT_JOB_EXECUTED
 
     logging.disable(logging.CRITICAL)  # it would log two lines a job
     scheduler = _scheduler(url, "on")
     executed: list[object] = []
     scheduler.add_listener(executed.append, EVENT_JOB_EXECUTED)
-    began = time.perf_counter()
+    watch = Watch()
     scheduler.start()
     await until_done(url, executed, runs, "SELECT NOT EXISTS (SELECT FROM apscheduler_jobs)")
-    seconds = time.perf_counter() - began
+    drained = watch.drained()
     scheduler.shutdown()
-    return seconds
+    return drained
 
 
 def _scheduler(url: str, synchronous_commit: str) -> "BackgroundScheduler":

@@ -6,10 +6,9 @@ time. No results are kept, which is the default too. Each job is released with a
 """
 
 import logging
-import time
 from typing import TYPE_CHECKING
 
-from benchmarks.postgres_peers.program import main, until_done
+from benchmarks.postgres_peers.program import Drained, Watch, main, until_done
 
 if TYPE_CHECKING:
     from apscheduler import AsyncScheduler
@@ -34,16 +33,16 @@ async def fill(url: str, runs: int) -> None:
     await db.close()
 
 
-async def drain(url: str, runs: int) -> float:
-    """The seconds from the scheduler's start to the last release."""
+async def drain(url: str, runs: int) -> Drained:
+    """From the scheduler's start to the last release."""
     logging.disable(logging.CRITICAL)  # it would log two lines a job
     executed: list[None] = []
     async with _scheduler(url) as scheduler:
         await _configure(scheduler, executed)
-        began = time.perf_counter()
+        watch = Watch()
         await scheduler.start_in_background()
         await until_done(url, executed, runs, "SELECT NOT EXISTS (SELECT FROM jobs)")
-        return time.perf_counter() - began
+        return watch.drained()
 
 
 def _scheduler(url: str) -> "AsyncScheduler":

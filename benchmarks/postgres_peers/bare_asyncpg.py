@@ -1,10 +1,8 @@
 """What any queue on PostgreSQL has to do, and nothing else: claim and complete in batches with bare asyncpg."""
 
-import time
-
 import asyncpg
 
-from benchmarks.postgres_peers.program import main
+from benchmarks.postgres_peers.program import Drained, Watch, main
 
 BATCH = 500
 TABLES = """
@@ -27,18 +25,18 @@ async def fill(url: str, runs: int) -> None:
     await db.close()
 
 
-async def drain(url: str, runs: int) -> float:
+async def drain(url: str, runs: int) -> Drained:
     """Two commits a batch; nothing is kept but a state."""
     db = await asyncpg.connect(url)
     ended = 0
-    began = time.perf_counter()
+    watch = Watch()
     while claimed := await db.fetch(CLAIM, BATCH):
         await db.execute(COMPLETE, [row["id"] for row in claimed])
         ended += len(claimed)
-    seconds = time.perf_counter() - began
+    drained = watch.drained()
     assert ended == runs, f"{ended} of {runs} were claimed"
     await db.close()
-    return seconds
+    return drained
 
 
 if __name__ == "__main__":

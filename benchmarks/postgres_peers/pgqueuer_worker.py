@@ -6,12 +6,11 @@ installed, which is the durable one; uvloop, as its own command line uses.
 """
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 import asyncpg
 
-from benchmarks.postgres_peers.program import main, until_done
+from benchmarks.postgres_peers.program import Drained, Watch, main, until_done
 
 if TYPE_CHECKING:
     from pgqueuer import Job
@@ -31,8 +30,8 @@ async def fill(url: str, runs: int) -> None:
     await db.close()
 
 
-async def drain(url: str, runs: int) -> float:
-    """The seconds from the worker's start to the last commit."""
+async def drain(url: str, runs: int) -> Drained:
+    """From the worker's start to the last commit."""
     from pgqueuer import PgQueuer
 
     executed: list[None] = []
@@ -43,14 +42,14 @@ async def drain(url: str, runs: int) -> float:
         executed.append(None)
 
     worker.entrypoint("nothing")(nothing)
-    began = time.perf_counter()
+    watch = Watch()
     task = asyncio.create_task(worker.run(batch_size=BATCH))
     await until_done(url, executed, runs, "SELECT NOT EXISTS (SELECT FROM pgqueuer)")
-    seconds = time.perf_counter() - began
+    drained = watch.drained()
     worker.shutdown.set()
     await task
     await db.close()
-    return seconds
+    return drained
 
 
 if __name__ == "__main__":

@@ -7,10 +7,9 @@ and then finished, with a commit of its own; nothing can be set about that.
 
 import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING
 
-from benchmarks.postgres_peers.program import main, until_done
+from benchmarks.postgres_peers.program import Drained, Watch, main, until_done
 
 if TYPE_CHECKING:
     from procrastinate import App
@@ -28,19 +27,19 @@ async def fill(url: str, runs: int) -> None:
         await nothing.batch_defer_async(*({} for _ in range(runs)))
 
 
-async def drain(url: str, runs: int) -> float:
-    """The seconds from the worker's start to the last commit."""
+async def drain(url: str, runs: int) -> Drained:
+    """From the worker's start to the last commit."""
     logging.disable(logging.CRITICAL)  # it would log two lines a job
     executed: list[None] = []
     app, _ = _app(url, executed)
     async with app.open_async():
-        began = time.perf_counter()
+        watch = Watch()
         worker = asyncio.create_task(app.run_worker_async(concurrency=CONCURRENCY, install_signal_handlers=False))
         await until_done(url, executed, runs, DONE)
-        seconds = time.perf_counter() - began
+        drained = watch.drained()
         worker.cancel()
         await asyncio.gather(worker, return_exceptions=True)
-    return seconds
+    return drained
 
 
 def _app(url: str, executed: list[None]) -> "tuple[App, Task[[], None, []]]":

@@ -7,7 +7,8 @@ import pg from "pg";
 // Milliseconds between two looks at whether the work is done.
 const LOOK_EVERY = 20;
 
-// `fill URL RUNS` stores due no-ops; `drain URL RUNS` prints the seconds in which a worker ends them.
+// `fill URL RUNS` stores due no-ops; `drain URL RUNS` prints the seconds in which a worker ends
+// them, and the seconds of CPU that its process spends on it.
 // `drain` gets a function that answers when so many no-ops have been called and its tables say that all have ended.
 export async function main({ fill, drain, called, done }) {
   const [verb, url, runs] = process.argv.slice(-3);
@@ -15,9 +16,11 @@ export async function main({ fill, drain, called, done }) {
     await fill(url, Number(runs));
   } else {
     const began = performance.now();
+    const cpu = process.cpuUsage();
     const stop = await drain(url);
     await untilDone(url, Number(runs), called, done);
-    console.log((performance.now() - began) / 1000);
+    const { user, system } = process.cpuUsage(cpu);
+    console.log((performance.now() - began) / 1000, (user + system) / 1_000_000);
     await stop();
   }
   process.exit(0);

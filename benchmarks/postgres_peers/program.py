@@ -2,7 +2,9 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable, Coroutine, Sized
+from typing import NamedTuple
 
 import asyncpg
 
@@ -10,16 +12,35 @@ LOOK_EVERY = 0.02
 """Seconds between two looks at whether the work is done."""
 
 Fill = Callable[[str, int], Coroutine[None, None, None]]
-Drain = Callable[[str, int], Coroutine[None, None, float]]
+Drain = Callable[[str, int], Coroutine[None, None, "Drained"]]
+
+
+class Drained(NamedTuple):
+    """Seconds from a worker's start to its last commit, and the seconds of CPU that its process spent on it."""
+
+    seconds: float
+    cpu: float
+
+
+class Watch:
+    """Tells how long it is since it was made."""
+
+    def __init__(self) -> None:
+        self._began, self._cpu = time.perf_counter(), time.process_time()
+
+    def drained(self) -> Drained:
+        """What it took up to now."""
+        return Drained(time.perf_counter() - self._began, time.process_time() - self._cpu)
 
 
 def main(fill: Fill, drain: Drain) -> None:
-    """`fill URL RUNS` stores due no-ops; `drain URL RUNS` prints the seconds in which a worker ends them."""
+    """`fill URL RUNS` stores due no-ops; `drain URL RUNS` prints what it took a worker to end them."""
     verb, url, runs = sys.argv[1:]
     if verb == "fill":
         asyncio.run(fill(url, int(runs)))
     else:
-        sys.stdout.write(f"{asyncio.run(drain(url, int(runs)))}\n")
+        drained = asyncio.run(drain(url, int(runs)))
+        sys.stdout.write(f"{drained.seconds} {drained.cpu}\n")
 
 
 async def until_done(url: str, executed: Sized, runs: int, done: str) -> None:

@@ -22,7 +22,7 @@ SHARE = 0.5
 def tokimori(runs: int, folder: Path) -> Figures:
     """A node and its keeper: claimed, spawned in a session of its own with a file for output, watched, settled."""
     asyncio.run(fill(store_url(folder), Definition(target=Command(argv=(PROGRAM,))), runs))
-    return {RATE: runs / asyncio.run(drain(store_url(folder), folder, runs, PARALLEL))}
+    return {RATE: runs / asyncio.run(drain(store_url(folder), folder, runs, PARALLEL)).seconds}
 
 
 def limit(runs: int, folder: Path) -> Figures:

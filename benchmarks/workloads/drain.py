@@ -29,7 +29,7 @@ TIMES_HUEY = 4
 def tokimori(runs: int, folder: Path) -> Figures:
     """Claims in batches, keeps every run with its start and end."""
     asyncio.run(fill(store_url(folder), Definition(target=Noop()), runs))
-    return {RATE: runs / asyncio.run(drain(store_url(folder), folder, runs, CONCURRENCY))}
+    return {RATE: runs / asyncio.run(drain(store_url(folder), folder, runs, CONCURRENCY)).seconds}
 
 
 def huey(runs: int, kind: str, workers: int, folder: Path) -> Figures:

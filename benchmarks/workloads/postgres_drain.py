@@ -3,17 +3,24 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from benchmarks.comparison import TOKIMORI, AtLeast, Figures, Quantity, Trial, Workload
 from benchmarks.in_process_node import CONCURRENCY, drain, fill
-from benchmarks.postgres_server import on_one_server, settle_down
+from benchmarks.postgres_peers.program import Drained
+from benchmarks.postgres_server import on_one_server, settle_down, spent
 from tokimori.model.job import Definition, Noop
 
-RATE = "drained"
+RATE, OWN_CPU, SERVER_CPU, WAL = "drained", "own CPU", "server CPU", "log written"
+QUANTITIES = (
+    Quantity(RATE, "runs/s", more=True),
+    Quantity(OWN_CPU, "µs/run"),
+    Quantity(SERVER_CPU, "µs/run"),
+    Quantity(WAL, "bytes/run"),
+)
 ROOT = Path(__file__).parents[2]
 PEERS = "benchmarks/postgres_peers"
 NODE = ROOT / "benchmarks/node_modules/.bin/node"
@@ -39,6 +46,11 @@ class Program:
         assert done.returncode == 0, f"{command} failed: {done.stderr}"
         return done.stdout
 
+    def drained(self, url: str, runs: int) -> Drained:
+        """What it says of its drain."""
+        seconds, cpu = self.call("drain", url, runs).split()
+        return Drained(float(seconds), float(cpu))
+
 
 def _python(module: str, runner: Path = Path(sys.executable)) -> Program:
     return Program(runner, ("-m", f"{PEERS.replace('/', '.')}.{module}"))
@@ -63,15 +75,27 @@ PROGRAMS: Mapping[str, Program] = {
 def tokimori(runs: int, url: str, folder: Path) -> Figures:
     """Claims in batches, keeps every run with its start and end."""
     asyncio.run(fill(url, Definition(target=Noop()), runs))
-    settle_down(url)
-    return {RATE: runs / asyncio.run(drain(url, folder, runs, CONCURRENCY))}
+    return _figures(url, runs, lambda: asyncio.run(drain(url, folder, runs, CONCURRENCY)))
 
 
 def peer(program: Program, runs: int, url: str, _: Path) -> Figures:
     """Its own API stores the runs, its own worker ends them; its docstring says with which settings, and why these."""
     program.call("fill", url, runs)
+    return _figures(url, runs, lambda: program.drained(url, runs))
+
+
+def _figures(url: str, runs: int, drain: Callable[[], Drained]) -> Figures:
+    """Beside the rate, what a run costs: it tells what limits the rate. The server is watched from outside."""
     settle_down(url)
-    return {RATE: runs / float(program.call("drain", url, runs))}
+    before = spent(url)
+    drained = drain()
+    after = spent(url)
+    return {
+        RATE: runs / drained.seconds,
+        OWN_CPU: drained.cpu / runs * 1e6,
+        SERVER_CPU: (after.cpu - before.cpu) / runs * 1e6,
+        WAL: (after.wal - before.wal) / runs,
+    }
 
 
 def absent(programs: Mapping[str, Program]) -> Mapping[str, str]:
@@ -91,7 +115,7 @@ def trials(quick: bool) -> Sequence[Trial]:
     return [
         Trial(
             title=f"drain of {runs:,} due no-ops, PostgreSQL, fsync and synchronous_commit on",
-            quantities=[Quantity(RATE, "runs/s", more=True)],
+            quantities=QUANTITIES,
             targets=[AtLeast(RATE, name, times) for name, times in AT_LEAST.items() if name in peers],
             measure=on_one_server({TOKIMORI: partial(tokimori, runs), **peers}),
             absent=missing,
