@@ -1,7 +1,8 @@
 // pg-boss.
 //
 // Settings (its page "Workers"): batches of 500 and `burstWhenBatchFull`, with which a worker fetches again at once for
-// as long as batches are full; a batch is handed to one call of the handler and completed as one.
+// as long as batches are full; two workers (`localConcurrency`), so that one fetches while the other completes. A batch is
+// handed to one call of the handler and completed as one.
 
 import { PgBoss } from "pg-boss";
 import { main } from "./program.mjs";
@@ -28,7 +29,7 @@ await main({
 
   async drain(url) {
     const boss = await started(url);
-    await boss.work(QUEUE, { batchSize: BATCH, burstWhenBatchFull: true }, async (jobs) => {
+    await boss.work(QUEUE, { batchSize: BATCH, burstWhenBatchFull: true, localConcurrency: 2 }, async (jobs) => {
       count += jobs.length;
     });
     return () => boss.stop();
