@@ -78,7 +78,9 @@ def _network_error(fault: BaseException, name: str) -> StoreError:
 
 
 def connect_error(fault: BaseException, name: str, *, tls: bool) -> StoreError:
-    """What it means that no connection came about."""
+    """What it means that no connection came about. On a socket the driver wraps what the server answered."""
+    if isinstance(fault.__cause__, exceptions.RedisError):
+        fault = fault.__cause__
     cause = fault.__context__
     if tls and isinstance(cause, FileNotFoundError):
         return StoreError(f"store {name}: a file that the URL names with ssl_ is not there")

@@ -1,0 +1,104 @@
+"""What a Redis store leaves behind: every index holds what is live, and nothing else."""
+
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, add_runs, fire, later
+from tests.servers.redis import Server
+from tokimori.clock import SystemClock
+from tokimori.model.job import JobState
+from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded
+from tokimori.ports.store import Store
+from tokimori.stores.open import open_store
+
+KEPT = {"schema", "runs", "run", "origins", "attempts", "skips", "node", "alive", "gone"}
+"""What stays when all jobs are deleted and all runs have ended: the ledger, and who took part."""
+RUNS = 1000
+MOST_COMMANDS = {"fire": 10, "claim": 6, "settle": 5, "request": 15, "pause": 4, "delete": 5}
+"""For each run, in all."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of the test's own."""
+    server = Server()
+    yield server
+    server.remove()
+
+
+async def opened(server: Server) -> Store:
+    """An open store with its schema."""
+    store = open_store(server.url(), SystemClock())
+    await store.open()
+    await store.migrate()
+    return store
+
+
+def keys(server: Server) -> set[str]:
+    """The kinds of all keys, each of which must begin with the prefix."""
+    found = [line for line in server.command("KEYS", "*").split("\r\n")[1:] if line and line[0] != "$"]
+    assert all(key.startswith("{tokimori}:") for key in found)
+    return {key.split(":")[1] for key in found}
+
+
+async def test_nothing_is_left_in_an_index(server: Server) -> None:
+    """When every run has ended, whichever way, and every job is deleted, no index has a member."""
+    store = await opened(server)
+    worker, heir = await Worker.join(store), await Worker.join(store)
+    limited = await add_job(store, "limited", max_running=1)
+    free = await add_job(store, "free", schedule=EVERY_SECOND, next_due=later(1), max_running=0, queue="other")
+    await add_runs(store, limited, 3)
+    await store.add_run(a_request(limited, due=later(60)), NOW)
+    await fire(store, later(5))
+    outcomes: list[Outcome] = [Succeeded(0), Failed("broken"), RetryAt(later(60)), Hold("look"), Released("later")]
+    for claimed, outcome in zip(await worker.claim(len(outcomes)), outcomes, strict=True):
+        await worker.settle(claimed, outcome)
+    await worker.claim()
+    await worker.die(by=heir)
+    changes = [worker.change(each, Lost("dead")) for each in await store.orphans(10)]
+    await store.settle(changes, heir.id, NOW)
+    for job in (limited, free):
+        await store.delete_job(job.id, NOW)
+    assert (await heir.tick()).survey.lanes == ()
+    assert keys(server) <= KEPT
+    await store.close()
+
+
+async def test_a_batch_needs_few_commands_a_run(server: Server) -> None:
+    """Firing, claiming, settling, pausing and deleting a thousand runs is a few commands for each, not all for each."""
+    store = await opened(server)
+    worker = await Worker.join(store)
+    names = [f"job-{n}" for n in range(RUNS // 2)]
+    await store.add_jobs([a_job(name, schedule=EVERY_SECOND, next_due=later(1), max_running=0) for name in names])
+    costs = {}
+    seen = commands(server)
+
+    def note(step: str) -> None:
+        nonlocal seen
+        now = commands(server)
+        costs[step], seen = (now - seen) / RUNS, now
+
+    await fire(store, later(2))
+    note("fire")
+    claimed = await worker.claim(RUNS)
+    assert len(claimed) == RUNS
+    note("claim")
+    await store.settle([worker.change(each) for each in claimed], worker.id, NOW)
+    note("settle")
+    job = await add_job(store, "many")
+    await add_runs(store, job, RUNS)
+    note("request")
+    await store.replace_job(job, replace(job, version=2, state=JobState.PAUSED))
+    note("pause")
+    await store.delete_job(job.id, NOW)
+    note("delete")
+    assert {step: cost for step, cost in costs.items() if cost > MOST_COMMANDS[step]} == {}, costs
+    await store.close()
+
+
+def commands(server: Server) -> int:
+    """How many commands the server has carried out, those of scripts included."""
+    lines = server.command("INFO", "commandstats").split("\r\n")
+    return sum(int(line.partition("calls=")[2].partition(",")[0]) for line in lines if line.startswith("cmdstat_"))
