@@ -11,17 +11,29 @@ from tokimori.clock import SECOND, Moment
 Result = TypeVar("Result")
 
 
+MOST_ROUNDS = 100_000
+"""Of the loop in one moment; whoever needs more does not wait, but spins."""
+
+
+class Stuck(Exception):
+    """Time can't go on: everybody waits for somebody else, or somebody never waits."""
+
+
 class _Instant(selectors.SelectSelector):
     """Waits by setting the time forward."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seconds = 0.0
+        self._rounds = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """No descriptor is ever ready: there is no I/O in a simulation."""
         if timeout is None:
-            raise RuntimeError("everybody waits for somebody else")
+            raise Stuck("everybody waits for somebody else")
+        self._rounds = 0 if timeout > 0 else self._rounds + 1
+        if self._rounds > MOST_ROUNDS:
+            raise Stuck(f"somebody never waits at second {self.seconds}")
         self.seconds += max(0.0, timeout)
         return []
 
