@@ -255,6 +255,20 @@ async def test_an_origin_that_is_being_finished_is_not_added_again(scene: Scene)
     assert (await again).id == run.id
 
 
+async def test_runs_are_locked_in_order(scene: Scene) -> None:
+    """Whoever settles several runs and has to wait for the first of them has locked none of those behind it."""
+    job = await add_job(scene.store)
+    await add_runs(scene.store, job, 2)
+    first, last = sorted(await scene.worker.claim(2), key=lambda claimed: claimed.run.id)
+    changes = {run.run.id: scene.worker.change(run) for run in (first, last)}
+    async with scene.held_open() as db:
+        await working.settle(db, [changes[first.run.id]], scene.worker.id)
+        both = await waits(scene.store.settle([changes[last.run.id], changes[first.run.id]], scene.worker.id, NOW))
+        async with asyncio.timeout(WAITS):
+            assert await scene.worker.settle(last) is Verdict.APPLIED
+    assert await both == [Verdict.ALREADY_APPLIED, Verdict.ALREADY_APPLIED]
+
+
 async def test_methods_that_deadlock_are_tried_again(scene: Scene) -> None:
     """A method that the server undoes because it met another one is tried again, unseen."""
     tried = 0

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.unit.examples import a_definition, seconds
-from tests.unit.node.world import World
+from tests.unit.node.world import Member, World
 from tokimori.engine.settle import change_of
 from tokimori.model.job import JobState
+from tokimori.model.lease import LEASE, TICK_IDLE
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.policies import Misfire, Retry
 from tokimori.model.transitions import RunState
@@ -147,6 +148,29 @@ async def test_a_node_without_a_lease_starts_nothing(world: World) -> None:
     assert len(member.executor.running) == 1
 
 
+async def test_a_lease_counts_from_when_its_beat_was_sent(world: World) -> None:
+    """A beat that was answered late renews the lease from when it was sent: the others may have seen it then."""
+    member = await world.join()
+    await world.pass_time(0.1)
+    tick = world.store.tick
+
+    async def slow_tick(*args: object) -> object:
+        pulse = await tick(*args)  # type: ignore[arg-type]
+        world.clock.advance(3)
+        return pulse
+
+    world.store.tick = slow_tick  # type: ignore[method-assign,assignment]
+    world.clock.advance(2.1)
+    await member.cycle()
+    member.link.lose_call["tick"] = 10**6
+    healthy = []
+    for passed in (1.9, 0.2):
+        world.clock.advance(passed)
+        healthy.append(member.node.healthy)
+    assert healthy == [True, False]
+    assert world.clock.monotonic() - member.executor.renewed[-1] > LEASE
+
+
 async def test_claimed_runs_do_not_start_after_the_lease(world: World) -> None:
     """A claim whose reply took so long that the lease is over starts nothing; it waits for the next answered beat."""
     job = await world.add(schedule=None)
@@ -275,10 +299,18 @@ async def test_an_observer_that_was_away_condemns_nobody(world: World) -> None:
     assert set((await world.node_states()).values()) == {"alive"}
 
 
+async def tick_in_turn(world: World, *members: Member) -> None:
+    """Each beats once more; the last one has seen the newest counters of all the others."""
+    world.clock.advance(TICK_IDLE + 0.1)
+    for member in members:
+        await member.settle()
+
+
 async def test_an_observer_that_froze_condemns_nobody(world: World) -> None:
     """A node that slept for minutes does not take the others' old counters for silence."""
     first, second = await world.join(), await world.join()
     await world.pass_time(1)
+    await tick_in_turn(world, second, first)
     for member in (first, second):
         member.frozen = True
     await world.pass_time(300)
@@ -292,9 +324,7 @@ async def test_a_slow_reply_condemns_nobody(world: World) -> None:
     """A tick whose reply took long tells of the past: the store may have kept everybody else waiting as well."""
     first, second = await world.join(), await world.join()
     await world.pass_time(3)
-    world.clock.advance(1.1)
-    for member in (second, first):
-        await member.settle()
+    await tick_in_turn(world, second, first)
     tick = world.store.tick
 
     async def stuck(*args: object) -> object:

@@ -1,0 +1,1 @@
+"""Guards of the promises, each taken out once to see that a test fails without it."""

@@ -1,0 +1,359 @@
+"""Which promise is kept by which guard, and which test fails without it: the table of `docs/guards.md`.
+
+Guards of the stores are taken out of PostgreSQL's, where several nodes meet; the tests in `tests/contract/` are the
+same for every store.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/guards.md"
+SQL = "stores/postgres/migrations/*.sql"
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Taken out: in the package's `files`, `text` is replaced by `without`, wherever it stands."""
+
+    promise: str
+    words: str
+    files: str
+    text: str
+    without: str
+    test: str
+
+    def take_out(self, package: Path) -> int:
+        """Take it out of a copy of the package; from how many files."""
+        found = [path for path in package.glob(self.files) if self.text in path.read_text()]
+        for path in found:
+            path.write_text(path.read_text().replace(self.text, self.without))
+        return len(found)
+
+
+def _contract(test: str) -> str:
+    return f"tests/contract/stores/{test}"
+
+
+ONCE = "An occurrence becomes at most one run"
+LEDGER = "Every occurrence ends as a run or a skip"
+LOST_REPLY = "A lost reply strands nothing"
+LIVE = "A live run is never stolen, a dead node's are taken over"
+DEATH = "Death is final"
+PROCESSES = "A dead or frozen node leaves no process behind"
+STALE = "A stale worker changes nothing"
+LIMIT = "A limit is never exceeded"
+GATE = "After a pause, edit or delete nothing of the old definition is claimed"
+NOBODY = "No node is special"
+CLOCKS = "Clocks may be wrong"
+
+GUARDS = (
+    Guard(
+        ONCE,
+        "a plan is written only where the cursor is what it was made from",
+        SQL,
+        " AND j.fired_through = p.fired_from",
+        "",
+        _contract("test_planning.py::test_of_two_planners_one_wins"),
+    ),
+    Guard(
+        ONCE,
+        "an origin is unique within an incarnation, and a conflict is ignored row by row",
+        SQL,
+        "ON CONFLICT DO NOTHING;\n    IF _skips",
+        ";\n    IF _skips",
+        _contract("test_planning.py::test_an_occurrence_that_has_a_run_gets_no_other"),
+    ),
+    Guard(
+        ONCE,
+        "the cursor never goes back",
+        SQL,
+        "greatest(fired_through, _fired_through)",
+        "_fired_through",
+        _contract("test_jobs.py::test_a_cursor_never_goes_back"),
+    ),
+    Guard(
+        LEDGER,
+        "runs and skips are written together with the cursor",
+        SQL,
+        "IF _skips IS NOT NULL THEN",
+        "IF false THEN",
+        _contract("test_planning.py::test_consecutive_skips_are_one_row"),
+    ),
+    Guard(
+        LOST_REPLY,
+        "a claim carries an id made before it was sent: asked again it answers the same runs",
+        SQL,
+        "_left := 0;",
+        "NULL;",
+        _contract("test_lost_replies.py::test_claim"),
+    ),
+    Guard(
+        LOST_REPLY,
+        "a settle is known by (node, token) of who settled: asked again it is `already applied`",
+        SQL,
+        "(r.settled_by = _by AND r.settled_token = c.token) OR (h.settled_by = _by AND h.settled_token = c.token)",
+        "false",
+        _contract("test_lost_replies.py::test_settle"),
+    ),
+    Guard(
+        LOST_REPLY,
+        "runs that the store gives a node and that it does not know are handed back",
+        "node/node.py",
+        "await self._hand_back(unknown)",
+        "pass",
+        "tests/unit/node/test_node_faults.py::test_a_lost_reply_to_a_claim_strands_nothing",
+    ),
+    Guard(
+        LIVE,
+        "a beat that failed or came late starts every window of its observer again",
+        "engine/watch.py",
+        " and known.beat == beat and unbroken",
+        " and known.beat == beat",
+        "tests/unit/engine/test_watch.py::test_a_break_starts_every_window_again",
+    ),
+    Guard(
+        LIVE,
+        "a tick that was answered late is a break",
+        "node/node.py",
+        "self._unbroken = at - sent <= LATE_TICK",
+        "self._unbroken = True",
+        "tests/unit/node/test_node_faults.py::test_a_slow_reply_condemns_nobody",
+    ),
+    Guard(
+        LIVE,
+        "a tick that began late is a break",
+        "node/node.py",
+        "self._unbroken and on_time, False",
+        "self._unbroken, False",
+        "tests/unit/node/test_node_faults.py::test_an_observer_that_froze_condemns_nobody",
+    ),
+    Guard(
+        LIVE,
+        "who has beaten since it was looked at is not buried",
+        SQL,
+        "WHERE id = _dead AND beat = _beat AND",
+        "WHERE id = _dead AND",
+        _contract("test_nodes.py::test_a_node_that_beats_is_not_buried"),
+    ),
+    Guard(
+        LIVE,
+        "nobody settles what a living node owns",
+        SQL,
+        " AND c.owner <> ALL (_living)",
+        "",
+        _contract("test_nodes.py::test_a_living_nodes_run_is_never_stolen"),
+    ),
+    Guard(
+        LIVE,
+        "a node without a lease starts nothing",
+        "node/node.py",
+        "self.phase is Phase.WORKING and self._lease.holds(self._clock.monotonic())",
+        "self.phase is Phase.WORKING",
+        "tests/unit/node/test_node_faults.py::test_claimed_runs_do_not_start_after_the_lease",
+    ),
+    Guard(
+        LIVE,
+        "a lease counts from when its beat was sent, not answered",
+        "node/node.py",
+        "self._lease = Lease(sent)",
+        "self._lease = Lease(at)",
+        "tests/unit/node/test_node_faults.py::test_a_lease_counts_from_when_its_beat_was_sent",
+    ),
+    Guard(
+        DEATH,
+        "only the living beat",
+        SQL,
+        "SET beat = beat + 1 WHERE id = _node AND state = 'alive'",
+        "SET beat = beat + 1 WHERE id = _node",
+        _contract("test_nodes.py::test_death_is_final"),
+    ),
+    Guard(
+        DEATH,
+        "only the living claim",
+        SQL,
+        "WHERE id = _node AND state = 'alive' FOR KEY SHARE SKIP LOCKED",
+        "WHERE id = _node FOR KEY SHARE SKIP LOCKED",
+        _contract("test_nodes.py::test_death_is_final"),
+    ),
+    Guard(
+        DEATH,
+        "only the living settle",
+        SQL,
+        "WHERE id = _by AND state = 'alive' FOR KEY SHARE",
+        "WHERE id = _by FOR KEY SHARE",
+        _contract("test_nodes.py::test_death_is_final"),
+    ),
+    Guard(
+        DEATH,
+        "a settle and its node's burial exclude each other",
+        SQL,
+        "WHERE id = _by AND state = 'alive' FOR KEY SHARE",
+        "WHERE id = _by AND state = 'alive'",
+        "tests/integration/stores/test_postgres_locks.py::test_a_settle_waits_for_its_nodes_burial",
+    ),
+    Guard(
+        DEATH,
+        "a claim and its node's burial exclude each other",
+        SQL,
+        "WHERE id = _node AND state = 'alive' FOR KEY SHARE SKIP LOCKED",
+        "WHERE id = _node AND state = 'alive'",
+        "tests/integration/stores/test_postgres_locks.py::test_a_burial_waits_for_claims_under_way",
+    ),
+    Guard(
+        DEATH,
+        "only the living bury",
+        SQL,
+        "AND EXISTS (SELECT FROM tokimori_nodes WHERE id = _observer AND state = 'alive')",
+        "",
+        _contract("test_nodes.py::test_only_the_living_bury"),
+    ),
+    Guard(
+        PROCESSES,
+        "a node that was declared dead ends what it runs",
+        "node/node.py",
+        "self._executor.stop(*key, StopReason.DISOWN)\n        phase",
+        "pass\n        phase",
+        "tests/unit/node/test_node_faults.py::test_a_node_that_was_declared_dead_ends_its_processes",
+    ),
+    Guard(
+        PROCESSES,
+        "the keeper ends everything when its engine is gone",
+        "executors/keeper/keeper.py",
+        "    def _engine_gone(self) -> None:\n",
+        "    def _engine_gone(self) -> None:\n        return\n",
+        "tests/integration/executors/test_deaths.py::test_a_killed_engine_leaves_no_process",
+    ),
+    Guard(
+        PROCESSES,
+        "the keeper ends what must not outlive its node's lease",
+        "executors/keeper/keeper.py",
+        "    def _lease_ran_out(self, now: float) -> None:\n",
+        "    def _lease_ran_out(self, now: float) -> None:\n        self._lease_alarm = inf\n        return\n",
+        "tests/integration/executors/test_deaths.py::test_a_frozen_engine_keeps_only_what_may_outlive_its_lease",
+    ),
+    Guard(
+        STALE,
+        "every settle is guarded by the token of its claim",
+        SQL,
+        "AND r.token = c.token\n",
+        "\n",
+        _contract("test_working.py::test_a_stale_token_changes_nothing"),
+    ),
+    Guard(
+        LIMIT,
+        "who counts the places of a job is alone",
+        SQL,
+        "FOR NO KEY UPDATE OF j SKIP LOCKED",
+        "",
+        "tests/integration/stores/test_postgres_locks.py::test_a_claim_goes_around_a_full_jobs_settle",
+    ),
+    Guard(
+        LIMIT,
+        "what does not fit is not taken",
+        SQL,
+        "max_running = 0 OR nth <= max_running AS fits",
+        "true AS fits",
+        _contract("test_limits.py::test_what_does_not_fit_stands_in_line"),
+    ),
+    Guard(
+        GATE,
+        "a plan of another version is refused",
+        SQL,
+        "j.incarnation = p.incarnation AND j.version = p.version AND",
+        "j.incarnation = p.incarnation AND",
+        _contract("test_jobs.py::test_a_plan_of_the_old_definition_is_refused"),
+    ),
+    Guard(
+        GATE,
+        "a plan of a paused job is refused",
+        SQL,
+        "\n            AND j.state = 'enabled'",
+        "",
+        _contract("test_jobs.py::test_a_plan_of_a_paused_job_is_refused"),
+    ),
+    Guard(
+        GATE,
+        "runs leave their lane with the pause of their job",
+        SQL,
+        "UPDATE tokimori_runs SET lane = _lane WHERE incarnation = _incarnation AND lane IS DISTINCT FROM _lane;",
+        "",
+        _contract("test_jobs.py::test_nothing_of_a_paused_job_is_claimed"),
+    ),
+    Guard(
+        NOBODY,
+        "the server ends a transaction that has been idle for 3 s",
+        "stores/postgres/connections.py",
+        '"idle_in_transaction_session_timeout": "3s"',
+        '"idle_in_transaction_session_timeout": "0"',
+        "tests/cluster/test_frozen_in_a_transaction.py::test_a_node_frozen_in_a_transaction_stops_nobody",
+    ),
+    Guard(
+        NOBODY,
+        "a lock that is not had within 3 s is given up",
+        "stores/postgres/connections.py",
+        '"lock_timeout": "3s"',
+        '"lock_timeout": "0"',
+        "tests/integration/stores/test_postgres_pooler.py::test_time_outs_hold_behind_a_pooler",
+    ),
+    Guard(
+        NOBODY,
+        "a claim waits for nobody: what is locked stays ready",
+        SQL,
+        'ORDER BY "rank", id LIMIT _batch FOR UPDATE SKIP LOCKED',
+        'ORDER BY "rank", id LIMIT _batch FOR UPDATE',
+        "tests/integration/stores/test_postgres_locks.py::test_claims_at_once_share_a_job_without_limit",
+    ),
+    Guard(
+        NOBODY,
+        "runs are locked in the order of their ids",
+        "stores/postgres/working.py",
+        "in_order = sorted(changes, key=lambda change: change.run_id)",
+        "in_order = list(changes)",
+        "tests/integration/stores/test_postgres_locks.py::test_runs_are_locked_in_order",
+    ),
+    Guard(
+        NOBODY,
+        "a method that was undone because it met others is tried again",
+        "stores/postgres/faults.py",
+        'UNDONE = ("40001", "40P01")',
+        "UNDONE = ()",
+        "tests/integration/stores/test_postgres_locks.py::test_methods_that_deadlock_are_tried_again",
+    ),
+    Guard(
+        CLOCKS,
+        "after a disagreement nothing is fired until three ticks agree",
+        "engine/timeline.py",
+        "return Timeline(base, at, AGREEING_TICKS)",
+        "return Timeline(base, at)",
+        "tests/unit/node/test_node_faults.py::test_nothing_fires_by_a_clock_that_jumped",
+    ),
+    Guard(
+        CLOCKS,
+        "a node's time is the store's, carried on by its own monotonic clock",
+        "node/node.py",
+        "self._timeline = follow(self._timeline, pulse.now, sent, at)",
+        "pass",
+        "tests/unit/node/test_node_faults.py::test_a_node_goes_by_the_stores_clock",
+    ),
+)
+
+
+def page() -> str:
+    """The table, as it stands in the documentation."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield "# Guards"
+    yield ""
+    yield "What keeps each promise, and the test that fails without it. `make prove` takes each guard out of a copy of"
+    yield "the package and sees its test fail; `python -m tests.guards` writes this page. Guards of the stores are"
+    yield "taken out of PostgreSQL's; the tests in `tests/contract/` hold every store to the same."
+    yield ""
+    yield "| promise | guard | test |"
+    yield "|---|---|---|"
+    for guard in GUARDS:
+        file, _, test = guard.test.partition("::")
+        yield f"| {guard.promise} | {guard.words} | `{test}` in `{Path(file).name}` |"

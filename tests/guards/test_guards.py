@@ -1,0 +1,49 @@
+"""Each guard is needed: a test fails without it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.guards.guards import GUARDS, PAGE, ROOT, Guard, page
+
+TESTS_FAILED = 1
+"""Pytest's exit code: the tests were run, and some failed."""
+
+
+def test_the_page_shows_the_guards() -> None:
+    """The page of guards is what the table says."""
+    assert PAGE.read_text() == page(), "run: python -m tests.guards"
+
+
+@pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.words)
+def test_a_guard_stands_where_the_table_says(guard: Guard) -> None:
+    """What would be taken out is there, and so is its test."""
+    assert any(guard.text in path.read_text() for path in (ROOT / "src/tokimori").glob(guard.files))
+    file, _, test = guard.test.partition("::")
+    assert f"def {test}(" in (ROOT / file).read_text()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.words)
+def test_a_test_fails_without_the_guard(guard: Guard, tmp_path: Path) -> None:
+    """In a copy of the package without the guard its test fails; nothing else was changed."""
+    for name in ("src", "tests"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    only = ("-k", "postgres") if "contract" in guard.test else ()
+    assert guard.take_out(tmp_path / "src/tokimori")
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", guard.test, *only],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == TESTS_FAILED, ended.stdout[-2000:]
+    assert re.search(r"\d failed", ended.stdout)
