@@ -11,7 +11,7 @@ from tokimori.api.answers import answer, page_of, read_body, read_query
 from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.service.service import Service
-from tokimori.service.views import backfill_view, job_view, run_view, skip_view
+from tokimori.service.views import backfill_view, explanation_view, job_view, run_view, skip_view
 
 SHOWN_TIMES = 5
 """How many next moments a shown job has."""
@@ -93,6 +93,7 @@ class Jobs:
             Route(f"{job}/backfill", self.backfill, methods=["POST"]),
             Route(f"{job}/backfill/cancel", self.cancel_backfill, methods=["POST"]),
             Route(f"{job}/next", self.next_times, methods=["GET"]),
+            Route(f"{job}/explain", self.explain, methods=["GET"]),
             Route(f"{job}/skips", self.skips, methods=["GET"]),
         ]
 
@@ -163,6 +164,12 @@ class Jobs:
         after = None if query.after is None else parse_moment(query.after, field="after")
         moments = await self._service.next_times(_job_id(request), query.n, after)
         return answer([{"job_id": _job_id(request), "time": format_moment(moment)} for moment in moments])
+
+    async def explain(self, request: Request) -> Response:
+        """What the job's schedule means."""
+        query = read_query(request, NextQuery)
+        after = None if query.after is None else parse_moment(query.after, field="after")
+        return answer(explanation_view(await self._service.explain_job(_job_id(request), query.n, after)))
 
     async def skips(self, request: Request) -> Response:
         """Occurrences that became no run, newest first."""

@@ -125,6 +125,22 @@ def show(job_id: str) -> None:
 
 @job.command()
 @click.argument("job_id", metavar="ID")
+@click.option("-n", "count", type=click.IntRange(1, 10_000), default=5, show_default=True, help="How many moments.")
+def explain(job_id: str, count: int) -> None:
+    """Say what a job's schedule means: in English, by its next moments, and where it may surprise."""
+
+    from tokimori.cli.schedule import print_explanation
+    from tokimori.service.views import explanation_view
+
+    explanation = in_service(lambda service: service.explain_job(job_id, count))
+    if options().as_json:
+        print_json(explanation_view(explanation))
+    else:
+        print_explanation(explanation)
+
+
+@job.command()
+@click.argument("job_id", metavar="ID")
 def skips(job_id: str) -> None:
     """List the occurrences of a job that became no run, and why."""
 

@@ -71,11 +71,11 @@ def explain(
     if options().as_json:
         print_json(explanation_view(explanation))
     else:
-        _print(explanation)
+        print_explanation(explanation)
 
 
-def _print(explanation: "Explanation") -> None:
-
+def print_explanation(explanation: "Explanation") -> None:
+    """The sentence, the moments with offset and zone, and the warnings."""
     print_lines(f"{explanation.sentence} ({explanation.time_zone})")
     for moment in explanation.moments:
         local = to_datetime(moment).astimezone(zone_info(explanation.time_zone))

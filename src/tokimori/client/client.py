@@ -121,6 +121,7 @@ class Client:
     next_times = synchronous(Service.next_times)
     upcoming = synchronous(Service.upcoming)
     explain = synchronous(Service.explain)
+    explain_job = synchronous(Service.explain_job)
     skips = synchronous(Service.skips)
     get_run = synchronous(Service.get_run)
     list_runs = synchronous(Service.list_runs)

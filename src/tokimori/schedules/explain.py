@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tokimori.clock import DAY, Moment
+from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.business_days import BusinessDays, Shift, on_business_days
 from tokimori.schedules.combined import Except, Union
 from tokimori.schedules.cron import Cron
@@ -58,12 +59,17 @@ def explain(
     schedule = parse_schedule(text, zone=zone, anchor=after, gap=gap, fold=fold)
     if days_off is not None:
         schedule = on_business_days(schedule, days_off, shift, zone)
+    return explained(text, schedule, zone=zone, after=after, n=n, of_job=False)
+
+
+def explained(text: str, schedule: Schedule, *, zone: str, after: Moment, n: int, of_job: bool = True) -> Explanation:
+    """Explain a schedule, read from `text`. That of a job counts from its anchor and has its id."""
     moments = next_moments(schedule, after, n)
     warnings = [
-        *(warning for leaf in _leaves(schedule) for warning in _of_leaf(leaf)),
+        *(warning for leaf in _leaves(schedule) for warning in _of_leaf(leaf, of_job=of_job)),
         *(
             ["H stands for a number that depends on the job's id; shown is that of no id"]
-            if _SPREAD.search(text)
+            if not of_job and _SPREAD.search(text)
             else []
         ),
         *_of_future(schedule, moments, after, n),
@@ -84,20 +90,21 @@ def _leaves(schedule: Schedule) -> Iterator[Schedule]:
         case Union():
             for member in schedule.members:
                 yield from _leaves(member)
-        case Except() | BusinessDays():
+        case Except() | BusinessDays() | Bounded():
             yield from _leaves(schedule.base)
         case _:
             yield schedule
 
 
-def _of_leaf(leaf: Schedule) -> Iterator[str]:
+def _of_leaf(leaf: Schedule, *, of_job: bool) -> Iterator[str]:
     match leaf:
         case Cron():
             yield from _of_cron(leaf)
         case FieldTable():
             yield from _of_days(leaf.cron)
         case Every():
-            yield f"{leaf} counts from the moment at which the job is added; shown as if that were now"
+            if not of_job:
+                yield f"{leaf} counts from the moment at which the job is added; shown as if that were now"
             if leaf.unit == "hour" and leaf.n % 24 == 0:
                 yield from _of_exact_days(Duration(0, 0, leaf.n * DAY // 24), leaf.rules.zone)
         case Repeating():
@@ -122,6 +129,10 @@ def _of_future(schedule: Schedule, moments: Sequence[Moment], after: Moment, n: 
 
 def _of_jumps(schedule: Schedule, moments: Sequence[Moment], after: Moment) -> Iterator[str]:
     through = Moment(max(after + YEAR, *moments)) if moments else after
+    if isinstance(schedule, Bounded):
+        after = after if schedule.first is None else max(after, schedule.first)
+        through = through if schedule.last is None else min(through, schedule.last)
+        schedule = schedule.base
     found = sorted(jump for jump in set(jumps(schedule, after, through)) if not _is_off(schedule, jump.at))
     yield from (jump.warning for jump in found[:MOST_JUMPS])
     if len(found) > MOST_JUMPS:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tokimori.clock import DAY, Moment, format_moment
+from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.business_days import BusinessDays
 from tokimori.schedules.combined import Except, Union
 from tokimori.schedules.cron import Cron
@@ -47,7 +48,7 @@ def _parts(schedule: Schedule, without: tuple[Zoned, ...]) -> Iterator[_Part]:
                 yield from _parts(member, without)
         case Except():
             yield from _parts(schedule.base, (*without, *(part.moments for part in _parts(schedule.excluded, ()))))
-        case BusinessDays():
+        case BusinessDays() | Bounded():
             yield from _parts(schedule.base, without)
         case ZonedSchedule():
             fixed = not (isinstance(schedule, Cron) and (schedule.fields.minute.star or schedule.fields.hour.star))

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment, format_moment
 from tokimori.errors import Bug
+from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.business_days import BusinessDays
 from tokimori.schedules.combined import Except, Union
 from tokimori.schedules.cron import Cron, CronFields
@@ -32,8 +33,13 @@ _ALL_YEARS = (1 << LAST_YEAR - FIRST_YEAR + 1) - 1
 
 def sentence(schedule: Schedule) -> str:
     """What the schedule means. Wall-clock times are those of its zone, which the sentence does not repeat."""
-    text = _phrase(schedule)
+    text = _phrase(schedule.base) + _bounds(schedule) if isinstance(schedule, Bounded) else _phrase(schedule)
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _bounds(schedule: Bounded) -> str:
+    bounds = (("from", schedule.first), ("until", schedule.last))
+    return "; " + " ".join(f"{word} {format_moment(moment)}" for word, moment in bounds if moment is not None)
 
 
 def _phrase(schedule: Schedule) -> str:

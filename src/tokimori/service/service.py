@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import islice
 
@@ -16,7 +16,7 @@ from tokimori.model.job import Definition, Job, JobState, check_text, lane_of, s
 from tokimori.model.run import Run, Skip
 from tokimori.ports.store import NodeRecord, SchemaStatus, Store
 from tokimori.schedules.business_days import Shift
-from tokimori.schedules.explain import Explanation, explain
+from tokimori.schedules.explain import Explanation, explain, explained
 from tokimori.schedules.schedule import Fold, Gap, Reboot, Schedule
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, chosen, retried
 from tokimori.service.calendars import Calendars
@@ -240,6 +240,18 @@ class Service(RunService):
             days_off=None if days_off is None else decode_days_off(days_off),
             shift=None if shift is None else chosen(Shift, "shift", shift),
         )
+
+    async def explain_job(self, job_id: str, n: int = 5, after: Moment | None = None) -> Explanation:
+        """What the job's schedule means, and its next moments as `next_times` gives them."""
+        job = await self.get(job_id)
+        explanation = explained(
+            job.definition.schedule or "on demand",
+            _schedule_for(job),
+            zone=job.definition.time_zone,
+            after=self._clock.now() if after is None else after,
+            n=checked("n", n, MOST_MOMENTS),
+        )
+        return replace(explanation, moments=tuple(await self.next_times(job_id, n, after)))
 
     async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:
         """The job's occurrences that became no run, newest first."""

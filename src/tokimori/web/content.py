@@ -6,22 +6,26 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from tokimori.clock import Clock, Moment, format_moment
+from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import NodeRecord, NodeState, RunFilter
+from tokimori.schedules.explain import Explanation
 from tokimori.schedules.schedule import next_moments
 from tokimori.service.definitions import target_fields
 from tokimori.service.outputs import whole
 from tokimori.service.runs import RunDetails
 from tokimori.service.service import Service
-from tokimori.web.words import clock_time, distance, duration, zone_name
+from tokimori.web.words import clock_time, distance, duration, full_time, zone_name
 
 JOBS_SHOWN = 50
 RUNS_SHOWN = 30
 LAST_RUNS_SHOWN = 8
 NEXT_TIMES_SHOWN = 3
+MOMENTS_SHOWN = 10
+_ORIGINS = {"s:": "schedule", "b:": "backfill"}
 _BEFORE_START = frozenset({RunState.WAITING, RunState.READY, RunState.BLOCKED})
 
 
@@ -38,6 +42,10 @@ class View(NamedTuple):
     """Jobs behind this id."""
     before: str | None = None
     """Runs older than this one."""
+    schedule: str | None = None
+    """This text is explained."""
+    zone: str | None = None
+    """The zone in which it is meant."""
 
     def link(self, **changes: str | int | None) -> str:
         """The address of the same view but for these changes."""
@@ -115,6 +123,17 @@ class RunPanel(NamedTuple):
     output_size: int
 
 
+class Preview(NamedTuple):
+    """What a schedule means, or why a text is none."""
+
+    zone: str
+    sentence: str
+    moments: Sequence[Time]
+    warnings: Sequence[str]
+    error: str | None = None
+    allowed: str | None = None
+
+
 class NodeRow(NamedTuple):
     """A node that takes part."""
 
@@ -137,6 +156,12 @@ class Content(NamedTuple):
     more_runs: str | None
     panel: RunPanel | None
     nodes: Sequence[NodeRow]
+    of_job: Preview | None
+    """Of the job whose runs are listed."""
+    of_text: Preview | None
+    """Of the text that somebody typed."""
+    zone: str
+    """Where a typed text is meant, unless somebody says otherwise."""
 
 
 async def content(service: Service, clock: Clock, view: View) -> Content:
@@ -154,7 +179,34 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
         more_runs=view.link(before=runs[-1].id) if len(runs) == RUNS_SHOWN else None,
         panel=None if view.run is None else await _panel(service, view.run, view.attempt, now),
         nodes=[_node_row(node, service.time_zone, now) for node in nodes],
+        of_job=await _of_job(service, view.job, now),
+        of_text=None if view.schedule is None else await _of_text(service, view.schedule, view.zone, now),
+        zone=service.time_zone,
     )
+
+
+async def _of_job(service: Service, job_id: str | None, now: Moment) -> Preview | None:
+    """None where there is no such job: its runs may be there still."""
+    try:
+        return None if job_id is None else _preview(await service.explain_job(job_id, MOMENTS_SHOWN), now)
+    except NotFound:
+        return None
+
+
+async def _of_text(service: Service, text: str, zone: str | None, now: Moment) -> Preview:
+    try:
+        return _preview(await service.explain(text, zone, MOMENTS_SHOWN), now)
+    except InvalidInput as fault:
+        return Preview(zone or service.time_zone, "", (), (), fault.message, fault.allowed)
+
+
+def _preview(explanation: Explanation, now: Moment) -> Preview:
+    zone = explanation.time_zone
+    moments = [
+        Time(format_moment(moment), full_time(moment, zone), zone, distance(moment, now))
+        for moment in explanation.moments
+    ]
+    return Preview(zone, explanation.sentence, moments, explanation.warnings)
 
 
 def _filter(view: View) -> RunFilter:
@@ -203,7 +255,7 @@ def _run_row(run: Run, zone: str, now: Moment) -> RunRow:
         id=run.id,
         job_id=run.job_id,
         state=run.state.value,
-        origin="schedule" if run.origin.startswith("s:") else "request",
+        origin=_ORIGINS.get(run.origin[:2], "request"),
         began=_time(run.due if run.started is None or awaits_start else run.started, zone, now),
         is_started=run.started is not None and not awaits_start,
         duration=_lasted(run.started, run.ended, now, is_running=run.state is RunState.RUNNING),

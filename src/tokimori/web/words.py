@@ -14,6 +14,14 @@ def clock_time(moment: Moment, zone: str, now: Moment) -> str:
     return f"{day}{year}{local:%H:%M:%S}"
 
 
+def full_time(moment: Moment, zone: str) -> str:
+    """Day, time and offset on the zone's clocks, with what people there call their time, where that is a name."""
+    local = _local(moment, zone)
+    letters = local.tzname() or ""
+    precision = "milliseconds" if local.microsecond else "seconds"
+    return f"{local:%a} {local.isoformat(' ', precision)}{f' {letters}' if letters.isalpha() else ''}"
+
+
 def zone_name(moment: Moment, zone: str) -> str:
     """What people there call their time at that moment: `CET`, or the offset where it has no name."""
     return _local(moment, zone).tzname() or zone

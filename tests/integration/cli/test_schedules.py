@@ -71,3 +71,15 @@ def test_next_of_neither_is_refused(program: Program) -> None:
     assert program.error("job", "next", "nightly", code=3)["code"] == "not_found"
     assert program.error("job", "next", "0 9 * mon")["code"] == "invalid_schedule"
     assert program.error("job", "next", "@daily", "--timezone", "Mars")["field"] == "time_zone"
+
+
+def test_a_job_is_explained(program: Program) -> None:
+    """As a text is, but from the job's own anchor: nothing is said of what a job would decide."""
+    program("job", "add", "ping", "--schedule", "every 10 minutes", "--timezone", "Asia/Tokyo", "--command", "true")
+    lines = program("job", "explain", "ping", "-n", "2").splitlines()
+    assert lines[0] == "Every 10 minutes, counted from when the job is added. (Asia/Tokyo)"
+    assert (len(lines), lines[1][-9:]) == (3, "09:00 JST")
+    assert (
+        program.json("job", "explain", "ping")["moments"][0]["time"] == program.json("job", "next", "ping")[0]["time"]
+    )
+    assert program.error("job", "explain", "none", code=3)["code"] == "not_found"

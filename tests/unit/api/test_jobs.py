@@ -187,3 +187,13 @@ async def test_bad_backfills_name_the_field(door: Asker, change: dict[str, objec
     answer = await door.post(f"{JOBS}/minutely/backfill", body)
     assert (answer.status, answer.error["field"]) == (422, field)
     assert (await door.get("/api/v2/runs")).json == []
+
+
+async def test_explain(door: Asker) -> None:
+    """What the job's own schedule means, as the explanation of a text is shown."""
+    await door.post(JOBS, {"id": "nightly", "schedule": "30 2 * * *", "time_zone": "Europe/Paris", "noop": True})
+    found = (await door.get(f"{JOBS}/nightly/explain?n=1")).json
+    moment = {"time": "2030-01-01T01:30:00Z", "local": "2030-01-01T02:30:00+01:00", "zone": "CET"}
+    assert (found["sentence"], found["moments"]) == ("At 02:30, every day.", [moment])
+    assert any("does not exist on 2030-03-31" in warning for warning in found["warnings"])
+    assert (await door.get(f"{JOBS}/none/explain")).status == 404

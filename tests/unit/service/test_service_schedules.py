@@ -1,9 +1,10 @@
-"""What users ask for about schedules that no job has."""
+"""What users ask for about schedules."""
 
 import pytest
 
+from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import World
-from tokimori.clock import DAY, format_moment
+from tokimori.clock import DAY, SECOND, format_moment
 from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.service.views import explanation_view
@@ -62,3 +63,26 @@ async def test_json_shows_moments_on_both_clocks(world: World) -> None:
         ("2030-07-01T01:00:00Z", "2030-07-01T03:00:00+02:00", "CEST"),
     ]
     assert (view.schedule, view.time_zone) == ("0 3 1 1,7 *", "Europe/Paris")
+
+
+async def test_a_job_is_explained_as_it_is(world: World) -> None:
+    """Its moments are those that it will have: counted from its anchor, within its bounds, no more than remain."""
+    fields = {"noop": True, "schedule": "every 10 minutes", "ends_at": "2030-01-01T01:00:00Z"}
+    job = await world.service.add(fields, "ping")
+    world.pass_seconds(61)
+    explanation = await world.service.explain_job("ping", 3)
+    assert list(explanation.moments) == list(await world.service.next_times(job.id, 3))
+    assert explanation.moments[0] == NEW_YEAR + 600 * SECOND
+    assert explanation.sentence == "Every 10 minutes, counted from when the job is added; until 2030-01-01T01:00:00Z."
+    assert explanation.warnings == ()
+    assert (await world.service.explain_job("ping", 9)).warnings == ("it ends after these 6 moments",)
+
+
+async def test_a_jump_outside_of_a_jobs_bounds_is_no_surprise(world: World) -> None:
+    """Of the clocks' jumps only those count at which the job runs."""
+    fields = {"noop": True, "schedule": "30 2 * * *", "time_zone": "Europe/Paris"}
+    await world.service.add({**fields, "ends_at": "2030-05-01T00:00:00Z"}, "winter")
+    await world.service.add({**fields, "starts_at": "2030-05-01T00:00:00Z"}, "summer")
+    (winter,) = (await world.service.explain_job("winter")).warnings
+    assert winter.startswith("02:30 does not exist on 2030-03-31")
+    assert all("03-31" not in warning for warning in (await world.service.explain_job("summer")).warnings)

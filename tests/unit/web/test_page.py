@@ -88,7 +88,7 @@ async def test_jobs(world: World, door: Asker) -> None:
         assert text in page.text
     assert "in 23 h" in page.text
     assert any(mark["class"] == "mark failed" for mark in page.named("a") if "mark" in (mark.get("class") or ""))
-    posts = [button["data-post"] for button in page.named("button")]
+    posts = [button["data-post"] for button in page.named("button") if "data-post" in button]
     assert posts == ["/api/v2/jobs/hello/trigger", "/api/v2/jobs/hello/pause"]
 
 
@@ -99,7 +99,7 @@ async def test_a_paused_job(world: World, door: Asker) -> None:
     page = elements(await door.get("/"))
     assert "by ada “tired”" in page.text
     assert not [time for time in page.named("time") if time["datetime"] == "2030-01-02T00:00:00Z"]
-    run_now, resume = page.named("button")
+    run_now, resume, _explain = page.named("button")
     assert "disabled" in run_now
     assert resume["data-post"] == "/api/v2/jobs/hello/resume"
 
@@ -140,10 +140,10 @@ async def test_a_running_run_can_be_cancelled(world: World, door: Asker) -> None
     run = await world.service.trigger("hello")
     cancel = f"/api/v2/runs/{run.id}/cancel"
     before = elements(await door.get(f"/?run={run.id}"))
-    assert cancel in [button["data-post"] for button in before.named("button")]
+    assert cancel in [button.get("data-post") for button in before.named("button")]
     await world.service.cancel(run.id)
     after = elements(await door.get(f"/?run={run.id}"))
-    assert cancel not in [button["data-post"] for button in after.named("button")]
+    assert cancel not in [button.get("data-post") for button in after.named("button")]
 
 
 async def test_nothing_that_a_job_says_becomes_markup(world: World, door: Asker) -> None:
@@ -195,7 +195,7 @@ async def test_tables_have_captions_and_buttons_types(world: World, door: Asker)
     page = elements(await door.get("/"))
     assert len(list(page.named("table"))) == len(list(page.named("caption"))) == 3
     assert all(head.get("scope") in ("col", "row") for head in page.named("th"))
-    assert all(button.get("type") == "button" for button in page.named("button"))
+    assert all(button.get("type") in ("button", "submit") for button in page.named("button"))
 
 
 async def test_pages_of_runs(world: World, door: Asker) -> None:
@@ -221,6 +221,56 @@ async def test_runs_of_one_job(world: World, door: Asker) -> None:
     page = elements(await door.get("/?job=other"))
     assert "Runs of other" in page.text
     assert sum(1 for row in page.named("tr") if (row.get("data-key") or "").startswith("run ")) == 1
+
+
+async def test_the_schedule_of_a_chosen_job_is_explained(world: World, door: Asker) -> None:
+    """In a sentence, with warnings, and with its next moments: zone, offset, and how far away."""
+    await add(world, schedule="30 2 31 3 *", time_zone="Europe/Paris")
+    page = elements(await door.get("/?job=hello"))
+    assert "Schedule of hello" in page.text
+    assert "At 02:30, on day 31 of the month, in March. Europe/Paris" in page.text
+    assert "02:30 does not exist on 2030-03-31" in page.text
+    assert "Sun 2030-03-31 03:00:00+02:00 CEST in 89 d" in page.text
+    assert "Mon 2031-03-31 02:30:00+02:00 CEST" in page.text
+    assert "Schedule of" not in elements(await door.get("/")).text
+
+
+async def test_a_typed_schedule_is_explained(door: Asker) -> None:
+    """What somebody types is explained in the zone that he names, and stays in the form."""
+    page = elements(await door.get("/?schedule=on+sunday+at+2:30AM&zone=America%2FNew_York"))
+    assert "Sun 2030-03-10 03:00:00-04:00 EDT" in page.text
+    assert "02:30 does not exist on 2030-03-10" in page.text
+    values = {field["name"]: field["value"] for field in page.named("input")}
+    assert values == {"schedule": "on sunday at 2:30AM", "zone": "America/New_York"}
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("schedule=61+*+*+*+*", "minute"),
+        ("schedule=0+0+*+*+*&zone=Mars%2FBase", "there is no time zone"),
+        ("schedule=%3Cscript%3Ealert(1)%3C%2Fscript%3E", "<script>alert(1)</script>"),
+    ],
+)
+async def test_a_typed_text_that_is_no_schedule_is_refused_in_its_place(door: Asker, query: str, said: str) -> None:
+    """The rest of the page stays, and the field and what is allowed are said."""
+    answer = await door.get(f"/?{query}")
+    page = elements(answer)
+    assert answer.status == 200
+    assert said in page.text
+    assert page.text.lower().count("allowed: ") == 1
+    assert "There are no jobs yet" in page.text
+    assert len(list(page.named("script"))) == 1
+
+
+async def test_backfilled_runs_are_called_so(world: World, door: Asker) -> None:
+    """In the list of runs, and their nominal time is that of an occurrence."""
+    await add(world, schedule="0 0 * * *", time_zone="UTC")
+    now = world.clock.now()
+    (run,) = (await world.service.backfill("hello", now, now)).runs
+    page = elements(await door.get(f"/?run={run.id}"))
+    assert "backfill" in page.text
+    assert "Occurrence" in page.text
 
 
 async def test_a_run_of_a_deleted_job(world: World, door: Asker) -> None:

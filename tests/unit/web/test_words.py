@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.examples import NEW_YEAR, seconds
-from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
-from tokimori.web.words import clock_time, distance, duration, zone_name
+from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment, parse_moment
+from tokimori.web.words import clock_time, distance, duration, full_time, zone_name
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,16 @@ def test_no_unit_reaches_the_next(length: int) -> None:
     unit = duration(length).split()[1]
     limit = {"ms": [1000], "s": [60], "min": [60, 60], "h": [10**9, 60]}[unit]
     assert all(float(number) < most for number, most in zip(numbers, limit, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("moment", "zone", "text"),
+    [
+        ("2027-03-28T01:00:00Z", "Europe/Paris", "Sun 2027-03-28 03:00:00+02:00 CEST"),
+        ("2027-03-28T01:00:00.5Z", "UTC", "Sun 2027-03-28 01:00:00.500+00:00 UTC"),
+        ("2027-03-28T01:00:00Z", "Asia/Kathmandu", "Sun 2027-03-28 06:45:00+05:45"),
+    ],
+)
+def test_full_time(moment: str, zone: str, text: str) -> None:
+    """Nothing is left out, as where a schedule is explained; a zone whose time has no name shows the offset alone."""
+    assert full_time(parse_moment(moment), zone) == text

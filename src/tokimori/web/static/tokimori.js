@@ -108,6 +108,11 @@ document.addEventListener("click", (event) => {
     go(link.href);
   }
 });
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("form[data-soft]")) return;
+  event.preventDefault();
+  go(`/?${new URLSearchParams(new FormData(event.target))}`);
+});
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
 addEventListener("popstate", refresh);
 tellLive(true);
