@@ -114,6 +114,9 @@ document.addEventListener("submit", (event) => {
   go(`/?${new URLSearchParams(new FormData(event.target))}`);
 });
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
-addEventListener("popstate", refresh);
+addEventListener("popstate", async () => {
+  await refresh();
+  for (const form of document.forms) form.reset(); // to what the address says, not what was typed since
+});
 tellLive(true);
 timer = setTimeout(refresh, REFRESH);
