@@ -4,7 +4,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.cluster.proof import prove, table
+from tests.cluster.fault_table import table
+from tests.cluster.proof import prove
 from tests.cluster.trouble import TROUBLES
 
 
@@ -15,7 +16,7 @@ def main(seconds: float) -> int:
         with tempfile.TemporaryDirectory(prefix="tokimori-fleet-") as folder:
             proofs.append(prove(trouble, Path(folder), jobs=200, writers=10, seconds=seconds, freeze=20))
         sys.stderr.write(f"{proofs[-1].row()}\n" + "".join(f"  {fault.text}\n" for fault in proofs[-1].faults[:20]))
-    sys.stdout.write(table(proofs) + "\n")
+    sys.stdout.write(table([proof.row() for proof in proofs]) + "\n")
     return int(any(proof.faults for proof in proofs))
 
 

@@ -13,7 +13,6 @@ from tokimori.testing.checker import Fault, FaultKind, History, Ledger, check, t
 
 RECOVERY = 5.0
 """Seconds within which all is punctual again after the server is back."""
-HEADINGS = ("trouble", "occurrences", "runs", "missed", "doubled", "early", "take-over s", "recovery s", "other")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +87,3 @@ def recovery(history: History, back: Moment) -> float:
     late = [at for due, at in begun if due < back + RECOVERY * SECOND and at > due + SECOND]
     first = min((at for _, at in begun), default=None)
     return float("inf") if first is None else (max([first, *late]) - back) / SECOND
-
-
-def table(proofs: Sequence[Proof]) -> str:
-    """All proofs, as a table in Markdown."""
-    rows = [HEADINGS, *(proof.row() for proof in proofs)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
-    ]
-    return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
