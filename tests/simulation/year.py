@@ -12,7 +12,6 @@ from datetime import UTC, date, datetime
 
 from tests.unit.examples import NEW_YEAR, a_definition
 from tests.unit.schedules.walk import Matches, matcher, named, walls
-from tests.unit.virtual import VirtualClock
 from tokimori.clock import SECOND, Moment
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.job import Definition, limit_of
@@ -25,6 +24,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import Fold, Gap, Schedule
 from tokimori.service.service import Service
 from tokimori.stores.memory.store import MemoryStore
+from tokimori.testing.clock import VirtualClock
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 CHUNK = 20 * DAY

@@ -4,35 +4,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from tests.unit.examples import NEW_YEAR
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import StoreUnavailable
 from tokimori.ports.store import Store
-
-
-class VirtualClock:
-    """A clock that goes on only when it is told to."""
-
-    def __init__(self, moment: Moment = NEW_YEAR) -> None:
-        self.moment = moment
-        self.seconds = 1000.0
-
-    def now(self) -> Moment:
-        """The wall clock."""
-        return self.moment
-
-    def monotonic(self) -> float:
-        """The monotonic clock."""
-        return self.seconds
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        self.seconds += seconds
-        self.moment = Moment(self.moment + round(seconds * SECOND))
-
-    def jump(self, seconds: float) -> None:
-        """Set the wall clock forward or back."""
-        self.moment = Moment(self.moment + round(seconds * SECOND))
+from tokimori.testing.clock import VirtualClock
 
 
 class OffsetClock:

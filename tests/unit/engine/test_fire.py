@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from tests.unit.examples import NEW_YEAR, Counting, Every, a_definition, a_job, a_run, seconds
-from tests.unit.virtual import Link, VirtualClock
+from tests.unit.virtual import Link
 from tokimori.clock import SECOND, Moment
 from tokimori.engine.fire import MOST_RUNS, MOST_WALKED, Schedules, decide_and_apply, fire
 from tokimori.errors import Conflict, InvalidSchedule, NotFound, StoreUnavailable
@@ -18,6 +18,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import OnDemand, Schedule
 from tokimori.stores.memory.store import MemoryStore
+from tokimori.testing.clock import VirtualClock
 
 
 def entropy() -> Iterator[bytes]:

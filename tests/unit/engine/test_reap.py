@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
-from tests.unit.virtual import Link, VirtualClock
+from tests.unit.virtual import Link
 from tokimori.clock import MINUTE
 from tokimori.engine.reap import reap
 from tokimori.errors import StoreUnavailable
@@ -13,6 +13,7 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Beat, Claim, NodeRecord, NodeState, StartedRun
 from tokimori.stores.memory.store import MemoryStore
+from tokimori.testing.clock import VirtualClock
 
 DEAD, ALIVE = NodeId("dead"), NodeId("alive")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, seconds
-from tests.unit.virtual import Link, OffsetClock, VirtualClock
+from tests.unit.virtual import Link, OffsetClock
 from tokimori.clock import Clock, Moment
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
 from tokimori.errors import StoreError
@@ -18,6 +18,7 @@ from tokimori.node.node import Identity, Node
 from tokimori.ports.executor import Ended, Report, Started, StopReason, Task
 from tokimori.ports.store import RunFilter
 from tokimori.stores.memory.store import MemoryStore
+from tokimori.testing.clock import VirtualClock
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,101 @@
+"""A node ticked by hand, for tests of jobs and schedules: a year passes in the time that its runs take."""
+
+import random
+from collections.abc import Callable, Sequence
+
+from tokimori.clock import SECOND, Clock, Moment
+from tokimori.errors import Bug
+from tokimori.model.ids import RunId, Token
+from tokimori.model.outcome import Outcome, Succeeded
+from tokimori.model.run import Run
+from tokimori.node.node import Identity, Node
+from tokimori.ports.executor import Ended, Report, StopReason, Task
+from tokimori.ports.store import RunFilter
+from tokimori.service.service import Service
+from tokimori.stores.memory.store import MemoryStore
+from tokimori.testing.clock import NEW_YEAR, VirtualClock
+
+MOST_CYCLES = 10_000
+"""Of a node in one moment; one that finds no rest in so many never will."""
+
+CarryOut = Callable[[Task], Outcome]
+"""How an attempt ends."""
+
+
+def succeed(_task: Task) -> Outcome:
+    """Every attempt does."""
+    return Succeeded(0)
+
+
+class _AtOnce:
+    """An executor whose attempts have ended before `start` returns."""
+
+    def __init__(self, clock: Clock, carry_out: CarryOut) -> None:
+        self._clock = clock
+        self._carry_out = carry_out
+        self._report: Callable[[Report], None] | None = None
+
+    async def open(self, report: Callable[[Report], None]) -> None:
+        """See `Executor.open`."""
+        self._report = report
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        """See `Executor.start`."""
+        if self._report is None:
+            raise Bug("the executor is not open")
+        now = self._clock.now()
+        for task in tasks:
+            outcome = self._carry_out(task)
+            self._report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=now, started=now))
+
+    def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
+        """Nothing ever runs."""
+
+    def renew(self, sent: float) -> None:
+        """Nothing ever outlives a lease."""
+
+    async def close(self) -> None:
+        """Nothing is left."""
+
+
+class ManualNode:
+    """A real node on a store in memory. Time passes in `pass_time` alone; jobs are added through `service`.
+
+    `carry_out` stands for the targets of all jobs. The same seed makes the same ids.
+    """
+
+    def __init__(self, carry_out: CarryOut = succeed, *, start: Moment = NEW_YEAR, seed: int = 0) -> None:
+        bytes_of_chance = random.Random(seed).randbytes  # noqa: S311  a test wants the same ids each time
+        self.clock = VirtualClock(start)
+        self.store = MemoryStore(self.clock)
+        self.service = Service(self.store, self.clock, bytes_of_chance)
+        self._executor = _AtOnce(self.clock, carry_out)
+        identity = Identity(host="test", boot_id="test", pid=1, version="test")
+        self.node = Node(self.store, self._executor, self.clock, bytes_of_chance, identity)
+
+    async def join(self) -> None:
+        """Begin to take part."""
+        await self.store.open()
+        await self.store.migrate()
+        await self._executor.open(self.node.hear)
+        await self.node.start()
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let so much time pass, from one moment at which anything is due to the next."""
+        end = Moment(self.clock.now() + round(seconds * SECOND))
+        await self._rest()
+        while (now := self.clock.now()) < end:
+            due = (await self.store.survey(now)).next_due
+            upcoming = end if due is None else min(end, max(due, Moment(now + SECOND // 100)))
+            self.clock.advance((upcoming - now) / SECOND)
+            await self._rest()
+
+    async def _rest(self) -> None:
+        for _ in range(MOST_CYCLES):
+            if await self.node.cycle() > 0:
+                return
+        raise Bug(f"the node finds no rest at {self.clock.now()}")
+
+    async def runs(self) -> list[Run]:
+        """All runs, oldest first."""
+        return (await self.store.list_runs(RunFilter(limit=10**6)))[::-1]
