@@ -98,7 +98,8 @@ async def test_death_is_final(store: Store, worker: Worker, other: Worker) -> No
     before = await store.get_run(claimed.run.id)
     record = next(node for node in await store.list_nodes() if node.id == worker.id)
     assert (record.state, record.left) == (NodeState.DEAD, NOW)
-    assert await store.tick(Beat(node=worker.id), NOW) is None
+    began = StartedRun(run_id=claimed.run.id, token=claimed.run.token, pid=42, at=later(1))
+    assert await store.tick(Beat(node=worker.id, started=(began,)), NOW) is None
     assert await worker.claim() == []
     assert await worker.settle(claimed) is Verdict.LOST
     await store.register(replace(record, state=NodeState.ALIVE, left=None))

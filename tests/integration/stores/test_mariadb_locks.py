@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -25,14 +26,15 @@ from tests.contract.stores.actors import (
 from tests.contract.stores.conftest import STORES, forget
 from tests.contract.stores.test_limits import with_limit
 from tokimori.clock import SystemClock
-from tokimori.errors import Conflict, StoreUnavailable
+from tokimori.errors import Conflict, Refused, StoreUnavailable
 from tokimori.model.ids import NodeId
 from tokimori.model.job import Job, JobState, lane_of
 from tokimori.model.outcome import Released
 from tokimori.ports.store import Beat, Claimed, Store, Verdict
+from tokimori.stores.mysql import line
 from tokimori.stores.mysql.address import Address
 from tokimori.stores.mysql.sessions import Session, Sessions, T, Transaction, connect
-from tokimori.stores.mysql.statements import Answer, sql
+from tokimori.stores.mysql.statements import SHARED, Answer, sql
 from tokimori.stores.mysql.store import MysqlStore
 
 WAITS = 0.4
@@ -294,8 +296,12 @@ async def test_jobs_without_limit_share_nothing(scene: Scene) -> None:
             assert await scene.store.settle(changes, scene.worker.id, NOW) == [Verdict.APPLIED] * 2
 
 
-async def test_a_limit_that_comes_while_runs_end_wakes_the_next(scene: Scene) -> None:
-    """A settle that began before its job got a limit counts by the new one: no place is freed unseen."""
+async def test_a_limit_that_comes_while_runs_end_is_counted_alone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A settle that finds that its job has got a limit meanwhile begins anew, with the gate that it did not ask for."""
+    lock_gates = Mock(wraps=line.lock_gates)
+    monkeypatch.setattr(line, "lock_gates", lock_gates)
     job = await add_job(scene.store, max_running=0)
     await add_runs(scene.store, job, 3)
     first, second = await scene.worker.claim(2)
@@ -303,6 +309,7 @@ async def test_a_limit_that_comes_while_runs_end_wakes_the_next(scene: Scene) ->
         await db.replace_job(job, with_limit(job, 1))
         settle = await waits(scene.store.settle([scene.worker.change(first)], scene.worker.id, NOW))
     assert await settle == [Verdict.APPLIED]
+    assert lock_gates.call_count == 2
     assert await scene.other.claim() == []
     await scene.worker.settle(second)
     assert len(await scene.other.claim()) == 1
@@ -335,6 +342,82 @@ async def test_a_beat_of_a_node_that_is_being_buried_is_none(scene: Scene) -> No
         assert await db.bury(scene.worker.id, 0, scene.other.id, NOW)
         beat = await waits(scene.store.tick(Beat(node=scene.worker.id), NOW))
     assert await beat is None
+
+
+async def test_of_two_plans_at_once_one_wins(scene: Scene) -> None:
+    """A plan that waited for another one of the same job finds that it has lost."""
+    await add_job(scene.store, schedule=EVERY_SECOND, next_due=later(1), max_running=0)
+    (due,) = await scene.store.due(later(2), 1)
+    async with scene.held_open() as db:
+        assert await db.apply([planned(due, later(2))], later(2)) == [True]
+        second = await waits(scene.store.apply([planned(due, later(2))], later(2)))
+    assert await second == [False]
+
+
+async def test_a_request_waits_for_a_pause_under_way(scene: Scene) -> None:
+    """A request that meets a pause is refused, not kept in a lane that nobody moves."""
+    job = await add_job(scene.store)
+    async with scene.held_open() as db:
+        await db.replace_job(job, paused(job))
+        request = await waits(scene.store.add_run(a_request(job), NOW))
+    with pytest.raises(Refused):
+        await request
+
+
+async def test_a_delete_finds_what_was_added_while_it_waited(scene: Scene) -> None:
+    """A run that is added before the job's deletion gets hold of the gate is cancelled with the others."""
+    job = await add_job(scene.store)
+    async with scene.held_open() as db:
+        await db._db.ask(sql(f"SELECT 1 FROM tokimori_jobs WHERE incarnation = %s {SHARED}", job.incarnation))
+        delete = await waits(scene.store.delete_job(job.id, NOW))
+        run = await db.add_run(a_request(job), NOW)
+    await delete
+    assert await state_of(scene.store, run) == "cancelled"
+
+
+async def test_a_retry_waits_for_a_delete_under_way(scene: Scene) -> None:
+    """A run that is given back while its job is deleted ends: it does not stay behind without one."""
+    job = await add_job(scene.store)
+    (run,) = await add_runs(scene.store, job, 1)
+    (claimed,) = await scene.worker.claim()
+    async with scene.held_open() as db:
+        await db.delete_job(job.id, NOW)
+        settle = await waits(scene.worker.settle(claimed, Released("later")))
+    assert await settle is Verdict.APPLIED
+    assert await state_of(scene.store, run) == "cancelled"
+
+
+async def test_of_two_nodes_that_bury_each_other_one_lives(scene: Scene) -> None:
+    """Who is being declared dead declares nobody dead."""
+    async with scene.held_open() as db:
+        assert await db.bury(scene.worker.id, 0, scene.other.id, NOW)
+        burial = await waits(scene.store.bury(scene.other.id, 0, scene.worker.id, NOW))
+    assert not await burial
+    await scene.other.tick()
+
+
+async def test_a_burial_waits_for_a_beat_under_way(scene: Scene) -> None:
+    """A node whose beat is just being written is alive."""
+    async with scene.held_open() as db:
+        assert await db.tick(Beat(node=scene.worker.id), NOW) is not None
+        burial = await waits(scene.store.bury(scene.worker.id, 0, scene.other.id, NOW))
+    assert not await burial
+
+
+async def test_places_are_counted_as_of_now(scene: Scene) -> None:
+    """A transaction that read before it waited for a gate sees what was committed meanwhile."""
+    job = await add_job(scene.store, max_running=2)
+    await add_runs(scene.store, job, 2)
+
+    async def look_twice(transaction: Transaction) -> list[line.Place]:
+        places = []
+        for _ in range(2):
+            (counted,) = await transaction.ask(line.count_places([job.incarnation]))
+            places.append(line.places_of(counted)[job.incarnation])
+            await scene.worker.claim(1)
+        return places
+
+    assert [place.running for place in await scene.store._db.transact(look_twice)] == [0, 1]  # type: ignore[attr-defined]
 
 
 async def test_methods_that_deadlock_are_tried_again(scene: Scene) -> None:
