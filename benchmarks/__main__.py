@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from benchmarks.comparison import Result, Trial, Workload
 from benchmarks.report import json_lines, table
-from benchmarks.workloads import commands, drain, idle, lateness, next_fire, postgres_drain, start
+from benchmarks.workloads import commands, drain, idle, lateness, next_fire, postgres_drain, postgres_fire, start
 
 WORKLOADS: Sequence[Workload] = (
     drain.WORKLOAD,
     postgres_drain.WORKLOAD,
     lateness.WORKLOAD,
+    postgres_fire.WORKLOAD,
     commands.WORKLOAD,
     idle.WORKLOAD,
     Workload("W8", "next moments, start", lambda quick: [*next_fire.trials(quick), start.trial(quick)]),

@@ -39,9 +39,9 @@ def running(command: Sequence[str], folder: Path) -> Iterator[Process]:
 
 
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[Process]:
-    """`tokimori serve` on the store of this folder, ready to work; its door too, if it is to have one."""
-    command = [sys.executable, "-m", "tokimori", "serve", "--store", store_url(folder), *options]
+def serving(folder: Path, *options: str, store: str | None = None) -> Iterator[Process]:
+    """`tokimori serve` on the store of this folder or another one, ready to work; its door too, if it has one."""
+    command = [sys.executable, "-m", "tokimori", "serve", "--store", store or store_url(folder), *options]
     with running(command, folder) as process:
         wait_for_line(process, "runs jobs" if "--no-http" in options else "Its page is at")
         yield process
