@@ -74,7 +74,7 @@ def limit(jobs: int, url: str, _: Path) -> Figures:
     """Runs that exist already are claimed and completed in batches of 500: nothing is decided, nothing else is kept."""
     asyncio.run(bare_asyncpg.fill(url, jobs))
     settle_down(url)
-    seconds = asyncio.run(bare_asyncpg.drain(url, jobs))
+    seconds = asyncio.run(bare_asyncpg.drain(url, jobs)).seconds
     return {DONE: seconds, MIDDLE: seconds * 500, LATE: seconds * 990, LAST: seconds * 1000}
 
 

@@ -86,9 +86,9 @@ class Server:
             [*self.as_account, str(self._bin / program), *arguments], check=True, capture_output=True, cwd=self.folder
         )
 
-    def sql(self, text: str, database: str = "postgres") -> str:
-        """What the server answers to statements of its superuser."""
-        there = ["-h", str(self.folder), "-p", self.port, "-U", ACCOUNT, "-d", database]
+    def sql(self, text: str, database: str = "postgres", user: str = ACCOUNT) -> str:
+        """What the server answers to statements, of its superuser unless another user is named."""
+        there = ["-h", str(self.folder), "-p", self.port, "-U", user, "-d", database]
         psql = [str(self._bin / "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", *there, "-c", text]
         return subprocess.run(psql, check=True, capture_output=True, text=True).stdout
 

@@ -2,9 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+import click
+
 from tokimori.cli.command import Group, options
-from tokimori.cli.output import print_fields, print_json
+from tokimori.cli.output import print_fields, print_json, print_lines, print_text
 from tokimori.cli.session import in_bare_service
+from tokimori.errors import Refused
 
 if TYPE_CHECKING:
     from tokimori.ports.store import SchemaStatus
@@ -22,6 +25,31 @@ def status() -> None:
 def migrate() -> None:
     """Apply what is pending."""
     _print(in_bare_service(lambda service: service.migrate()))
+
+
+@db.command()
+@click.option("--all", "whole", is_flag=True, help="All that makes the tables of an empty store.")
+def sql(whole: bool) -> None:
+    """Print what is pending as SQL, for whoever may change tables where Tokimori may not."""
+    text = in_bare_service(lambda service: service.schema_script(whole=whole))
+    if options().as_json:
+        print_json({"sql": text})
+    else:
+        print_text(text or "-- Nothing is pending.\n")
+
+
+@db.command()
+def check() -> int:
+    """Compare tables, columns, indexes and functions with what this version made of them.
+
+    Exits with 2 where something is missing or other than it should be.
+    """
+    found = in_bare_service(lambda service: service.check_schema())
+    if options().as_json:
+        print_json({"differences": found})
+    else:
+        print_lines(*found or ["The tables are as this version makes them."])
+    return Refused.exit_code if found else 0
 
 
 def _print(found: "SchemaStatus") -> None:

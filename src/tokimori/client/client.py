@@ -136,6 +136,8 @@ class Client:
     nodes = synchronous(Service.nodes)
     schema = synchronous(Service.schema)
     migrate = synchronous(Service.migrate)
+    schema_script = synchronous(Service.schema_script)
+    check_schema = synchronous(Service.check_schema)
 
     def close(self) -> None:
         """Free everything. Calls of other threads that have not returned raise `Refused`."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from enum import StrEnum
+from operator import attrgetter
 from typing import Annotated
 
 import msgspec
@@ -102,11 +103,13 @@ FIRST_FORMAT = frozenset((
 """The fields that programs of the first format of definitions read: nothing is ever added here."""
 FORMAT = 2
 """The format of definitions that use what came after the first one."""
-_LATER_FIELDS = tuple(
-    (each.name, each.default if each.default_factory is msgspec.NODEFAULT else each.default_factory())
+_LATER_FIELDS = {
+    each.name: each.default if each.default_factory is msgspec.NODEFAULT else each.default_factory()
     for each in msgspec.structs.fields(Definition)
     if each.name not in FIRST_FORMAT
-)
+}
+_LATER_DEFAULTS = tuple(_LATER_FIELDS.values())
+_later_values = attrgetter(*_LATER_FIELDS)
 _FORMAT_LABEL = "tokimori:format"
 """No label of a user's: those have no colon."""
 
@@ -207,7 +210,7 @@ def lane_of(definition: Definition) -> Lane:
     What programs of before could not read is marked as with a label that they don't carry.
     """
     labels = [f"{key}={value}" for key, value in sorted(definition.labels.items())]
-    if any(getattr(definition, name) != default for name, default in _LATER_FIELDS):
+    if _later_values(definition) != _LATER_DEFAULTS:
         labels.append(f"{_FORMAT_LABEL}={FORMAT}")
     return Lane(f"{definition.queue}||{','.join(labels)}")
 

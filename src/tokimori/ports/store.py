@@ -57,6 +57,17 @@ class Schema(Protocol):
         """Apply what is pending; safe with several nodes at once. Raises `SchemaMismatch` for one that is too new."""
         ...
 
+    async def script(self, *, whole: bool) -> str:
+        """What `migrate` would do, or (`whole`) would do on an empty store, as statements for a database's own tool.
+
+        Empty where nothing is pending. Raises `Refused` where the store knows no SQL.
+        """
+        ...
+
+    async def differences(self) -> list[str]:
+        """How the tables differ from what this program's migrations make, a sentence each. Raises `Refused`."""
+        ...
+
     def faults(self) -> Sequence[str]:
         """What this store can't promise, one sentence each, for people."""
         ...

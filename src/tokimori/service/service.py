@@ -282,6 +282,14 @@ class Service(RunService):
         """Apply what is pending. Raises `SchemaMismatch` for a newer schema."""
         return await self._store.migrate()
 
+    async def schema_script(self, *, whole: bool = False) -> str:
+        """What `migrate` would do as SQL, or all that makes the tables of an empty store. Raises `Refused`."""
+        return await self._store.script(whole=whole)
+
+    async def check_schema(self) -> Sequence[str]:
+        """How the store's tables differ from what this version made of them, a sentence each. Raises `Refused`."""
+        return await self._store.differences()
+
 
 def _schedule_for(job: Job) -> Schedule:
     return schedule_of(job.definition, job.anchor, job.id, job.days_off)

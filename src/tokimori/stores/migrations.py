@@ -15,7 +15,8 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import NamedTuple
 
-from tokimori.errors import SchemaMismatch
+from tokimori.clock import Moment
+from tokimori.errors import Refused, SchemaMismatch
 from tokimori.ports.store import SchemaStatus
 
 _OLDEST = re.compile(r"^-- Nodes since schema (\d+) work on this one\.$", re.MULTILINE)
@@ -57,6 +58,30 @@ def known_migrations(package: str, suffix: str = ".sql") -> list[Migration]:
     """The migrations in that package, oldest first."""
     texts = {entry.name: entry.read_text() for entry in files(package).iterdir() if entry.name.endswith(suffix)}
     return [Migration(name.removesuffix(suffix), texts[name]) for name in sorted(texts)]
+
+
+def note_of(migration: Migration, now: Moment) -> str:
+    """The statement that keeps in the ledger that the migration was applied. Nothing in it needs quoting."""
+    return (
+        "INSERT INTO tokimori_schema_migrations (version, name, checksum, applied, oldest) "
+        f"VALUES ({migration.version}, '{migration.name}', '{migration.checksum}', {now}, {migration.oldest});"
+    )
+
+
+def script_of(missing: Sequence[Migration], now: Moment, *, begin: str, ledger: Sequence[str]) -> str:
+    """One transaction that applies these migrations and keeps it in the ledger; empty where none is missing.
+
+    Carried out a second time it fails as a whole: the ledger has its rows already.
+    """
+    if not missing:
+        return ""
+    applied = [f"-- {each.name}\n{each.text.strip()}\n{note_of(each, now)}" for each in missing]
+    return "\n\n".join([begin, *(text.strip() for text in ledger), *applied, "COMMIT;"]) + "\n"
+
+
+def no_script(kind: str) -> Refused:
+    """The error of a store whose tables can't be looked into from outside."""
+    return Refused(f"there is no SQL for {kind}: its tables are made by `tokimori db migrate` alone")
 
 
 def status_of(applied: Iterable[Applied], known: Sequence[Migration]) -> SchemaStatus:

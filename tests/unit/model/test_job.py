@@ -1,5 +1,6 @@
 """What a job's definition means, and which definitions can be kept."""
 
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -77,7 +78,8 @@ def test_a_lane_is_the_same_for_the_same_needs() -> None:
 def test_what_programs_of_before_cannot_read_waits_in_a_lane_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A definition that uses later fields has a lane that today's nodes serve, and those of the first format do not."""
     plain = lane_of(a_definition(labels={"a": "1"}))
-    monkeypatch.setattr(job, "_LATER_FIELDS", (("owner", None),))
+    monkeypatch.setattr(job, "_LATER_DEFAULTS", (None, "default"))
+    monkeypatch.setattr(job, "_later_values", attrgetter("owner", "queue"))
     assert lane_of(a_definition(labels={"a": "1"})) == plain
     newer = lane_of(a_definition(owner="me", labels={"a": "1"}))
     assert newer == f"{plain},tokimori:format={FORMAT}"

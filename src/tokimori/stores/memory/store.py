@@ -23,6 +23,7 @@ from tokimori.ports.store import (
 )
 from tokimori.stores.memory import calendars, jobs, nodes, planning, runs, working
 from tokimori.stores.memory.tables import Tables
+from tokimori.stores.migrations import no_script
 
 
 class MemoryStore:
@@ -55,6 +56,14 @@ class MemoryStore:
     async def migrate(self) -> SchemaStatus:
         """See `Schema.migrate`."""
         return await self.schema()
+
+    async def script(self, *, whole: bool) -> str:
+        """See `Schema.script`."""
+        raise no_script("memory")
+
+    async def differences(self) -> list[str]:
+        """See `Schema.differences`."""
+        raise no_script("memory")
 
     def faults(self) -> Sequence[str]:
         """See `Schema.faults`."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from tokimori.clock import Clock
 from tokimori.errors import StoreError
 from tokimori.ports.store import SchemaStatus
+from tokimori.stores.migrations import no_script
 from tokimori.stores.mysql import schema
 from tokimori.stores.mysql.address import Address
 from tokimori.stores.mysql.calendars import MysqlCalendars
@@ -57,6 +58,14 @@ class MysqlStore(MysqlJobs, MysqlCalendars, MysqlRuns, MysqlPlanning, MysqlNodes
         """See `Schema.migrate`."""
         now = self._clock.now()
         return await self._db.use(lambda session: schema.migrate(session, self._known, now), schema.LONGEST)
+
+    async def script(self, *, whole: bool) -> str:
+        """See `Schema.script`."""
+        raise no_script("MySQL")
+
+    async def differences(self) -> list[str]:
+        """See `Schema.differences`."""
+        raise no_script("MySQL")
 
     def faults(self) -> Sequence[str]:
         """See `Schema.faults`."""

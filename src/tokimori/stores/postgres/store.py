@@ -89,6 +89,15 @@ class PostgresStore:
         now = self._clock.now()
         return await self._db.use(lambda session: schema.migrate(session, self._known, now), schema.LONGEST)
 
+    async def script(self, *, whole: bool) -> str:
+        """See `Schema.script`."""
+        now = self._clock.now()
+        return await self._db.use(lambda session: schema.script(session, self._known, now, whole=whole))
+
+    async def differences(self) -> list[str]:
+        """See `Schema.differences`."""
+        return await self._db.use(lambda session: schema.check(session, self._known), schema.LONGEST)
+
     def faults(self) -> Sequence[str]:
         """See `Schema.faults`."""
         return self._faults

@@ -24,6 +24,7 @@ from tokimori.ports.store import (
     Survey,
     Verdict,
 )
+from tokimori.stores.migrations import no_script
 from tokimori.stores.notices import Sender
 from tokimori.stores.redis import calendars, jobs, nodes, planning, runs, schema, working
 from tokimori.stores.redis.address import Address
@@ -88,6 +89,14 @@ class RedisStore:
     async def migrate(self) -> SchemaStatus:
         """See `Schema.migrate`."""
         return await schema.migrate(self._db, self._known, self._clock.now())
+
+    async def script(self, *, whole: bool) -> str:
+        """See `Schema.script`."""
+        raise no_script("Redis")
+
+    async def differences(self) -> list[str]:
+        """See `Schema.differences`."""
+        raise no_script("Redis")
 
     def faults(self) -> Sequence[str]:
         """See `Schema.faults`."""

@@ -1,12 +1,14 @@
 """The tables: which migrations were applied, and applying the rest."""
 
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 
 from tokimori.clock import Moment
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores import migrations
-from tokimori.stores.migrations import Applied, Migration, pending, status_of
+from tokimori.stores.differences import Parts, differences
+from tokimori.stores.migrations import Applied, Migration, note_of, pending, script_of, status_of
 
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
@@ -15,9 +17,13 @@ CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
     checksum TEXT NOT NULL,
     applied INTEGER NOT NULL,
     oldest INTEGER
-)
+);
 """
-_NOTE = "INSERT INTO tokimori_schema_migrations (version, name, checksum, applied, oldest) VALUES (?, ?, ?, ?, ?)"
+_ADD_OLDEST = "ALTER TABLE tokimori_schema_migrations ADD COLUMN oldest INTEGER;"
+_PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name LIKE 'tokimori!_%' ESCAPE '!' AND sql NOT NULL"
+
+
+_BEGIN = "BEGIN IMMEDIATE;"
 
 
 def known_migrations() -> list[Migration]:
@@ -52,15 +58,53 @@ def _ledger_columns(db: sqlite3.Connection) -> set[str]:
     return {name for (name,) in db.execute("SELECT name FROM pragma_table_info('tokimori_schema_migrations')")}
 
 
+def _ledger(db: sqlite3.Connection) -> list[str]:
+    """What makes the ledger, or gives one that an older program made what it lacks."""
+    columns = _ledger_columns(db)
+    if not columns:
+        return [_LEDGER]
+    return [] if "oldest" in columns else [_ADD_OLDEST]
+
+
+def script(db: sqlite3.Connection, known: Sequence[Migration], now: Moment, *, whole: bool) -> str:
+    """See `Schema.script`."""
+    if whole:
+        return script_of(known, now, begin=_BEGIN, ledger=[_LEDGER])
+    return script_of(pending(status(db, known), known), now, begin=_BEGIN, ledger=_ledger(db))
+
+
+def check(db: sqlite3.Connection, known: Sequence[Migration]) -> list[str]:
+    """See `Schema.differences`: against a database in memory that gets the same migrations."""
+    made = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        migrate(made, known, Moment(0))
+        return differences(_parts(made), _parts(db))
+    finally:
+        made.close()
+
+
+def _parts(db: sqlite3.Connection) -> Parts:
+    parts = {}
+    for kind, name, table, text in db.execute(_PARTS).fetchall():
+        parts[kind, name if kind == "table" else f"{table}.{name}"] = "there" if kind == "table" else _one_line(text)
+        if kind == "table":
+            for _, column, type_, not_null, default, key in db.execute(f"PRAGMA table_info({name})"):
+                words = (type_, "NOT NULL" * not_null, f"DEFAULT {default}" * (default is not None), "key" * (key > 0))
+                parts["column", f"{name}.{column}"] = " ".join(word for word in words if word)
+    return parts
+
+
+def _one_line(text: str) -> str:
+    return " ".join(re.sub(r"--.*", "", text).split())
+
+
 def migrate(db: sqlite3.Connection, known: Sequence[Migration], now: Moment) -> SchemaStatus:
     """See `Schema.migrate`. The caller's transaction keeps other processes out."""
     missing = pending(status(db, known), known)
-    if missing:
-        db.execute(_LEDGER)
-        if "oldest" not in _ledger_columns(db):
-            db.execute("ALTER TABLE tokimori_schema_migrations ADD COLUMN oldest INTEGER")
+    for statement in _ledger(db) if missing else ():
+        db.execute(statement)
     for migration in missing:
         for statement in statements(migration.text):
             db.execute(statement)
-        db.execute(_NOTE, (migration.version, migration.name, migration.checksum, now, migration.oldest))
+        db.execute(note_of(migration, now))
     return status(db, known)

@@ -97,6 +97,14 @@ class SqliteStore:
         """See `Schema.migrate`."""
         return await self._write(schema.migrate, self._known, self._clock.now())
 
+    async def script(self, *, whole: bool) -> str:
+        """See `Schema.script`."""
+        return await self._read(schema.script, self._known, self._clock.now(), whole=whole)
+
+    async def differences(self) -> list[str]:
+        """See `Schema.differences`."""
+        return await self._read(schema.check, self._known)
+
     def faults(self) -> Sequence[str]:
         """See `Schema.faults`."""
         return connection.faults()

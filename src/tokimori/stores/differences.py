@@ -1,0 +1,22 @@
+"""What a store's tables are, and what migrations would make of them: compared part by part."""
+
+from collections.abc import Mapping
+
+Parts = Mapping[tuple[str, str], str]
+"""Tables, columns, indexes and functions: what each is, by its kind and name."""
+
+
+def differences(expected: Parts, found: Parts) -> list[str]:
+    """What is missing or other than expected, a sentence for each. What others have added is theirs."""
+    missing_tables = {name for kind, name in expected.keys() - found.keys() if kind == "table"}
+    return [
+        _difference(kind, name, text, found.get((kind, name)))
+        for (kind, name), text in sorted(expected.items())
+        if found.get((kind, name)) != text and (kind == "table" or name.partition(".")[0] not in missing_tables)
+    ]
+
+
+def _difference(kind: str, name: str, expected: str, found: str | None) -> str:
+    if found is None:
+        return f"the {kind} {name} is missing"
+    return f"the {kind} {name} is {found}, not {expected}"
