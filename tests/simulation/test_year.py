@@ -1,11 +1,11 @@
 """A simulated year: fifty jobs in twelve zones leave exactly the ledger that a walk over the minutes of UTC names."""
 
+import asyncio
 from collections import Counter
 from datetime import date
 
 import pytest
 
-from tests.simulation.virtual_time import run_virtually
 from tests.simulation.year import DAY, HOUR, MINUTE, Days, Ledger, Machine, Nap, Steps, Timed, expected, second, walked
 from tests.unit.examples import NEW_YEAR
 from tokimori.model.policies import Misfire, Overlap
@@ -91,7 +91,7 @@ def lived(end: int) -> tuple[dict[str, Ledger], list[Nap]]:
         naps = await machine.live(end, [nap for nap in NAPS if nap.end < end])
         return await machine.ledgers(schedule_of), naps
 
-    return run_virtually(live())
+    return asyncio.run(live())
 
 
 def check(end: int) -> Counter[str]:

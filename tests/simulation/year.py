@@ -168,7 +168,10 @@ class Lived:
 
 
 class Machine:
-    """One node that lives from moment to moment: when nothing is due and nothing ends, time passes at once."""
+    """One node that lives from moment to moment: when nothing is due and nothing ends, time passes at once.
+
+    It lives by a clock of its own on an ordinary loop, on which nobody ever waits.
+    """
 
     def __init__(self, jobs: Mapping[str, Timed]) -> None:
         self._jobs = jobs
