@@ -10,8 +10,10 @@ from tests.servers.redis import Server
 from tokimori.clock import SystemClock
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded
-from tokimori.ports.store import Store
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import RunFilter, Store
 from tokimori.stores.open import open_store
+from tokimori.stores.redis import working
 
 KEPT = {"schema", "runs", "run", "origins", "attempts", "skips", "node", "alive", "gone"}
 """What stays when all jobs are deleted and all runs have ended: the ledger, and who took part."""
@@ -37,10 +39,10 @@ async def opened(server: Server) -> Store:
 
 
 def keys(server: Server) -> set[str]:
-    """The kinds of all keys, each of which must begin with the prefix."""
+    """All keys, without the prefix with which each must begin."""
     found = [line for line in server.command("KEYS", "*").split("\r\n")[1:] if line and line[0] != "$"]
     assert all(key.startswith("{tokimori}:") for key in found)
-    return {key.split(":")[1] for key in found}
+    return {key.partition(":")[2] for key in found}
 
 
 async def test_nothing_is_left_in_an_index(server: Server) -> None:
@@ -62,7 +64,8 @@ async def test_nothing_is_left_in_an_index(server: Server) -> None:
     for job in (limited, free):
         await store.delete_job(job.id, NOW)
     assert (await heir.tick()).survey.lanes == ()
-    assert keys(server) <= KEPT
+    assert {key.partition(":")[0] for key in keys(server)} <= KEPT
+    assert f"origins:{free.incarnation}" not in keys(server)
     await store.close()
 
 
@@ -95,6 +98,19 @@ async def test_a_batch_needs_few_commands_a_run(server: Server) -> None:
     await store.delete_job(job.id, NOW)
     note("delete")
     assert {step: cost for step, cost in costs.items() if cost > MOST_COMMANDS[step]} == {}, costs
+    await store.close()
+
+
+async def test_a_claim_sends_few_runs_to_the_line(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim among many runs of a full job gives up after so many, and the next one goes on."""
+    monkeypatch.setattr(working, "MOST_REFUSED", 5)
+    store = await opened(server)
+    worker = await Worker.join(store)
+    runs = await add_runs(store, await add_job(store, max_running=1), 20)
+    assert [each.run.id for each in await worker.claim(2)] == [runs[0].id]
+    assert len(await store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED})))) == 2 + 5 - 1
+    assert await worker.claim(2) == []
+    assert len(await store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED})))) == 2 * (2 + 5) - 1
     await store.close()
 
 

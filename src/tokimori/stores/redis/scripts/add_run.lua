@@ -5,7 +5,7 @@ if known then
     return {row(P .. 'run:' .. known)}
 end
 local state, lane = unpack(call('HMGET', P .. 'job:' .. born.inc, 'state', 'lane'))
-if not lane or call('HGET', P .. 'job_ids', born.job) ~= born.inc then
+if not lane then
     return {false, state}
 end
 born.lane = lane

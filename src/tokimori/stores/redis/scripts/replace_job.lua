@@ -1,7 +1,7 @@
 -- Put a job in place of another, if it still is what the caller read; whether it was. Its runs get its lane.
 local key = P .. 'job:' .. ask.inc
 local version, state, fired_through, tzdata = unpack(call('HMGET', key, 'version', 'state', 'fired_through', 'tzdata'))
-if not version or tonumber(version) ~= ask.old_version or state ~= ask.old_state
+if tonumber(version) ~= ask.old_version or state ~= ask.old_state
     or tonumber(fired_through) ~= ask.old_fired_through then
     return false
 end
