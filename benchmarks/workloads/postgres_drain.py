@@ -30,8 +30,10 @@ PATIENCE = 900.0
 
 APSCHEDULER_3, PROCRASTINATE, PGQUEUER = "APScheduler 3", "Procrastinate", "PgQueuer, batches of 500"
 APSCHEDULER_4 = "APScheduler 4"
-ONE_BY_ONE = (PROCRASTINATE, APSCHEDULER_3, APSCHEDULER_4)
-"""They commit each run alone, so that their rate does not rise with more runs: a fifth is enough to tell it."""
+GRAPHILE_WORKER = "graphile-worker"
+ONE_BY_ONE = (PROCRASTINATE, APSCHEDULER_3, APSCHEDULER_4, GRAPHILE_WORKER)
+FEW = 500
+"""They commit each run alone, so that their rate does not rise with more runs: so many are enough to tell it."""
 AT_LEAST: Mapping[str, float] = {APSCHEDULER_3: 8, PROCRASTINATE: 15, PGQUEUER: 1.3}
 
 
@@ -69,7 +71,7 @@ PROGRAMS: Mapping[str, Program] = {
     APSCHEDULER_3: _python("apscheduler3"),
     APSCHEDULER_4: _python("apscheduler4", APSCHEDULER_4_PYTHON),
     "graphile-worker, batched": _node("graphile_worker.mjs", "batched"),
-    "graphile-worker": _node("graphile_worker.mjs", "default"),
+    GRAPHILE_WORKER: _node("graphile_worker.mjs", "default"),
     "pg-boss, batches of 500": _node("pg_boss.mjs"),
     "bare asyncpg, batches of 500": _python("bare_asyncpg"),
 }
@@ -115,7 +117,7 @@ def trials(quick: bool) -> Sequence[Trial]:
     runs = 2_000 if quick else 10_000
     missing = absent(PROGRAMS)
     peers = {
-        name: partial(peer, program, runs // 5 if name in ONE_BY_ONE else runs)
+        name: partial(peer, program, FEW if name in ONE_BY_ONE else runs)
         for name, program in PROGRAMS.items()
         if name not in missing
     }
