@@ -75,10 +75,13 @@ def _jobs(job_ids: Sequence[str]) -> "list[Job]":
 
 
 def _definitions(jobs: "Sequence[Job]") -> list[dict[str, Any]]:
-    from tokimori.model.job import JobState
+    from tokimori.model.job import JobState, Unreadable
     from tokimori.service.definitions import job_fields_of
 
+    unreadable = [job.id for job in jobs if isinstance(job.definition.target, Unreadable)]
+    if unreadable:
+        print_notice(f"note: left out, for this version can't read their definitions: {', '.join(unreadable)}")
     paused = [job.id for job in jobs if job.state is not JobState.ENABLED]
     if paused and not options().as_json:
         print_notice(f"note: exported without their state, which is not enabled: {', '.join(paused)}")
-    return [{"id": job.id, **job_fields_of(job)} for job in jobs]
+    return [{"id": job.id, **job_fields_of(job)} for job in jobs if job.id not in unreadable]

@@ -108,6 +108,7 @@ def show(job_id: str) -> None:
         [
             ("id", found.id),
             ("state", found.state.value),
+            *([("unreadable", job_view(found).unreadable)] if job_view(found).unreadable else []),
             *((name, value) for name, value in (("reason", found.reason), ("by", found.by)) if value),
             *((name, value) for name, value in defined if value not in ("", None)),
             ("version", found.version),

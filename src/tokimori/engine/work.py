@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.ids import NodeId, RunId, Token
-from tokimori.model.job import kills_on_lost_lease
+from tokimori.model.job import Unreadable, kills_on_lost_lease
 from tokimori.model.outcome import Released
 from tokimori.model.run import Output
 from tokimori.ports.executor import Ended, Grew, Report, Started, Task
@@ -212,7 +212,7 @@ def shifted(report: Report, shift: int) -> Report:
 def task_of(claimed: Claimed) -> Task | None:
     """What an executor has to know of a claimed run; None where its job is gone."""
     run, definition = claimed.run, claimed.definition
-    if definition is None:
+    if definition is None or isinstance(definition.target, Unreadable):
         return None
     return Task(
         run_id=run.id,

@@ -46,6 +46,16 @@ class Noop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
 Target = Command | Noop
 
 
+class Unreadable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="unreadable"):
+    """In place of a target where the stored definition is one that this program can't read: a newer one wrote it.
+
+    `text` is what is stored, and stays as it is; `why` says what is wrong with it.
+    """
+
+    text: str
+    why: str
+
+
 class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """When a job runs, and under which policies: all that a user says of it but its target. Durations are seconds.
 
@@ -90,7 +100,7 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a user says of a job; stored as typed."""
 
-    target: Target
+    target: Target | Unreadable
 
 
 # fmt: off
@@ -260,6 +270,8 @@ def check_definition(definition: Definition) -> Definition:
             _check_command(command)
         case Noop():
             pass
+        case Unreadable(why=why):
+            raise InvalidInput(f"target: {why}", field="target", allowed="a definition that this version can read")
     return definition
 
 
@@ -312,18 +324,31 @@ _decoder = msgspec.json.Decoder(Definition)
 
 
 def encode_definition(definition: Definition) -> bytes:
-    """The stored form: JSON, defaults left out."""
+    """The stored form: JSON, defaults left out; what could not be read, as it was."""
+    if isinstance(definition.target, Unreadable):
+        return definition.target.text.encode()
     return _encoder.encode(definition)
 
 
 def decode_definition(data: bytes | str) -> Definition:
     """Read the stored form, or what a user sent. Raises `InvalidInput` naming the field."""
     try:
-        return _decoder.decode(data)
+        found = _decoder.decode(data)
     except msgspec.DecodeError as fault:
         raise invalid_json(fault) from None
     except UnicodeDecodeError:
         raise InvalidInput("a definition must be UTF-8", allowed="JSON in UTF-8") from None
+    if isinstance(found.target, Unreadable):
+        raise InvalidInput("target: nothing is unreadable by itself", field="target", allowed="a target that runs")
+    return found
+
+
+def stored_definition(text: str) -> Definition:
+    """Read the stored form, whatever it is: one job's must not keep a store from reading the others'."""
+    try:
+        return decode_definition(text)
+    except InvalidInput as fault:
+        return Definition(target=Unreadable(text=text, why=fault.message))
 
 
 def invalid_json(fault: msgspec.DecodeError, plain: object = None) -> InvalidInput:

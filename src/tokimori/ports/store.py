@@ -187,7 +187,7 @@ class Planning(Protocol):
     """From schedules to runs."""
 
     async def due(self, now: Moment, limit: int) -> list[Due]:
-        """Enabled jobs whose `next_due` has come, the longest due first."""
+        """Enabled jobs whose `next_due` has come, the longest due first; none that only newer nodes can read."""
         ...
 
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:

@@ -8,8 +8,8 @@ from typing import Annotated, get_args, get_type_hints
 import msgspec
 from msgspec import Meta, field
 
-from tokimori.errors import InvalidInput
-from tokimori.model.job import Command, Definition, Job, Noop, Target, Terms, check_definition
+from tokimori.errors import InvalidInput, Refused
+from tokimori.model.job import Command, Definition, Job, Noop, Target, Terms, Unreadable, check_definition
 from tokimori.model.policies import Retry
 
 MOST_RUNS = 1_000_000_000
@@ -75,7 +75,7 @@ def fields_of(definition: Definition) -> dict[str, object]:
     return {"time_zone": definition.time_zone, **terms, **target_fields(definition.target)}
 
 
-def target_fields(target: Target) -> dict[str, object]:
+def target_fields(target: Target | Unreadable) -> dict[str, object]:
     """The fields of `JobFields` that say this target, defaults left out."""
     match target:
         case Command():
@@ -84,13 +84,17 @@ def target_fields(target: Target) -> dict[str, object]:
             return {"command": command} | {name: value for name, value in others.items() if value != _DEFAULTS[name]}
         case Noop():
             return {"noop": True}
+        case Unreadable():
+            return {}
 
 
 def patched(definition: Definition, changes: Mapping[str, object], *, time_zone: str = "UTC") -> Definition:
     """The definition after a JSON merge patch (RFC 7396) of its fields; a null brings the default back.
 
-    Naming another kind of target drops the fields of the old one. Raises `InvalidInput`.
+    Naming another kind of target drops the fields of the old one. Raises `InvalidInput`, and `Refused` for a definition
+    that can't be read: whatever it says would be lost.
     """
+    check_readable(definition)
     _check_names(changes)
     fields = fields_of(definition)
     if changes.get("noop"):
@@ -98,6 +102,15 @@ def patched(definition: Definition, changes: Mapping[str, object], *, time_zone:
     elif changes.get("command") is not None:
         fields.pop("noop", None)
     return definition_from(_merge(fields, changes), time_zone=time_zone)
+
+
+def check_readable(definition: Definition) -> None:
+    """Refuse what only a newer version can do. Raises `Refused`."""
+    if isinstance(definition.target, Unreadable):
+        raise Refused(
+            f"the job's definition can't be read by this version of Tokimori: {definition.target.why}",
+            allowed="to pause or delete it; or a newer version",
+        )
 
 
 def _merge(old: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:

@@ -14,6 +14,7 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.backfill import Backfills
+from tokimori.service.definitions import check_readable
 
 POLL = 0.1
 """Seconds between two looks at a run that somebody waits for."""
@@ -53,6 +54,7 @@ class RunService:
         check_text("payload", payload or "")
         now = self._clock.now()
         job = await self._store.get_job(check_job_id(job_id))
+        check_readable(job.definition)
         run_id = RunId(uuid7(now, self._random))
         run = Run(
             id=run_id,

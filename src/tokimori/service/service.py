@@ -20,7 +20,7 @@ from tokimori.schedules.explain import Explanation, explain, explained
 from tokimori.schedules.schedule import Fold, Gap, Reboot, Schedule
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, chosen, retried
 from tokimori.service.calendars import Calendars
-from tokimori.service.definitions import definition_from, patched, runs_remaining_in
+from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
 from tokimori.service.edits import edited, new_job, paused, resumed
 from tokimori.service.runs import RunService
 
@@ -198,6 +198,7 @@ class Service(RunService):
         due = await self._store.get_due(job_id)
         if due.job.state not in (JobState.PAUSED, JobState.PARKED):
             return due.job
+        check_readable(due.job.definition)
         edit = resumed(due, self._clock.now())
         await self._store.replace_job(due.job, edit.job, edit.skips)
         return edit.job

@@ -10,7 +10,7 @@ from tokimori.errors import TokimoriError
 from tokimori.model.backfill import Backfill
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import JobId
-from tokimori.model.job import Job, Terms
+from tokimori.model.job import Job, Terms, Unreadable
 from tokimori.model.policies import Retry
 from tokimori.model.run import Output, Run, Skip
 from tokimori.ports.store import NodeRecord
@@ -25,7 +25,10 @@ class RetryView(Retry, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
-    """A job: its fields as typed, and how it stands. `next_times` only where somebody asked for them."""
+    """A job: its fields as typed, and how it stands.
+
+    `next_times` only where somebody asked for them; `unreadable` says why the fields are not known.
+    """
 
     id: str
     version: int
@@ -37,6 +40,7 @@ class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
     next_due: str | None
     anchor: str
     tzdata: str
+    unreadable: str | None
     next_times: tuple[str, ...] | UnsetType = UNSET
 
 
@@ -194,6 +198,7 @@ def job_view(job: Job, next_times: Sequence[Moment] | None = None) -> JobView:
         next_due=_moment(job.next_due),
         anchor=format_moment(job.anchor),
         tzdata=job.tzdata,
+        unreadable=definition.target.why if isinstance(definition.target, Unreadable) else None,
         runs_remaining=job.runs_remaining,
         next_times=UNSET if next_times is None else tuple(map(format_moment, next_times)),
         **(fields | target_fields(definition.target)),

@@ -1,21 +1,15 @@
 """From rows to values and back: the only place that knows the order of columns."""
 
 import json
-import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
-from tokimori.errors import InvalidInput, SchemaMismatch
-from tokimori.model.job import Definition, Job, JobState, decode_definition, encode_definition, limit_of
+from tokimori.model.job import Definition, Job, JobState, Unreadable, encode_definition, limit_of, stored_definition
 from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Claimed, NodeRecord, NodeState
 from tokimori.stores.rules import lane_for
 
-log = logging.getLogger(__name__)
-
-R = TypeVar("R")
-T = TypeVar("T")
 Row = tuple[Any, ...]
 
 JOB = (
@@ -56,14 +50,14 @@ def _names(columns: str) -> list[str]:
 
 
 def job_of(row: Row) -> Job:
-    """A job from the columns `JOB`. Raises `SchemaMismatch` where a newer program wrote it."""
+    """A job from the columns `JOB`."""
     (id_, incarnation, version, definition, state, reason, by, created, updated, anchor, fired, next_due, *rest) = row
     runs_remaining, tzdata, days_off = rest
     return Job(
         id=id_,
         incarnation=incarnation,
         version=version,
-        definition=read_definition(definition, id_),
+        definition=stored_definition(definition),
         state=JobState(state),
         reason=reason,
         by=by,
@@ -78,36 +72,10 @@ def job_of(row: Row) -> Job:
     )
 
 
-def read_definition(text: str, job_id: str) -> Definition:
-    """The definition of a job. Raises `SchemaMismatch` where it says what only newer programs know."""
-    try:
-        return decode_definition(text)
-    except InvalidInput as fault:
-        raise SchemaMismatch(
-            f"the job {job_id!r} was defined by a newer Tokimori than this one ({fault.message}): upgrade this one"
-        ) from None
-
-
-def definition_of(text: str | None, job_id: str) -> Definition | None:
+def definition_of(text: str | None) -> Definition | None:
     """The definition with which a node works on a claimed run: none where the job is gone, or for newer nodes alone."""
-    if text is None:
-        return None
-    try:
-        return read_definition(text, job_id)
-    except SchemaMismatch as fault:
-        log.warning("%s", fault)
-        return None
-
-
-def readable(rows: Iterable[R], read: Callable[[R], T]) -> list[T]:
-    """What the rows of jobs say, without those that newer programs wrote: they are for newer nodes alone."""
-    found = []
-    for row in rows:
-        try:
-            found.append(read(row))
-        except SchemaMismatch as fault:
-            log.warning("%s", fault)
-    return found
+    found = None if text is None else stored_definition(text)
+    return None if found is None or isinstance(found.target, Unreadable) else found
 
 
 def job_row(job: Job) -> Row:
@@ -178,7 +146,7 @@ def all_claimed(rows: Sequence[Row]) -> list[Claimed]:
     for row in rows:
         run, text = run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS]
         if text not in definitions:
-            definitions[text] = definition_of(text, run.job_id)
+            definitions[text] = definition_of(text)
         claimed.append(Claimed(run=run, definition=definitions[text]))
     return claimed
 

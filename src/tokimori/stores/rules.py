@@ -9,7 +9,7 @@ from tokimori.clock import Moment
 from tokimori.errors import NotFound
 from tokimori.model.decide import Plan
 from tokimori.model.ids import Incarnation, Lane, NodeId, Token
-from tokimori.model.job import Job, JobState, lane_of
+from tokimori.model.job import Job, JobState, Unreadable, lane_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, Event, RunState, move
 from tokimori.ports.store import Change, NodeState, Verdict
@@ -26,6 +26,11 @@ CLAIMABLE = frozenset({JobState.ENABLED, JobState.FINISHED})
 def lane_for(job: Job) -> Lane | None:
     """Where the job's runs wait: nowhere while it is paused or parked."""
     return lane_of(job.definition) if job.state in CLAIMABLE else None
+
+
+def is_readable(job: Job) -> bool:
+    """Whether this program knows what the job's definition says; where not, the job is one for newer nodes alone."""
+    return not isinstance(job.definition.target, Unreadable)
 
 
 def fits(running: int, limit: int) -> bool:

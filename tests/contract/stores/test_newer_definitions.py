@@ -1,6 +1,5 @@
 """A job that a newer program defined is for newer nodes alone, and keeps no other job from its work."""
 
-import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,8 +7,7 @@ import pytest
 
 from tests.contract.stores.actors import EVERY_SECOND, Worker, add_job, add_runs, fire, later
 from tests.contract.stores.conftest import STORES, forget
-from tokimori.errors import SchemaMismatch
-from tokimori.model.job import Job
+from tokimori.model.job import Job, Unreadable
 from tokimori.ports.store import Store
 from tokimori.stores.postgres.store import PostgresStore
 from tokimori.stores.sqlite.store import SqliteStore
@@ -50,21 +48,13 @@ async def add_both(store: Store, schedule: str | None = None) -> tuple[Job, Job]
     return newer, today
 
 
-async def test_it_is_neither_fired_nor_listed(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    """Others are; a line in the log says why."""
+async def test_it_is_not_fired(store: Store) -> None:
+    """Others are; it is listed with the reason."""
     await add_both(store, EVERY_SECOND)
-    with caplog.at_level(logging.WARNING):
-        assert [plan.job_id for plan in await fire(store, later(1))] == ["today"]
-    assert "'newer' was defined by a newer Tokimori" in caplog.text
-    assert [job.id for job in await store.list_jobs()] == ["today"]
-
-
-async def test_whoever_asks_for_it_is_told_to_upgrade(store: Store) -> None:
-    """Neither shown nor edited: what this program does not know would be lost."""
-    newer, _ = await add_both(store)
-    for ask in (store.get_job, store.get_due):
-        with pytest.raises(SchemaMismatch, match="upgrade this one"):
-            await ask(newer.id)
+    assert [plan.job_id for plan in await fire(store, later(1))] == ["today"]
+    newer, _ = await store.list_jobs()
+    assert isinstance(newer.definition.target, Unreadable)
+    assert "phase_of_the_moon" in newer.definition.target.why
 
 
 async def test_its_runs_are_claimed_as_those_that_are_handed_back(store: Store) -> None:

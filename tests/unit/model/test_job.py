@@ -19,6 +19,7 @@ from tokimori.model.job import (
     Command,
     Definition,
     Noop,
+    Unreadable,
     check_definition,
     decode_definition,
     encode_definition,
@@ -28,6 +29,7 @@ from tokimori.model.job import (
     rank_of,
     schedule_of,
     serves,
+    stored_definition,
 )
 from tokimori.model.policies import LONGEST, Misfire, OnLostLease, Overlap, Retry
 from tokimori.schedules.schedule import Fold, Gap, OnDemand
@@ -266,3 +268,24 @@ def test_an_empty_text_is_no_schedule() -> None:
     """Only a missing schedule means on demand; an empty one is somebody's mistake."""
     with pytest.raises(InvalidSchedule):
         schedule_of(a_definition(schedule=""), NEW_YEAR)
+
+
+@pytest.mark.parametrize("text", ["{broken", "", '{"target":{"type":"rocket"}}', '{"target":{"type":"noop"},"moon":1}'])
+def test_what_is_stored_and_can_not_be_read_is_kept(text: str) -> None:
+    """Read as stored it is there with the reason, is written back as it was, and is no definition to add."""
+    found = stored_definition(text)
+    assert isinstance(found.target, Unreadable)
+    assert encode_definition(found).decode() == text
+    with pytest.raises(InvalidInput) as caught:
+        decode_definition(text)
+    assert found.target.why == caught.value.message
+    with pytest.raises(InvalidInput, match="target"):
+        check_definition(found)
+
+
+def test_nobody_can_say_that_a_definition_is_unreadable() -> None:
+    """The word is ours: text that names it is itself one that can't be read."""
+    said = '{"target":{"type":"unreadable","text":"{}","why":"so"}}'
+    with pytest.raises(InvalidInput, match="target"):
+        decode_definition(said)
+    assert encode_definition(stored_definition(said)).decode() == said

@@ -13,7 +13,7 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import ACTIVE, Event, RunState, move
 from tokimori.stores.memory.jobs import due_of
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules import REPLACED, Cursor, born, may_apply, was_applied
+from tokimori.stores.rules import REPLACED, Cursor, born, is_readable, may_apply, was_applied
 
 
 def due(tables: Tables, now: Moment, limit: int) -> list[Due]:
@@ -23,7 +23,7 @@ def due(tables: Tables, now: Moment, limit: int) -> list[Due]:
         for job in tables.jobs.values()
         if job.state is JobState.ENABLED and job.next_due is not None and job.next_due <= now
     )
-    return [due_of(tables, job) for _, _, job in heapq.nsmallest(limit, waiting)]
+    return [due_of(tables, job) for _, _, job in heapq.nsmallest(limit, waiting) if is_readable(job)]
 
 
 def apply(tables: Tables, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
@@ -86,7 +86,7 @@ def outdated(tables: Tables, tzdata: str, limit: int) -> list[Job]:
         for job in tables.jobs.values()
         if job.state is JobState.ENABLED and job.next_due is not None and job.tzdata < tzdata
     )
-    return [job for _, _, job in heapq.nsmallest(limit, jobs)]
+    return [job for _, _, job in heapq.nsmallest(limit, jobs) if is_readable(job)]
 
 
 def promote(tables: Tables, now: Moment, limit: int) -> int:

@@ -22,7 +22,6 @@ from tokimori.stores.rows import (
     job_of,
     job_row,
     prefixed,
-    readable,
     skip_of,
     skip_row,
 )
@@ -82,7 +81,7 @@ class MysqlJobs(Part):
         index = "tokimori_jobs_due" if idle else "tokimori_jobs_id"
         statement = f"""SELECT {JOB} FROM tokimori_jobs FORCE INDEX ({index})
             WHERE id > %s {restriction} ORDER BY id LIMIT %s"""
-        return readable(await self._db.rows(sql(statement, after or "", limit)), job_of)
+        return [job_of(row) for row in await self._db.rows(sql(statement, after or "", limit))]
 
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
         """See `Jobs.replace_job`."""

@@ -12,8 +12,8 @@ from tokimori.stores.mysql.jobs import DUE, due_of, keep_skips
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
-from tokimori.stores.rows import JOB, RUN, job_of, readable, run_row
-from tokimori.stores.rules import REPLACED, Cursor, born, may_apply, was_applied
+from tokimori.stores.rows import JOB, RUN, job_of, run_row
+from tokimori.stores.rules import REPLACED, Cursor, born, is_readable, may_apply, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
 _CURSORS = f"""
@@ -34,7 +34,7 @@ class MysqlPlanning(Part):
         """See `Planning.due`."""
         statement = f"""{DUE.replace("tokimori_jobs j", "tokimori_jobs j FORCE INDEX (tokimori_jobs_due)")}
             WHERE j.state = 'enabled' AND j.next_due <= %s ORDER BY j.next_due, j.incarnation LIMIT %s"""
-        return readable(await self._db.rows(sql(statement, now, limit)), due_of)
+        return [due for due in map(due_of, await self._db.rows(sql(statement, now, limit))) if is_readable(due.job)]
 
     async def apply(self, plans: Sequence[_Planned], now: Moment) -> list[bool]:
         """See `Planning.apply`."""
@@ -44,7 +44,7 @@ class MysqlPlanning(Part):
         """See `Planning.outdated`."""
         statement = f"""SELECT {JOB} FROM tokimori_jobs FORCE INDEX (tokimori_jobs_tzdata)
             WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < %s ORDER BY tzdata, incarnation LIMIT %s"""
-        return readable(await self._db.rows(sql(statement, tzdata, limit)), job_of)
+        return [job for job in map(job_of, await self._db.rows(sql(statement, tzdata, limit))) if is_readable(job)]
 
     async def promote(self, now: Moment, limit: int) -> int:
         """See `Planning.promote`."""

@@ -176,7 +176,7 @@ async def _open_gates(transaction: Transaction, found: Sequence[Row]) -> dict[In
     gates = {}
     for incarnation, limit, text in rows:
         if text not in definitions:
-            definitions[text] = definition_of(text, f"number {incarnation}")
+            definitions[text] = definition_of(text)
         definition = definitions[text]
         if definition is not None:  # else it is for newer nodes alone: its gate stays shut
             gates[incarnation] = _Gate(limit, definition)

@@ -11,7 +11,7 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job, encode_definition, limit_of
 from tokimori.model.run import Skip
 from tokimori.stores.postgres.connections import Connections, Row
-from tokimori.stores.rows import JOB, JOB_COLUMNS, JOB_STAMPS, SKIP, job_of, job_row, prefixed, readable, skip_of
+from tokimori.stores.rows import JOB, JOB_COLUMNS, JOB_STAMPS, SKIP, job_of, job_row, prefixed, skip_of
 from tokimori.stores.rules import JOB_DELETED, lane_for, may_replace, was_replaced
 
 DUE = f"""
@@ -77,7 +77,7 @@ async def list_jobs(db: Connections, after: JobId | None, limit: int, *, idle: b
     """See `Jobs.list_jobs`."""
     restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
     statement = f"SELECT {JOB} FROM tokimori_jobs WHERE id > $1 {restriction} ORDER BY id LIMIT $2"
-    return readable(await db.rows(statement, after or "", limit), job_of)
+    return [job_of(row) for row in await db.rows(statement, after or "", limit)]
 
 
 async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip]) -> None:

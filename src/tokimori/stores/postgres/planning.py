@@ -9,8 +9,8 @@ from tokimori.model.job import Job, JobState
 from tokimori.stores.postgres.batches import columns, rounds
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
-from tokimori.stores.rows import JOB, job_of, readable
-from tokimori.stores.rules import REPLACED, Cursor, was_applied
+from tokimori.stores.rows import JOB, job_of
+from tokimori.stores.rules import REPLACED, Cursor, is_readable, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
 _APPLY = f"SELECT tokimori_apply_4({', '.join(f'${n}' for n in range(1, 24))})"
@@ -25,7 +25,7 @@ async def due(db: Connections, now: Moment, limit: int) -> list[Due]:
         now,
         limit,
     )
-    return readable(rows, due_of)
+    return [due for due in map(due_of, rows) if is_readable(due.job)]
 
 
 async def apply(db: Connections, plans: Sequence[_Planned], now: Moment) -> list[bool]:
@@ -115,7 +115,7 @@ async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
         tzdata,
         limit,
     )
-    return readable(rows, job_of)
+    return [job for job in map(job_of, rows) if is_readable(job)]
 
 
 async def promote(db: Connections, now: Moment, limit: int) -> int:

@@ -7,7 +7,7 @@ import msgspec
 
 from tokimori.model.decide import Due
 from tokimori.model.ids import Incarnation
-from tokimori.model.job import Definition, Job
+from tokimori.model.job import Definition, Job, stored_definition
 from tokimori.model.run import Output, Run, Skip
 from tokimori.ports.store import Claimed, NodeRecord
 from tokimori.stores.rows import (
@@ -19,7 +19,6 @@ from tokimori.stores.rows import (
     definition_of,
     job_row,
     node_row,
-    read_definition,
     run_row,
     skip_of,
     skip_row,
@@ -51,9 +50,9 @@ def job_hash(job: Job) -> Flat:
 
 
 def job_of(flat: Flat) -> Job:
-    """A job from its hash. Raises `SchemaMismatch` where a newer program wrote it."""
+    """A job from its hash."""
     fields = _fields(flat)
-    fields["definition"] = read_definition(str(fields["definition"]), str(fields["id"]))
+    fields["definition"] = stored_definition(str(fields["definition"]))
     return msgspec.convert(fields, Job, strict=False)
 
 
@@ -107,9 +106,8 @@ def all_claimed(answer: tuple[list[Flat], list[str | None]]) -> list[Claimed]:
     """Runs as their owner gets them, from their hashes, and their jobs' definitions, which many of them share."""
     flats, pairs = answer
     runs = [run_of(flat) for flat in flats]
-    job_ids = {run.incarnation: run.job_id for run in runs}
     definitions: dict[int, Definition | None] = {
-        incarnation: definition_of(text, job_ids[incarnation])
+        incarnation: definition_of(text)
         for incarnation, text in zip((Incarnation(int(str(key))) for key in pairs[::2]), pairs[1::2], strict=True)
     }
     return [Claimed(run=run, definition=definitions[run.incarnation]) for run in runs]

@@ -12,7 +12,6 @@ from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
-from tokimori.stores.rows import readable
 from tokimori.stores.rules import JOB_DELETED, lane_for, may_replace, was_replaced
 
 
@@ -52,7 +51,7 @@ async def get_job(db: Connections, job_id: JobId) -> Job:
 async def list_jobs(db: Connections, after: JobId | None, limit: int, *, idle: bool) -> list[Job]:
     """See `Jobs.list_jobs`."""
     found = await db.run("list_jobs", index="idle" if idle else "jobs", after=after, limit=limit)
-    return readable(found, job_of)
+    return [job_of(flat) for flat in found]
 
 
 async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip]) -> None:

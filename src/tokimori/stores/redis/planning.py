@@ -10,13 +10,12 @@ from tokimori.model.run import Run
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs
 from tokimori.stores.redis.runs import born_map
-from tokimori.stores.rows import readable
-from tokimori.stores.rules import REPLACED, Cursor, born, was_applied
+from tokimori.stores.rules import REPLACED, Cursor, born, is_readable, was_applied
 
 
 async def due(db: Connections, now: Moment, limit: int) -> list[Due]:
     """See `Planning.due`."""
-    return readable(await db.run("due", now=now, limit=limit), due_of)
+    return [due for due in map(due_of, await db.run("due", now=now, limit=limit)) if is_readable(due.job)]
 
 
 async def apply(db: Connections, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
@@ -74,7 +73,7 @@ def _took_effect(plan: Plan, answer: int | tuple[str | None, str | None, str | N
 
 async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
     """See `Planning.outdated`."""
-    return readable(await db.run("outdated", tzdata=tzdata, limit=limit), job_of)
+    return [job for job in map(job_of, await db.run("outdated", tzdata=tzdata, limit=limit)) if is_readable(job)]
 
 
 async def promote(db: Connections, now: Moment, limit: int) -> int:

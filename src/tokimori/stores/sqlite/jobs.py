@@ -21,7 +21,6 @@ from tokimori.stores.rows import (
     job_row,
     marks,
     prefixed,
-    readable,
     skip_of,
     skip_row,
 )
@@ -71,7 +70,7 @@ def list_jobs(db: sqlite3.Connection, after: JobId | None, limit: int, *, idle: 
     """See `Jobs.list_jobs`."""
     restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
     statement = f"SELECT {JOB} FROM tokimori_jobs WHERE id > ? {restriction} ORDER BY id LIMIT ?"
-    return readable(db.execute(statement, (after or "", limit)), job_of)
+    return [job_of(row) for row in db.execute(statement, (after or "", limit))]
 
 
 def replace_job(db: sqlite3.Connection, old: Job, new: Job, skips: Sequence[Skip]) -> None:

@@ -121,7 +121,7 @@ def list_nodes(db: sqlite3.Connection, limit: int) -> list[NodeRecord]:
 def claimed_of(row: Row) -> Claimed:
     """A run as its owner gets it, from the columns of `CLAIMED`."""
     run = run_of(row[:RUN_COLUMNS])
-    return Claimed(run=run, definition=definition_of(row[RUN_COLUMNS], run.job_id))
+    return Claimed(run=run, definition=definition_of(row[RUN_COLUMNS]))
 
 
 def _dead_owners(db: sqlite3.Connection) -> list[NodeId]:

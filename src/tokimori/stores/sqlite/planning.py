@@ -9,8 +9,8 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import FIRST_TOKEN
-from tokimori.stores.rows import JOB, Row, job_of, readable
-from tokimori.stores.rules import REPLACED, Cursor, born, may_apply, was_applied
+from tokimori.stores.rows import JOB, Row, job_of
+from tokimori.stores.rules import REPLACED, Cursor, born, is_readable, may_apply, was_applied
 from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.jobs import DUE, due_of, keep_skips
 
@@ -36,7 +36,7 @@ def due(db: sqlite3.Connection, now: Moment, limit: int) -> list[Due]:
         ORDER BY j.next_due, j.incarnation LIMIT ?""",
         (now, limit),
     )
-    return readable(rows, due_of)
+    return [due for due in map(due_of, rows) if is_readable(due.job)]
 
 
 def apply(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
@@ -116,7 +116,7 @@ def outdated(db: sqlite3.Connection, tzdata: str, limit: int) -> list[Job]:
         ORDER BY tzdata, incarnation LIMIT ?""",
         (tzdata, limit),
     )
-    return readable(rows, job_of)
+    return [job for job in map(job_of, rows) if is_readable(job)]
 
 
 def promote(db: sqlite3.Connection, now: Moment, limit: int) -> int:

@@ -1,0 +1,65 @@
+"""A job whose definition only a newer version can read."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.examples import seconds
+from tests.unit.service.world import ON_DEMAND, World
+from tokimori.errors import Refused
+from tokimori.model.job import Unreadable, stored_definition
+from tokimori.ports.store import RunFilter
+from tokimori.service.service import Service
+from tokimori.service.views import job_view
+
+ROCKET = '{"target":{"type":"rocket"},"schedule":"* * * * *"}'
+
+
+async def a_newer_job(world: World, **changes: object) -> None:
+    """A job `newer` as a newer version left it, next to one that can be read."""
+    await world.service.add({"noop": True, "schedule": "* * * * *"}, "plain")
+    job = replace(await world.service.add(ON_DEMAND, "newer"), definition=stored_definition(ROCKET), **changes)
+    world.store.tables.jobs[job.id] = job
+
+
+async def test_it_is_shown_with_the_reason(world: World) -> None:
+    """Alone and in the list, with the moments of the other jobs."""
+    await a_newer_job(world)
+    assert [job.id for job in await world.service.list()] == ["newer", "plain"]
+    view = job_view(await world.service.get("newer"))
+    assert view.unreadable is not None
+    assert "rocket" in view.unreadable
+    assert await world.service.next_times("newer") == []
+    assert [job.id for job, _ in await world.service.upcoming(2)] == ["plain", "plain"]
+    assert await world.service.trigger_reboot("host", "boot", {}) == []
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda service: service.update("newer", {"name": "x"}),
+        lambda service: service.update("newer", {"command": "x", "schedule": None}),
+        lambda service: service.trigger("newer"),
+    ],
+)
+async def test_nothing_is_done_that_would_lose_it(world: World, act: Callable[[Service], Awaitable[object]]) -> None:
+    """It can neither be edited nor run; the error says why, and what can be done."""
+    await a_newer_job(world)
+    with pytest.raises(Refused, match="rocket") as caught:
+        await act(world.service)
+    assert caught.value.allowed
+
+
+async def test_it_is_left_alone_paused_and_deleted_but_not_resumed(world: World) -> None:
+    """Firing leaves it to newer nodes; who resumes it needs a version that can read it; its text stays to the end."""
+    await a_newer_job(world, next_due=seconds(60))
+    world.pass_seconds(60)
+    await world.fire()
+    assert [run.job_id for run in await world.service.list_runs(RunFilter())] == ["plain"]
+    paused = await world.service.pause("newer", "later")
+    assert isinstance(paused.definition.target, Unreadable)
+    assert paused.definition.target.text == ROCKET
+    with pytest.raises(Refused, match="rocket"):
+        await world.service.resume("newer")
+    await world.service.delete("newer")
