@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 from tokimori.errors import InvalidSchedule
@@ -18,7 +19,7 @@ from tokimori.schedules.cron_fields import (
     print_field,
     star,
 )
-from tokimori.schedules.days import ALL_MONTHS, LENGTHS, Days
+from tokimori.schedules.days import ALL_MONTHS, ALL_WEEKDAYS, EVERY_DAY, LENGTHS, Days, weekly_masks
 from tokimori.schedules.wallclock import WallClock, minutes_of_day
 from tokimori.schedules.zoned import ZonedSchedule, ZoneRules
 
@@ -32,8 +33,7 @@ MACROS = {
     "@annually": "0 0 1 1 *",
 }
 _KINDS = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, YEAR)
-_EVERY_DAY = ((1 << 32) - 2, True, ())
-_WEEKS = sum(1 << 7 * week for week in range(6))  # repeats the bits of a week
+_AT_ONCE, _EVERY_DAY, _EVERY_YEAR = Field(1, star=False), star(DAY), star(YEAR)
 
 
 class CronFields(NamedTuple):
@@ -73,52 +73,66 @@ class Cron(ZonedSchedule):
 def parse_cron(text: str, rules: ZoneRules, spread: str) -> Cron:
     """Read an expression or a macro. Raises `InvalidSchedule` naming the field, also for dates that never come."""
     texts = MACROS.get(text, text).split()
-    match len(texts):
-        case 5:
-            texts = ["0", *texts, "*"]
-        case 6:
-            texts = [*texts, "*"]
-        case 7:
-            pass
-        case number:
-            allowed = "5 fields; 6 with seconds first; 7 with a year last"
-            raise InvalidSchedule(
-                f"schedule: {text!r} has {number} fields", field="schedule", value=text, allowed=allowed
-            )
-    fields = CronFields(*[parse_field(kind, part, spread) for kind, part in zip(_KINDS, texts, strict=True)])
+    if not 5 <= len(texts) <= 7:
+        allowed = "5 fields; 6 with seconds first; 7 with a year last"
+        raise InvalidSchedule(
+            f"schedule: {text!r} has {len(texts)} fields", field="schedule", value=text, allowed=allowed
+        )
+    fields = _fields(texts, spread)
     days = _days(fields.day, fields.month, fields.weekday, fields.year)
     if days is None:
         allowed = "a day that the calendar has"
         raise InvalidSchedule(
-            f"day of month: {text!r} never comes", field="day of month", value=texts[3], allowed=allowed
+            f"day of month: {text!r} never comes",
+            field="day of month",
+            value=texts[-3 if len(texts) < 7 else 3],
+            allowed=allowed,
         )
     times = WallClock(days, minutes_of_day(fields.hour.bits, fields.minute.bits), fields.second.bits)
     fixed = not (fields.minute.star or fields.hour.star)
     return Cron(fields, rules, moments=rules.moments(times, fixed=fixed))
 
 
+def _fields(texts: list[str], spread: str) -> CronFields:
+    if len(texts) == 5:
+        minute, hour, day, month, weekday = map(parse_field, _KINDS[1:6], texts, repeat(spread))
+        return CronFields(_AT_ONCE, minute, hour, day, month, weekday, _EVERY_YEAR)
+    if len(texts) == 6:
+        texts = [*texts, "*"]
+    return CronFields(*map(parse_field, _KINDS, texts, repeat(spread)))
+
+
 @lru_cache(maxsize=4096)
 def _days(day: Field, month: Field, weekday: Field, year: Field) -> Days | None:
     """The days that the fields name; None where there is none."""
-    weekly = day == _EVERY_DAY and month.bits == ALL_MONTHS and year == star(YEAR) and not weekday.special
-    years = -1 if year == star(YEAR) else year.bits
-    days = Days(_masks(day, weekday), month.bits, years, weekday.bits if weekly else 0)
+    weekly = day == _EVERY_DAY and month.bits == ALL_MONTHS and year == _EVERY_YEAR and not weekday.special
+    years = -1 if year == _EVERY_YEAR else year.bits
+    if weekly:
+        return Days((), ALL_MONTHS, years, weekday.bits)
+    days = Days(_masks(day, weekday), month.bits, years, 0)
     return None if days.is_empty() else days
 
 
-@lru_cache(maxsize=4096)
 def _masks(day: Field, weekday: Field) -> tuple[int, ...]:
     """The days of each of the 28 kinds of months. Both fields restricted: either may match (Vixie); else both must."""
     either = not (day.star or weekday.star)
-    weeks = [weekday.bits * _WEEKS >> first << 1 for first in range(7)]
-    masks = []
+    if day.special or weekday.special:
+        return _special_masks(day, weekday, either=either)
+    if not either and weekday.bits == ALL_WEEKDAYS:
+        return EVERY_DAY if day.bits == _EVERY_DAY.bits else tuple(day.bits & valid for valid in EVERY_DAY)
+    weeks = weekly_masks(weekday.bits)
+    if either:
+        return tuple([week | day.bits & valid for week, valid in zip(weeks, EVERY_DAY, strict=True)])
+    return tuple([week & day.bits for week in weeks])
+
+
+def _special_masks(day: Field, weekday: Field, *, either: bool) -> tuple[int, ...]:
+    weeks, masks = weekly_masks(weekday.bits), list[int]()
     for length in LENGTHS:
         valid = (2 << length) - 2
         for first in range(7):
-            by_day, by_weekday = day.bits, weeks[first]
-            if day.special or weekday.special:
-                by_day |= _special_bits(day, length, first)
-                by_weekday |= _special_bits(weekday, length, first)
+            by_day = day.bits | _special_bits(day, length, first)
+            by_weekday = weeks[len(masks)] | _special_bits(weekday, length, first)
             masks.append((by_day | by_weekday if either else by_day & by_weekday) & valid)
     return tuple(masks)
 

@@ -24,6 +24,9 @@ _SPREAD_TERM = re.compile(rf"H(?:\(({_VALUE})-({_VALUE})\))?(?:/(\d{{1,4}}))?\Z"
 _DAY_TERM = re.compile(r"(?:L(?:-(\d{1,2}))?|(LW)|(\d{1,2})W)\Z", re.ASCII | re.IGNORECASE)
 _WEEKDAY_TERM = re.compile(r"(\d|[a-z]{3})(?:#(\d)|L)\Z", re.ASCII | re.IGNORECASE)
 
+_LETTERS = frozenset("LlWw#")
+"""What a day that depends on the month has at least one of."""
+
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
@@ -72,20 +75,32 @@ class Field(NamedTuple):
 
 def parse_field(kind: FieldKind, text: str, spread: str) -> Field:
     """Read a field; `spread` (a job's id) decides what `H` stands for. Raises `InvalidSchedule`."""
+    if text == "*":
+        return _STARS[kind]
+    if text.isdigit() and text.isascii() and len(text) < 5 and kind.low <= (number := int(text)) <= _top(kind):
+        return Field(1 << number - kind.zero, star=False)
     return _parse_field(kind, text, spread if "H" in text or "h" in text else "")
 
 
 def star(kind: FieldKind) -> Field:
     """The field `*`."""
-    return _parse_field(kind, "*", "")
+    return _STARS[kind]
 
 
 @lru_cache(maxsize=8192)
 def _parse_field(kind: FieldKind, text: str, spread: str) -> Field:
     if text == "?" and kind in (DAY, WEEKDAY):
-        text = "*"
-    if text == "*":
-        return Field(_span(kind, kind.low, _top(kind)), star=True)
+        return _STARS[kind]
+    if (kind is DAY or kind is WEEKDAY) and not _LETTERS.isdisjoint(text):
+        return _parse_days(kind, text, spread)
+    bits = 0
+    for term in text.split(","):
+        bits |= _bits(kind, _values(kind, term, spread))
+    return Field(bits, text.startswith("*"))
+
+
+def _parse_days(kind: FieldKind, text: str, spread: str) -> Field:
+    """A field in which days may stand that depend on the month."""
     bits, special = 0, set()
     for term in text.split(","):
         day = _special_day(kind, term)
@@ -107,8 +122,9 @@ def _span(kind: FieldKind, first: int, last: int) -> int:
 
 
 def _bits(kind: FieldKind, values: Iterable[int]) -> int:
-    if isinstance(values, range) and values.step == 1 and values:
-        return _span(kind, values[0], values[-1])
+    if isinstance(values, range) and values:  # a bit every `step`: 0b10010010010 is (2**12 - 1) // (2**3 - 1) * 2
+        step = values.step
+        return ((1 << step * len(values)) - 1) // ((1 << step) - 1) << values[0] - kind.zero
     bits = 0
     for value in values:
         bits |= 1 << value - kind.zero
@@ -224,3 +240,9 @@ def _star_term(kind: FieldKind, field: Field) -> str:
     while _bits(kind, _values(kind, f"*/{step}", "")) & ~field.bits:
         step += 1
     return f"*/{step}" if step > 1 else "*"
+
+
+_STARS = {
+    kind: Field(_span(kind, kind.low, _top(kind)), star=True)
+    for kind in (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, YEAR)
+}

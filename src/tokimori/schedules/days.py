@@ -19,6 +19,10 @@ _LENGTHS_OF = {month: (28, 29) if month == 2 else (length,) for month, length in
 ALL_MONTHS = 0b1_1111_1111_1110
 ALL_WEEKDAYS = 0b111_1111
 LENGTHS = (28, 29, 30, 31)
+EVERY_DAY = tuple((2 << length) - 2 for length in LENGTHS for _ in range(7))
+"""The masks of `Days` that leave nothing out."""
+_WEEKS = sum(1 << 7 * week for week in range(6))  # repeats the bits of a week
+_LONG_MONTHS = sum(1 << month for month, length in enumerate(_LENGTHS) if length == 31)
 
 
 def lowest(bits: int) -> int:
@@ -55,7 +59,7 @@ class Days:
     `masks[(length - 28) * 7 + weekday of the 1st]` holds the days of such a month (bit 1 = the 1st): there are only 28
     kinds of months. `months` has bits 1 … 12. `years` has bit 0 = 1970 and -1 is all years: as any negative number it
     holds those before and after its digits. `weekdays` is set where nothing but the day of the week counts (bit 0 =
-    Sunday), which makes for a short cut.
+    Sunday), which makes for a short cut; then `masks` may be left empty.
     """
 
     masks: tuple[int, ...]
@@ -142,6 +146,8 @@ class Days:
 
     def is_empty(self) -> bool:
         """Whether no such day ever comes: decided by the 28 kinds of months, all of which occur in 400 years."""
+        if self.weekdays or (self.years < 0 and self.months & _LONG_MONTHS and any(self.masks[21:])):
+            return False
         lengths = {length for month, kinds in _LENGTHS_OF.items() if self.months >> month & 1 for length in kinds}
         if not any(any(self.masks[(length - 28) * 7 : (length - 27) * 7]) for length in lengths):
             return True
@@ -155,18 +161,29 @@ def _two_weeks(weekdays: int) -> int:
     return weekdays | weekdays << 7
 
 
+def weekly_masks(weekdays: int) -> tuple[int, ...]:
+    """The masks of the days of these days of the week."""
+    weeks = [weekdays * _WEEKS >> first << 1 for first in range(7)] * len(LENGTHS)
+    return tuple([week & valid for week, valid in zip(weeks, EVERY_DAY, strict=True)])
+
+
+def _masks(days: Days) -> tuple[int, ...]:
+    return days.masks or weekly_masks(days.weekdays)
+
+
 def in_both(days: Days, others: Days) -> Days:
     """The days of both sets."""
-    masks = tuple(mask & other for mask, other in zip(days.masks, others.masks, strict=True))
+    masks = tuple(mask & other for mask, other in zip(_masks(days), _masks(others), strict=True))
     return Days(masks, days.months & others.months, days.years & others.years, days.weekdays & others.weekdays)
 
 
 def in_first_only(days: Days, others: Days) -> list[Days]:
     """The days of the first set that are not in the second, as sets without a day in common."""
-    masks = tuple(mask & ~other for mask, other in zip(days.masks, others.masks, strict=True))
+    mine = _masks(days)
+    masks = tuple(mask & ~other for mask, other in zip(mine, _masks(others), strict=True))
     months, years = days.months & others.months, days.years & others.years
     return [
-        Days(days.masks, days.months & ~others.months, days.years, 0),
-        Days(days.masks, months, days.years & ~others.years, 0),
+        Days(mine, days.months & ~others.months, days.years, 0),
+        Days(mine, months, days.years & ~others.years, 0),
         Days(masks, months, years, 0),
     ]

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidSchedule
@@ -24,15 +24,14 @@ _EPOCH = Moment(0)
 _BEFORE_ALL = Moment(FIRST_DAY * DAY)
 _SEPARATOR = re.compile(r"[;\n]")
 _EXCEPT = re.compile(r"\bexcept\b", re.IGNORECASE)
-_OF_THE_JOB = re.compile(r"every|h", re.IGNORECASE)
+_CRON_BEGINS = frozenset("*0123456789")
 _ALLOWED = (
     "cron (5 to 7 fields), @hourly … @yearly, @reboot, @every 90s, R[n]/start/period, every N units, "
     "on WEEKDAY at TIME, at TIME, YYYY/mm/dd HH:MM (w), on demand"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(NamedTuple):
     """What a text leaves open."""
 
     rules: ZoneRules
@@ -60,7 +59,26 @@ def parse_schedule(
     when the job was added; `job_id` decides what `H` stands for. `last_run`: ISO intervals count from the anchor too,
     which is when the job ran last, and what is no interval is refused.
     """
-    reading = _Reading(ZoneRules(check_zone(zone), gap, fold), anchor, month_end, job_id, last_run)
+    if isinstance(text, str) and not last_run:
+        # Words are compared here because hashing a member of an enumeration takes as long as all the rest.
+        shared = _shared(text, zone, gap == Gap.SHIFT, fold == Fold.FIRST, month_end == MonthEnd.CLAMP)
+        if shared is not None:
+            return shared
+    return _parse(text, _Reading(ZoneRules(check_zone(zone), gap, fold), anchor, month_end, job_id, last_run))
+
+
+@lru_cache(maxsize=4096)
+def _shared(text: str, zone: str, shift: bool, first: bool, clamp: bool) -> Schedule | None:
+    """The schedule of a text that many jobs share; None for `every …` and `H`, which mean something else in each."""
+    lowered = text.lower()
+    if "h" in lowered or "every" in lowered:
+        return None
+    rules = ZoneRules(check_zone(zone), Gap.SHIFT if shift else Gap.SKIP, Fold.FIRST if first else Fold.BOTH)
+    month_end = MonthEnd.CLAMP if clamp else MonthEnd.NORMALISE
+    return _parse(text, _Reading(rules, _EPOCH, month_end, "", last_run=False))
+
+
+def _parse(text: str | Sequence[str], reading: _Reading) -> Schedule:
     if not isinstance(text, str):
         return _parse_union([part for line in text for part in _members(line)], reading)
     parts = _EXCEPT.split(text) if "except" in text.lower() else [text]
@@ -69,8 +87,8 @@ def parse_schedule(
     if len(parts) > 2:
         raise InvalidSchedule("schedule: `except` stands twice", field="schedule", value=text, allowed="one `except`")
     base = _parse_union(_members(parts[0]), reading)
-    excluded = _parse_union(_members(parts[1]), replace(reading, last_run=False))
-    return _with_moments(text, without(base, excluded, zone))
+    excluded = _parse_union(_members(parts[1]), reading._replace(last_run=False))
+    return _with_moments(text, without(base, excluded, reading.rules.zone))
 
 
 def _members(text: str) -> list[str]:
@@ -99,12 +117,8 @@ def _with_moments(text: str, schedule: Schedule) -> Schedule:
 
 
 def _parse_one(text: str, reading: _Reading) -> Schedule:
-    """Many jobs share a text; only `every …` and `H` mean something else in each."""
-    if reading.last_run:
-        return _from_last_run(_read(text, reading), text, reading.anchor)
-    if _OF_THE_JOB.search(text):
-        return _read(text, reading)
-    return _read_shared(text, reading.rules, reading.month_end)
+    schedule = _read(text, reading)
+    return _from_last_run(schedule, text, reading.anchor) if reading.last_run else schedule
 
 
 def _from_last_run(schedule: Schedule, text: str, anchor: Moment) -> Schedule:
@@ -119,13 +133,10 @@ def _from_last_run(schedule: Schedule, text: str, anchor: Moment) -> Schedule:
             raise InvalidSchedule(message, field="anchored_on", value="last run", allowed=allowed)
 
 
-@lru_cache(maxsize=4096)
-def _read_shared(text: str, rules: ZoneRules, month_end: MonthEnd) -> Schedule:
-    return _read(text, _Reading(rules, _EPOCH, month_end, "", last_run=False))
-
-
 def _read(text: str, reading: _Reading) -> Schedule:
     first, _, rest = text.partition(" ")
+    if rest and first[:1] in _CRON_BEGINS and not is_row(text):
+        return parse_cron(text, reading.rules, reading.job_id)
     match first.lower():
         case "every" | "on" if is_phrase(text):
             return parse_phrase(text, reading.rules)

@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tokimori.schedules.days import ALL_MONTHS, ALL_WEEKDAYS, LENGTHS, Days, in_both, in_first_only
+from tokimori.schedules.days import ALL_MONTHS, ALL_WEEKDAYS, EVERY_DAY, Days, in_both, in_first_only
 from tokimori.schedules.wallclock import WallClock
 
-_EVERY_DAY = tuple((2 << length) - 2 for length in LENGTHS for _ in range(7))
 EVERY_SECOND = WallClock(
-    Days(_EVERY_DAY, ALL_MONTHS, years=-1, weekdays=ALL_WEEKDAYS), minutes=(1 << 1440) - 1, seconds=(1 << 60) - 1
+    Days(EVERY_DAY, ALL_MONTHS, years=-1, weekdays=ALL_WEEKDAYS), minutes=(1 << 1440) - 1, seconds=(1 << 60) - 1
 )
 
 

@@ -7,6 +7,8 @@ from tokimori.clock import SECOND
 from tokimori.schedules.days import Days, lowest
 
 _DAY = 86_400  # seconds
+_ALL_HOURS = (1 << 24) - 1
+_EVERY_HOUR = sum(1 << 60 * hour for hour in range(24))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class WallClock:
 @lru_cache(maxsize=16_384)
 def minutes_of_day(hours: int, minutes: int) -> int:
     """The minutes of the day as bits, of the hours (24 bits) and the minutes of the hour (60 bits)."""
+    if hours == _ALL_HOURS:
+        return minutes * _EVERY_HOUR
     bits = 0
     while hours:
         bits |= minutes << 60 * lowest(hours)
