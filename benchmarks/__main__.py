@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 from benchmarks.comparison import Result, Trial, Workload
 from benchmarks.report import json_lines, table
-from benchmarks.workloads import commands, drain, idle, lateness, next_fire, postgres_drain, postgres_fire, start
+from benchmarks.workloads import (
+    commands,
+    drain,
+    idle,
+    lateness,
+    next_fire,
+    postgres_drain,
+    postgres_fire,
+    start,
+    stored,
+)
 
 WORKLOADS: Sequence[Workload] = (
     drain.WORKLOAD,
@@ -15,6 +25,7 @@ WORKLOADS: Sequence[Workload] = (
     postgres_fire.WORKLOAD,
     commands.WORKLOAD,
     idle.WORKLOAD,
+    stored.WORKLOAD,
     Workload("W8", "next moments, start", lambda quick: [*next_fire.trials(quick), start.trial(quick)]),
 )
 

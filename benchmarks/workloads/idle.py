@@ -50,9 +50,9 @@ def _round(seconds: float) -> Round:
         wait_for_line(apscheduler, "up")
         time.sleep(SETTLING)
         pids = {TOKIMORI: node.pid, HUEY: huey.pid, APSCHEDULER: apscheduler.pid}
-        before = {name: _cpu_seconds(pid) for name, pid in pids.items()}
+        before = {name: cpu_seconds(pid) for name, pid in pids.items()}
         time.sleep(seconds)
-        return {name: _a_minute(_cpu_seconds(pid) - before[name], seconds) for name, pid in pids.items()}
+        return {name: _a_minute(cpu_seconds(pid) - before[name], seconds) for name, pid in pids.items()}
 
 
 async def _fill(folder: Path) -> None:
@@ -65,13 +65,13 @@ def _a_minute(cpu: float, seconds: float) -> Figures:
     return {COST: cpu * 60 / seconds}
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """What the process and its children have used: of a node, itself and its keeper.
 
     The clock of another process is the complement of its id with three bits for its kind: 2 is the scheduler's count,
     in nanoseconds, where /proc counts hundredths of a second (clock_getcpuclockid(3)).
     """
-    return time.clock_gettime((~pid << 3) | 2) + sum(_cpu_seconds(child) for child in _children(pid))
+    return time.clock_gettime((~pid << 3) | 2) + sum(cpu_seconds(child) for child in _children(pid))
 
 
 def _children(pid: int) -> list[int]:

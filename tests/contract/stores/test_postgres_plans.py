@@ -20,6 +20,10 @@ _READ = """
 SELECT sum(seq_tup_read) + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'tokimori_runs')
 FROM pg_stat_user_tables WHERE relname IN ('tokimori_runs', 'tokimori_history')
 """
+_JOBS_READ = """
+SELECT seq_tup_read + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'tokimori_jobs')
+FROM pg_stat_user_tables WHERE relname = 'tokimori_jobs'
+"""
 
 
 @pytest.fixture
@@ -38,10 +42,10 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     forget("postgres", tmp_path)
 
 
-async def read(store: Store) -> int:
-    """Rows and index entries of runs that were read so far, once every session has told of its own."""
+async def read(store: Store, query: str = _READ) -> int:
+    """Rows and index entries that were read so far, once every session has told of its own."""
     await store._db.rows("SELECT pg_stat_force_next_flush()")  # type: ignore[attr-defined]
-    return int(await store._db.value(_READ))  # type: ignore[attr-defined]
+    return int(await store._db.value(query))  # type: ignore[attr-defined]
 
 
 async def test_a_batch_reads_no_more_than_its_runs(store: Store) -> None:
@@ -81,6 +85,32 @@ async def test_a_batch_reads_no_more_than_its_runs(store: Store) -> None:
     assert max(costs.values()) <= MOST_READ, costs
 
 
+async def test_work_reads_what_is_due_not_what_is_stored(store: Store) -> None:
+    """Of many jobs that are far away and one that is due, each step of a node's work reads a few."""
+    far = [a_job(f"far-{n}", schedule=EVERY_SECOND, next_due=later(10**6 + n)) for n in range(RUNS)]
+    await store.add_jobs([*far, a_job("due", schedule=EVERY_SECOND, next_due=later(1))])
+    worker = await Worker.join(store)
+    costs = {}
+    seen = await read(store, _JOBS_READ)
+
+    async def note(step: str) -> None:
+        nonlocal seen
+        now = await read(store, _JOBS_READ)
+        costs[step], seen = now - seen, now
+
+    await store.survey(NOW)
+    await note("survey")
+    await worker.tick()
+    await note("tick")
+    assert [plan.job_id for plan in await fire(store, later(1))] == ["due"]
+    await note("fire")
+    claimed = await worker.claim()
+    await note("claim")
+    assert await store.settle([worker.change(each) for each in claimed], worker.id, NOW) == [Verdict.APPLIED]
+    await note("settle")
+    assert max(costs.values()) <= MOST_READ, costs
+
+
 class Explained(Connections):
     """Asks for the plan of each statement, and keeps it."""
 
@@ -101,6 +131,7 @@ async def test_no_statement_reads_a_whole_table(store: Store) -> None:
     (run,) = await add_runs(store, job, 1)
     await planning.due(db, NOW, 500)
     await planning.promote(db, NOW, 500)
+    await planning.outdated(db, "2030a", 500)
     await jobs.get_due(db, job.id)
     await jobs.list_skips(db, job.id, 10)
     for idle in (True, False):
