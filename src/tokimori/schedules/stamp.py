@@ -39,7 +39,8 @@ def parse_stamp(text: str, *, field: str) -> Stamp:
     try:
         moment = parse_moment(wall + "Z", field=field)
     except InvalidInput as fault:
-        raise InvalidSchedule(fault.message, field=field, value=text, allowed=_ALLOWED) from None
+        message = fault.message.replace(repr(wall + "Z"), repr(text))
+        raise InvalidSchedule(message, field=field, value=text, allowed=_ALLOWED) from None
     if not FIRST_WALL + 2 * DAY < moment < LAST_WALL - 2 * DAY:
         raise InvalidSchedule(f"{field}: {text!r} is too far away", field=field, value=text, allowed="years 1 to 9998")
     if found is None:

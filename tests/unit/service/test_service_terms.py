@@ -202,3 +202,9 @@ async def test_a_job_says_by_which_tzdata_it_was_reckoned(world: World) -> None:
     await fire_at(world, 60)
     (run,) = await runs_of(world)
     assert (run.tzdata, format_moment(run.nominal)) == (tzdata_version(), "2030-01-01T00:01:00Z")
+
+
+async def test_a_bound_is_quoted_as_typed(world: World) -> None:
+    """The error shows what stood there, not what was made of it."""
+    with pytest.raises(InvalidSchedule, match=r"starts_at: 'tomorrow' is not a moment"):
+        await world.service.add({**MINUTELY, "starts_at": "tomorrow"}, "j")
