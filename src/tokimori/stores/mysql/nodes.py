@@ -16,30 +16,23 @@ FROM tokimori_runs r FORCE INDEX (tokimori_runs_owned) LEFT JOIN tokimori_jobs j
 WHERE r.state = 'running'
 """
 """Running runs as `all_claimed` reads them."""
-# Both walk an index from one distinct value to the next: as many steps as there are lanes or owners, not runs.
+# Both walk an index from one distinct value to the next: as many steps as there are lanes or owners, not runs. The
+# servers only do so where all columns up to that one are asked for, and once they have counted the table's rows.
 _LANES = """
-WITH RECURSIVE lanes (lane) AS (
-    SELECT MIN(lane) FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready' AND lane IS NOT NULL
-    UNION ALL
-    SELECT (SELECT MIN(r.lane) FROM tokimori_runs r FORCE INDEX (tokimori_runs_ready)
-        WHERE r.state = 'ready' AND r.lane > lanes.lane)
-    FROM lanes WHERE lanes.lane IS NOT NULL)
-SELECT lane FROM lanes WHERE lane IS NOT NULL
+SELECT DISTINCT state, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready'
 """
 _DEAD_OWNERS = """
-WITH RECURSIVE owners (id) AS (
-    SELECT MIN(node_id) FROM tokimori_runs FORCE INDEX (tokimori_runs_owned) WHERE state = 'running'
-    UNION ALL
-    SELECT (SELECT MIN(r.node_id) FROM tokimori_runs r FORCE INDEX (tokimori_runs_owned)
-        WHERE r.state = 'running' AND r.node_id > owners.id)
-    FROM owners WHERE owners.id IS NOT NULL)
-SELECT o.id FROM owners o JOIN tokimori_nodes n ON n.id = o.id AND n.state = 'dead'
+SELECT STRAIGHT_JOIN n.id
+FROM (SELECT DISTINCT state, node_id FROM tokimori_runs FORCE INDEX (tokimori_runs_owned) WHERE state = 'running') owner
+JOIN tokimori_nodes n ON n.id = owner.node_id
+WHERE n.state = 'dead'
 """
 _NEXT_DUE = """
 SELECT LEAST(COALESCE(job, run), COALESCE(run, job)) FROM (SELECT
-    (SELECT MIN(next_due) FROM tokimori_jobs FORCE INDEX (tokimori_jobs_due)
-        WHERE state = 'enabled' AND next_due IS NOT NULL) AS job,
-    (SELECT MIN(due) FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting) WHERE state = 'waiting') AS run) soonest
+    (SELECT next_due FROM tokimori_jobs FORCE INDEX (tokimori_jobs_due)
+        WHERE state = 'enabled' AND next_due IS NOT NULL ORDER BY next_due LIMIT 1) AS job,
+    (SELECT due FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)
+        WHERE state = 'waiting' ORDER BY due LIMIT 1) AS run) soonest
 """
 _NOW = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
 _NODES = f"""
@@ -115,7 +108,7 @@ def _tick(beat: Beat) -> Iterator[str]:
 
 
 def _survey_of(next_due: Answer, lanes: Answer) -> Survey:
-    return Survey(next_due=next_due.rows[0][0], lanes=tuple(Lane(lane) for (lane,) in lanes.rows))
+    return Survey(next_due=next_due.rows[0][0], lanes=tuple(sorted(Lane(lane) for _, lane in lanes.rows if lane)))
 
 
 async def _bury(transaction: Transaction, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:

@@ -88,11 +88,12 @@ async def _add(transaction: Transaction, run: Run) -> Run:
     gate = f"SELECT state, lane FROM tokimori_jobs WHERE incarnation = %s AND id = %s {SHARED}"
     (job,) = await transaction.ask(sql(gate, run.incarnation, run.job_id))
     state, lane = job.rows[0] if job.rows else (None, None)
-    if lane is not None:
-        added = replace(run, lane=lane)
-        same = "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"
-        await transaction.ask(*insert("INSERT", _LIVE, RUN, [run_row(added)], same))
-    finished, live = await transaction.ask(_with_origin(_HISTORY, "request", run), _with_origin(_LIVE, "origin", run))
+    added = [] if lane is None else [run_row(replace(run, lane=lane))]
+    *_, finished, live = await transaction.ask(
+        *insert("INSERT", _LIVE, RUN, added, "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"),
+        _with_origin(_HISTORY, "request", run),
+        _with_origin(_LIVE, "origin", run),
+    )
     for row in (*finished.rows, *live.rows):
         if not finished.rows:
             await transaction.commit()

@@ -1,0 +1,123 @@
+"""MariaDB finds what it needs by an index, also while its statistics say that there is nothing."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, add_runs, fire, later
+from tests.contract.stores.conftest import STORES, forget
+from tokimori.model.outcome import Released
+from tokimori.ports.store import Beat, RunFilter, StartedRun, Store, Verdict
+
+RUNS = 1000
+MOST_READ = 12
+"""Rows and index entries read for each run, in all: a scan for each of them would be RUNS."""
+FEW = 60
+"""Rows and index entries that a look at thousands of runs may read."""
+TABLES = ("jobs", "runs", "history")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    """A store whose tables were analysed when they were empty, and will not be again."""
+    store = STORES["mariadb"](tmp_path)
+    await store.open()
+    await store.migrate()
+    for table in TABLES:
+        await ask(store, f"ALTER TABLE tokimori_{table} STATS_AUTO_RECALC = 0")
+        await ask(store, f"ANALYZE TABLE tokimori_{table}")
+    yield store
+    for table in TABLES:
+        await ask(store, f"ALTER TABLE tokimori_{table} STATS_AUTO_RECALC = DEFAULT")
+    await store.close()
+    forget("mariadb", tmp_path)
+
+
+async def ask(store: Store, statement: str) -> list[tuple[object, ...]]:
+    """What the server answers."""
+    return await store._db.rows(statement)  # type: ignore[attr-defined, no-any-return]
+
+
+async def read(store: Store) -> int:
+    """Rows and index entries that were read so far, by whatever means."""
+    return sum(int(str(count)) for _, count in await ask(store, "SHOW GLOBAL STATUS LIKE 'Handler\\_read\\_%'"))
+
+
+class Costs:
+    """What each step has read."""
+
+    def __init__(self, store: Store, seen: int) -> None:
+        self._store = store
+        self._seen = seen
+        self.noted: dict[str, int] = {}
+
+    async def note(self, step: str) -> None:
+        """The step ends here."""
+        now = await read(self._store)
+        self.noted[step], self._seen = now - self._seen, await read(self._store)
+
+
+async def test_a_batch_reads_no_more_than_its_runs(store: Store) -> None:
+    """Firing, claiming, beating and settling a thousand runs reads a few rows for each, not all for each."""
+    worker = await Worker.join(store)
+    scheduled = [
+        a_job(f"job-{n}", schedule=EVERY_SECOND, next_due=later(1), max_running=n % 2 * 2000) for n in range(RUNS // 2)
+    ]
+    await store.add_jobs(scheduled)
+    costs = Costs(store, await read(store))
+    assert len(await fire(store, later(1))) == RUNS // 2
+    for job in scheduled:
+        await store.add_run(a_request(job), NOW)
+    await costs.note("fire and request")
+    claimed = await worker.claim(RUNS)
+    assert len(claimed) == RUNS
+    await costs.note("claim")
+    began = tuple(StartedRun(run_id=each.run.id, token=each.run.token, pid=1, at=NOW) for each in claimed)
+    await store.tick(Beat(node=worker.id, started=began), NOW)
+    await costs.note("tick")
+    back = [worker.change(each, Released("later")) for each in claimed]
+    assert set(await store.settle(back, worker.id, NOW)) == {Verdict.APPLIED}
+    await costs.note("settle what goes on")
+    again = [worker.change(each) for each in await worker.claim(RUNS)]
+    await costs.note("claim again")
+    assert set(await store.settle(again, worker.id, NOW)) == {Verdict.APPLIED}
+    await costs.note("settle what ends")
+    assert set(await store.settle(again, worker.id, NOW)) == {Verdict.ALREADY_APPLIED}
+    await costs.note("settle twice")
+    assert max(costs.noted.values()) <= MOST_READ * RUNS, costs.noted
+
+
+async def test_a_look_at_much_reads_little(store: Store) -> None:
+    """What a node asks all the time, and what people ask of one thing, costs the same however much there is.
+
+    For lanes and owners the server must have counted once: it does so by itself, seconds after a tenth was changed.
+    """
+    worker, dead = await Worker.join(store), await Worker.join(store)
+    jobs = [await add_job(store, name, queue=name) for name in ("a", "b")]
+    (run, *_) = [run for job in jobs for run in await add_runs(store, job, RUNS // 2)]
+    await add_job(store, "c", queue="c", max_running=1)
+    await dead.claim(RUNS // 4)
+    await dead.die(by=worker)
+    await store.add_jobs([a_job(f"later-{n}", schedule=EVERY_SECOND, next_due=later(60 + n)) for n in range(RUNS)])
+    await ask(store, "ANALYZE TABLE tokimori_runs")
+    costs = Costs(store, await read(store))
+    assert (await store.survey(NOW)).lanes == ("a||", "b||")
+    await costs.note("survey")
+    assert (await worker.tick()).orphans
+    await costs.note("tick")
+    assert await store.due(later(30), 500) == []
+    await costs.note("due")
+    assert await store.promote(later(30), 500) == 0
+    await costs.note("promote")
+    assert await store.outdated("9999", 10) != []
+    await costs.note("outdated")
+    assert len(await store.list_jobs(limit=10)) == 10
+    await costs.note("list jobs")
+    await store.get_run(run.id)
+    await costs.note("get run")
+    assert len(await store.list_runs(RunFilter(limit=10))) == 10
+    await costs.note("list runs")
+    assert len(await worker.claim(2)) == 2
+    await costs.note("claim two")
+    assert max(costs.noted.values()) <= FEW, costs.noted
