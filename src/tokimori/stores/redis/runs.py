@@ -20,12 +20,14 @@ PAGE = 1000
 
 async def add_run(db: Connections, run: Run) -> Run:
     """See `Runs.add_run`."""
-    found, *state = await db.run("add_run", run=born_map(replace(run, lane=None)))
-    if found is not None:
-        return run_of(found)
-    if state[0] is None:
+    known, job_state, lane = await db.run("add_run", run=born_map(replace(run, lane=None)))
+    if known is not None:
+        return run_of(known)
+    if job_state is None:
         raise unknown(run.job_id)
-    raise Refused(f"the job {run.job_id!r} is {state[0]}", field="id", value=run.job_id)
+    if lane is None:
+        raise Refused(f"the job {run.job_id!r} is {job_state}", field="id", value=run.job_id)
+    return replace(run, lane=lane)
 
 
 def born_map(run: Run) -> dict[str, object]:
