@@ -8,7 +8,8 @@
     ├── Refused                    well-formed, but not done here or now                          exit 2
     ├── NotFound                   no such job, run or node                                       exit 3
     ├── Conflict                   somebody else changed it meanwhile                             exit 4
-    │   └── AlreadyExists          the id that was given is taken                                 exit 2
+    │   ├── AlreadyExists          the id that was given is taken                                 exit 2
+    │   └── FamilyChanged          which jobs run after which was changed meanwhile               exit 4
     ├── StoreError                 the store can't be used                                        exit 2
     │   ├── StoreUnavailable       a reply may be lost; trying again can help
     │   └── SchemaMismatch         its schema is newer than this version knows, or missing
@@ -100,6 +101,12 @@ class AlreadyExists(Conflict):
 
     code = "already_exists"
     exit_code = 2
+
+
+class FamilyChanged(Conflict):
+    """Which jobs run after which was changed meanwhile: what was checked against it has to be checked again."""
+
+    code = "family_changed"
 
 
 class StoreError(TokimoriError):

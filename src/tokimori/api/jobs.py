@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -48,6 +49,15 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     key: str | None = None
     payload: str | None = None
+    at: str | None = None
+    priority: int | None = None
+    parent: str | None = None
+
+
+class DeleteQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether what runs only after the job goes, too."""
+
+    cascade: bool = False
 
 
 class Range(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,6 +99,7 @@ class Jobs:
             Route(job, self.delete, methods=["DELETE"]),
             Route(f"{job}/pause", self.pause, methods=["POST"]),
             Route(f"{job}/resume", self.resume, methods=["POST"]),
+            Route(f"{job}/resolve", self.resolve, methods=["POST"]),
             Route(f"{job}/trigger", self.trigger, methods=["POST"]),
             Route(f"{job}/backfill", self.backfill, methods=["POST"]),
             Route(f"{job}/backfill/cancel", self.cancel_backfill, methods=["POST"]),
@@ -125,7 +136,7 @@ class Jobs:
     async def delete(self, request: Request) -> Response:
         """Forget a job."""
         job_id = _job_id(request)
-        await self._service.delete(job_id)
+        await self._service.delete(job_id, cascade=read_query(request, DeleteQuery).cascade)
         return answer({"id": job_id, "deleted": True})
 
     async def pause(self, request: Request) -> Response:
@@ -138,10 +149,15 @@ class Jobs:
         await read_body(request, NoRequest)
         return answer(job_view(await self._service.resume(_job_id(request))))
 
+    async def resolve(self, request: Request) -> Response:
+        """Enable a job that a failure has parked."""
+        await read_body(request, NoRequest)
+        return answer(job_view(await self._service.resolve(_job_id(request))))
+
     async def trigger(self, request: Request) -> Response:
         """Ask for a run now."""
         wanted = await read_body(request, TriggerRequest)
-        run = await self._service.trigger(_job_id(request), wanted.key, wanted.payload)
+        run = await self._service.trigger(_job_id(request), **asdict(wanted))
         return answer(run_view(run), 201, location=f"/api/v2/runs/{run.id}")
 
     async def backfill(self, request: Request) -> Response:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -46,6 +47,19 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_id: str
     key: str | None = None
     payload: str | None = None
+    at: str | None = None
+    priority: int | None = None
+    parent: str | None = None
+
+
+class HoldRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a run is held."""
+
+    reason: str = "held by hand"
+
+
+class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nothing more to say."""
 
 
 class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,6 +83,8 @@ class Runs:
             Route(run, self.show, methods=["GET"]),
             Route(f"{run}/output", self.output, methods=["GET"]),
             Route(f"{run}/cancel", self.cancel, methods=["POST"]),
+            Route(f"{run}/hold", self.hold, methods=["POST"]),
+            Route(f"{run}/resume", self.resume, methods=["POST"]),
         ]
 
     async def list(self, request: Request) -> Response:
@@ -80,7 +96,7 @@ class Runs:
     async def add(self, request: Request) -> Response:
         """Ask for a run of a job now."""
         wanted = await read_body(request, RunRequest)
-        run = await self._service.trigger(wanted.job_id, wanted.key, wanted.payload)
+        run = await self._service.trigger(**asdict(wanted))
         return answer(run_view(run), 201, location=f"/api/v2/runs/{run.id}")
 
     async def show(self, request: Request) -> Response:
@@ -97,6 +113,16 @@ class Runs:
         """End a run, or order its node to."""
         wanted = await read_body(request, CancelRequest)
         return answer(run_view(await self._service.cancel(_run_id(request), wanted.reason)))
+
+    async def hold(self, request: Request) -> Response:
+        """Keep a run that has not started from starting."""
+        wanted = await read_body(request, HoldRequest)
+        return answer(run_view(await self._service.hold(_run_id(request), wanted.reason)))
+
+    async def resume(self, request: Request) -> Response:
+        """Let a held run go on."""
+        await read_body(request, NoRequest)
+        return answer(run_view(await self._service.resume_run(_run_id(request))))
 
 
 def _state(word: str) -> RunState:

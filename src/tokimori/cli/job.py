@@ -163,9 +163,10 @@ def skips(job_id: str) -> None:
 
 @job.command()
 @click.argument("job_id", metavar="ID")
-def delete(job_id: str) -> None:
+@click.option("--cascade", is_flag=True, help="Delete what runs only after it, too.")
+def delete(job_id: str, cascade: bool) -> None:
     """Delete a job. Its runs that have not started are cancelled."""
-    in_service(lambda service: service.delete(job_id))
+    in_service(lambda service: service.delete(job_id, cascade=cascade))
     if options().as_json:
         print_json({"id": job_id, "deleted": True})
     else:
@@ -189,19 +190,29 @@ def resume(job_id: str) -> None:
 
 @job.command()
 @click.argument("job_id", metavar="ID")
+def resolve(job_id: str) -> None:
+    """Enable a job that a failure has parked, when what was wrong is mended."""
+    _print_job("resolved", in_service(lambda service: service.resolve(job_id)))
+
+
+@job.command()
+@click.argument("job_id", metavar="ID")
 @click.option("--key", metavar="TEXT", help="The same key again gives the same run.")
 @click.option("--payload", metavar="TEXT", help="Data for the run.")
+@click.option("--at", metavar="TIME", help="When it is due; without offset in the job's zone.")
+@click.option("--priority", type=int, metavar="-100..100", help="Instead of the job's.")
+@click.option("--parent", metavar="RUN", envvar="TOKIMORI_RUN_ID", help="The run that asks for this one.")
 @click.option("--wait", is_flag=True, help="Wait for the run's end; exit code 1 if it did not succeed.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="How long to wait.")
-def trigger(job_id: str, key: str | None, payload: str | None, wait: bool, timeout: float | None) -> int:
-    """Run a job now."""
+def trigger(job_id: str, wait: bool, timeout: float | None, **asked: Any) -> int:
+    """Run a job now, or at a moment."""
 
     from tokimori.model.transitions import RunState
     from tokimori.ports.store import NodeState
     from tokimori.service.views import run_view
 
     async def act(service: "Service") -> "Run":
-        run = await service.trigger(job_id, key, payload)
+        run = await service.trigger(job_id, **asked)
         if not wait:
             return run
         if not any(node.state is NodeState.ALIVE for node in await service.nodes()):

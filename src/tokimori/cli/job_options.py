@@ -2,13 +2,15 @@
 
 import shlex
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Any
 
 import click
 
 from tokimori.cli.command import arguments_given
 from tokimori.errors import InvalidInput
-from tokimori.model.policies import AnchoredOn, Misfire, OnLostLease, Overlap
+from tokimori.model.dependents import Join, On
+from tokimori.model.policies import AnchoredOn, Misfire, OnExhausted, OnLostLease, Overlap
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
 
@@ -17,7 +19,7 @@ def _seconds(name: str, field: str, help_text: str) -> Callable[[Callable[..., o
     return click.option(name, field, type=float, metavar="SECONDS", help=help_text)
 
 
-def _choice(kind: type[AnchoredOn | Misfire | Overlap | OnLostLease | Gap | Fold | Shift]) -> click.Choice[str]:
+def _choice(kind: type[StrEnum]) -> click.Choice[str]:
     return click.Choice([member.value for member in kind])
 
 
@@ -57,6 +59,16 @@ _OPTIONS = (
     _seconds("--timeout", "timeout", "How long an attempt may take."),
     _seconds("--timeout-grace", "timeout_grace", "From TERM to KILL."),
     click.option("--on-lost-lease", type=_choice(OnLostLease), help="What a node that is cut off does with its runs."),
+    click.option("--on-exhausted", type=_choice(OnExhausted), help="What becomes of the job when retries are used up."),
+    click.option("--on-failure-job", metavar="ID", help="A job that runs after a failure."),
+    click.option(
+        "--after",
+        "parents",
+        multiple=True,
+        metavar="ID[=ON]",
+        help="Run after it: on success, failure or always.",
+    ),
+    click.option("--join", type=_choice(Join), help="Run after each of several parents, or after all of them."),
     click.option("--env", multiple=True, metavar="KEY=VALUE", help="A variable for the command."),
     click.option("--cwd", metavar="FOLDER", help="Where the command runs."),
     click.option("--user", metavar="NAME", help="The OS user that it runs as; the node must be root."),
@@ -90,6 +102,8 @@ def fields_given(values: Mapping[str, Any]) -> dict[str, object]:
     for name in ("labels", "env"):
         if name in given:
             given[name] = _pairs(name, given[name])
+    if "parents" in given:
+        given["parents"] = [_parent(text) for text in given["parents"]]
     if retry:
         given["retry"] = retry
     arguments = arguments_given()
@@ -100,6 +114,12 @@ def fields_given(values: Mapping[str, Any]) -> dict[str, object]:
             )
         given["command"] = arguments
     return given
+
+
+def _parent(text: str) -> dict[str, str]:
+    """`ID` or `ID=ON`: no id holds an equals sign."""
+    job, _, on = text.partition("=")
+    return {"job": job, "on": on or On.SUCCESS.value}
 
 
 def _pairs(name: str, texts: tuple[str, ...]) -> dict[str, str]:

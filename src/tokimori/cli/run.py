@@ -122,6 +122,31 @@ def cancel(run_id: str, reason: str) -> None:
         print_lines(f"run {cancelled.id} is {cancelled.state}; its node was told to end it")
 
 
+@run.command()
+@click.argument("run_id", metavar="ID")
+@click.option("--reason", metavar="TEXT", default="held by hand", show_default=True)
+def hold(run_id: str, reason: str) -> None:
+    """Keep a run that has not started from starting."""
+    _print_run(in_service(lambda service: service.hold(run_id, reason)))
+
+
+@run.command()
+@click.argument("run_id", metavar="ID")
+def resume(run_id: str) -> None:
+    """Let a held run go on."""
+    _print_run(in_service(lambda service: service.resume_run(run_id)))
+
+
+def _print_run(changed: "Run") -> None:
+
+    from tokimori.service.views import run_view
+
+    if options().as_json:
+        print_json(run_view(changed))
+    else:
+        print_lines(f"run {changed.id} {changed.state}" + (f": {changed.error}" if changed.error else ""))
+
+
 async def _follow(service: "Service", run_id: str, attempt: int | None) -> None:
     """Print what is new until the run ends; the output of a retry follows that of the attempt before."""
 
@@ -175,9 +200,11 @@ def _print_details(details: "RunDetails") -> None:
             ("nominal", local(found.nominal, zone)),
             ("due", local(found.due, zone)),
             ("created", local(found.created, zone)),
+            *([("parent run", found.parent_id)] if found.parent_id else []),
             *([("cancel asked for", found.cancel)] if found.cancel else []),
             *([("error", found.error)] if found.error and not details.attempts else []),
             *([("payload", found.payload)] if found.payload is not None else []),
+            *([("result", found.result)] if found.result is not None else []),
         ]
     )
     rows = [

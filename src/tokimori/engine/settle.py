@@ -4,8 +4,8 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
-from tokimori.model.outcome import Outcome
-from tokimori.model.policies import Retry
+from tokimori.model.outcome import Outcome, Succeeded
+from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.settle import Settlement, settle
 from tokimori.model.transitions import RunState
@@ -47,7 +47,14 @@ def change_of(
         error=settlement.error,
         attempt=attempt,
         output=output,
+        result=outcome.result if isinstance(outcome, Succeeded) else None,
+        parks=settlement.state is RunState.FAILED and _parks(claimed),
     )
+
+
+def _parks(claimed: Claimed) -> bool:
+    definition = claimed.definition
+    return definition is not None and definition.on_exhausted is OnExhausted.PARK
 
 
 def _storable(settlement: Settlement) -> Settlement:

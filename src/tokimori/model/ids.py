@@ -25,10 +25,10 @@ JOB_ID_ALLOWED = "1 to 255 of A-Z a-z 0-9 . _ : @ + -, not starting with -"
 _JOB_ID = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,254}\Z", re.ASCII)
 
 
-def check_job_id(text: str) -> JobId:
+def check_job_id(text: str, *, field: str = "id") -> JobId:
     """The text as a job id. Raises `InvalidInput`."""
     if _JOB_ID.match(text) is None:
-        raise InvalidInput(f"id: {text!r} is not a job id", field="id", value=text, allowed=JOB_ID_ALLOWED)
+        raise InvalidInput(f"{field}: {text!r} is not a job id", field=field, value=text, allowed=JOB_ID_ALLOWED)
     return JobId(text)
 
 

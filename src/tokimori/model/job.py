@@ -12,8 +12,9 @@ from msgspec import Meta, Struct, field
 from tokimori.clock import MINUTE, Moment
 from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.model.calendar import decode_days_off
-from tokimori.model.ids import Incarnation, JobId, Lane
-from tokimori.model.policies import LONGEST, AnchoredOn, Misfire, OnLostLease, Overlap, Retry, Seconds
+from tokimori.model.dependents import Edge, Join, On, Parent
+from tokimori.model.ids import Incarnation, JobId, Lane, check_job_id
+from tokimori.model.policies import LONGEST, AnchoredOn, Misfire, OnExhausted, OnLostLease, Overlap, Retry, Seconds
 from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.business_days import Shift, on_business_days
 from tokimori.schedules.parse import parse_schedule
@@ -60,7 +61,9 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     """When a job runs, and under which policies: all that a user says of it but its target. Durations are seconds.
 
     `max_running` None means 1 for a scheduled job and unlimited otherwise; 0 means unlimited. `labels` are those that a
-    node must carry to run it. `grace` is how late an occurrence may be and still run. `mailto` is kept for
+    node must carry to run it. `grace` is how late an occurrence may be and still run. A job
+    with `parents` has no schedule: it runs after them, after each or (`join`) after all. `on_exhausted` is what becomes
+    of the job when the retries of a run are used up, and `on_failure_job` a job that then runs. `mailto` is kept for
     notifications.
 
     Outside of `starts_at` … `ends_at` the schedule names nothing: RFC 3339, or without offset in the job's zone. A run
@@ -94,6 +97,10 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     timeout: Annotated[float, Meta(gt=0, le=LONGEST)] | None = None
     timeout_grace: Seconds = 10
     on_lost_lease: OnLostLease | None = None
+    on_exhausted: OnExhausted = OnExhausted.FAIL
+    on_failure_job: str | None = None
+    parents: tuple[Parent, ...] = ()
+    join: Join = Join.ANY
     mailto: str | None = None
 
 
@@ -265,6 +272,7 @@ def check_definition(definition: Definition) -> Definition:
     for key, value in definition.labels.items():
         check_word("labels", key)
         check_word(f"labels.{key}", value)
+    _check_dependents(definition)
     match definition.target:
         case Command() as command:
             _check_command(command)
@@ -273,6 +281,29 @@ def check_definition(definition: Definition) -> Definition:
         case Unreadable(why=why):
             raise InvalidInput(f"target: {why}", field="target", allowed="a definition that this version can read")
     return definition
+
+
+def _check_dependents(definition: Definition) -> None:
+    for parent in definition.parents:
+        check_job_id(parent.job, field="parents")
+    if definition.on_failure_job is not None:
+        check_job_id(definition.on_failure_job, field="on_failure_job")
+    if definition.parents and definition.schedule is not None:
+        raise InvalidInput(
+            "schedule: a job with parents runs after them",
+            field="schedule",
+            value=definition.schedule,
+            allowed="no schedule with parents",
+        )
+
+
+def edges_of(job_id: JobId, definition: Definition) -> tuple[Edge, ...]:
+    """Which jobs run after which, as this one says: it after its parents, and its `on_failure_job` after it."""
+    joins = len({parent.job for parent in definition.parents}) if definition.join is Join.ALL else 0
+    edges = [Edge(JobId(parent.job), job_id, parent.on, joins, job_id) for parent in definition.parents]
+    if definition.on_failure_job is not None:
+        edges.append(Edge(job_id, JobId(definition.on_failure_job), On.FAILURE, 0, job_id))
+    return tuple(edges)
 
 
 def check_word(name: str, text: str) -> None:

@@ -7,9 +7,10 @@ from tokimori.clock import Moment
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:
-    """It did what it should."""
+    """It did what it should. `result` is handed on to the run's children."""
 
     exit_code: int | None = None
+    result: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

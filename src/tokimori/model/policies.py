@@ -49,6 +49,15 @@ class OnLostLease(StrEnum):
     CONTINUE = "continue"
 
 
+class OnExhausted(StrEnum):
+    """What becomes of a job whose run has used up its retries. DESIGN §5."""
+
+    FAIL = "fail"
+    """The run failed, and the job goes on."""
+    PARK = "park"
+    """The job stops, too, until somebody resolves it."""
+
+
 class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """When a failed attempt is tried again.
 

@@ -22,6 +22,11 @@ def backfill_origin(nominal: Moment) -> str:
     return f"b:{format_moment(nominal)}"
 
 
+def child_origin(key: str) -> str:
+    """The origin of the run of a dependent job, under its parent run or the root of its parents."""
+    return f"c:{key}"
+
+
 def manual_origin(key: str) -> str:
     """The origin of a run that somebody asked for, under a key of theirs or an id made for the request."""
     return f"m:{key}"
@@ -33,7 +38,9 @@ class Run(Struct, frozen=True, kw_only=True):
     `attempt` counts attempts begun; `failures` and `lost` are what the retry budgets have used. `node_id`, `pid`,
     `started`, `exit_code`, `signal` and `error` tell of the newest attempt. `cancel` holds the reason of an order to
     end that its node has still to carry out. `lane` is None while the job is paused. `tzdata` is the version of the
-    time zone data by which an occurrence got its moment, None for a request.
+    time zone data by which an occurrence got its moment, None for a request. `parent_id` is the run whose end, or whose
+    code, asked for this one, and `root` where that chain began (`tokimori.model.dependents`). `result` is what the run
+    hands on to its children as their payload.
     """
 
     id: RunId
@@ -61,6 +68,9 @@ class Run(Struct, frozen=True, kw_only=True):
     error: str | None = None
     cancel: str | None = None
     tzdata: str | None = None
+    parent_id: RunId | None = None
+    root: str | None = None
+    result: str | None = None
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

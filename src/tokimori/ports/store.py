@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from tokimori.clock import Moment
 from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
+from tokimori.model.dependents import Edge
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId, Token
 from tokimori.model.job import Definition, Job
 from tokimori.model.run import Attempt, Output, Run, Skip
@@ -80,11 +81,26 @@ class Schema(Protocol):
         ...
 
 
-class Jobs(Protocol):
-    """Definitions, as the service asks for them."""
+class Family(Struct, frozen=True, kw_only=True):
+    """Which jobs run after which. `version` grows with every change of it."""
 
-    async def add_jobs(self, jobs: Sequence[Job]) -> None:
+    version: int
+    edges: tuple[Edge, ...] = ()
+
+
+class Jobs(Protocol):
+    """Definitions, as the service asks for them.
+
+    Where a definition brings or drops edges, `family` is the version of the family against which its caller checked
+    them: cycles are found by looking at all of it. Raises `FamilyChanged` where it has changed since.
+    """
+
+    async def add_jobs(self, jobs: Sequence[Job], family: int | None = None) -> None:
         """Keep all or none. Raises `Conflict` naming an id that exists; the same incarnation again is no conflict."""
+        ...
+
+    async def family(self) -> Family:
+        """The edges of all jobs, in order."""
         ...
 
     async def get_job(self, job_id: JobId) -> Job:
@@ -95,7 +111,7 @@ class Jobs(Protocol):
         """By id, those greater than `after`. `idle`: only enabled ones without a next moment."""
         ...
 
-    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         """Put `new` in place of `old` if incarnation, version, state and `fired_through` still are those of `old`.
 
         When this returns, nothing of the old definition is claimed any more: runs of a paused or parked job lose their
@@ -180,6 +196,17 @@ class Runs(Protocol):
 
         An ended one stays as it is. Raises `NotFound`.
         """
+        ...
+
+    async def hold_run(self, run_id: RunId, reason: str) -> Run:
+        """Keep a run that has not started from starting. Raises `NotFound`, and `Refused` for one that runs or ended.
+
+        A held one stays as it is.
+        """
+        ...
+
+    async def resume_run(self, run_id: RunId) -> Run:
+        """Make a held run ready. Others that have not ended stay as they are. Raises `NotFound`, `Refused` (ended)."""
         ...
 
 
@@ -336,7 +363,8 @@ class Verdict(StrEnum):
 class Change(Struct, frozen=True, kw_only=True):
     """A running run's next state, finished: what `settle` writes if (run, owner, token) still hold.
 
-    `attempt` is None for an attempt that needs no row of its own (a first success, or one that never began).
+    `attempt` is None for an attempt that needs no row of its own (a first success, or one that never began). `result`
+    goes to the run's children. `parks`: if the run ends as failed, its job is parked with the run's error.
     """
 
     run_id: RunId
@@ -357,6 +385,8 @@ class Change(Struct, frozen=True, kw_only=True):
     error: str | None = None
     attempt: Attempt | None = None
     output: Output | None = None
+    result: str | None = None
+    parks: bool = False
 
 
 class Working(Protocol):
@@ -375,7 +405,8 @@ class Working(Protocol):
         """Write each change that still holds; a verdict for each, in order. A refused one hinders no other.
 
         The owner settles its own runs while it lives; those of a dead owner any living node (`by`) may settle. What
-        ends moves to the history; a freed place wakes the next in line, in this transaction.
+        ends moves to the history; a freed place wakes the next in line, and the children of what ended get their runs
+        (`tokimori.stores.rules.child_run`; a paused or parked child a skip), in this transaction.
         """
         ...
 

@@ -12,6 +12,7 @@ from tokimori.model.job import check_text, lane_of, rank_of
 from tokimori.model.run import Attempt, Output, Run, manual_origin
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
+from tokimori.schedules.stamp import parse_stamp
 from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.backfill import Backfills
 from tokimori.service.definitions import check_readable
@@ -49,26 +50,42 @@ class RunService:
         self.time_zone = time_zone
         self._backfills = Backfills(store, clock, random)
 
-    async def trigger(self, job_id: str, key: str | None = None, payload: str | None = None) -> Run:
-        """Ask for a run now; the same key again gives the same run. Raises `Refused` for a paused or parked job."""
+    async def trigger(
+        self,
+        job_id: str,
+        key: str | None = None,
+        payload: str | None = None,
+        *,
+        at: Moment | str | None = None,
+        priority: int | None = None,
+        parent: str | None = None,
+    ) -> Run:
+        """Ask for a run, now or at a moment; the same key again gives the same run, whatever else is asked of it.
+
+        A text without offset is a time in the job's zone. `priority` is the job's unless given; `parent` is the run
+        whose code asks. Raises `Refused` for a paused or parked job.
+        """
         check_text("payload", payload or "")
         now = self._clock.now()
         job = await self._store.get_job(check_job_id(job_id))
         check_readable(job.definition)
         run_id = RunId(uuid7(now, self._random))
+        due = now if at is None else _moment_of(at, job.definition.time_zone)
+        chosen = job.definition.priority if priority is None else _checked_priority(priority)
         run = Run(
             id=run_id,
             job_id=job.id,
             incarnation=job.incarnation,
             origin=manual_origin(_checked_key(run_id if key is None else key)),
-            nominal=now,
-            due=now,
-            state=RunState.READY,
-            priority=job.definition.priority,
-            rank=rank_of(now, job.definition.priority),
+            nominal=due,
+            due=due,
+            state=RunState.READY if due <= now else RunState.WAITING,
+            priority=chosen,
+            rank=rank_of(due, chosen),
             lane=lane_of(job.definition),
             created=now,
             payload=payload,
+            parent_id=None if parent is None else _run_id(parent, field="parent"),
         )
         return await retried(lambda: self._store.add_run(run, now), StoreUnavailable)
 
@@ -133,6 +150,17 @@ class RunService:
         now = self._clock.now()
         return await retried(lambda: self._store.cancel_run(checked, reason, now), StoreUnavailable)
 
+    async def hold(self, run_id: str, reason: str = "held by hand") -> Run:
+        """Keep a run that has not started from starting, until it is resumed. Raises `Refused` for any other."""
+        check_text("reason", reason)
+        checked = _run_id(run_id)
+        return await retried(lambda: self._store.hold_run(checked, reason), StoreUnavailable)
+
+    async def resume_run(self, run_id: str) -> Run:
+        """Let a held run go on. Raises `Refused` for one that has ended."""
+        checked = _run_id(run_id)
+        return await retried(lambda: self._store.resume_run(checked), StoreUnavailable)
+
     async def output(self, run_id: str, attempt: int | None = None) -> Output | None:
         """What an attempt wrote, as far as it is known; the newest attempt by default."""
         if attempt is not None and not 0 <= attempt <= MOST_ATTEMPTS:
@@ -163,8 +191,20 @@ def _newest_attempt(run: Run) -> Attempt | None:
     )
 
 
-def _run_id(text: str) -> RunId:
-    return RunId(check_uuid(text, field="run"))
+def _run_id(text: str, *, field: str = "run") -> RunId:
+    return RunId(check_uuid(text, field=field))
+
+
+def _moment_of(at: Moment | str, time_zone: str) -> Moment:
+    return Moment(parse_stamp(at, field="at").moment_in(time_zone)) if isinstance(at, str) else at
+
+
+def _checked_priority(priority: int) -> int:
+    if not -100 <= priority <= 100:
+        raise InvalidInput(
+            f"priority: {priority} is out of range", field="priority", value=priority, allowed="-100..100"
+        )
+    return priority
 
 
 def _checked_key(key: str) -> str:

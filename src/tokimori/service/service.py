@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import islice
 
+import msgspec
+
 from tokimori.clock import Clock, Moment
 from tokimori.engine.fire import decide_and_apply
-from tokimori.errors import AlreadyExists, Conflict, NotFound, Refused, StoreUnavailable
+from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, NotFound, Refused, StoreUnavailable
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.decide import Due
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
@@ -22,6 +24,7 @@ from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, chosen, re
 from tokimori.service.calendars import Calendars
 from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
 from tokimori.service.edits import edited, new_job, paused, resumed
+from tokimori.service.family import check_childless, checked_family, dependents_of
 from tokimori.service.runs import RunService
 
 MOST_MOMENTS = 10_000
@@ -66,7 +69,7 @@ class Service(RunService):
         days_off = await self.calendars.days_off(definition.calendars)
         job = new_job(checked, definition, new_incarnation(self._random), now, runs_remaining, days_off=days_off)
         try:
-            await retried(lambda: self._store.add_jobs([job]), StoreUnavailable)
+            await self._add_jobs([job])
         except Conflict:
             raise _taken(checked) from None
         return await self._kept(job)
@@ -76,6 +79,14 @@ class Service(RunService):
         if await self.calendars.days_off(job.definition.calendars) == job.days_off:
             return job
         return await self.update(job.id, {})
+
+    async def _add_jobs(self, jobs: Sequence[Job]) -> None:
+        """Add them all, or none; again where which jobs run after which changes under our hands."""
+
+        async def act() -> None:
+            await self._store.add_jobs(jobs, await checked_family(self._store, jobs))
+
+        await retried(act, FamilyChanged, StoreUnavailable)
 
     async def import_all(
         self, jobs: Sequence[tuple[str, Definition]], paused_because: Mapping[str, str] | None = None
@@ -96,7 +107,7 @@ class Service(RunService):
             reason = (paused_because or {}).get(job_id)
             new[checked] = job if reason is None else paused(job, now, reason, self._author)
         try:
-            await self._store.add_jobs(list(new.values()))
+            await self._add_jobs(list(new.values()))
             added: Collection[JobId] = new
         except (Conflict, StoreUnavailable):
             added = await retried(lambda: self._add_missing(new), Conflict, StoreUnavailable)
@@ -114,7 +125,7 @@ class Service(RunService):
                 if found.incarnation == job.incarnation:
                     missing[job_id] = job
         if missing:
-            await self._store.add_jobs(list(missing.values()))
+            await self._add_jobs(list(missing.values()))
         return missing
 
     async def get(self, job_id: str) -> Job:
@@ -153,7 +164,8 @@ class Service(RunService):
         decided = await self._decided(due, now)
         if decided is not due:
             edit = edited(decided, definition, now, runs_remaining_in(changes, decided.job.runs_remaining), days_off)
-        await self._store.replace_job(decided.job, edit.job, edit.skips)
+        family = await checked_family(self._store, [edit.job])
+        await self._store.replace_job(decided.job, edit.job, edit.skips, family)
         return edit.job
 
     async def _decided(self, due: Due, now: Moment) -> Due:
@@ -166,14 +178,30 @@ class Service(RunService):
             due = await self._store.get_due(job.id)
         return due
 
-    async def delete(self, job_id: str) -> None:
-        """Forget the job; its runs that have not started are cancelled, those that run go on."""
-        checked = check_job_id(job_id)
+    async def delete(self, job_id: str, *, cascade: bool = False) -> None:
+        """Forget the job; its runs that have not started are cancelled, those that run go on.
+
+        Raises `Refused` where other jobs run after it. With `cascade` those go too that have no other parent (and what
+        runs after them), and the others lose this one.
+        """
+        checked_id = check_job_id(job_id)
+        if cascade:
+            await self._cut_off(checked_id)
+        await check_childless(self._store, checked_id)
         try:
-            await self._store.delete_job(checked, self._clock.now())
+            await self._store.delete_job(checked_id, self._clock.now())
         except StoreUnavailable:
             with suppress(NotFound):  # the first try may have done it
-                await self._store.delete_job(checked, self._clock.now())
+                await self._store.delete_job(checked_id, self._clock.now())
+
+    async def _cut_off(self, job_id: JobId) -> None:
+        for child in await dependents_of(self._store, job_id):
+            parents = (await self._store.get_job(child)).definition.parents
+            others = [msgspec.to_builtins(parent) for parent in parents if parent.job != job_id]
+            if others:
+                await self.update(child, {"parents": others})
+            else:
+                await self.delete(child, cascade=True)
 
     async def pause(self, job_id: str, reason: str | None = None) -> Job:
         """From now on nothing of the job is claimed. A paused job stays as it is."""
@@ -202,6 +230,13 @@ class Service(RunService):
         edit = resumed(due, self._clock.now())
         await self._store.replace_job(due.job, edit.job, edit.skips)
         return edit.job
+
+    async def resolve(self, job_id: str) -> Job:
+        """Enable a job that a failure has parked. Raises `Refused` for one that is not parked."""
+        job = await self.get(job_id)
+        if job.state is not JobState.PARKED:
+            raise Refused(f"{job.id} is {job.state}", field="state", value=job.state, allowed="a parked job")
+        return await self.resume(job_id)
 
     async def next_times(self, job_id: str, n: int = 10, after: Moment | None = None) -> Sequence[Moment]:
         """The next moments that the job's schedule names, whatever its state; no more than it has runs remaining."""

@@ -83,6 +83,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     error: str | None
     cancel: str | None
     tzdata: str | None
+    parent_id: str | None
+    result: str | None
     attempts: tuple[AttemptView, ...] | UnsetType = UNSET
 
 
@@ -229,6 +231,8 @@ def run_view(run: Run, attempts: Sequence[AttemptDetails] | None = None) -> RunV
         error=run.error,
         cancel=run.cancel,
         tzdata=run.tzdata,
+        parent_id=run.parent_id,
+        result=run.result,
         attempts=UNSET if attempts is None else tuple(map(attempt_view, attempts)),
     )
 

@@ -21,7 +21,8 @@ JOB_STAMPS = "max_running, lane"
 
 RUN = (
     'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, attempt, '
-    'failures, lost, token, node_id, pid, started, ended, exit_code, "signal", error, cancel, tzdata'
+    'failures, lost, token, node_id, pid, started, ended, exit_code, "signal", error, cancel, tzdata, '
+    "parent_id, root, result"
 )
 SETTLED = "settled_by, settled_token"
 ATTEMPT = 'run_id, number, token, node_id, outcome, pid, started, ended, exit_code, "signal", error'
@@ -104,7 +105,8 @@ def job_row(job: Job) -> Row:
 def run_of(row: Row) -> Run:
     """A run from the columns `RUN`."""
     (id_, job_id, incarnation, origin, nominal, due, state, priority, rank, lane, created, payload, *rest) = row
-    attempt, failures, lost, token, node_id, pid, started, ended, exit_code, signal, error, cancel, tzdata = rest
+    attempt, failures, lost, token, node_id, pid, started, ended, exit_code, signal, error, cancel, *rest = rest
+    tzdata, parent_id, root, result = rest
     return Run(
         id=id_,
         job_id=job_id,
@@ -131,6 +133,9 @@ def run_of(row: Row) -> Run:
         error=error,
         cancel=cancel,
         tzdata=tzdata,
+        parent_id=parent_id,
+        root=root,
+        result=result,
     )
 
 

@@ -1,21 +1,25 @@
 """The few rules that live in the stores, because only they see all at once. Pure, and the same for every store."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound
+from tokimori.errors import FamilyChanged, NotFound, Refused
 from tokimori.model.decide import Plan
-from tokimori.model.ids import Incarnation, Lane, NodeId, Token
-from tokimori.model.job import Job, JobState, Unreadable, lane_of
-from tokimori.model.run import Run
+from tokimori.model.dependents import Edge, origin_after, root_of
+from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token, uuid7
+from tokimori.model.job import Job, JobState, Unreadable, edges_of, lane_of, rank_of
+from tokimori.model.run import Run, SkipReason
 from tokimori.model.transitions import ENDS, Event, RunState, move
 from tokimori.ports.store import Change, NodeState, Verdict
 
 JOB_DELETED = "the job was deleted"
 REPLACED = "replaced by a newer run"
+PARKED_BY = "tokimori"
+"""Who parks a job whose run has used up its retries."""
 MOST_EXAMINED = 10_000
 """How many ready runs one claim may send to the line of a full job before it gives up until it is asked again."""
 
@@ -90,6 +94,21 @@ def may_replace(stored: Job, old: Job) -> bool:
     )
 
 
+def may_hold(run: Run) -> bool:
+    """Whether the run is to be held; a held one stays as it is. Raises `Refused` for one that runs or ended."""
+    if run.state in {RunState.RUNNING, *ENDS}:
+        allowed = "a run that has not started"
+        raise Refused(f"run {run.id} is {run.state}", field="state", value=run.state, allowed=allowed)
+    return run.state is not RunState.HELD
+
+
+def may_resume(run: Run) -> bool:
+    """Whether the run is held; what else has not ended stays as it is. Raises `Refused` for one that ended."""
+    if run.state in ENDS:
+        raise Refused(f"run {run.id} is {run.state}", field="state", value=run.state, allowed="a held run")
+    return run.state is RunState.HELD
+
+
 class Standing(NamedTuple):
     """What of a run guards a settle. `settled_*`: who settled it last, with which token."""
 
@@ -158,9 +177,57 @@ def settled_run(run: Run, change: Change, state: RunState, error: str | None) ->
         exit_code=change.exit_code,
         signal=change.signal,
         error=error,
+        result=change.result if state is RunState.SUCCEEDED else None,
     )
 
 
 def no_calendar(name: str) -> NotFound:
     """The error for a name that no calendar has."""
     return NotFound(f"there is no calendar {name!r}", field="calendar", value=name)
+
+
+def child_run(parent: Run, edge: Edge, child: Job, place: int) -> Run:
+    """The run of a dependent job after the end of its parent; `place` keeps children in their order, 0 first.
+
+    It inherits the nominal time, and the parent's result as its payload (where there is none, the parent's own one).
+    Its id has the form of a UUIDv7 and is a function of parent and child: whoever repeats the settle makes the same.
+    """
+    ended = parent.due if parent.ended is None else parent.ended
+    due = Moment(ended + place)
+    digest = sha256(f"{parent.id}/{child.incarnation}".encode()).digest()
+    priority = child.definition.priority
+    return Run(
+        id=RunId(uuid7(due, lambda size: digest[:size])),
+        job_id=child.id,
+        incarnation=child.incarnation,
+        origin=origin_after(parent, edge),
+        nominal=parent.nominal,
+        due=due,
+        state=RunState.READY,
+        priority=priority,
+        rank=rank_of(due, priority),
+        lane=lane_for(child),
+        created=ended,
+        payload=parent.payload if parent.result is None else parent.result,
+        parent_id=parent.id,
+        root=root_of(parent),
+    )
+
+
+NOT_RUN = {JobState.PAUSED: SkipReason.PAUSED, JobState.PARKED: SkipReason.PARKED}
+"""Why a child in these states gets a skip instead of a run."""
+
+
+def edges_by_job(*jobs: Job) -> dict[JobId, tuple[Edge, ...]]:
+    """The edges that each of the jobs declares; those that declare none are left out."""
+    edges = {job.id: edges_of(job.id, job.definition) for job in jobs}
+    return {job_id: declared for job_id, declared in edges.items() if declared}
+
+
+FAMILY_CHANGED = "which jobs run after which was changed meanwhile: read it again"
+
+
+def check_family(known: int, given: int | None) -> None:
+    """Raises `FamilyChanged` where the caller checked edges against another family, or against none."""
+    if given != known:
+        raise FamilyChanged(FAMILY_CHANGED, field="parents")

@@ -8,9 +8,9 @@ from tokimori.model.transitions import ACTIVE, ENDS, TRANSITIONS, Event, RunStat
 S, E = RunState, Event
 
 ALLOWED = {
-    S.WAITING: {E.PROMOTE: S.READY, E.CANCEL: S.CANCELLED, E.DROP: S.SKIPPED},
-    S.READY: {E.CLAIM: S.RUNNING, E.REFUSE: S.BLOCKED, E.CANCEL: S.CANCELLED, E.DROP: S.SKIPPED},
-    S.BLOCKED: {E.WAKE: S.READY, E.CANCEL: S.CANCELLED, E.DROP: S.SKIPPED},
+    S.WAITING: {E.PROMOTE: S.READY, E.HOLD: S.HELD, E.CANCEL: S.CANCELLED, E.DROP: S.SKIPPED},
+    S.READY: {E.CLAIM: S.RUNNING, E.REFUSE: S.BLOCKED, E.HOLD: S.HELD, E.CANCEL: S.CANCELLED, E.DROP: S.SKIPPED},
+    S.BLOCKED: {E.WAKE: S.READY, E.HOLD: S.HELD, E.CANCEL: S.CANCELLED, E.DROP: S.SKIPPED},
     S.RUNNING: {
         E.SUCCEED: S.SUCCEEDED,
         E.FAIL: S.FAILED,
@@ -19,7 +19,7 @@ ALLOWED = {
         E.HOLD: S.HELD,
         E.CANCEL: S.CANCELLED,
     },
-    S.HELD: {E.RESUME: S.READY, E.CANCEL: S.CANCELLED},
+    S.HELD: {E.RESUME: S.WAITING, E.CANCEL: S.CANCELLED},
 }
 """Written out a second time, by state: a change of the table has to be made twice, and so thought about twice."""
 

@@ -106,10 +106,10 @@ async def test_what_a_job_was_added_with_is_what_the_calendar_says(world: World)
     await world.service.calendars.add("de", {})
     put, read = world.store.put_calendar, world.store.add_jobs
 
-    async def add_jobs(jobs_: object) -> None:
+    async def add_jobs(jobs_: object, family: int | None = None) -> None:
         await put(await world.service.calendars.get("de"))
         await world.service.calendars.update("de", WEEKEND)
-        await read(jobs_)  # type: ignore[arg-type]
+        await read(jobs_, family)  # type: ignore[arg-type]
 
     world.store.add_jobs = add_jobs  # type: ignore[method-assign]
     job = await a_job(world)

@@ -48,13 +48,13 @@ class FickleStore(MemoryStore):
             self.lose_replies -= 1
             raise StoreUnavailable("the reply is lost")
 
-    async def add_jobs(self, jobs_: Sequence[Job]) -> None:
-        await super().add_jobs(jobs_)
+    async def add_jobs(self, jobs_: Sequence[Job], family: int | None = None) -> None:
+        await super().add_jobs(jobs_, family)
         self._lose()
 
-    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         self.before_replace()
-        await super().replace_job(old, new, skips)
+        await super().replace_job(old, new, skips, family)
         self._lose()
 
     async def delete_job(self, job_id: JobId, now: Moment) -> None:

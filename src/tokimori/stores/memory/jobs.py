@@ -13,19 +13,28 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Skip
 from tokimori.model.transitions import ACTIVE, RunState
+from tokimori.ports.store import Family
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules import JOB_DELETED, lane_for, may_replace, was_replaced
+from tokimori.stores.rules import JOB_DELETED, edges_by_job, lane_for, may_replace, was_replaced
 
 
-def add_jobs(tables: Tables, jobs: Sequence[Job]) -> None:
+def add_jobs(tables: Tables, jobs: Sequence[Job], family: int | None) -> None:
     """See `Jobs.add_jobs`."""
     added: dict[JobId, Job] = {}
     for job in jobs:
         known = tables.jobs.get(job.id) or added.setdefault(job.id, job)
         if known.incarnation != job.incarnation:
             raise Conflict(f"there is a job {job.id!r} already", field="id", value=job.id)
+    new = [job for job in added.values() if job.id not in tables.jobs]
+    tables.change_edges({}, edges_by_job(*new), family)
     tables.jobs.update(added)
     tables.job_ids.update((job.incarnation, job.id) for job in added.values())
+
+
+def family(tables: Tables) -> Family:
+    """See `Jobs.family`."""
+    edges = sorted(edge for known in tables.edges.values() for edge in known)
+    return Family(version=tables.family_version, edges=tuple(edges))
 
 
 def list_jobs(tables: Tables, after: JobId | None, limit: int, *, idle: bool) -> list[Job]:
@@ -36,13 +45,14 @@ def list_jobs(tables: Tables, after: JobId | None, limit: int, *, idle: bool) ->
     return list(islice(wanted, limit))
 
 
-def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip]) -> None:
+def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip], family: int | None) -> None:
     """See `Jobs.replace_job`."""
     stored = tables.job(old.id)
     if was_replaced(stored, new):
         return
     if not may_replace(stored, old):
         raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
+    tables.change_edges(edges_by_job(stored), edges_by_job(new), family)
     fired_through = Moment(max(stored.fired_through, new.fired_through))
     tables.jobs[old.id] = replace(new, fired_through=fired_through)
     tables.keep_skips(new.incarnation, skips)
@@ -57,6 +67,7 @@ def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip]) -> No
 def delete_job(tables: Tables, job_id: JobId, now: Moment) -> None:
     """See `Jobs.delete_job`."""
     job = tables.job(job_id)
+    tables.change_edges(edges_by_job(job), {})
     del tables.jobs[job_id]
     del tables.job_ids[job.incarnation]
     rows = [tables.live[run_id] for run_id in tables.by_job.get(job.incarnation, ())]

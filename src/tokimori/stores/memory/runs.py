@@ -1,15 +1,17 @@
 """Runs as people and programs ask for them, in memory."""
 
+from collections import Counter
+
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound, Refused
 from tokimori.model.ids import RunId
 from tokimori.model.run import Attempt, Output, Run
-from tokimori.model.transitions import ENDS
+from tokimori.model.transitions import ENDS, Event, RunState, move
 from tokimori.ports.store import RunFilter
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules import CLAIMABLE, lane_for
+from tokimori.stores.rules import CLAIMABLE, lane_for, may_hold, may_resume
 
 
 def add_run(tables: Tables, run: Run) -> Run:
@@ -58,4 +60,22 @@ def cancel_run(tables: Tables, run_id: RunId, reason: str, now: Moment) -> Run:
     row = tables.row(run_id)
     if row.run.state not in ENDS:
         tables.cancel([row], reason, now)
+    return row.run
+
+
+def hold_run(tables: Tables, run_id: RunId, reason: str) -> Run:
+    """See `Runs.hold_run`."""
+    row = tables.row(run_id)
+    if may_hold(row.run):
+        passed = row.run.state is RunState.READY
+        row.run = replace(row.run, state=move(row.run.state, Event.HOLD), error=reason)
+        tables.wake(Counter({row.run.incarnation: int(passed)}))
+    return row.run
+
+
+def resume_run(tables: Tables, run_id: RunId) -> Run:
+    """See `Runs.resume_run`."""
+    row = tables.row(run_id)
+    if may_resume(row.run):
+        row.run = replace(row.run, state=move(row.run.state, Event.RESUME), error=None)
     return row.run

@@ -14,6 +14,7 @@ from tokimori.ports.store import (
     Change,
     Claim,
     Claimed,
+    Family,
     NodeRecord,
     Pulse,
     RunFilter,
@@ -73,10 +74,14 @@ class MemoryStore:
         """See `Schema.watch`."""
         self._watchers.append(wake)
 
-    async def add_jobs(self, jobs_: Sequence[Job]) -> None:
+    async def add_jobs(self, jobs_: Sequence[Job], family: int | None = None) -> None:
         """See `Jobs.add_jobs`."""
-        jobs.add_jobs(await self._turn(), jobs_)
+        jobs.add_jobs(await self._turn(), jobs_, family)
         self._tell()
+
+    async def family(self) -> Family:
+        """See `Jobs.family`."""
+        return jobs.family(await self._turn())
 
     async def get_job(self, job_id: JobId) -> Job:
         """See `Jobs.get_job`."""
@@ -86,9 +91,9 @@ class MemoryStore:
         """See `Jobs.list_jobs`."""
         return jobs.list_jobs(await self._turn(), after, limit, idle=idle)
 
-    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         """See `Jobs.replace_job`."""
-        jobs.replace_job(await self._turn(), old, new, skips)
+        jobs.replace_job(await self._turn(), old, new, skips, family)
         self._tell()
 
     async def delete_job(self, job_id: JobId, now: Moment) -> None:
@@ -146,6 +151,18 @@ class MemoryStore:
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
         """See `Runs.cancel_run`."""
         run = runs.cancel_run(await self._turn(), run_id, reason, now)
+        self._tell()
+        return run
+
+    async def hold_run(self, run_id: RunId, reason: str) -> Run:
+        """See `Runs.hold_run`."""
+        run = runs.hold_run(await self._turn(), run_id, reason)
+        self._tell()
+        return run
+
+    async def resume_run(self, run_id: RunId) -> Run:
+        """See `Runs.resume_run`."""
+        run = runs.resume_run(await self._turn(), run_id)
         self._tell()
         return run
 

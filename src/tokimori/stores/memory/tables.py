@@ -1,20 +1,25 @@
 """What the memory store keeps, and the moves that several of its methods share."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
 from tokimori.model.calendar import Calendar
+from tokimori.model.dependents import Edge
 from tokimori.model.ids import ClaimId, Incarnation, JobId, NodeId, RunId, Token
 from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import ENDS, Event, RunState, move
 from tokimori.ports.store import NodeRecord
-from tokimori.stores.rules import room
+from tokimori.stores.rules import check_family, room
+
+Edges = Mapping[JobId, tuple[Edge, ...]]
+"""By the job that declares them."""
 
 
 @dataclass(slots=True)
@@ -50,6 +55,11 @@ class Tables:
     skips: dict[Incarnation, dict[Moment, Skip]] = field(default_factory=dict)
     nodes: dict[NodeId, NodeRecord] = field(default_factory=dict)
     calendars: dict[str, Calendar] = field(default_factory=dict)
+    edges: dict[JobId, dict[Edge, None]] = field(default_factory=dict)
+    """By parent."""
+    family_version: int = 0
+    arrived: dict[tuple[Incarnation, str], set[JobId]] = field(default_factory=dict)
+    """For a child that waits for all of its parents, and a root: those that have ended as asked."""
 
     def job(self, job_id: JobId) -> Job:
         """The job. Raises `NotFound`."""
@@ -111,6 +121,18 @@ class Tables:
             running = len(self.runs_of(incarnation, RunState.RUNNING))
             for row in line[: room(running, limit_of(job.definition), min(places, len(line)))]:
                 row.run = replace(row.run, state=move(row.run.state, Event.WAKE))
+
+    def change_edges(self, before: Edges, after: Edges, family: int | None = None) -> None:
+        """Put the edges that jobs declare now in place of those from before. Raises `FamilyChanged`."""
+        if before == after:
+            return
+        if after:
+            check_family(self.family_version, family)
+        self.family_version += 1
+        for edge in chain(*before.values()):
+            self.edges[edge.parent].pop(edge, None)
+        for edge in chain(*after.values()):
+            self.edges.setdefault(edge.parent, {})[edge] = None
 
     def keep_skips(self, incarnation: Incarnation, skips: Iterable[Skip]) -> None:
         """Write rows of the ledger; one that begins where a known one begins replaces it."""

@@ -6,13 +6,24 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from tokimori.model.ids import Incarnation, NodeId
-from tokimori.model.job import limit_of
+from tokimori.model.job import Job, JobState, limit_of
 from tokimori.model.run import Output
 from tokimori.model.transitions import Event, RunState, move
 from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
+from tokimori.stores.memory.family import bear_children
 from tokimori.stores.memory.nodes import claimed, owned_by
 from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
-from tokimori.stores.rules import MOST_EXAMINED, Standing, claimed_run, ending, fits, judge, settled_run
+from tokimori.stores.rules import (
+    CLAIMABLE,
+    MOST_EXAMINED,
+    PARKED_BY,
+    Standing,
+    claimed_run,
+    ending,
+    fits,
+    judge,
+    settled_run,
+)
 
 
 def claim(tables: Tables, claim: Claim) -> list[Claimed]:
@@ -74,11 +85,25 @@ def _write(tables: Tables, row: RunRow, change: Change, by: NodeId) -> None:
     job = tables.job_of(run.incarnation)
     state, error = ending(change, cancel=run.cancel, job_exists=job is not None)
     row.settled_by, row.settled_token = by, change.token
-    tables.put(row, settled_run(run, change, state, error))
+    after = settled_run(run, change, state, error)
+    tables.put(row, after)
+    bear_children(tables, after)
+    if change.parks and state is RunState.FAILED and job is not None:
+        _park(tables, job, error)
     if change.attempt is not None:
         tables.attempts.setdefault(run.id, {})[change.attempt.number] = change.attempt
     if change.output is not None:
         tables.outputs[run.id, change.output.attempt] = OutputRow(change.output, settled=True)
+
+
+def _park(tables: Tables, job: Job, error: str | None) -> None:
+    """A job that is claimable stops, with the error of its run; nothing of it is claimed until it is resolved."""
+    if job.state not in CLAIMABLE:
+        return
+    tables.jobs[job.id] = replace(job, state=JobState.PARKED, reason=error, by=PARKED_BY, next_due=None)
+    for run_id in tables.by_job.get(job.incarnation, ()):
+        live = tables.live[run_id]
+        live.run = replace(live.run, lane=None)
 
 
 def save_outputs(tables: Tables, outputs: Iterable[Output]) -> None:

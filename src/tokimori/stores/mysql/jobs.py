@@ -9,7 +9,9 @@ from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Skip
+from tokimori.ports.store import Family
 from tokimori.stores.mysql import line
+from tokimori.stores.mysql.family import READ_FAMILY, change_edges, family_of
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import insert, sql
@@ -25,7 +27,7 @@ from tokimori.stores.rows import (
     skip_of,
     skip_row,
 )
-from tokimori.stores.rules import JOB_DELETED, may_replace, was_replaced
+from tokimori.stores.rules import JOB_DELETED, edges_by_job, may_replace, was_replaced
 
 _ACTIVE = """FROM tokimori_runs
     WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running')"""
@@ -63,11 +65,15 @@ def keep_skips(skips: Sequence[tuple[Incarnation, Skip]]) -> Iterator[str]:
 class MysqlJobs(Part):
     """See `tokimori.ports.store.Jobs`."""
 
-    async def add_jobs(self, jobs: Sequence[Job]) -> None:
+    async def add_jobs(self, jobs: Sequence[Job], family: int | None = None) -> None:
         """See `Jobs.add_jobs`."""
         if jobs:
-            await self._db.transact(lambda transaction: _add(transaction, jobs))
+            await self._db.transact(lambda transaction: _add(transaction, jobs, family))
         self._tell()
+
+    async def family(self) -> Family:
+        """See `Jobs.family`."""
+        return await self._db.transact(_family)
 
     async def get_job(self, job_id: JobId) -> Job:
         """See `Jobs.get_job`."""
@@ -83,9 +89,9 @@ class MysqlJobs(Part):
             WHERE id > %s {restriction} ORDER BY id LIMIT %s"""
         return [job_of(row) for row in await self._db.rows(sql(statement, after or "", limit))]
 
-    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         """See `Jobs.replace_job`."""
-        await self._db.transact(lambda transaction: _replace(transaction, old, new, skips))
+        await self._db.transact(lambda transaction: _replace(transaction, old, new, skips, family))
         self._tell()
 
     async def delete_job(self, job_id: JobId, now: Moment) -> None:
@@ -106,8 +112,17 @@ class MysqlJobs(Part):
         return [skip_of(row) for row in await self._db.rows(sql(statement, job.incarnation, limit))]
 
 
-async def _add(transaction: Transaction, jobs: Sequence[Job]) -> None:
+async def _family(transaction: Transaction) -> Family:
+    return family_of(*await transaction.ask(*READ_FAMILY))
+
+
+async def _add(transaction: Transaction, jobs: Sequence[Job], family: int | None) -> None:
     """An id that exists is passed over, and then seen: whoever adds it at the same time is waited for."""
+    edges = edges_by_job(*jobs)
+    if edges:
+        (before,) = await transaction.ask(sql("SELECT id FROM tokimori_jobs WHERE id IN (%s)", sorted(edges)))
+        known = {job_id for (job_id,) in before.rows}
+        await change_edges(transaction, {}, {job: each for job, each in edges.items() if job not in known}, family)
     added = insert(
         "INSERT",
         "tokimori_jobs",
@@ -117,14 +132,14 @@ async def _add(transaction: Transaction, jobs: Sequence[Job]) -> None:
     )
     ids = [job.id for job in jobs]
     *_, found = await transaction.ask(*added, sql("SELECT id, incarnation FROM tokimori_jobs WHERE id IN (%s)", ids))
-    known = dict(found.rows)
+    incarnations = dict(found.rows)
     for job in jobs:
-        if known.get(job.id) != job.incarnation:
+        if incarnations.get(job.id) != job.incarnation:
             raise Conflict(f"there is a job {job.id!r} already", field="id", value=job.id)
     await transaction.commit()
 
 
-async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence[Skip]) -> None:
+async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence[Skip], family: int | None) -> None:
     """The gate first, then all runs, also those that run: nothing settles by the old limit once this is done."""
     (found,) = await transaction.ask(sql(f"SELECT {JOB} FROM tokimori_jobs WHERE id = %s FOR UPDATE", old.id))
     if not found.rows:
@@ -134,6 +149,7 @@ async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence
         return
     if not may_replace(stored, old):
         raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
+    await change_edges(transaction, edges_by_job(stored), edges_by_job(new), family)
     row = dict(zip(_COLUMNS.split(", "), job_row(new), strict=True))
     row["fired_through"] = max(stored.fired_through, new.fired_through)
     values = ", ".join(f"{column} = %s" for column in row)
@@ -149,10 +165,12 @@ async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence
 
 
 async def _delete(transaction: Transaction, job_id: JobId, now: Moment) -> None:
-    (found,) = await transaction.ask(sql("SELECT incarnation FROM tokimori_jobs WHERE id = %s FOR UPDATE", job_id))
+    (found,) = await transaction.ask(sql(f"SELECT {JOB} FROM tokimori_jobs WHERE id = %s FOR UPDATE", job_id))
     if not found.rows:
         raise unknown(job_id)
-    ((incarnation,),) = found.rows
+    job = job_of(found.rows[0])
+    incarnation = job.incarnation
+    await change_edges(transaction, edges_by_job(job), {})
     (runs,) = await transaction.ask(line.locked("incarnation = %s AND state <> 'running'", incarnation))
     await transaction.commit(
         sql("DELETE FROM tokimori_jobs WHERE incarnation = %s", incarnation),

@@ -13,7 +13,8 @@ from tokimori.stores.mysql import line
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import SHARED, insert, sql
-from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, output_of, run_of, run_row
+from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, attempt_of, output_of, run_of, run_row
+from tokimori.stores.rules import may_hold, may_resume
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 # A live run belongs to the job of now, or runs on though its job is gone.
@@ -69,6 +70,21 @@ class MysqlRuns(Part):
         self._tell()
         return await self.get_run(run_id)
 
+    async def hold_run(self, run_id: RunId, reason: str) -> Run:
+        """See `Runs.hold_run`. What was read is looked at again under the locks; a loser reads again."""
+        while may_hold(run := await self.get_run(run_id)):
+            await self._db.transact(lambda transaction: _hold(transaction, run_id, reason))
+            self._tell()
+        return run
+
+    async def resume_run(self, run_id: RunId) -> Run:
+        """See `Runs.resume_run`."""
+        if may_resume(await self.get_run(run_id)):
+            resume = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = %s AND state = 'held'"
+            await self._db.ask(sql(resume, run_id))
+            self._tell()
+        return await self.get_run(run_id)
+
 
 def _part(table: str, wanted: RunFilter, live: Sequence[Incarnation]) -> str:
     conditions = ["true"]
@@ -119,3 +135,15 @@ async def _cancel(transaction: Transaction, run_id: RunId, reason: str, now: Mom
     await transaction.commit(
         *line.cancel(runs.rows, reason, now), *line.wake(line.turns(runs.rows), line.places_of(counted))
     )
+
+
+async def _hold(transaction: Transaction, run_id: RunId, reason: str) -> None:
+    (found,) = await transaction.ask(sql("SELECT incarnation FROM tokimori_runs WHERE id = %s", run_id))
+    jobs = [incarnation for (incarnation,) in found.rows]
+    _, rows, counted = await transaction.ask(
+        line.lock_gates(jobs, all_of=jobs), line.locked("id = %s", run_id), line.count_places(jobs)
+    )
+    for row in rows.rows:
+        if may_hold(run_of(row[:RUN_COLUMNS])):
+            held = sql("UPDATE tokimori_runs SET state = 'held', error = %s WHERE id = %s", reason, run_id)
+            await transaction.commit(held, *line.wake(line.turns(rows.rows), line.places_of(counted)))

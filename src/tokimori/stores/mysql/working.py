@@ -10,7 +10,7 @@ from tokimori.model.job import Definition
 from tokimori.model.run import Output, Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
-from tokimori.stores.mysql import line
+from tokimori.stores.mysql import family, line
 from tokimori.stores.mysql.nodes import CLAIMED
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
@@ -27,7 +27,7 @@ from tokimori.stores.rows import (
     output_row,
     run_of,
 )
-from tokimori.stores.rules import MOST_EXAMINED, Standing, claimed_run, ending, fits, judge, settled_run
+from tokimori.stores.rules import MOST_EXAMINED, PARKED_BY, Standing, claimed_run, ending, fits, judge, settled_run
 
 _ALIVE = f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED} SKIP LOCKED"
 # The limit is read without a lock: it only tells which lock to ask for.
@@ -203,6 +203,11 @@ class _Batch:
                 yield sql(_GO_ON, *(getattr(run, name) for name in _CHANGED), *self.settled[run.id], run.id)
         attempts = [attempt_row(change.attempt) for change in self.changes if change.attempt is not None]
         yield from insert("REPLACE", "tokimori_attempts", ATTEMPT, attempts)
+        for change in self.changes:
+            ended = self.runs[change.run_id]
+            if change.parks and ended.state is RunState.FAILED:
+                yield sql(_PARK, ended.error, PARKED_BY, ended.incarnation)
+                yield sql(_STOP, ended.incarnation, ended.incarnation)
         outputs = [change.output for change in self.changes if change.output is not None]
         yield from _insert_outputs("REPLACE", outputs, settled=True)
 
@@ -214,14 +219,25 @@ WHERE id = %s
 """
 
 
+_PARK = """
+UPDATE tokimori_jobs SET state = 'parked', reason = %s, "by" = %s, next_due = NULL, lane = NULL
+WHERE incarnation = %s AND state IN ('enabled', 'finished')
+"""
+_STOP = """
+UPDATE tokimori_runs SET lane = NULL WHERE incarnation = %s
+    AND EXISTS (SELECT 1 FROM tokimori_jobs WHERE incarnation = %s AND state = 'parked')
+"""
+
+
 async def _settle(transaction: Transaction, changes: Sequence[Change], by: NodeId) -> list[Verdict] | None:
     """Locked in order: nodes, gates, runs. None: a job was given a limit meanwhile, and its gate is not ours."""
     jobs = {change.incarnation for change in changes}
     nodes = sorted({by, *(change.owner for change in changes)})
     ids = sorted({change.run_id for change in changes})
-    going_on = {change.incarnation for change in changes if change.state not in ENDS}
-    living, gates, live, counted, exist = await transaction.ask(
+    going_on = {change.incarnation for change in changes if change.state not in ENDS or change.parks}
+    living, related, gates, live, counted, exist = await transaction.ask(
         sql(f"SELECT id, state FROM tokimori_nodes WHERE id IN (%s) ORDER BY id {SHARED}", nodes),
+        family.lock_children(change.job_id for change in changes),
         line.lock_gates(jobs, all_of=going_on),
         sql(f"SELECT {line.KEPT} FROM tokimori_runs {BY_KEY} WHERE id IN (%s) ORDER BY id FOR UPDATE", ids),
         line.count_places(jobs),
@@ -250,7 +266,8 @@ async def _settle(transaction: Transaction, changes: Sequence[Change], by: NodeI
             standings[run.id] = standing._replace(running=False, settled_by=by, settled_token=change.token)
         verdicts.append(verdict)
     left = {job: line.Place(place.limit, place.running - batch.freed[job]) for job, place in places.items()}
-    await transaction.commit(*batch.writes(), *line.wake(batch.freed, left))
+    born = await family.bear(transaction, family.children_of(related, batch.runs.values()))
+    await transaction.commit(*batch.writes(), *born, *line.wake(batch.freed, left))
     return verdicts
 
 

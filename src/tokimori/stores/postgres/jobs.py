@@ -1,18 +1,21 @@
 """Definitions: statements on the tables of jobs and skips."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
 from tokimori.clock import Moment
-from tokimori.errors import Conflict, NotFound
+from tokimori.errors import Conflict, FamilyChanged, NotFound
 from tokimori.model.decide import MOST_CATCHING_UP, Due
+from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job, encode_definition, limit_of
 from tokimori.model.run import Skip
+from tokimori.ports.store import Family
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.rows import JOB, JOB_COLUMNS, JOB_STAMPS, SKIP, job_of, job_row, prefixed, skip_of
-from tokimori.stores.rules import JOB_DELETED, lane_for, may_replace, was_replaced
+from tokimori.stores.rules import FAMILY_CHANGED, JOB_DELETED, edges_by_job, lane_for, may_replace, was_replaced
 
 DUE = f"""
 SELECT {prefixed(JOB, "j")},
@@ -38,21 +41,54 @@ INSERT INTO tokimori_jobs ({JOB}, {JOB_STAMPS}) SELECT * FROM unnest({_COLUMNS})
 ORDER BY incarnation
 ON CONFLICT (incarnation) DO NOTHING
 """
-_REPLACE = f"SELECT tokimori_replace_job_4({', '.join(f'${n}' for n in range(1, 20))})"
+_ADD_FAMILY = f"""
+WITH declared AS (SELECT tokimori_declare(${len(_TYPES) + 1}, ${len(_TYPES) + 2}, ${len(_TYPES) + 3}) AS done),
+added AS ({_ADD.replace("ORDER BY", "WHERE (SELECT done FROM declared) ORDER BY")})
+SELECT done FROM declared
+"""
+_REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 23))})"
 
 
-async def add_jobs(db: Connections, jobs: Sequence[Job]) -> None:
+async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = None) -> None:
     """See `Jobs.add_jobs`. Taken ids are looked for first, and again by the unique index."""
     rows = await db.rows(
         "SELECT id, incarnation FROM tokimori_jobs WHERE id = ANY ($1::text[])", [job.id for job in jobs]
     )
-    known: dict[JobId, Incarnation] = {id_: incarnation for id_, incarnation in rows}  # noqa: C416
+    before: dict[JobId, Incarnation] = {id_: incarnation for id_, incarnation in rows}  # noqa: C416
+    known = dict(before)
     for job in jobs:
         if known.setdefault(job.id, job.incarnation) != job.incarnation:
             raise taken(job.id)
-    if jobs:
-        added = [job_row(job) for job in {job.id: job for job in jobs}.values()]
-        await db.rows(_ADD, *zip(*added, strict=True))
+    new = {job.id: job for job in jobs if job.id not in before}
+    if new:
+        await _add(db, list(new.values()), family)
+
+
+async def _add(db: Connections, jobs: Sequence[Job], family: int | None) -> None:
+    columns = tuple(zip(*map(job_row, jobs), strict=True))
+    edges = edges_by_job(*jobs)
+    if not edges:
+        await db.rows(_ADD, *columns)
+    elif family is None or not await db.value(_ADD_FAMILY, *columns, *_declared(edges, list(edges)), family):
+        raise FamilyChanged(FAMILY_CHANGED, field="parents")
+
+
+def _declared(edges: Mapping[JobId, tuple[Edge, ...]], jobs: Sequence[JobId]) -> tuple[Sequence[JobId], str]:
+    """The arguments of `tokimori_declare`."""
+    return jobs, msgspec.json.encode([edge._asdict() for edge in chain(*edges.values())]).decode()
+
+
+async def family(db: Connections) -> Family:
+    """See `Jobs.family`. One statement: version and edges are of one moment."""
+    rows = await db.rows(
+        """
+        SELECT coalesce(f.version, 0), e.parent, e.child, e."on", e.joins, e.declared_by
+        FROM (SELECT max(version) AS version FROM tokimori_family) f LEFT JOIN tokimori_edges e ON true
+        ORDER BY 2, 3, 4, 5, 6
+        """
+    )
+    edges = tuple(Edge(row[1], row[2], On(row[3]), *row[4:]) for row in rows if row[1] is not None)
+    return Family(version=rows[0][0], edges=edges)
 
 
 def taken(job_id: str) -> Conflict:
@@ -80,7 +116,7 @@ async def list_jobs(db: Connections, after: JobId | None, limit: int, *, idle: b
     return [job_of(row) for row in await db.rows(statement, after or "", limit)]
 
 
-async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip]) -> None:
+async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip], family: int | None = None) -> None:
     """See `Jobs.replace_job`. What was read is compared again under the gate's lock; a loser reads again."""
     while True:
         stored = await get_job(db, old.id)
@@ -88,12 +124,21 @@ async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip]
             return
         if not may_replace(stored, old):
             raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
-        if await _replaced(db, old, new, skips):
+        before, after = edges_by_job(stored), edges_by_job(new)
+        if before != after and after and family is None:
+            raise FamilyChanged(FAMILY_CHANGED, field="parents")
+        edges = (None, None) if before == after else (_declared(after, [new.id])[1], family if after else None)
+        answer = await _replaced(db, old, new, skips, edges)
+        if answer == "other family":
+            raise FamilyChanged(FAMILY_CHANGED, field="parents")
+        if answer == "replaced":
             return
 
 
-async def _replaced(db: Connections, old: Job, new: Job, skips: Sequence[Skip]) -> bool:
-    answer: bool = await db.value(
+async def _replaced(
+    db: Connections, old: Job, new: Job, skips: Sequence[Skip], edges: tuple[str | None, int | None]
+) -> str:
+    answer: str = await db.value(
         _REPLACE,
         old.incarnation,
         old.version,
@@ -114,6 +159,8 @@ async def _replaced(db: Connections, old: Job, new: Job, skips: Sequence[Skip]) 
         new.tzdata,
         new.days_off,
         skips_json([(new.incarnation, skip) for skip in skips]),
+        new.id,
+        *edges,
     )
     return answer
 

@@ -12,7 +12,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import get_job
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, output_of, run_of
-from tokimori.stores.rules import CLAIMABLE
+from tokimori.stores.rules import CLAIMABLE, may_hold, may_resume
 from tokimori.stores.text import storable
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
@@ -22,7 +22,7 @@ _LIVE_OF_JOB = """
         SELECT incarnation FROM tokimori_jobs WHERE id = $1
         UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')
 """
-_ADD = "SELECT * FROM tokimori_add_runs_4($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+_ADD = "SELECT * FROM tokimori_add_runs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
 
 
 async def add_run(db: Connections, run: Run) -> Run:
@@ -40,6 +40,8 @@ async def add_run(db: Connections, run: Run) -> Run:
         run.created,
         run.payload,
         run.tzdata,
+        run.parent_id,
+        run.root,
     )
     added = await db.row(_ADD, *([value] for value in row))
     if added is not None:
@@ -108,4 +110,20 @@ async def output(db: Connections, run_id: RunId, attempt: int) -> Output | None:
 async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> Run:
     """See `Runs.cancel_run`."""
     await db.rows("SELECT tokimori_cancel_run($1, $2, $3)", run_id, storable(reason), now)
+    return await get_run(db, run_id)
+
+
+async def hold_run(db: Connections, run_id: RunId, reason: str) -> Run:
+    """See `Runs.hold_run`. What was read is looked at again under the locks; a loser reads again."""
+    while may_hold(run := await get_run(db, run_id)):
+        if await db.value("SELECT tokimori_hold_run($1, $2)", run_id, storable(reason)):
+            return await get_run(db, run_id)
+    return run
+
+
+async def resume_run(db: Connections, run_id: RunId) -> Run:
+    """See `Runs.resume_run`."""
+    if may_resume(await get_run(db, run_id)):
+        resume = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = $1 AND state = 'held'"
+        await db.rows(resume, run_id)
     return await get_run(db, run_id)

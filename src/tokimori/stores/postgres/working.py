@@ -12,16 +12,16 @@ from tokimori.ports.store import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, rounds
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.rows import OUTPUT, all_claimed, output_row
-from tokimori.stores.rules import JOB_DELETED, MOST_EXAMINED
+from tokimori.stores.rules import JOB_DELETED, MOST_EXAMINED, PARKED_BY
 from tokimori.stores.text import storable
 
-_SETTLE = f"SELECT * FROM tokimori_settle({', '.join(f'${n}' for n in range(1, 25))})"
-_CHANGE_COLUMNS, _OUTPUT_COLUMNS = 15, 5
+_SETTLE = f"SELECT * FROM tokimori_settle({', '.join(f'${n}' for n in range(1, 28))})"
+_CHANGE_COLUMNS, _OUTPUT_COLUMNS = 16, 5
 
 
 async def claim(db: Connections, claim: Claim) -> list[Claimed]:
     """See `Working.claim`."""
-    statement = "SELECT * FROM tokimori_claim_4($1, $2, $3, $4, $5)"
+    statement = "SELECT * FROM tokimori_claim($1, $2, $3, $4, $5)"
     rows = await db.rows(statement, claim.id, claim.node, claim.lanes, claim.limit, MOST_EXAMINED)
     return all_claimed(rows)
 
@@ -47,10 +47,12 @@ async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tup
         _SETTLE,
         by,
         *columns([_change_row(change) for change in in_order], _CHANGE_COLUMNS),
+        [change.incarnation for change in in_order if change.parks],
         [change.incarnation for change in in_order if change.state not in ENDS],
         msgspec.json.encode(attempts).decode() if attempts else None,
         *columns(outputs, _OUTPUT_COLUMNS),
         JOB_DELETED,
+        PARKED_BY,
     )
     return set(applied), set(already)
 
@@ -72,6 +74,7 @@ def _change_row(change: Change) -> Row:
         change.exit_code,
         change.signal,
         None if change.error is None else storable(change.error),
+        None if change.result is None else storable(change.result),
     )
 
 

@@ -1,24 +1,29 @@
 """Definitions: what is asked of the scripts on jobs and skips."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from msgspec import structs
 
 from tokimori.clock import Moment
-from tokimori.errors import Conflict, NotFound
+from tokimori.errors import Conflict, FamilyChanged, NotFound
 from tokimori.model.decide import Due
+from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
+from tokimori.ports.store import Family
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
-from tokimori.stores.rules import JOB_DELETED, lane_for, may_replace, was_replaced
+from tokimori.stores.rules import FAMILY_CHANGED, JOB_DELETED, edges_by_job, lane_for, may_replace, was_replaced
 
 
-async def add_jobs(db: Connections, jobs: Sequence[Job]) -> None:
+async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = None) -> None:
     """See `Jobs.add_jobs`."""
-    taken = await db.run(
+    answer, value = await db.run(
         "add_jobs",
+        edges=_edges(edges_by_job(*jobs)),
+        family=family,
         jobs=[
             {
                 "id": job.id,
@@ -31,8 +36,26 @@ async def add_jobs(db: Connections, jobs: Sequence[Job]) -> None:
             for job in jobs
         ],
     )
-    if taken is not None:
-        raise Conflict(f"there is a job {taken!r} already", field="id", value=taken)
+    if answer == "other family":
+        raise FamilyChanged(FAMILY_CHANGED, field="parents")
+    if answer == "taken":
+        raise Conflict(f"there is a job {value!r} already", field="id", value=value)
+
+
+def _edges(edges: Mapping[JobId, tuple[Edge, ...]]) -> list[tuple[str, ...]]:
+    """Edges as the scripts keep them."""
+    return [tuple(map(str, edge)) for edge in chain(*edges.values())]
+
+
+async def family(db: Connections) -> Family:
+    """See `Jobs.family`."""
+    version, texts = await db.run("family")
+    return Family(version=version, edges=tuple(sorted(map(_edge_of, texts))))
+
+
+def _edge_of(text: str) -> Edge:
+    parent, child, on, joins, declared_by = text.split(" ")
+    return Edge(JobId(parent), JobId(child), On(on), int(joins), JobId(declared_by))
 
 
 def unknown(job_id: str) -> NotFound:
@@ -54,7 +77,7 @@ async def list_jobs(db: Connections, after: JobId | None, limit: int, *, idle: b
     return [job_of(flat) for flat in found]
 
 
-async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip]) -> None:
+async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip], family: int | None = None) -> None:
     """See `Jobs.replace_job`. What was read is compared again where it is written; a loser reads again."""
     while True:
         stored = await get_job(db, old.id)
@@ -62,11 +85,20 @@ async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip]
             return
         if not may_replace(stored, old):
             raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
-        if await _replaced(db, old, new, skips):
+        before, after = edges_by_job(stored), edges_by_job(new)
+        if before != after and after and family is None:
+            raise FamilyChanged(FAMILY_CHANGED, field="parents")
+        edges = (None, None) if before == after else (_edges(after), family if after else None)
+        answer = await _replaced(db, old, new, skips, edges)
+        if answer == "other family":
+            raise FamilyChanged(FAMILY_CHANGED, field="parents")
+        if answer == "replaced":
             return
 
 
-async def _replaced(db: Connections, old: Job, new: Job, skips: Sequence[Skip]) -> bool:
+async def _replaced(
+    db: Connections, old: Job, new: Job, skips: Sequence[Skip], edges: tuple[list[tuple[str, ...]] | None, int | None]
+) -> str:
     new = structs.replace(new, fired_through=Moment(max(old.fired_through, new.fired_through)))
     answer = await db.run(
         "replace_job",
@@ -81,8 +113,10 @@ async def _replaced(db: Connections, old: Job, new: Job, skips: Sequence[Skip]) 
         lane=lane_for(new),
         row=job_hash(new),
         skips=skip_pairs(skips),
+        edges=edges[0],
+        family=edges[1],
     )
-    return bool(answer)
+    return str(answer)
 
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:

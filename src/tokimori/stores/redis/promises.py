@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from tokimori.errors import StoreError, StoreUnavailable
+from tokimori.errors import StoreError
 from tokimori.stores.redis.connections import Connections
 
 OLDEST = (6, 2)
 """The version of Redis whose commands our scripts use; Valkey names one that it equals."""
-SETTINGS = ("appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy")
+SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy")
 
 
 async def read_promises(db: Connections) -> Sequence[str]:
@@ -18,8 +18,6 @@ async def read_promises(db: Connections) -> Sequence[str]:
         raise StoreError(f"store {db.address.name} is Redis {version}: {'.'.join(map(str, OLDEST))} or newer is needed")
     try:
         settings = {name: value for name in SETTINGS for _, value in [await db.do("CONFIG", "GET", name)]}
-    except StoreUnavailable:
-        raise
     except (StoreError, ValueError):
         settings = {}
     return broken_promises(info, settings)
@@ -47,11 +45,6 @@ def broken_promises(info: Mapping[str, str], settings: Mapping[str, str]) -> Seq
         faults.append(
             f"the server has appendfsync = {settings['appendfsync']}, not always: what it acknowledged last can be "
             "lost when its machine fails"
-        )
-    elif settings["no-appendfsync-on-rewrite"] != "no":
-        faults.append(
-            "the server has no-appendfsync-on-rewrite = yes: what it acknowledged while it rewrote its log can be lost "
-            "when its machine fails"
         )
     if policy != "noeviction":
         faults.append(

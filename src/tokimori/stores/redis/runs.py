@@ -12,6 +12,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import run_hash, run_of
 from tokimori.stores.redis.jobs import unknown
+from tokimori.stores.rules import may_hold, may_resume
 from tokimori.stores.text import storable
 
 PAGE = 1000
@@ -92,3 +93,17 @@ async def output(db: Connections, run_id: RunId, attempt: int) -> Output | None:
 async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> Run:
     """See `Runs.cancel_run`."""
     return _known(await db.run("cancel_run", id=run_id, reason=storable(reason), now=now), run_id)
+
+
+async def hold_run(db: Connections, run_id: RunId, reason: str) -> Run:
+    """See `Runs.hold_run`."""
+    run = _known(await db.run("hold_run", id=run_id, reason=storable(reason)), run_id)
+    may_hold(run)
+    return run
+
+
+async def resume_run(db: Connections, run_id: RunId) -> Run:
+    """See `Runs.resume_run`."""
+    run = _known(await db.run("resume_run", id=run_id), run_id)
+    may_resume(run)
+    return run

@@ -17,6 +17,7 @@ from tokimori.ports.store import (
     Change,
     Claim,
     Claimed,
+    Family,
     NodeRecord,
     Pulse,
     RunFilter,
@@ -121,10 +122,14 @@ class RedisStore:
         self._wake()
         self._tell_others()
 
-    async def add_jobs(self, jobs_: Sequence[Job]) -> None:
+    async def add_jobs(self, jobs_: Sequence[Job], family: int | None = None) -> None:
         """See `Jobs.add_jobs`."""
-        await jobs.add_jobs(self._db, jobs_)
+        await jobs.add_jobs(self._db, jobs_, family)
         self._tell()
+
+    async def family(self) -> Family:
+        """See `Jobs.family`."""
+        return await jobs.family(self._db)
 
     async def get_job(self, job_id: JobId) -> Job:
         """See `Jobs.get_job`."""
@@ -134,9 +139,9 @@ class RedisStore:
         """See `Jobs.list_jobs`."""
         return await jobs.list_jobs(self._db, after, limit, idle=idle)
 
-    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         """See `Jobs.replace_job`."""
-        await jobs.replace_job(self._db, old, new, skips)
+        await jobs.replace_job(self._db, old, new, skips, family)
         self._tell()
 
     async def delete_job(self, job_id: JobId, now: Moment) -> None:
@@ -193,6 +198,18 @@ class RedisStore:
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
         """See `Runs.cancel_run`."""
         run = await runs.cancel_run(self._db, run_id, reason, now)
+        self._tell()
+        return run
+
+    async def hold_run(self, run_id: RunId, reason: str) -> Run:
+        """See `Runs.hold_run`."""
+        run = await runs.hold_run(self._db, run_id, reason)
+        self._tell()
+        return run
+
+    async def resume_run(self, run_id: RunId) -> Run:
+        """See `Runs.resume_run`."""
+        run = await runs.resume_run(self._db, run_id)
         self._tell()
         return run
 

@@ -10,7 +10,7 @@ from tokimori.model.run import Attempt, Output
 from tokimori.ports.store import Change, Claim, Claimed, Verdict
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import all_claimed, output_map
-from tokimori.stores.rules import JOB_DELETED
+from tokimori.stores.rules import JOB_DELETED, PARKED_BY
 from tokimori.stores.text import storable
 
 MOST_REFUSED = 1000
@@ -26,7 +26,9 @@ async def claim(db: Connections, claim: Claim) -> list[Claimed]:
 
 async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
     """See `Working.settle`."""
-    verdicts = await db.run("settle", changes=[_change_map(change) for change in changes], by=by, deleted=JOB_DELETED)
+    verdicts = await db.run(
+        "settle", changes=[_change_map(change) for change in changes], by=by, deleted=JOB_DELETED, parked_by=PARKED_BY
+    )
     return [Verdict(verdict) for verdict in verdicts]
 
 
@@ -46,6 +48,8 @@ def _change_map(change: Change) -> dict[str, object]:
         "exit_code": change.exit_code,
         "signal": change.signal,
         "error": None if change.error is None else storable(change.error),
+        "result": None if change.result is None else storable(change.result),
+        "parks": change.parks,
         "attempt": None if change.attempt is None else (change.attempt.number, _attempt_row(change.attempt)),
         "output": None if change.output is None else output_map(change.output),
     }

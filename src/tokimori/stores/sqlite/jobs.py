@@ -24,8 +24,9 @@ from tokimori.stores.rows import (
     skip_of,
     skip_row,
 )
-from tokimori.stores.rules import JOB_DELETED, may_replace, was_replaced
+from tokimori.stores.rules import JOB_DELETED, PARKED_BY, edges_by_job, may_replace, was_replaced
 from tokimori.stores.sqlite import line
+from tokimori.stores.sqlite.family import change_edges
 
 _ACTIVE = "FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held'"
 
@@ -42,20 +43,21 @@ LEFT JOIN tokimori_skips s ON s.incarnation = j.incarnation AND s.last = j.fired
 """Jobs as `due_of` reads them; a live run that is not held is active."""
 
 
-def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job]) -> None:
+def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job], family: int | None = None) -> None:
     """See `Jobs.add_jobs`."""
     ids = json.dumps([job.id for job in jobs])
     known: dict[JobId, Incarnation] = dict(
         db.execute("SELECT id, incarnation FROM tokimori_jobs WHERE id IN (SELECT value FROM json_each(?))", (ids,))
     )
-    added = []
+    added: list[Job] = []
     for job in jobs:
         if job.id not in known:
-            added.append(job_row(job))
+            added.append(job)
         if known.setdefault(job.id, job.incarnation) != job.incarnation:
             raise Conflict(f"there is a job {job.id!r} already", field="id", value=job.id)
     columns = f"{JOB}, {JOB_STAMPS}"
-    db.executemany(f"INSERT INTO tokimori_jobs ({columns}) VALUES ({marks(columns)})", added)
+    db.executemany(f"INSERT INTO tokimori_jobs ({columns}) VALUES ({marks(columns)})", map(job_row, added))
+    change_edges(db, {}, edges_by_job(*added), family)
 
 
 def get_job(db: sqlite3.Connection, job_id: JobId) -> Job:
@@ -73,13 +75,14 @@ def list_jobs(db: sqlite3.Connection, after: JobId | None, limit: int, *, idle: 
     return [job_of(row) for row in db.execute(statement, (after or "", limit))]
 
 
-def replace_job(db: sqlite3.Connection, old: Job, new: Job, skips: Sequence[Skip]) -> None:
+def replace_job(db: sqlite3.Connection, old: Job, new: Job, skips: Sequence[Skip], family: int | None = None) -> None:
     """See `Jobs.replace_job`."""
     stored = get_job(db, old.id)
     if was_replaced(stored, new):
         return
     if not may_replace(stored, old):
         raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
+    change_edges(db, edges_by_job(stored), edges_by_job(new), family)
     columns = f"{JOB}, {JOB_STAMPS}"
     values = ", ".join(f"{column} = ?" for column in columns.split(", ") if column != "fired_through")
     row = dict(zip(columns.split(", "), job_row(new), strict=True))
@@ -93,9 +96,21 @@ def replace_job(db: sqlite3.Connection, old: Job, new: Job, skips: Sequence[Skip
     line.wake(db, Counter({new.incarnation: moved.rowcount}))
 
 
+def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None) -> None:
+    """A job that is claimable stops, with the error of its run; nothing of it is claimed until it is resolved."""
+    parked = db.execute(
+        """UPDATE tokimori_jobs SET state = 'parked', reason = ?, "by" = ?, next_due = NULL, lane = NULL
+        WHERE incarnation = ? AND state IN ('enabled', 'finished')""",
+        (error, PARKED_BY, incarnation),
+    )
+    if parked.rowcount:
+        db.execute("UPDATE tokimori_runs SET lane = NULL WHERE incarnation = ?", (incarnation,))
+
+
 def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> None:
     """See `Jobs.delete_job`."""
     job = get_job(db, job_id)
+    change_edges(db, edges_by_job(job), {})
     db.execute("DELETE FROM tokimori_jobs WHERE incarnation = ?", (job.incarnation,))
     line.cancel(db, "incarnation = ? AND state <> 'running'", (job.incarnation,), JOB_DELETED, now)
 

@@ -1,6 +1,7 @@
 """Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -10,9 +11,10 @@ from tokimori.errors import NotFound, Refused
 from tokimori.model.ids import RunId
 from tokimori.model.job import JobState
 from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, marks, output_of, run_of, run_row
-from tokimori.stores.rules import CLAIMABLE
+from tokimori.stores.rules import CLAIMABLE, may_hold, may_resume
 from tokimori.stores.sqlite import line
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
@@ -96,4 +98,20 @@ def output(db: sqlite3.Connection, run_id: RunId, attempt: int) -> Output | None
 def cancel_run(db: sqlite3.Connection, run_id: RunId, reason: str, now: Moment) -> Run:
     """See `Runs.cancel_run`."""
     line.cancel(db, "id = ?", (run_id,), reason, now)
+    return get_run(db, run_id)
+
+
+def hold_run(db: sqlite3.Connection, run_id: RunId, reason: str) -> Run:
+    """See `Runs.hold_run`."""
+    run = get_run(db, run_id)
+    if may_hold(run):
+        db.execute("UPDATE tokimori_runs SET state = 'held', error = ? WHERE id = ?", (reason, run_id))
+        line.wake(db, Counter({run.incarnation: int(run.state is RunState.READY)}))
+    return get_run(db, run_id)
+
+
+def resume_run(db: sqlite3.Connection, run_id: RunId) -> Run:
+    """See `Runs.resume_run`."""
+    if may_resume(get_run(db, run_id)):
+        db.execute("UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = ?", (run_id,))
     return get_run(db, run_id)

@@ -18,6 +18,7 @@ from tokimori.ports.store import (
     Change,
     Claim,
     Claimed,
+    Family,
     NodeRecord,
     Pulse,
     RunFilter,
@@ -25,7 +26,7 @@ from tokimori.ports.store import (
     Survey,
     Verdict,
 )
-from tokimori.stores.sqlite import calendars, connection, jobs, nodes, planning, runs, schema, working
+from tokimori.stores.sqlite import calendars, connection, family, jobs, nodes, planning, runs, schema, working
 from tokimori.stores.sqlite.connection_thread import ConnectionThread, T
 from tokimori.stores.sqlite.file_lock import FileLock
 from tokimori.stores.sqlite.watch import Poller
@@ -119,10 +120,14 @@ class SqliteStore:
         for wake in self._watchers:
             wake()
 
-    async def add_jobs(self, jobs_: Sequence[Job]) -> None:
+    async def add_jobs(self, jobs_: Sequence[Job], family: int | None = None) -> None:
         """See `Jobs.add_jobs`."""
-        await self._write(jobs.add_jobs, jobs_)
+        await self._write(jobs.add_jobs, jobs_, family)
         self._tell()
+
+    async def family(self) -> Family:
+        """See `Jobs.family`."""
+        return await self._read(family.family)
 
     async def get_job(self, job_id: JobId) -> Job:
         """See `Jobs.get_job`."""
@@ -132,9 +137,9 @@ class SqliteStore:
         """See `Jobs.list_jobs`."""
         return await self._read(jobs.list_jobs, after, limit, idle=idle)
 
-    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = ()) -> None:
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         """See `Jobs.replace_job`."""
-        await self._write(jobs.replace_job, old, new, skips)
+        await self._write(jobs.replace_job, old, new, skips, family)
         self._tell()
 
     async def delete_job(self, job_id: JobId, now: Moment) -> None:
@@ -191,6 +196,18 @@ class SqliteStore:
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
         """See `Runs.cancel_run`."""
         run = await self._write(runs.cancel_run, run_id, reason, now)
+        self._tell()
+        return run
+
+    async def hold_run(self, run_id: RunId, reason: str) -> Run:
+        """See `Runs.hold_run`."""
+        run = await self._write(runs.hold_run, run_id, reason)
+        self._tell()
+        return run
+
+    async def resume_run(self, run_id: RunId) -> Run:
+        """See `Runs.resume_run`."""
+        run = await self._write(runs.resume_run, run_id)
         self._tell()
         return run
 

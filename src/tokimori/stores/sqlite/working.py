@@ -16,6 +16,8 @@ from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
 from tokimori.stores.rows import ATTEMPT, OUTPUT, Row, attempt_row, marks, output_row
 from tokimori.stores.rules import MOST_EXAMINED, Standing, ending, fits, judge
 from tokimori.stores.sqlite import line
+from tokimori.stores.sqlite.family import bear_children
+from tokimori.stores.sqlite.jobs import park
 from tokimori.stores.sqlite.nodes import CLAIMED, claimed_of, state_of
 
 _READY = """
@@ -39,13 +41,13 @@ SELECT id, state, node_id, token, settled_by, settled_token, NULL, incarnation, 
 FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))
 """
 _KEPT = (
-    "id, job_id, incarnation, origin, nominal, priority, lane, created, payload, "
-    "attempt, token, node_id, cancel, tzdata"
+    "id, job_id, incarnation, origin, nominal, priority, lane, created, payload, attempt, token, node_id, cancel, "
+    "tzdata, parent_id, root"
 )
 """What a settle leaves as it is."""
 _SETTLED = (
     *("state", "due", '"rank"', "failures", "lost", "started", "pid"),
-    *("ended", "exit_code", "signal", "error", "settled_by", "settled_token"),
+    *("ended", "exit_code", "signal", "error", "result", "settled_by", "settled_token"),
 )
 """What a settle writes, in the order of `_settled_row`; after them stands the id."""
 
@@ -134,6 +136,10 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId) -> lis
             held[change.run_id] = run._replace(standing=settled)
         verdicts.append(verdict)
     _write(db, accepted, by)
+    bear_children(db, [change.run_id for change, state, _ in accepted if state in ENDS])
+    for change, state, error in accepted:
+        if change.parks and state is RunState.FAILED:
+            park(db, change.incarnation, error)
     line.wake(db, Counter(held[change.run_id].incarnation for change, _, _ in accepted))
     return verdicts
 
@@ -176,6 +182,7 @@ def _settled_row(change: Change, state: RunState, error: str | None, by: NodeId)
         change.exit_code,
         change.signal,
         error,
+        change.result if state is RunState.SUCCEEDED else None,
         by,
         change.token,
         change.run_id,

@@ -4,7 +4,7 @@ import pytest
 
 from tokimori.stores.redis.promises import broken_promises, info_of
 
-DURABLE = {"appendfsync": "always", "no-appendfsync-on-rewrite": "no", "maxmemory-policy": "noeviction"}
+DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 INFO = "# Persistence\r\naof_enabled:1\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
 
 
@@ -18,7 +18,6 @@ def test_a_durable_server_promises_everything() -> None:
     [
         ({"aof_enabled": "0"}, {}, "appendonly = no"),
         ({}, {"appendfsync": "everysec"}, "appendfsync = everysec"),
-        ({}, {"no-appendfsync-on-rewrite": "yes"}, "no-appendfsync-on-rewrite = yes"),
         ({}, {"maxmemory-policy": "allkeys-lru"}, "maxmemory-policy = allkeys-lru"),
         ({"role": "slave"}, {}, "is a replica"),
         ({"connected_slaves": "1"}, {}, "has replicas"),

@@ -3,6 +3,9 @@ local inc = call('HGET', P .. 'job_ids', ask.id)
 if not inc then
     return false
 end
+if call('EXISTS', P .. 'declares:' .. ask.id) == 1 then
+    declare({ask.id}, {})
+end
 call('HDEL', P .. 'job_ids', ask.id)
 call('ZREM', P .. 'jobs', ask.id)
 index(ask.id, inc, call('HGET', P .. 'job:' .. inc, 'tzdata'), 'deleted')

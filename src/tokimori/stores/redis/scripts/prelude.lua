@@ -167,6 +167,49 @@ local function keep_skips(inc, skips)
     end
 end
 
+-- Give the live runs of a job a lane, or none.
+local function relane(inc, lane)
+    flush()
+    for _, id in ipairs(call('SMEMBERS', P .. 'live:' .. inc)) do
+        local run = P .. 'run:' .. id
+        local was, standing, rank = unpack(call('HMGET', run, 'lane', 'state', 'rank'))
+        if was ~= (lane or false) then
+            if standing == 'ready' then
+                exit(id, inc, standing, was)
+                enter(id, inc, standing, lane, nil, rank)
+            end
+            if lane then
+                call('HSET', run, 'lane', lane)
+            else
+                call('HDEL', run, 'lane')
+            end
+        end
+    end
+end
+
+-- Whether edges were checked against the family of now.
+local function is_family(version)
+    return tonumber(call('GET', P .. 'family') or 0) == version
+end
+
+-- Put the edges that these jobs declare now, {parent, child, on, joins, declared_by} each, in place of the old ones.
+local function declare(jobs, edges)
+    for _, job in ipairs(jobs) do
+        for _, edge in ipairs(call('SMEMBERS', P .. 'declares:' .. job)) do
+            call('SREM', P .. 'edges', edge)
+            call('SREM', P .. 'children:' .. string.match(edge, '^%S+'), edge)
+        end
+        call('DEL', P .. 'declares:' .. job)
+    end
+    for _, each in ipairs(edges) do
+        local edge = table.concat(each, ' ')
+        call('SADD', P .. 'edges', edge)
+        call('SADD', P .. 'children:' .. each[1], edge)
+        call('SADD', P .. 'declares:' .. each[5], edge)
+    end
+    call('INCR', P .. 'family')
+end
+
 -- A job, how many of its runs are active, and the newest skip of its ledger.
 local function due_of(inc)
     local active = call('SCARD', P .. 'live:' .. inc) - call('SCARD', P .. 'held:' .. inc)

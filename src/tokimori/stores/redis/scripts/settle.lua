@@ -41,7 +41,7 @@ local function put(key, change, state, fault)
         'settled_by', ask.by, 'settled_token', change.token}
     local told = {
         exit_code = change.exit_code, signal = change.signal, error = fault, started = change.started, pid = change.pid,
-        ended = ENDS[state] and change.ended or nil}
+        ended = ENDS[state] and change.ended or nil, result = state == 'succeeded' and change.result or nil}
     for field, value in pairs(told) do
         words[#words + 1], words[#words + 2] = field, value
     end
@@ -71,6 +71,104 @@ local function write(change, run)
     end
 end
 
+local FOLLOWS = {
+    success = {succeeded = true},
+    failure = {failed = true},
+    always = {succeeded = true, failed = true, cancelled = true},
+}
+
+-- The children that follow this end of the job, in the order in which they were added.
+local function children_of(job, state)
+    local children = {}
+    for _, edge in ipairs(call('SMEMBERS', P .. 'children:' .. job)) do
+        local _, id, on, joins = string.match(edge, '^(%S+) (%S+) (%S+) (%S+)')
+        local inc = call('HGET', P .. 'job_ids', id)
+        if inc and FOLLOWS[on][state] then
+            local created = tonumber(call('HGET', P .. 'job:' .. inc, 'created'))
+            children[#children + 1] = {id = id, inc = inc, joins = tonumber(joins), created = created}
+        end
+    end
+    table.sort(children, function(a, b)
+        return a.created < b.created or (a.created == b.created and a.id < b.id)
+    end)
+    return children
+end
+
+-- Whether the child need not wait for other parents.
+local function joined(child, root, parent)
+    if child.joins == 0 then
+        return true
+    end
+    local key = P .. 'arrived:' .. child.inc .. ':' .. root
+    call('SADD', key, parent)
+    if call('SCARD', key) < child.joins then
+        return false
+    end
+    call('DEL', key)
+    return true
+end
+
+local function skip_child(child, nominal, reason)
+    local known = call('ZRANGEBYSCORE', P .. 'skips:' .. child.inc, nominal, nominal)[1]
+    local count = known and tonumber(string.match(known, '^%S+ %S+ (%S+)')) or 0
+    keep_skips(child.inc, {{nominal, table.concat({nominal, nominal, string.format('%d', count + 1), reason}, ' ')}})
+end
+
+-- The child's run, or where it is paused or parked its skip.
+local function bear(child, parent, place)
+    local state, lane, definition = unpack(call('HMGET', P .. 'job:' .. child.inc, 'state', 'lane', 'definition'))
+    if state == 'paused' or state == 'parked' then
+        return skip_child(child, parent.nominal, state)
+    end
+    local priority = cjson.decode(definition).priority or 0
+    local due = tonumber(parent.ended) + place
+    local rank = string.format('%.0f', due - priority * 60000000)
+    local time, digest = string.format('%012x', math.floor(due / 1000)), redis.sha1hex(parent.id .. '/' .. child.inc)
+    local born = {job = child.id, inc = child.inc, state = 'ready', lane = lane, rank = rank}
+    born.id = table.concat({
+        string.sub(time, 1, 8), string.sub(time, 9), '7' .. string.sub(digest, 1, 3), '8' .. string.sub(digest, 4, 6),
+        string.sub(digest, 7, 18)}, '-')
+    born.origin = 'c:' .. (child.joins > 0 and parent.root or parent.id)
+    born.row = {
+        'id', born.id, 'job_id', child.id, 'incarnation', child.inc, 'origin', born.origin, 'nominal', parent.nominal,
+        'due', string.format('%.0f', due), 'state', 'ready', 'priority', priority, 'rank', rank,
+        'created', parent.ended, 'attempt', 0, 'failures', 0, 'lost', 0, 'token', 0, 'parent_id', parent.id, 'root', parent.root}
+    for name, value in pairs({lane = lane or nil, payload = parent.result or parent.payload or nil}) do
+        born.row[#born.row + 1], born.row[#born.row + 2] = name, value
+    end
+    add(born)
+end
+
+local function park(job, inc, reason)
+    local key = P .. 'job:' .. inc
+    local state, tzdata = unpack(call('HMGET', key, 'state', 'tzdata'))
+    if state == 'enabled' or state == 'finished' then
+        call('HSET', key, 'state', 'parked', 'reason', reason or '', 'by', ask.parked_by)
+        call('HDEL', key, 'next_due', 'lane')
+        index(job, inc, tzdata, 'parked')
+        relane(inc, nil)
+    end
+end
+
+-- What follows the end of a run: the runs of the jobs that depend on its job, and the parking of that job.
+local function follow(change)
+    local parent = {id = change.run_id}
+    local job, state, inc, origin, fault
+    job, state, inc, origin, fault, parent.nominal, parent.ended, parent.payload, parent.result, parent.root =
+        unpack(call('HMGET', P .. 'run:' .. change.run_id, 'job_id', 'state', 'incarnation', 'origin', 'error',
+            'nominal', 'ended', 'payload', 'result', 'root'))
+    parent.root = parent.root or (string.sub(origin, 1, 2) == 's:' and origin or parent.id)
+    for n, child in ipairs(children_of(job, state)) do
+        if joined(child, parent.root, job) then
+            bear(child, parent, n - 1)
+        end
+    end
+    if change.parks and state == 'failed' then
+        park(job, inc, fault)
+    end
+end
+
+local families = call('EXISTS', P .. 'edges') == 1
 local verdicts, freed = {}, {}
 for n, change in ipairs(ask.changes) do
     local run = {}
@@ -80,6 +178,9 @@ for n, change in ipairs(ask.changes) do
     verdicts[n] = judge(change, run)
     if verdicts[n] == 'applied' then
         write(change, run)
+        if (families or change.parks) and ENDS[call('HGET', P .. 'run:' .. change.run_id, 'state')] then
+            follow(change)
+        end
         freed[run.inc] = (freed[run.inc] or 0) + 1
     end
 end

@@ -1,0 +1,92 @@
+"""Dependents: which jobs run after which, and what a run hands on. Pure."""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from tokimori.errors import InvalidInput
+from tokimori.model.ids import JobId
+from tokimori.model.run import Run, child_origin
+from tokimori.model.transitions import RunState
+
+
+class On(StrEnum):
+    """After which end of the parent the child runs."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    ALWAYS = "always"
+    """Whichever it was, being cancelled included."""
+
+
+class Join(StrEnum):
+    """How many of its parents a child waits for."""
+
+    ANY = "any"
+    """Each end of a parent is one run of the child."""
+    ALL = "all"
+    """One run once every parent has ended as asked, for one and the same root."""
+
+
+class Parent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A job after which this one runs."""
+
+    job: str
+    on: On = On.SUCCESS
+
+
+class Edge(NamedTuple):
+    """`child` runs after `parent`: so says the job `declared_by`, which is the child, or a parent of its own failure.
+
+    `joins` is how many parents the child has, where it waits for all of them; 0 otherwise.
+    """
+
+    parent: JobId
+    child: JobId
+    on: On
+    joins: int
+    declared_by: JobId
+
+
+_FOLLOWS: Mapping[On, frozenset[RunState]] = {
+    On.SUCCESS: frozenset({RunState.SUCCEEDED}),
+    On.FAILURE: frozenset({RunState.FAILED}),
+    On.ALWAYS: frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED}),
+}
+
+
+def follows(on: On, state: RunState) -> bool:
+    """Whether a parent that ended so has the child run."""
+    return state in _FOLLOWS[on]
+
+
+def root_of(run: Run) -> str:
+    """Where the chain of a run began: by this the ends of several parents find each other.
+
+    Occurrences of one nominal time have one root; every other run that has no parent is one of its own.
+    """
+    if run.root is not None:
+        return run.root
+    return run.origin if run.origin.startswith("s:") else run.id
+
+
+def origin_after(parent: Run, edge: Edge) -> str:
+    """The origin of the child's run: one for each end of the parent, or one for each root."""
+    return child_origin(root_of(parent) if edge.joins else parent.id)
+
+
+def check_acyclic(edges: Iterable[Edge]) -> None:
+    """Raises `InvalidInput` naming jobs that would run after themselves."""
+    graph: TopologicalSorter[JobId] = TopologicalSorter()
+    for edge in edges:
+        graph.add(edge.child, edge.parent)
+    try:
+        graph.prepare()
+    except CycleError as fault:
+        path = " → ".join(fault.args[1])
+        raise InvalidInput(
+            f"parents: {path} is a cycle", field="parents", value=path, allowed="jobs that do not come after this one"
+        ) from None

@@ -1,0 +1,45 @@
+"""What follows the end of a run, in memory: the runs of the jobs that depend on its job."""
+
+from msgspec.structs import replace
+
+from tokimori.model.dependents import Edge, follows, root_of
+from tokimori.model.job import Job
+from tokimori.model.run import Run, Skip
+from tokimori.model.transitions import ENDS
+from tokimori.stores.memory.tables import Tables
+from tokimori.stores.rules import NOT_RUN, child_run
+
+
+def bear_children(tables: Tables, parent: Run) -> None:
+    """Give each child of a run that has ended its run, in the order in which the children were added."""
+    if parent.state not in ENDS:
+        return
+    edges = [edge for edge in tables.edges.get(parent.job_id, ()) if follows(edge.on, parent.state)]
+    children = [(tables.jobs[edge.child], edge) for edge in edges if edge.child in tables.jobs]
+    children.sort(key=lambda pair: (pair[0].created, pair[0].id))
+    for place, (child, edge) in enumerate(children):
+        if _joined(tables, parent, child, edge):
+            _bear(tables, parent, child, edge, place)
+
+
+def _joined(tables: Tables, parent: Run, child: Job, edge: Edge) -> bool:
+    """Whether the child need not wait for other parents."""
+    if not edge.joins:
+        return True
+    key = child.incarnation, root_of(parent)
+    arrived = tables.arrived.setdefault(key, set())
+    arrived.add(parent.job_id)
+    if len(arrived) < edge.joins:
+        return False
+    del tables.arrived[key]
+    return True
+
+
+def _bear(tables: Tables, parent: Run, child: Job, edge: Edge, place: int) -> None:
+    reason = NOT_RUN.get(child.state)
+    if reason is None:
+        tables.add(child_run(parent, edge, child, place))
+        return
+    skip = Skip(first=parent.nominal, last=parent.nominal, count=1, reason=reason)
+    known = tables.skips.get(child.incarnation, {}).get(parent.nominal)
+    tables.keep_skips(child.incarnation, [skip if known is None else replace(skip, count=known.count + 1)])

@@ -1,0 +1,142 @@
+"""Which jobs run after which, and the runs of children when their parents end: statements on edges and arrivals."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from tokimori.model.dependents import Edge, On, follows, origin_after, root_of
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job
+from tokimori.model.run import Run, Skip
+from tokimori.model.transitions import ENDS
+from tokimori.ports.store import Family
+from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.statements import SHARED, Answer, insert, sql
+from tokimori.stores.rows import JOB, RUN, SKIP, Row, job_of, prefixed, run_row, skip_row
+from tokimori.stores.rules import NOT_RUN, check_family, child_run
+
+_EDGE = 'parent, child, "on", joins, declared_by'
+_EDGE_COLUMNS = _EDGE.count(",") + 1
+_VERSION = "SELECT COALESCE(MAX(version), 0) FROM tokimori_family"
+_LOCK = "INSERT INTO tokimori_family VALUES (true, 0) ON DUPLICATE KEY UPDATE version = version"
+Edges = Mapping[JobId, tuple[Edge, ...]]
+"""By the job that declares them."""
+
+
+async def change_edges(transaction: Transaction, before: Edges, after: Edges, family: int | None = None) -> None:
+    """Put the edges that jobs declare now in place of those from before. Raises `FamilyChanged`."""
+    if before == after:
+        return
+    _, version = await transaction.ask(_LOCK, _VERSION)
+    if after:
+        check_family(version.rows[0][0], family)
+    declared = sorted({*before, *after})
+    await transaction.ask(
+        sql("DELETE FROM tokimori_edges WHERE declared_by IN (%s)", declared),
+        *insert("INSERT", "tokimori_edges", _EDGE, list(chain(*after.values()))),
+        "UPDATE tokimori_family SET version = version + 1",
+    )
+
+
+READ_FAMILY = (_VERSION, f'SELECT {_EDGE} FROM tokimori_edges ORDER BY parent, child, "on", joins, declared_by')
+
+
+def family_of(version: Answer, edges: Answer) -> Family:
+    """From the answers to `READ_FAMILY`."""
+    return Family(version=version.rows[0][0], edges=tuple(map(_edge_of, edges.rows)))
+
+
+def _edge_of(row: Row) -> Edge:
+    parent, child, on, joins, declared_by = row
+    return Edge(parent, child, On(on), joins, declared_by)
+
+
+class Child(NamedTuple):
+    """A job that may run after the end of a run; `place` is its place among those that do."""
+
+    parent: Run
+    edge: Edge
+    job: Job
+    place: int = 0
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Of its row of arrivals."""
+        return self.job.incarnation, root_of(self.parent)
+
+
+def lock_children(parents: Iterable[JobId]) -> str:
+    """Read the children of these jobs, and share their gates: `children_of` the answer."""
+    return sql(
+        f"""SELECT {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")} FROM tokimori_edges e
+        JOIN tokimori_jobs j ON j.id = e.child WHERE e.parent IN (%s) ORDER BY j.incarnation {SHARED}""",
+        sorted(set(parents)),
+    )
+
+
+def children_of(answer: Answer, runs: Iterable[Run]) -> list[Child]:
+    """Those that run after the ends of these runs, in the order in which they were added, arrivals in one order."""
+    found = [(_edge_of(row[:_EDGE_COLUMNS]), job_of(row[_EDGE_COLUMNS:])) for row in answer.rows]
+    found.sort(key=lambda pair: (pair[1].created, pair[1].id))
+    children = []
+    for run in runs:
+        if run.state in ENDS:
+            after = [pair for pair in found if pair[0].parent == run.job_id and follows(pair[0].on, run.state)]
+            children += [Child(run, *pair, place) for place, pair in enumerate(after)]
+    return sorted(children, key=lambda child: child.key)
+
+
+async def bear(transaction: Transaction, children: Sequence[Child]) -> list[str]:
+    """The writes that give each child its run, or its skip."""
+    joining = [child for child in children if child.edge.joins]
+    complete = await _arrive(transaction, joining) if joining else []
+    born = [child for child in children if not child.edge.joins] + complete
+    runs = [
+        run_row(child_run(child.parent, child.edge, child.job, child.place))
+        for child in born
+        if child.job.state not in NOT_RUN
+    ]
+    same = "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"
+    gone = [sql("DELETE FROM tokimori_arrivals WHERE incarnation = %s AND root = %s", *child.key) for child in complete]
+    return [*insert("INSERT", "tokimori_runs", RUN, runs, same), *_skips(born), *gone]
+
+
+async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> list[Child]:
+    """Note that these parents have ended; the children that need not wait any longer, and have no run yet.
+
+    Writing the row is what lets each of two parents that end at a time know of the other: the second one waits.
+    """
+    statements = []
+    for child in joining:
+        key, parent = child.key, child.parent.job_id
+        arrived = "IF(FIND_IN_SET(%s, parents), parents, CONCAT(parents, ',', %s))"
+        origin = origin_after(child.parent, child.edge)
+        statements += [
+            sql(
+                f"INSERT INTO tokimori_arrivals VALUES (%s, %s, %s) ON DUPLICATE KEY UPDATE parents = {arrived}",
+                *key,
+                parent,
+                parent,
+                parent,
+            ),
+            sql("SELECT parents FROM tokimori_arrivals WHERE incarnation = %s AND root = %s", *key),
+            sql("SELECT 1 FROM tokimori_history WHERE incarnation = %s AND request = %s", key[0], origin),
+        ]
+    answers = await transaction.ask(*statements)
+    complete = []
+    for n, child in enumerate(joining):
+        arrived_now, finished = answers[3 * n + 1], answers[3 * n + 2]
+        if not finished.rows and len(arrived_now.rows[0][0].split(",")) >= child.edge.joins:
+            complete.append(child)
+    return complete
+
+
+def _skips(children: Iterable[Child]) -> Iterator[str]:
+    for child in children:
+        reason = NOT_RUN.get(child.job.state)
+        if reason is not None:
+            nominal = child.parent.nominal
+            skip = Skip(first=nominal, last=nominal, count=1, reason=reason)
+            more = 'ON DUPLICATE KEY UPDATE last = VALUES(last), "count" = "count" + 1, reason = VALUES(reason)'
+            row = (child.job.incarnation, *skip_row(skip))
+            yield from insert("INSERT", "tokimori_skips", f"incarnation, {SKIP}", [row], more)

@@ -1,0 +1,117 @@
+"""Which jobs run after which, and the runs of children when their parents end: statements on edges and arrivals."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from tokimori.model.dependents import Edge, On, follows, root_of
+from tokimori.model.ids import JobId, RunId
+from tokimori.model.job import Job
+from tokimori.model.run import Run, Skip
+from tokimori.ports.store import Family
+from tokimori.stores.rows import JOB, RUN, RUN_COLUMNS, SKIP, Row, job_of, marks, prefixed, run_of, run_row, skip_row
+from tokimori.stores.rules import NOT_RUN, check_family, child_run
+
+_EDGE = 'parent, child, "on", joins, declared_by'
+_CHILDREN = f"""
+SELECT {prefixed(RUN, "h")}, {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")}
+FROM tokimori_history h JOIN tokimori_edges e ON e.parent = h.job_id JOIN tokimori_jobs j ON j.id = e.child
+WHERE h.id IN (SELECT value FROM json_each(?)) ORDER BY h.id, j.created, j.id
+"""
+_ADD = f"""
+INSERT INTO tokimori_runs ({RUN}) SELECT {marks(RUN)} WHERE NOT EXISTS (
+    SELECT 1 FROM tokimori_history WHERE incarnation = ? AND origin = ? AND origin NOT LIKE 's:%')
+ON CONFLICT (incarnation, origin) DO NOTHING
+"""
+_SKIP = f"""
+INSERT INTO tokimori_skips (incarnation, {SKIP}) VALUES (?, {marks(SKIP)})
+ON CONFLICT (incarnation, first) DO UPDATE SET last = excluded.last, count = count + 1, reason = excluded.reason
+"""
+Edges = Mapping[JobId, tuple[Edge, ...]]
+"""By the job that declares them."""
+_EDGE_COLUMNS = _EDGE.count(",") + 1
+
+
+def change_edges(db: sqlite3.Connection, before: Edges, after: Edges, family: int | None = None) -> None:
+    """Put the edges that jobs declare now in place of those from before. Raises `FamilyChanged`."""
+    if before == after:
+        return
+    if after:
+        check_family(_version(db), family)
+    db.executemany("DELETE FROM tokimori_edges WHERE declared_by = ?", [(job_id,) for job_id in before])
+    db.executemany(
+        f"INSERT INTO tokimori_edges ({_EDGE}) VALUES ({marks(_EDGE)})",
+        [edge for edges in after.values() for edge in edges],
+    )
+    db.execute("INSERT INTO tokimori_family VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET version = version + 1")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    (version,) = db.execute("SELECT coalesce(max(version), 0) FROM tokimori_family").fetchone()
+    return int(version)
+
+
+def family(db: sqlite3.Connection) -> Family:
+    """See `Jobs.family`."""
+    rows = db.execute(f'SELECT {_EDGE} FROM tokimori_edges ORDER BY parent, child, "on", joins, declared_by')
+    return Family(version=_version(db), edges=tuple(map(_edge_of, rows)))
+
+
+def _edge_of(row: Row) -> Edge:
+    """From the columns of `_EDGE`."""
+    parent, child, on, joins, declared_by = row
+    return Edge(parent, child, On(on), joins, declared_by)
+
+
+def bear_children(db: sqlite3.Connection, ended: Sequence[RunId]) -> None:
+    """Give each child of these runs its run, in the order in which the children were added."""
+    if db.execute("SELECT 1 FROM tokimori_edges LIMIT 1").fetchone() is None:
+        return
+    rows = db.execute(_CHILDREN, (json.dumps(ended),)).fetchall()
+    for _, group in groupby(rows, key=lambda row: row[0]):
+        born = [_child_of(row) for row in group]
+        wanted = [child for child in born if follows(child.edge.on, child.parent.state)]
+        for place, child in enumerate(wanted):
+            if _joined(db, child):
+                _bear(db, child, place)
+
+
+class _Child(NamedTuple):
+    """A job that may run after the end of a run."""
+
+    parent: Run
+    edge: Edge
+    job: Job
+
+
+def _child_of(row: Row) -> _Child:
+    """From the columns of `_CHILDREN`."""
+    edge = _edge_of(row[RUN_COLUMNS : RUN_COLUMNS + _EDGE_COLUMNS])
+    return _Child(run_of(row[:RUN_COLUMNS]), edge, job_of(row[RUN_COLUMNS + _EDGE_COLUMNS :]))
+
+
+def _joined(db: sqlite3.Connection, child: _Child) -> bool:
+    """Whether it need not wait for other parents."""
+    if not child.edge.joins:
+        return True
+    key = child.job.incarnation, root_of(child.parent)
+    db.execute("INSERT OR IGNORE INTO tokimori_arrivals VALUES (?, ?, ?)", (*key, child.parent.job_id))
+    arrivals = "FROM tokimori_arrivals WHERE incarnation = ? AND root = ?"
+    (arrived,) = db.execute(f"SELECT count(*) {arrivals}", key).fetchone()
+    if arrived < child.edge.joins:
+        return False
+    db.execute(f"DELETE {arrivals}", key)
+    return True
+
+
+def _bear(db: sqlite3.Connection, child: _Child, place: int) -> None:
+    reason = NOT_RUN.get(child.job.state)
+    if reason is None:
+        run = child_run(child.parent, child.edge, child.job, place)
+        db.execute(_ADD, (*run_row(run), run.incarnation, run.origin))
+        return
+    nominal = child.parent.nominal
+    skip = Skip(first=nominal, last=nominal, count=1, reason=reason)
+    db.execute(_SKIP, (child.job.incarnation, *skip_row(skip)))

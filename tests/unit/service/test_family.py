@@ -1,0 +1,114 @@
+"""Dependents as people ask for them: known parents, no circles, and what becomes of children when a job is deleted."""
+
+import pytest
+
+from tests.unit.service.world import World
+from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.model.job import Job
+
+
+async def add(world: World, job_id: str, *parents: str, **fields: object) -> Job:
+    """Add a job that runs after these."""
+    return await world.service.add(
+        world.service.define({"noop": True, "parents": [{"job": parent} for parent in parents], **fields}), job_id
+    )
+
+
+async def test_an_unknown_parent_is_refused(world: World) -> None:
+    """A job after one that there is not is not added, and the fault names it."""
+    with pytest.raises(InvalidInput, match="no job 'nobody'") as caught:
+        await add(world, "child", "nobody")
+    assert (caught.value.field, caught.value.value) == ("parents", "nobody")
+    with pytest.raises(NotFound):
+        await world.service.get("child")
+
+
+async def test_an_unknown_failure_job_is_refused(world: World) -> None:
+    """The same holds for a job that is to run after a failure."""
+    with pytest.raises(InvalidInput, match="no job 'nobody'"):
+        await add(world, "job", on_failure_job="nobody")
+
+
+async def test_a_circle_is_refused(world: World) -> None:
+    """An edit that would have a job run after itself is refused with the way around, and changes nothing."""
+    await add(world, "a")
+    await add(world, "b", "a")
+    await add(world, "c", "b")
+    with pytest.raises(InvalidInput, match="→") as caught:
+        await world.service.update("a", {"parents": [{"job": "c"}]})
+    assert set(str(caught.value.value).split(" → ")) == {"a", "b", "c"}
+    assert (await world.service.get("a")).definition.parents == ()
+
+
+async def test_a_job_after_itself_is_refused(world: World) -> None:
+    """The smallest circle is one, too."""
+    with pytest.raises(InvalidInput, match="cycle"):
+        await add(world, "a", "a")
+
+
+async def test_an_edit_may_turn_an_edge_around(world: World) -> None:
+    """Edges that the edit itself takes away are no part of a circle."""
+    await add(world, "a")
+    await add(world, "b", "a")
+    await world.service.update("b", {"parents": None})
+    await world.service.update("a", {"parents": [{"job": "b"}]})
+    assert [edge.parent for edge in (await world.store.family()).edges] == ["b"]
+
+
+async def test_a_schedule_beside_parents_is_refused(world: World) -> None:
+    """A job runs by its schedule or after others, not both."""
+    await add(world, "a")
+    with pytest.raises(InvalidInput, match="runs after them"):
+        await add(world, "b", "a", schedule="@daily")
+
+
+async def test_jobs_of_one_import_may_name_each_other(world: World) -> None:
+    """Parents may come with their children, in any order."""
+    child = world.service.define({"noop": True, "parents": [{"job": "parent"}]})
+    imported = await world.service.import_all([("child", child), ("parent", world.service.define({"noop": True}))])
+    assert imported.added == ("child", "parent")
+
+
+async def test_a_family_that_changes_meanwhile_is_checked_again(world: World) -> None:
+    """An edit whose check was overtaken by another one is checked and written again."""
+    await add(world, "a")
+    await add(world, "b")
+    store = world.store
+    added: list[bool] = []
+
+    def overtake() -> None:
+        if not added:
+            added.append(True)
+            store.tables.family_version += 1
+
+    store.before_replace = overtake
+    await world.service.update("b", {"parents": [{"job": "a"}]})
+    assert len((await store.family()).edges) == 1
+
+
+async def test_a_parent_is_not_deleted_by_accident(world: World) -> None:
+    """A job after which others run stays, and the fault names them."""
+    await add(world, "a")
+    await add(world, "b", "a")
+    with pytest.raises(Refused, match="b run after a"):
+        await world.service.delete("a")
+    assert (await world.service.get("a")).id == "a"
+
+
+async def test_deleting_cascades_when_asked_to(world: World) -> None:
+    """With its only parent a child goes, and its own children; one with another parent loses this one (Kala)."""
+    await add(world, "a")
+    await add(world, "other")
+    await add(world, "only", "a")
+    await add(world, "below", "only")
+    await add(world, "both", "a", "other")
+    await world.service.delete("a", cascade=True)
+    assert [job.id for job in await world.service.list()] == ["both", "other"]
+    assert [parent.job for parent in (await world.service.get("both")).definition.parents] == ["other"]
+
+
+async def test_only_what_is_parked_is_resolved(world: World) -> None:
+    """Resolving a job that runs is refused; a parked one is enabled again."""
+    await add(world, "a", on_exhausted="park")
+    with pytest.raises(Refused, match="enabled"):
+        await world.service.resolve("a")
