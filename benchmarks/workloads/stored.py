@@ -12,7 +12,7 @@ from benchmarks.comparison import TOKIMORI, AtMost, Figures, Quantity, Trial, Wo
 from benchmarks.in_process_node import add_jobs, opened_store
 from benchmarks.postgres_server import on_one_server, settle_down
 from benchmarks.serving import serving
-from benchmarks.workloads.idle import SETTLING, cpu_seconds
+from benchmarks.workloads.idle import cpu_seconds
 from tokimori.clock import MILLISECOND, SECOND, Moment, SystemClock, format_moment
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, Noop
@@ -28,22 +28,26 @@ FROM tokimori_jobs j, generate_series(1, $1::bigint) n WHERE j.id = $2
 QUIET = ("ALTER SYSTEM SET autovacuum = off", "SELECT pg_reload_conf()")
 """Its transactions are not the node's: `settle_down` does its work before."""
 TRANSACTIONS = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+OWN = 2
+"""The beginning of our session, and its first question."""
+TOLD = 12.0
+"""Seconds after which an idle session has told the server of its transactions, those of the start too."""
 LATENESS = "SELECT started - due FROM tokimori_history WHERE job_id = 'soon'"
 LEAD = 3.0
 """Seconds from when the one job is added to when it is due."""
 
 
 def tokimori(jobs: int, seconds: float, url: str, folder: Path) -> Figures:
-    """`tokimori serve`, its keeper included. Its calls are the transactions of the database, but for one of ours."""
+    """`tokimori serve`, its keeper included. Its calls are the transactions of the database, but for ours."""
     asyncio.run(_fill(url, jobs))
     settle_down(url)
     began = time.perf_counter()
     with serving(folder, "--no-http", store=url) as node:
         start = time.perf_counter() - began
-        time.sleep(SETTLING)
-        cpu, calls = cpu_seconds(node.pid), asyncio.run(_ask(url, TRANSACTIONS))
-        time.sleep(seconds)
-        cpu, calls = cpu_seconds(node.pid) - cpu, asyncio.run(_ask(url, TRANSACTIONS)) - calls - 1
+        time.sleep(TOLD)
+        cpu = cpu_seconds(node.pid)
+        calls = asyncio.run(_calls(url, seconds))
+        cpu = cpu_seconds(node.pid) - cpu
         memory = _resident(node.pid)
         late = asyncio.run(_one_due(url))
     minutes = seconds / 60
@@ -59,6 +63,16 @@ async def _fill(url: str, jobs: int) -> None:
     for quiet in QUIET:
         await session.execute(quiet)
     await session.close()
+
+
+async def _calls(url: str, seconds: float) -> int:
+    """Transactions of others within that time. A session's own beginning and end are transactions too: it stays."""
+    session = await asyncpg.connect(url)
+    before: int = await session.fetchval(TRANSACTIONS)
+    await asyncio.sleep(seconds)
+    after: int = await session.fetchval(TRANSACTIONS)
+    await session.close()
+    return after - before - OWN
 
 
 async def _ask(url: str, query: str) -> int:
