@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import DAY, SECOND, Moment
 from tokimori.schedules.grid import ExactSteps, Grid
 from tokimori.schedules.schedule import Schedule
+from tokimori.schedules.second_masks import Mask, count_masks, mask_of
 from tokimori.schedules.wall_sets import EVERY_SECOND, Pieces, minus, pieces_of
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
@@ -14,6 +17,8 @@ from tokimori.schedules.zones import FOREVER
 _MAX_EXCLUDED = 1_000
 """How many excluded moments in a row a search passes, before it answers that there are no more."""
 _EVER = Moment(FOREVER)
+_DENSE = 50
+"""From how many moments a day on seconds are put together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +40,17 @@ class Union:
         """How many moments t there are with after < t <= through.
 
         Wall-clock times of one kind are counted by arithmetic. Where kinds meet (an interval and a cron expression,
-        fixed times and others), the moments in common are walked, with the steps of the rarer one.
+        fixed times and others), the moments in common are walked, with the steps of the rarer one; where both are
+        dense, the seconds of each day are put together.
         """
-        total = 0
-        for n, part in enumerate(self._parts):
-            earlier = Union(self.members, self._parts[:n])
-            total += part.count(after, through) - common(part, earlier, after, through)
+        parts, counted, total = self._parts, 0, 0
+        masks = [mask for part in parts if (mask := _mask(part)) is not None]
+        if len(masks) > 1 and _are_dense(parts, after, through):
+            total, counted = count_masks(_any(masks), after, through), len(masks)
+            parts = tuple(sorted(parts, key=lambda part: _mask(part) is None))
+        for n in range(counted, len(parts)):
+            earlier = Union(self.members, parts[:n])
+            total += parts[n].count(after, through) - common(parts[n], earlier, after, through)
         return total
 
     def __str__(self) -> str:
@@ -106,7 +116,9 @@ class Difference:
         return None
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through; those in common are walked."""
+        """How many moments t there are with after < t <= through; those in common are walked, but for dense ones."""
+        if _are_dense((self.base, self.excluded), after, through) and (mask := _mask(self)) is not None:
+            return count_masks(mask, after, through)
         return self.base.count(after, through) - common(self.base, self.excluded, after, through)
 
     def _last_excluded(self, moment: Moment) -> Moment:
@@ -120,6 +132,30 @@ class Difference:
         free = self.free.last_before(moment)
         starts = [cover.next_after(Moment(-FOREVER)) or moment for cover in self.covering if names(cover, moment)]
         return min([moment, *starts] if free is None else [moment, Moment(free + 1), *starts])
+
+
+def _mask(schedule: Schedule) -> Mask | None:
+    """The seconds of a day on which the schedule has moments; None where it has others, or few."""
+    match schedule:
+        case Union():
+            masks = [_mask(part) for part in schedule.members]
+            known = [mask for mask in masks if mask is not None]
+            return _any(known) if len(known) == len(masks) else None
+        case Difference():
+            base, excluded = _mask(schedule.base), _mask(schedule.excluded)
+            return None if base is None or excluded is None else lambda day: base(day) & ~excluded(day)
+        case _:
+            return mask_of(schedule)
+
+
+def _any(masks: Sequence[Mask]) -> Mask:
+    return lambda day: reduce(or_, (mask(day) for mask in masks))
+
+
+def _are_dense(parts: Sequence[Schedule], after: Moment, through: Moment) -> bool:
+    """Whether a walk over what two of the parts have in common would take longer than a look at each day."""
+    counts = sorted(part.count(after, through) for part in parts)
+    return counts[-2] > _DENSE * ((through - after) // DAY + 1)
 
 
 def names(schedule: Schedule, moment: Moment) -> bool:

@@ -46,7 +46,7 @@ class Zoned:
         for _ in range(_MAX_STRETCHES):
             stretch = stretch_at(self.zone, at)
             start, end, offset, before = stretch
-            if at == start and self._shifts(stretch):
+            if at == start and self.shifts(stretch):
                 return Moment(start)
             if before > offset and self.once:
                 at = max(at, start + before - offset)
@@ -75,7 +75,7 @@ class Zoned:
             wall = self.times.at_or_before(at + offset)
             if wall is not None and wall - offset >= floor:
                 return Moment(wall - offset)
-            if self._shifts(stretch):
+            if self.shifts(stretch):
                 return Moment(start)
             if start <= -FOREVER:
                 return None
@@ -95,7 +95,7 @@ class Zoned:
             stretch = stretch_at(self.zone, at)
             start, end, offset, before = stretch
             upper = min(end, stop)
-            if at == start and self._shifts(stretch) and not self.times.count(start + offset, start + offset + 1):
+            if at == start and self.shifts(stretch) and not self.times.count(start + offset, start + offset + 1):
                 total += 1
             low = max(at, start + before - offset) if before > offset and self.once else at
             if low < upper:
@@ -103,7 +103,7 @@ class Zoned:
             at = upper
         return total
 
-    def _shifts(self, stretch: Stretch) -> bool:
+    def shifts(self, stretch: Stretch) -> bool:
         """Whether the stretch begins with a gap that swallowed a time which then runs at the start."""
         if not self.shift or stretch.before >= stretch.offset:
             return False

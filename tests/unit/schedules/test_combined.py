@@ -61,6 +61,69 @@ def test_a_union_of_seconds_is_counted_without_a_walk() -> None:
     assert schedule.count(start, Moment(start + 365 * DAY)) == 365 * 86_400
 
 
+YEAR = 31_536_000
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("* * * * * *; every 1 second", YEAR),
+        ("*/2 * * * * *; every 3 seconds", YEAR * 4 // 6),
+        ("* * * * * *; * 0-59 0-23 * * *; every 7 seconds", YEAR),
+        ("every 1 second except every 2 seconds", YEAR // 2),
+        ("* * * * * * except every 2 seconds; every 3 seconds", YEAR // 3),
+        ("*/2 * * * * *; every 1 second except every 4 seconds", YEAR * 3 // 4),
+        ("every 2 seconds; every 3 seconds; 0 9 * * 1-5", YEAR * 4 // 6),
+    ],
+)
+def test_dense_members_of_several_kinds_are_counted_in_bounds(text: str, expected: int) -> None:
+    """A year of seconds, in a zone whose clocks jump, by looking at each day once."""
+    schedule = parse_schedule(text, zone="Europe/Paris")
+    start = at("2026-01-01")
+    assert schedule.count(start, Moment(start + 365 * DAY)) == expected
+
+
+dense = st.sampled_from(
+    [
+        *("* * * * * *", "*/7 * * * * *", "* * 0-12 * * *", "* * 1,2,3 * * *", "* * * 1-15 * *", "every 3 seconds"),
+        *(
+            "every 1 second",
+            "every 7 seconds",
+            "R5000/2026-03-28T23:00:00Z/PT3S",
+            "* 0-59 2 * * *",
+            "at 2026-03-29T03:00:00",
+        ),
+        *("R/2026-03-29T02:30:00/P1D", "R/2026-10-25T00:00:00Z/PT1.5S", "every day"),
+    ]
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(dense, min_size=1, max_size=3),
+    st.one_of(st.none(), dense),
+    modes,
+    st.sampled_from(["2026-03-28T23:00:00+00:00", "2026-10-24T23:30:00+00:00"]),
+    st.integers(0, 9_000),
+    st.integers(1, 900),
+)
+def test_dense_members_are_counted_as_they_are_walked(  # noqa: PLR0917
+    members: list[str], excluded: str | None, mode: tuple[Gap, Fold], day: str, first: int, seconds: int
+) -> None:
+    """Around the hours that clocks skip and show twice, whatever their kinds."""
+    gap, fold = mode
+    text = "; ".join(members) + (f" except {excluded}" if excluded else "")
+    try:
+        schedule = parse_schedule(text, zone="Europe/Paris", gap=gap, fold=fold)
+    except InvalidSchedule:
+        return
+    start = Moment(at(day) + first * 1_000_000 + 1)
+    stop, walked, moment = Moment(start + seconds * 1_000_000), 0, start
+    while (found := schedule.next_after(moment)) is not None and found <= stop:
+        walked, moment = walked + 1, found
+    assert schedule.count(start, stop) == walked
+
+
 def test_holidays_are_left_out() -> None:
     """At nine on working days, but not at Christmas nor on one day of one year."""
     text = "0 9 * * 1-5 except * * 25 12 *; 0 * * 30 11 * 2026"
