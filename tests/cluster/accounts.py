@@ -13,7 +13,7 @@ from tokimori.model.job import Command, Definition, Job, Noop
 from tokimori.model.policies import Misfire
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.store import NodeState, RunFilter, Store
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import next_moments
 from tokimori.service.service import Service
@@ -93,7 +93,8 @@ async def read(fleet: Fleet, jobs: int, finish: Finish) -> History:
     nodes = await store.list_nodes(limit=1000)
     await store.close()
     silences = {node.id: fleet.silences[node.pid] for node in nodes if node.pid in fleet.silences}
-    return History(ledgers=ledgers, attempts=attempts, lines=fleet.written(), silences=silences)
+    alive = [node.id for node in nodes if node.state is NodeState.ALIVE and node.pid not in fleet.silences]
+    return History(ledgers=ledgers, attempts=attempts, lines=fleet.written(), silences=silences, alive=alive)
 
 
 async def _ledger(store: Store, job: Job, finish: Finish) -> Ledger:

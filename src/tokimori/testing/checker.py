@@ -67,13 +67,15 @@ class Ledger:
 class History:
     """All that is known of a cluster: the attempts of each run that had several, and what jobs wrote.
 
-    `silences`: of each node, when it was killed, frozen or cut off.
+    `silences`: of each node, when it was killed, frozen or cut off. `alive`: nodes that have stopped as they
+    should, and that the store takes for alive.
     """
 
     ledgers: Sequence[Ledger]
     attempts: Mapping[RunId, Sequence[Attempt]]
     lines: Sequence[Line] = ()
     silences: Mapping[NodeId, Sequence[Moment]] = field(default_factory=dict)
+    alive: Sequence[NodeId] = ()
 
     def lines_by_run(self) -> dict[RunId, list[Line]]:
         """What each run wrote."""
@@ -89,6 +91,9 @@ def check(history: History) -> list[Fault]:
     known = {run.id for ledger in history.ledgers for run in ledger.runs}
     faults = [
         Fault(FaultKind.OTHER, f"run {each} wrote a line and is not in the ledger") for each in lines.keys() - known
+    ]
+    faults += [
+        Fault(FaultKind.OTHER, f"node {node} has stopped, and the store does not know") for node in history.alive
     ]
     for ledger in history.ledgers:
         faults += _occurrences(ledger)

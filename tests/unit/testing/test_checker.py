@@ -120,6 +120,7 @@ BAD = {
         ),
         FaultKind.DOUBLED,
     ),
+    "a node that is alive after it has stopped": (replace(GOOD, alive=[NODE]), FaultKind.OTHER),
     "a take-over that is late": (replace(GOOD, silences={NODE: [seconds(-0.1)]}), FaultKind.TAKE_OVER),
     "a take-over from a node that was not silent": (replace(GOOD, silences={}), FaultKind.TAKE_OVER),
 }
