@@ -163,9 +163,16 @@ class Loans:
     def give_back(self, folder: Path) -> None:
         """Empty the folder's database for the next test."""
         name = self._lent.pop(folder)
-        tables = server().sql(f"SHOW TABLES FROM {name} WHERE tables_in_{name} <> 'tokimori_schema_migrations'").split()
-        server().sql("; ".join(f"DELETE FROM {table}" for table in tables), name)
+        server().sql(f"DELIMITER //\n{_EMPTY}//", name)
         self._free.append(name)
 
 
+_EMPTY = """
+BEGIN NOT ATOMIC
+    FOR found IN (
+        SELECT table_name AS name FROM information_schema.tables
+        WHERE table_schema = DATABASE() AND table_name <> 'tokimori_schema_migrations')
+    DO EXECUTE IMMEDIATE CONCAT('DELETE FROM ', found.name); END FOR;
+END
+"""
 loans = Loans()
