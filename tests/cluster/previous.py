@@ -1,8 +1,8 @@
 """The program from before the newest schema, as it was.
 
 `previous.tar.xz` is the last program that did not know the newest migrations; whoever adds one packs the program
-before it: `git archive --format=tar <commit>:src tokimori | xz -9e > tests/cluster/previous.tar.xz`. It has to know
-what is written in its store's ledger of programs that may go on (decision 14), as every one does since schema 3.
+before it: `git archive --format=tar <commit>:src tokimori | xz -9e > tests/cluster/previous.tar.xz`. Where a migration
+shuts out those before it, as the one of dependents does, it is the first program that knows it, until the next one.
 """
 
 import os
