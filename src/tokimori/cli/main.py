@@ -22,7 +22,7 @@ program = Group(
         "job": ("tokimori.cli.job:job", "Jobs: add, list, show, update, delete, pause, resume, trigger, next, import."),
         "schedule": ("tokimori.cli.schedule:schedule", "Schedules: explain."),
         "calendar": ("tokimori.cli.calendar:calendar", "Calendars: days off. add, list, show, update, delete."),
-        "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel."),
+        "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel, hold, resume, report."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
         "node": ("tokimori.cli.node:node", "Nodes: list."),
         "db": ("tokimori.cli.db:db", "The store: migrate, status."),

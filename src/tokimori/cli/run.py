@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from tokimori.service.runs import RunDetails
     from tokimori.service.service import Service
 
-run = Group("run", help="Runs: what became of occurrences and requests.")
+run = Group(
+    "run",
+    help="Runs: what became of occurrences and requests.",
+    nouns={"report": ("tokimori.cli.run_report:report", "Say from within a run how it ended.")},
+)
 
 
 @run.command("list")

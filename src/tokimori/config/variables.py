@@ -18,6 +18,9 @@ _NOT_SETTINGS = frozenset(
         "NOMINAL_TIME",
         "DUE_TIME",
         "PARENT_RUN_ID",
+        "PAYLOAD",
+        "PAYLOAD_FILE",
+        "OUTCOME_FILE",
     )
 )
 

@@ -227,6 +227,7 @@ def task_of(claimed: Claimed) -> Task | None:
         kill_on_lost_lease=kills_on_lost_lease(definition),
         time_zone=definition.time_zone,
         payload=run.payload,
+        parent_id=run.parent_id,
     )
 
 

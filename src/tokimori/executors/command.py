@@ -8,6 +8,7 @@ from pathlib import Path
 from tokimori.clock import SECOND, Clock, Moment
 from tokimori.errors import Bug, Refused
 from tokimori.executors.environment import account_for, arguments_of, environment_of, folder_of, own_account
+from tokimori.executors.exchange import Exchange, open_exchange
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_process import KeeperProcess, KeeperSettings
@@ -31,10 +32,11 @@ class _Attempt:
     `began` is kept as seconds since boot: the wall clock may be set while it runs.
     """
 
-    __slots__ = ("began", "pid", "reason", "task")
+    __slots__ = ("began", "exchange", "pid", "reason", "task")
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, exchange: Exchange | None = None) -> None:
         self.task = task
+        self.exchange = exchange
         self.began: float | None = None
         self.pid: int | None = None
         self.reason: StopReason | None = None
@@ -123,9 +125,10 @@ class CommandExecutor:
         if not isinstance(command, Command):
             raise Bug(f"a {type(command).__name__} was given to the executor of commands")
         account = account_for(command.user, self._own)
-        environment = environment_of(task, command, account, self._environ)
+        exchange = open_exchange(task, account, self._own, self._settings.runs_dir)
+        environment = environment_of(task, command, account, self._environ, exchange.variables())
         self._last += 1
-        self._attempts[self._last] = _Attempt(task)
+        self._attempts[self._last] = _Attempt(task, exchange)
         self._numbers[task.run_id, task.token] = self._last
         return wire.Start(
             number=self._last,
@@ -172,7 +175,8 @@ class CommandExecutor:
         attempt = self._attempts.pop(notice.number)
         task = attempt.task
         del self._numbers[task.run_id, task.token]
-        outcome = outcome_of(notice, attempt.reason, task.timeout)
+        reported = None if attempt.exchange is None else attempt.exchange.reported()
+        outcome = outcome_of(notice, attempt.reason, task.timeout, reported)
         self._tell(self._end(attempt, outcome, self._moment(notice.at), _output(task, notice)))
 
     def _moment(self, at: float) -> Moment:
@@ -181,6 +185,8 @@ class CommandExecutor:
 
     def _end(self, attempt: _Attempt, outcome: Outcome, at: Moment, output: Output | None = None) -> Ended:
         task = attempt.task
+        if attempt.exchange is not None:
+            attempt.exchange.remove()
         return Ended(
             run_id=task.run_id,
             token=task.token,

@@ -50,10 +50,13 @@ def account_for(user: str | None, own: Account) -> Account:
     return account
 
 
-def environment_of(task: Task, command: Command, account: Account, node: Mapping[str, str]) -> dict[str, str]:
+def environment_of(
+    task: Task, command: Command, account: Account, node: Mapping[str, str], exchange: Mapping[str, str]
+) -> dict[str, str]:
     """Everything that a command finds in its environment, and nothing else of the node's but PATH and LANG.
 
-    `command.env` may replace the first six, never what says which run this is.
+    `command.env` may replace the first six, never what says which run this is. `exchange` are the variables of its
+    files and its payload (`tokimori.executors.exchange`).
     """
     return {
         "PATH": node.get("PATH") or DEFAULT_PATH,
@@ -69,6 +72,8 @@ def environment_of(task: Task, command: Command, account: Account, node: Mapping
         "TOKIMORI_TOKEN": str(task.token),
         "TOKIMORI_NOMINAL_TIME": format_moment(task.nominal),
         "TOKIMORI_DUE_TIME": format_moment(task.due),
+        **({} if task.parent_id is None else {"TOKIMORI_PARENT_RUN_ID": task.parent_id}),
+        **exchange,
     }
 
 

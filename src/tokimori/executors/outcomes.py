@@ -3,12 +3,15 @@
 import signal
 
 from tokimori.executors.keeper.wire import Cause, Ended
+from tokimori.executors.reported import outcome_from
 from tokimori.model.outcome import Cancelled, Failed, Outcome, Released, Succeeded, TimedOut
 from tokimori.ports.executor import StopReason
 
 
-def outcome_of(ended: Ended, reason: StopReason | None, timeout: float | None) -> Outcome:
-    """What became of the attempt.
+def outcome_of(
+    ended: Ended, reason: StopReason | None, timeout: float | None, reported: bytes | None = None
+) -> Outcome:
+    """What became of the attempt. What it has `reported` says more than its exit code; a signal says more than that.
 
     Only an end that nobody asked for can be a success: a process that exits with 0 *after* a TERM has reached it may
     have left its work undone. `reason` is why the engine stopped it, None where the keeper did so by itself.
@@ -16,7 +19,7 @@ def outcome_of(ended: Ended, reason: StopReason | None, timeout: float | None) -
     exit_code, number = _split(ended.status)
     match Cause(ended.cause):
         case Cause.EXIT:
-            return _own_end(exit_code, number)
+            return _own_end(exit_code, number, reported)
         case Cause.NOT_STARTED:
             return Failed(ended.error, exit_code)
         case Cause.TIMEOUT:
@@ -27,9 +30,11 @@ def outcome_of(ended: Ended, reason: StopReason | None, timeout: float | None) -
             return _stopped(reason, exit_code, number)
 
 
-def _own_end(exit_code: int | None, number: int | None) -> Outcome:
+def _own_end(exit_code: int | None, number: int | None, reported: bytes | None) -> Outcome:
     if number is not None:
         return Failed(f"signal {number} ({signal_name(number)})", signal=number)
+    if reported is not None:
+        return outcome_from(reported, exit_code)
     return Succeeded(0) if exit_code == 0 else Failed(f"exit code {exit_code}", exit_code)
 
 

@@ -30,6 +30,13 @@ class RetryAt:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryIn:
+    """It asks to be tried again, not before so many seconds have passed since its end."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
     """It asks for a person."""
 
@@ -70,4 +77,4 @@ class Lost:
     reason: str
 
 
-Outcome = Succeeded | Failed | RetryAt | Hold | Released | Cancelled | TimedOut | Lost
+Outcome = Succeeded | Failed | RetryAt | RetryIn | Hold | Released | Cancelled | TimedOut | Lost

@@ -4,8 +4,19 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from tokimori.clock import MINUTE, Moment
-from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded, TimedOut
+from tokimori.clock import MINUTE, SECOND, Moment
+from tokimori.model.outcome import (
+    Cancelled,
+    Failed,
+    Hold,
+    Lost,
+    Outcome,
+    Released,
+    RetryAt,
+    RetryIn,
+    Succeeded,
+    TimedOut,
+)
 from tokimori.model.policies import Retry
 from tokimori.model.retry import next_try
 from tokimori.model.run import Run
@@ -40,12 +51,14 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float)
             return _settlement(run, Event.SUCCEED, _word(outcome), exit_code=outcome.exit_code)
         case Cancelled():
             return _cancelled(run, outcome, run.cancel or outcome.reason)
-        case Failed() | TimedOut() | Released() | Lost() | Hold() | RetryAt() if run.cancel is not None:
+        case Failed() | TimedOut() | Released() | Lost() | Hold() | RetryAt() | RetryIn() if run.cancel is not None:
             return _cancelled(run, outcome, run.cancel)
         case Failed() | TimedOut():
             return _failed(run, outcome, retry, now, chance)
         case RetryAt():
             return _settlement(run, Event.RETRY, _word(outcome), due=max(outcome.moment, now))
+        case RetryIn():
+            return _settlement(run, Event.RETRY, _word(outcome), due=Moment(now + round(outcome.seconds * SECOND)))
         case Hold():
             return _settlement(run, Event.HOLD, _word(outcome), error=outcome.reason)
         case Released():
@@ -138,7 +151,7 @@ def _word(outcome: Outcome) -> str:
             return "lost"
         case Hold():
             return "hold"
-        case RetryAt():
+        case RetryAt() | RetryIn():
             return "retry"
         case _:
             assert_never(outcome)

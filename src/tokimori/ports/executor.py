@@ -14,7 +14,10 @@ from tokimori.model.run import Output
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds."""
+    """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds.
+
+    `parent_id` is the run after which, or by whose code, this one was asked for.
+    """
 
     run_id: RunId
     token: Token
@@ -28,6 +31,7 @@ class Task(Struct, frozen=True, kw_only=True):
     kill_on_lost_lease: bool
     time_zone: str = "UTC"
     payload: str | None = None
+    parent_id: RunId | None = None
 
 
 class StopReason(StrEnum):

@@ -131,3 +131,52 @@ def test_a_node_in_the_background(program: Program) -> None:
     while [node["state"] for node in program.json("node", "list")] != ["left"]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_a_run_hands_its_result_on(served: Program) -> None:
+    """What a command reports as its result is the payload of its child, which knows its parent run."""
+    report = f"{PROGRAM} run report succeeded --result 'forty two'; exit 7"
+    served("job", "add", "first", "--command", report)
+    served(
+        "job", "add", "second", "--after", "first", "--command", 'echo "$TOKIMORI_PAYLOAD of $TOKIMORI_PARENT_RUN_ID"'
+    )
+    run = served.json("job", "trigger", "first", "--wait")
+    assert (run["state"], run["exit_code"], run["result"]) == ("succeeded", 7, "forty two")
+    deadline = time.monotonic() + 20
+    while not (children := served.json("run", "list", "--job", "second", "--state", "succeeded")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    (child,) = children
+    assert served("run", "logs", child["id"]) == f"forty two of {run['id']}\n"
+
+
+def test_a_run_says_that_it_is_to_be_tried_again_or_held(served: Program) -> None:
+    """A command may ask for another try at no cost, or for a person, whose word lets it go on."""
+    again = f"test $TOKIMORI_ATTEMPT = 1 && {PROGRAM} run report retry --in 0; test $TOKIMORI_ATTEMPT = 2 && "
+    again += f"{PROGRAM} run report hold 'look at it'; test $TOKIMORI_ATTEMPT = 3"
+    served("job", "add", "unsure", "--command", again)
+    run = served.json("job", "trigger", "unsure")
+    deadline = time.monotonic() + 30
+    while (shown := served.json("run", "show", run["id"]))["state"] != "held":
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.1)
+    assert [(each["outcome"], each["error"]) for each in shown["attempts"]] == [("retry", None), ("hold", "look at it")]
+    served("run", "resume", run["id"])
+    served("run", "logs", "-f", run["id"])
+    assert served.json("run", "show", run["id"])["state"] == "succeeded"
+
+
+def test_a_report_needs_a_run(program: Program) -> None:
+    """Outside of a run, and with what no node would understand, a report is refused and nothing is written."""
+    assert program.error("run", "report", "succeeded")["field"] == "TOKIMORI_OUTCOME_FILE"
+    file = program.home / "outcome"
+    program.environment["TOKIMORI_OUTCOME_FILE"] = str(file)
+    del program.environment["TOKIMORI_STORE"]
+    for arguments in (("retry",), ("retry", "--in", "-1"), ("retry", "--in", "nan"), ("retry", "--at", "tomorrow")):
+        program.error("run", "report", *arguments)
+    assert program.error("run", "report", "succeeded", "--result", "x" * 70_000)["allowed"] == "at most 65536 bytes"
+    assert not file.exists()
+    program("run", "report", "failed", "no luck")
+    program("run", "report", "succeeded", "--result", "é")
+    assert file.read_text() == '{"outcome":"succeeded","result":"é"}\n'
+    assert sorted(path.name for path in program.home.iterdir()) == ["outcome"]

@@ -42,7 +42,7 @@ TASK = Task(
 def test_the_environment_holds_what_is_promised() -> None:
     """A command gets the base variables and which run it is, and of the node's environment only PATH and LANG."""
     node = {"PATH": "/opt/bin", "LANG": "de_DE.UTF-8", "TOKIMORI_STORE": "postgresql://secret", "HOME": "/node"}
-    assert environment_of(TASK, Command(argv=("true",), shell_path="/bin/bash"), ANN, node) == {
+    assert environment_of(TASK, Command(argv=("true",), shell_path="/bin/bash"), ANN, node, {}) == {
         "PATH": "/opt/bin",
         "HOME": "/home/ann",
         "USER": "ann",
@@ -61,14 +61,28 @@ def test_the_environment_holds_what_is_promised() -> None:
 def test_a_command_may_set_its_own_but_not_which_run_it_is() -> None:
     """A command's own variables replace the base ones, never those that name its run."""
     own = {"PATH": "/mine", "TZ": "Asia/Tokyo", "TOKIMORI_RUN_ID": "another", "MORE": "1"}
-    found = environment_of(TASK, Command(argv=("true",), env=own), ANN, {})
+    found = environment_of(TASK, Command(argv=("true",), env=own), ANN, {}, {})
     assert (found["PATH"], found["TZ"], found["MORE"]) == ("/mine", "Asia/Tokyo", "1")
     assert found["TOKIMORI_RUN_ID"] == "run"
 
 
+def test_a_run_after_another_knows_it() -> None:
+    """A child, and a run that another run's code asked for, find the id of that run; others find none."""
+    found = environment_of(replace(TASK, parent_id=RunId("parent")), Command(argv=("true",)), ANN, {}, {})
+    assert found["TOKIMORI_PARENT_RUN_ID"] == "parent"
+    assert "TOKIMORI_PARENT_RUN_ID" not in environment_of(TASK, Command(argv=("true",)), ANN, {}, {})
+
+
+def test_nothing_hides_the_files_of_an_attempt() -> None:
+    """A command's own variables don't replace those that say where its outcome goes."""
+    own = {"TOKIMORI_OUTCOME_FILE": "/mine"}
+    found = environment_of(TASK, Command(argv=("true",), env=own), ANN, {}, {"TOKIMORI_OUTCOME_FILE": "/theirs"})
+    assert found["TOKIMORI_OUTCOME_FILE"] == "/theirs"
+
+
 def test_a_node_without_environment_still_gives_path_and_lang() -> None:
     """Where the node has no PATH or LANG, a command gets the usual ones."""
-    found = environment_of(replace(TASK, attempt=1), Command(argv=("true",)), ANN, {"PATH": ""})
+    found = environment_of(replace(TASK, attempt=1), Command(argv=("true",)), ANN, {"PATH": ""}, {})
     assert (found["PATH"], found["LANG"]) == (DEFAULT_PATH, DEFAULT_LANG)
 
 

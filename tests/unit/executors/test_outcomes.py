@@ -37,6 +37,22 @@ def test_outcomes(cause: Cause, status: int | None, reason: StopReason | None, o
     assert outcome_of(ended(cause, status, "no"), reason, 1.5) == outcome
 
 
+@pytest.mark.parametrize(
+    ("cause", "status", "outcome"),
+    [
+        (Cause.EXIT, 0, Failed("no luck", exit_code=0)),
+        (Cause.EXIT, 9, Failed("no luck", exit_code=9)),
+        (Cause.EXIT, -9, Failed("signal 9 (SIGKILL)", signal=9)),
+        (Cause.TIMEOUT, 0, TimedOut("it took longer than 1.5 s", exit_code=0)),
+        (Cause.LEASE, 0, Released("its node's lease ran out", exit_code=0)),
+        (Cause.STOP, 0, Released("its node stopped it", exit_code=0)),
+    ],
+)
+def test_a_report_counts_where_the_command_ended_by_itself(cause: Cause, status: int, outcome: Outcome) -> None:
+    """What a command reports stands above its exit code, and below a signal, a time-out and an order to end."""
+    assert outcome_of(ended(cause, status), None, 1.5, b'{"outcome": "failed", "error": "no luck"}') == outcome
+
+
 def test_names_of_signals() -> None:
     """Signals are called as kill(1) calls them, real-time ones included."""
     assert [signal_name(number) for number in (9, 34, 35)] == ["SIGKILL", "SIGRTMIN", "SIGRTMIN+1"]

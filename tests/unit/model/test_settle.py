@@ -5,7 +5,18 @@ import pytest
 from tests.unit.examples import NEW_YEAR, a_run, seconds
 from tokimori.clock import MINUTE, Moment
 from tokimori.errors import Bug
-from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded, TimedOut
+from tokimori.model.outcome import (
+    Cancelled,
+    Failed,
+    Hold,
+    Lost,
+    Outcome,
+    Released,
+    RetryAt,
+    RetryIn,
+    Succeeded,
+    TimedOut,
+)
 from tokimori.model.policies import Retry
 from tokimori.model.settle import settle
 from tokimori.model.transitions import ENDS, RunState
@@ -17,6 +28,7 @@ OUTCOMES: list[tuple[Outcome, str]] = [
     (Succeeded(exit_code=0), "succeeded"),
     (Failed("exit code 3", exit_code=3), "failed"),
     (RetryAt(seconds(500)), "retry"),
+    (RetryIn(60), "retry"),
     (Hold("look at this"), "hold"),
     (Released("the node stops", signal=15), "released"),
     (Cancelled("enough", signal=15), "cancelled"),
@@ -24,9 +36,9 @@ OUTCOMES: list[tuple[Outcome, str]] = [
     (Lost("node n died"), "lost"),
 ]
 S = RunState
-WITHOUT_RETRY = [S.SUCCEEDED, S.FAILED, S.WAITING, S.HELD, S.READY, S.CANCELLED, S.FAILED, S.READY]
-WITH_RETRY = [S.SUCCEEDED, S.WAITING, S.WAITING, S.HELD, S.READY, S.CANCELLED, S.WAITING, S.READY]
-ORDERED_TO_END = [S.SUCCEEDED] + 7 * [S.CANCELLED]
+WITHOUT_RETRY = [S.SUCCEEDED, S.FAILED, S.WAITING, S.WAITING, S.HELD, S.READY, S.CANCELLED, S.FAILED, S.READY]
+WITH_RETRY = [S.SUCCEEDED, S.WAITING, S.WAITING, S.WAITING, S.HELD, S.READY, S.CANCELLED, S.WAITING, S.READY]
+ORDERED_TO_END = [S.SUCCEEDED] + 8 * [S.CANCELLED]
 
 
 @pytest.mark.parametrize(
@@ -73,6 +85,12 @@ def test_a_retry_later_than_epsilon_is_not_made() -> None:
 def test_jitter_is_picked_by_chance() -> None:
     """The chance that is handed in picks the jitter of the retry."""
     assert settle(a_run(), Failed("no"), Retry(attempts=2, delay=30, jitter=1), NOW, 0.5).due == seconds(145)
+
+
+def test_an_attempt_may_ask_how_long_to_wait() -> None:
+    """The wait counts from the attempt's end, and no budget pays for it."""
+    found = settle(a_run(rank=NEW_YEAR + 7), RetryIn(2.5), TWICE, NOW, 0)
+    assert (found.due, found.rank - found.due, found.failures) == (NOW + 2_500_000, 7, 0)
 
 
 @pytest.mark.parametrize(("asked", "due"), [(seconds(500), seconds(500)), (seconds(5), NOW)])

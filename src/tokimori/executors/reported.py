@@ -1,0 +1,113 @@
+"""What a command says of its own end: one JSON line in a file, and the outcome that it means. Pure."""
+
+from typing import Annotated, assert_never
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from tokimori.clock import parse_moment
+from tokimori.errors import InvalidInput
+from tokimori.model.job import check_text
+from tokimori.model.outcome import Failed, Hold, Outcome, RetryAt, RetryIn, Succeeded
+from tokimori.model.policies import LONGEST, Seconds
+
+MOST_TEXT = 64 * 1024
+"""Bytes of a result, an error or a reason, in UTF-8: it is kept in the store, and handed on to children."""
+MOST_LINE = 6 * MOST_TEXT + 1024
+"""Bytes of the file: JSON may need six for one."""
+
+_Text = Annotated[str, Meta(max_length=MOST_TEXT)]
+
+
+class ReportSucceeded(
+    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="outcome", tag="succeeded"
+):
+    """It did what it should; `result` becomes the payload of the run's children."""
+
+    result: _Text | None = None
+
+
+class ReportFailed(Struct, frozen=True, forbid_unknown_fields=True, tag_field="outcome", tag="failed"):
+    """It did not."""
+
+    error: _Text
+
+
+class ReportRetry(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="outcome", tag="retry"
+):
+    """It asks to be tried again: not before a moment (`at`, RFC 3339), or after so many seconds (`in`)."""
+
+    at: str | None = None
+    seconds: Seconds | None = field(name="in", default=None)
+
+
+class ReportHold(Struct, frozen=True, forbid_unknown_fields=True, tag_field="outcome", tag="hold"):
+    """It asks for a person."""
+
+    reason: _Text
+
+
+ReportedEnd = ReportSucceeded | ReportFailed | ReportRetry | ReportHold
+
+_decoder: msgspec.json.Decoder[ReportedEnd] = msgspec.json.Decoder(ReportedEnd)
+
+
+def line_of(reported: ReportedEnd) -> bytes:
+    """The line that says this. Raises `InvalidInput` for what would not be understood."""
+    _checked(reported)
+    return msgspec.json.encode(reported) + b"\n"
+
+
+def outcome_from(line: bytes, exit_code: int | None) -> Outcome:
+    """The outcome that the line means; one that can't be understood is a failure that says so."""
+    if len(line) > MOST_LINE:
+        return Failed(f"what it reported can't be understood: it is longer than {MOST_LINE} bytes", exit_code)
+    try:
+        reported = _decoder.decode(line)
+        _checked(reported)
+        return _outcome(reported, exit_code)
+    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+        return Failed(f"what it reported can't be understood: {fault}", exit_code)
+    except InvalidInput as fault:
+        return Failed(f"what it reported can't be understood: {fault.message}", exit_code)
+
+
+def _outcome(reported: ReportedEnd, exit_code: int | None) -> Outcome:
+    match reported:
+        case ReportSucceeded(result):
+            return Succeeded(exit_code, result)
+        case ReportFailed(error):
+            return Failed(error, exit_code)
+        case ReportHold(reason):
+            return Hold(reason)
+        case ReportRetry(at=at, seconds=seconds):
+            return RetryIn(seconds or 0) if at is None else RetryAt(parse_moment(at, field="at"))
+        case _:
+            assert_never(reported)
+
+
+def _checked(reported: ReportedEnd) -> None:
+    match reported:
+        case ReportSucceeded(result):
+            _check_size("result", result or "")
+        case ReportFailed(error):
+            _check_size("error", error)
+        case ReportHold(reason):
+            _check_size("reason", reason)
+        case ReportRetry(at=at, seconds=seconds):
+            if (at is None) == (seconds is None):
+                raise InvalidInput("at: a retry is either at or in", field="at", value=at, allowed="one of at, in")
+            if at is not None:
+                parse_moment(at, field="at")
+            if seconds is not None and not 0 <= seconds <= LONGEST:
+                raise InvalidInput(f"in: {seconds} is out of range", field="in", value=seconds, allowed=f"0..{LONGEST}")
+
+
+def _check_size(name: str, text: str) -> None:
+    check_text(name, text)
+    size = len(text.encode())
+    if size > MOST_TEXT:
+        raise InvalidInput(
+            f"{name}: {size} bytes are too many", field=name, value=size, allowed=f"at most {MOST_TEXT} bytes"
+        )
