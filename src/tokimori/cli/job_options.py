@@ -62,6 +62,11 @@ _OPTIONS = (
     click.option("--on-exhausted", type=_choice(OnExhausted), help="What becomes of the job when retries are used up."),
     click.option("--on-failure-job", metavar="ID", help="A job that runs after a failure."),
     click.option(
+        "--auto-complete-success/--no-auto-complete-success",
+        default=None,
+        help="Whether exit code 0 is enough for a success, or `tokimori run report` has to say so.",
+    ),
+    click.option(
         "--after",
         "parents",
         multiple=True,

@@ -228,6 +228,7 @@ def task_of(claimed: Claimed) -> Task | None:
         time_zone=definition.time_zone,
         payload=run.payload,
         parent_id=run.parent_id,
+        auto_complete_success=definition.auto_complete_success,
     )
 
 

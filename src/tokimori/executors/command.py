@@ -176,7 +176,9 @@ class CommandExecutor:
         task = attempt.task
         del self._numbers[task.run_id, task.token]
         reported = None if attempt.exchange is None else attempt.exchange.reported()
-        outcome = outcome_of(notice, attempt.reason, task.timeout, reported)
+        outcome = outcome_of(
+            notice, attempt.reason, task.timeout, reported, auto_complete_success=task.auto_complete_success
+        )
         self._tell(self._end(attempt, outcome, self._moment(notice.at), _output(task, notice)))
 
     def _moment(self, at: float) -> Moment:

@@ -7,19 +7,27 @@ from tokimori.executors.reported import outcome_from
 from tokimori.model.outcome import Cancelled, Failed, Outcome, Released, Succeeded, TimedOut
 from tokimori.ports.executor import StopReason
 
+UNSAID = "it did not say how it ended, as its job demands (auto_complete_success)"
+
 
 def outcome_of(
-    ended: Ended, reason: StopReason | None, timeout: float | None, reported: bytes | None = None
+    ended: Ended,
+    reason: StopReason | None,
+    timeout: float | None,
+    reported: bytes | None = None,
+    *,
+    auto_complete_success: bool = True,
 ) -> Outcome:
     """What became of the attempt. What it has `reported` says more than its exit code; a signal says more than that.
 
-    Only an end that nobody asked for can be a success: a process that exits with 0 *after* a TERM has reached it may
-    have left its work undone. `reason` is why the engine stopped it, None where the keeper did so by itself.
+    Without `auto_complete_success` exit code 0 alone says nothing (Kōjō). Only an end that nobody asked for can be a
+    success: a process that exits with 0 *after* a TERM has reached it may have left its work undone. `reason` is why
+    the engine stopped it, None where the keeper did so by itself.
     """
     exit_code, number = _split(ended.status)
     match Cause(ended.cause):
         case Cause.EXIT:
-            return _own_end(exit_code, number, reported)
+            return _own_end(exit_code, number, reported, auto_complete_success=auto_complete_success)
         case Cause.NOT_STARTED:
             return Failed(ended.error, exit_code)
         case Cause.TIMEOUT:
@@ -30,12 +38,16 @@ def outcome_of(
             return _stopped(reason, exit_code, number)
 
 
-def _own_end(exit_code: int | None, number: int | None, reported: bytes | None) -> Outcome:
+def _own_end(
+    exit_code: int | None, number: int | None, reported: bytes | None, *, auto_complete_success: bool
+) -> Outcome:
     if number is not None:
         return Failed(f"signal {number} ({signal_name(number)})", signal=number)
     if reported is not None:
         return outcome_from(reported, exit_code)
-    return Succeeded(0) if exit_code == 0 else Failed(f"exit code {exit_code}", exit_code)
+    if exit_code != 0:
+        return Failed(f"exit code {exit_code}", exit_code)
+    return Succeeded(0) if auto_complete_success else Failed(UNSAID, 0)
 
 
 def _stopped(reason: StopReason | None, exit_code: int | None, number: int | None) -> Outcome:

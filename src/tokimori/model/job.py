@@ -63,7 +63,8 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     `max_running` None means 1 for a scheduled job and unlimited otherwise; 0 means unlimited. `labels` are those that a
     node must carry to run it. `grace` is how late an occurrence may be and still run. A job
     with `parents` has no schedule: it runs after them, after each or (`join`) after all. `on_exhausted` is what becomes
-    of the job when the retries of a run are used up, and `on_failure_job` a job that then runs. `mailto` is kept for
+    of the job when the retries of a run are used up, and `on_failure_job` a job that then runs. Without
+    `auto_complete_success` an attempt has to report how it ended: exit code 0 alone is a failure. `mailto` is kept for
     notifications.
 
     Outside of `starts_at` … `ends_at` the schedule names nothing: RFC 3339, or without offset in the job's zone. A run
@@ -99,6 +100,7 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     on_lost_lease: OnLostLease | None = None
     on_exhausted: OnExhausted = OnExhausted.FAIL
     on_failure_job: str | None = None
+    auto_complete_success: bool = True
     parents: tuple[Parent, ...] = ()
     join: Join = Join.ANY
     mailto: str | None = None
@@ -277,10 +279,20 @@ def check_definition(definition: Definition) -> Definition:
         case Command() as command:
             _check_command(command)
         case Noop():
-            pass
+            _check_noop(definition)
         case Unreadable(why=why):
             raise InvalidInput(f"target: {why}", field="target", allowed="a definition that this version can read")
     return definition
+
+
+def _check_noop(definition: Definition) -> None:
+    if not definition.auto_complete_success:
+        raise InvalidInput(
+            "auto_complete_success: a noop can't say how it ended",
+            field="auto_complete_success",
+            value=False,
+            allowed="true with noop",
+        )
 
 
 def _check_dependents(definition: Definition) -> None:

@@ -16,7 +16,8 @@ from tokimori.model.run import Output
 class Task(Struct, frozen=True, kw_only=True):
     """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds.
 
-    `parent_id` is the run after which, or by whose code, this one was asked for.
+    `parent_id` is the run after which, or by whose code, this one was asked for. Without `auto_complete_success` the
+    attempt has to report how it ended.
     """
 
     run_id: RunId
@@ -32,6 +33,7 @@ class Task(Struct, frozen=True, kw_only=True):
     time_zone: str = "UTC"
     payload: str | None = None
     parent_id: RunId | None = None
+    auto_complete_success: bool = True
 
 
 class StopReason(StrEnum):

@@ -166,6 +166,24 @@ def test_a_run_says_that_it_is_to_be_tried_again_or_held(served: Program) -> Non
     assert served.json("run", "show", run["id"])["state"] == "succeeded"
 
 
+def test_a_job_may_demand_a_report(served: Program) -> None:
+    """Without automatic completion a silent success is a failure, which parks the job where that is asked for."""
+    served("job", "add", "strict", "--no-auto-complete-success", "--on-exhausted", "park", "--command", "true")
+    assert "auto complete success: False" in " ".join(served("job", "show", "strict").split())
+    assert served.json("job", "show", "strict")["auto_complete_success"] is False
+    run = served.json("job", "trigger", "strict", "--wait", code=1)
+    assert (run["state"], run["exit_code"]) == ("failed", 0)
+    assert run["error"].startswith("it did not say how it ended")
+    job = served.json("job", "show", "strict")
+    assert (job["state"], job["reason"]) == ("parked", run["error"])
+    served("job", "update", "strict", "--command", f"{PROGRAM} run report succeeded")
+    served("job", "resolve", "strict")
+    assert served.json("job", "trigger", "strict", "--wait")["state"] == "succeeded"
+    served("job", "update", "strict", "--auto-complete-success", "--command", "true")
+    assert served.json("job", "trigger", "strict", "--wait")["state"] == "succeeded"
+    assert served.error("job", "add", "n", "--noop", "--no-auto-complete-success")["field"] == "auto_complete_success"
+
+
 def test_a_report_needs_a_run(program: Program) -> None:
     """Outside of a run, and with what no node would understand, a report is refused and nothing is written."""
     assert program.error("run", "report", "succeeded")["field"] == "TOKIMORI_OUTCOME_FILE"

@@ -53,6 +53,22 @@ def test_a_report_counts_where_the_command_ended_by_itself(cause: Cause, status:
     assert outcome_of(ended(cause, status), None, 1.5, b'{"outcome": "failed", "error": "no luck"}') == outcome
 
 
+@pytest.mark.parametrize(
+    ("status", "reported", "outcome"),
+    [
+        (0, None, Failed("it did not say how it ended, as its job demands (auto_complete_success)", exit_code=0)),
+        (7, None, Failed("exit code 7", exit_code=7)),
+        (0, b'{"outcome": "succeeded"}', Succeeded(0)),
+        (7, b'{"outcome": "succeeded"}', Succeeded(7)),
+    ],
+)
+def test_without_automatic_completion_success_has_to_be_said(
+    status: int, reported: bytes | None, outcome: Outcome
+) -> None:
+    """A silent exit code 0 is a failure where the job demands a report (Kōjō's auto_complete_success)."""
+    assert outcome_of(ended(Cause.EXIT, status), None, 1.5, reported, auto_complete_success=False) == outcome
+
+
 def test_names_of_signals() -> None:
     """Signals are called as kill(1) calls them, real-time ones included."""
     assert [signal_name(number) for number in (9, 34, 35)] == ["SIGKILL", "SIGRTMIN", "SIGRTMIN+1"]
