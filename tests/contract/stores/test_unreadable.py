@@ -46,6 +46,16 @@ async def test_it_is_left_to_newer_nodes(store: Store) -> None:
     assert {run.job_id for run in await store.list_runs(RunFilter())} == {plain.id}
 
 
+async def test_many_in_front_hide_nothing(store: Store) -> None:
+    """However many only newer nodes can read, those that this one can are found: they come first, and are limited."""
+    await store.add_jobs([unreadable(name=f"newer{n}", next_due=later(n % 2)) for n in range(7)])
+    plain = [await add_job(store, f"plain{n}", schedule=EVERY_SECOND, next_due=later(1)) for n in range(3)]
+    for limit in (1, 2, 3):
+        assert [due.job for due in await store.due(later(2), limit)] == plain[:limit]
+        assert await store.outdated("9999z", limit) == plain[:limit]
+    assert [due.job for due in await store.due(later(2), 100)] == plain
+
+
 async def test_writing_it_keeps_its_text(store: Store) -> None:
     """A job that is paused, moved or deleted by a program that can't read it loses nothing that it can't read."""
     job = unreadable()

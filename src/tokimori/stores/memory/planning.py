@@ -21,9 +21,9 @@ def due(tables: Tables, now: Moment, limit: int) -> list[Due]:
     waiting = (
         (job.next_due, job.incarnation, job)
         for job in tables.jobs.values()
-        if job.state is JobState.ENABLED and job.next_due is not None and job.next_due <= now
+        if job.state is JobState.ENABLED and job.next_due is not None and job.next_due <= now and is_readable(job)
     )
-    return [due_of(tables, job) for _, _, job in heapq.nsmallest(limit, waiting) if is_readable(job)]
+    return [due_of(tables, job) for _, _, job in heapq.nsmallest(limit, waiting)]
 
 
 def apply(tables: Tables, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
@@ -84,9 +84,9 @@ def outdated(tables: Tables, tzdata: str, limit: int) -> list[Job]:
     jobs = (
         (job.tzdata, job.incarnation, job)
         for job in tables.jobs.values()
-        if job.state is JobState.ENABLED and job.next_due is not None and job.tzdata < tzdata
+        if job.state is JobState.ENABLED and job.next_due is not None and job.tzdata < tzdata and is_readable(job)
     )
-    return [job for _, _, job in heapq.nsmallest(limit, jobs) if is_readable(job)]
+    return [job for _, _, job in heapq.nsmallest(limit, jobs)]
 
 
 def promote(tables: Tables, now: Moment, limit: int) -> int:

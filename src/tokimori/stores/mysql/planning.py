@@ -12,13 +12,25 @@ from tokimori.stores.mysql.jobs import DUE, due_of, keep_skips
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
+from tokimori.stores.readable import readable
 from tokimori.stores.rows import JOB, RUN, job_of, run_row
-from tokimori.stores.rules import REPLACED, Cursor, born, is_readable, may_apply, was_applied
+from tokimori.stores.rules import REPLACED, Cursor, born, may_apply, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
 _CURSORS = f"""
 SELECT incarnation, version, fired_through, state FROM tokimori_jobs {BY_KEY}
 WHERE incarnation IN (%s) ORDER BY incarnation FOR UPDATE
+"""
+_DUE = f"""
+{DUE.replace("tokimori_jobs j", "tokimori_jobs j FORCE INDEX (tokimori_jobs_due)")}
+WHERE j.state = 'enabled' AND j.next_due <= %s AND j.next_due >= %s AND (j.next_due > %s OR j.incarnation > %s)
+ORDER BY j.next_due, j.incarnation LIMIT %s
+"""
+_OUTDATED = f"""
+SELECT {JOB} FROM tokimori_jobs FORCE INDEX (tokimori_jobs_tzdata)
+WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < %s
+    AND tzdata >= %s AND (tzdata > %s OR incarnation > %s)
+ORDER BY tzdata, incarnation LIMIT %s
 """
 _ADVANCE = """
 UPDATE tokimori_jobs SET fired_through = GREATEST(fired_through, %s), next_due = %s, state = %s, anchor = %s,
@@ -32,9 +44,12 @@ class MysqlPlanning(Part):
 
     async def due(self, now: Moment, limit: int) -> list[Due]:
         """See `Planning.due`."""
-        statement = f"""{DUE.replace("tokimori_jobs j", "tokimori_jobs j FORCE INDEX (tokimori_jobs_due)")}
-            WHERE j.state = 'enabled' AND j.next_due <= %s ORDER BY j.next_due, j.incarnation LIMIT %s"""
-        return [due for due in map(due_of, await self._db.rows(sql(statement, now, limit))) if is_readable(due.job)]
+
+        async def page(after: Job | None) -> list[Due]:
+            since, place = (-(2**63), -1) if after is None else (after.next_due, after.incarnation)
+            return [due_of(row) for row in await self._db.rows(sql(_DUE, now, since, since, place, limit))]
+
+        return await readable(page, limit)
 
     async def apply(self, plans: Sequence[_Planned], now: Moment) -> list[bool]:
         """See `Planning.apply`."""
@@ -42,9 +57,12 @@ class MysqlPlanning(Part):
 
     async def outdated(self, tzdata: str, limit: int) -> list[Job]:
         """See `Planning.outdated`."""
-        statement = f"""SELECT {JOB} FROM tokimori_jobs FORCE INDEX (tokimori_jobs_tzdata)
-            WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < %s ORDER BY tzdata, incarnation LIMIT %s"""
-        return [job for job in map(job_of, await self._db.rows(sql(statement, tzdata, limit))) if is_readable(job)]
+
+        async def page(after: Job | None) -> list[Job]:
+            since, place = ("", -1) if after is None else (after.tzdata, after.incarnation)
+            return [job_of(row) for row in await self._db.rows(sql(_OUTDATED, tzdata, since, since, place, limit))]
+
+        return await readable(page, limit)
 
     async def promote(self, now: Moment, limit: int) -> int:
         """See `Planning.promote`."""

@@ -9,23 +9,34 @@ from tokimori.model.job import Job, JobState
 from tokimori.stores.postgres.batches import columns, rounds
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
+from tokimori.stores.readable import readable
 from tokimori.stores.rows import JOB, job_of
-from tokimori.stores.rules import REPLACED, Cursor, is_readable, was_applied
+from tokimori.stores.rules import REPLACED, Cursor, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
 _APPLY = f"SELECT tokimori_apply_4({', '.join(f'${n}' for n in range(1, 24))})"
 _PLAN_COLUMNS, _RUN_COLUMNS = 10, 10
+_DUE = f"""
+{DUE} WHERE j.state = 'enabled' AND j.next_due IS NOT NULL AND j.next_due <= $1
+    AND (j.next_due, j.incarnation) > ($3, $4)
+ORDER BY j.next_due, j.incarnation LIMIT $2
+"""
+_OUTDATED = f"""
+SELECT {JOB} FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < $1
+    AND (tzdata, incarnation) > ($3, $4)
+ORDER BY tzdata, incarnation LIMIT $2
+"""
+_BEFORE_ALL = (-(2**63), -1)
 
 
 async def due(db: Connections, now: Moment, limit: int) -> list[Due]:
     """See `Planning.due`."""
-    rows = await db.rows(
-        f"""{DUE} WHERE j.state = 'enabled' AND j.next_due IS NOT NULL AND j.next_due <= $1
-        ORDER BY j.next_due, j.incarnation LIMIT $2""",
-        now,
-        limit,
-    )
-    return [due for due in map(due_of, rows) if is_readable(due.job)]
+
+    async def page(after: Job | None) -> list[Due]:
+        place = _BEFORE_ALL if after is None else (after.next_due, after.incarnation)
+        return [due_of(row) for row in await db.rows(_DUE, now, limit, *place)]
+
+    return await readable(page, limit)
 
 
 async def apply(db: Connections, plans: Sequence[_Planned], now: Moment) -> list[bool]:
@@ -109,13 +120,12 @@ async def _applied_before(db: Connections, refused: Sequence[tuple[int, _Planned
 
 async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
     """See `Planning.outdated`."""
-    rows = await db.rows(
-        f"""SELECT {JOB} FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < $1
-        ORDER BY tzdata, incarnation LIMIT $2""",
-        tzdata,
-        limit,
-    )
-    return [job for job in map(job_of, rows) if is_readable(job)]
+
+    async def page(after: Job | None) -> list[Job]:
+        place = ("", -1) if after is None else (after.tzdata, after.incarnation)
+        return [job_of(row) for row in await db.rows(_OUTDATED, tzdata, limit, *place)]
+
+    return await readable(page, limit)
 
 
 async def promote(db: Connections, now: Moment, limit: int) -> int:

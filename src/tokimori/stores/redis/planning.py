@@ -7,15 +7,24 @@ from tokimori.model.decide import Due, Plan, PlannedRun
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
+from tokimori.stores.readable import readable
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs
 from tokimori.stores.redis.runs import born_map
-from tokimori.stores.rules import REPLACED, Cursor, born, is_readable, was_applied
+from tokimori.stores.rules import REPLACED, Cursor, born, was_applied
 
 
 async def due(db: Connections, now: Moment, limit: int) -> list[Due]:
     """See `Planning.due`."""
-    return [due for due in map(due_of, await db.run("due", now=now, limit=limit)) if is_readable(due.job)]
+
+    async def page(after: Job | None) -> list[Due]:
+        return [due_of(each) for each in await db.run("due", now=now, limit=limit, after=_place(after))]
+
+    return await readable(page, limit)
+
+
+def _place(job: Job | None) -> str | None:
+    return None if job is None else str(job.incarnation)
 
 
 async def apply(db: Connections, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
@@ -73,7 +82,13 @@ def _took_effect(plan: Plan, answer: int | tuple[str | None, str | None, str | N
 
 async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
     """See `Planning.outdated`."""
-    return [job for job in map(job_of, await db.run("outdated", tzdata=tzdata, limit=limit)) if is_readable(job)]
+
+    async def page(after: Job | None) -> list[Job]:
+        since = None if after is None else after.tzdata
+        answer = await db.run("outdated", tzdata=tzdata, limit=limit, since=since, after=_place(after))
+        return [job_of(each) for each in answer]
+
+    return await readable(page, limit)
 
 
 async def promote(db: Connections, now: Moment, limit: int) -> int:

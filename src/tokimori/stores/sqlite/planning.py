@@ -3,6 +3,8 @@
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import islice
 
 from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
@@ -31,12 +33,11 @@ FROM json_each(?) WHERE incarnation = value ->> 0
 
 def due(db: sqlite3.Connection, now: Moment, limit: int) -> list[Due]:
     """See `Planning.due`."""
-    rows = db.execute(
-        f"""{DUE} WHERE j.state = 'enabled' AND j.next_due IS NOT NULL AND j.next_due <= ?
-        ORDER BY j.next_due, j.incarnation LIMIT ?""",
-        (now, limit),
-    )
-    return [due for due in map(due_of, rows) if is_readable(due.job)]
+    statement = f"""{DUE} WHERE j.state = 'enabled' AND j.next_due IS NOT NULL AND j.next_due <= ?
+        ORDER BY j.next_due, j.incarnation"""
+    # No LIMIT: what this program can't read must not count, and rows are only made as they are asked for.
+    with closing(db.execute(statement, (now,))) as rows:
+        return list(islice((due for due in map(due_of, rows) if is_readable(due.job)), limit))
 
 
 def apply(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
@@ -111,12 +112,10 @@ def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Row]:
 
 def outdated(db: sqlite3.Connection, tzdata: str, limit: int) -> list[Job]:
     """See `Planning.outdated`."""
-    rows = db.execute(
-        f"""SELECT {JOB} FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < ?
-        ORDER BY tzdata, incarnation LIMIT ?""",
-        (tzdata, limit),
-    )
-    return [job for job in map(job_of, rows) if is_readable(job)]
+    statement = f"""SELECT {JOB} FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < ?
+        ORDER BY tzdata, incarnation"""
+    with closing(db.execute(statement, (tzdata,))) as rows:
+        return list(islice(filter(is_readable, map(job_of, rows)), limit))
 
 
 def promote(db: sqlite3.Connection, now: Moment, limit: int) -> int:
