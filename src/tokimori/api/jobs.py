@@ -11,8 +11,9 @@ from starlette.routing import Route
 from tokimori.api.answers import answer, page_of, read_body, read_query
 from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
+from tokimori.service.graph import direct
 from tokimori.service.service import Service
-from tokimori.service.views import backfill_view, explanation_view, job_view, run_view, skip_view
+from tokimori.service.views import backfill_view, edge_view, explanation_view, job_view, run_view, skip_view
 
 SHOWN_TIMES = 5
 """How many next moments a shown job has."""
@@ -106,6 +107,8 @@ class Jobs:
             Route(f"{job}/next", self.next_times, methods=["GET"]),
             Route(f"{job}/explain", self.explain, methods=["GET"]),
             Route(f"{job}/skips", self.skips, methods=["GET"]),
+            Route(f"{job}/graph", self.graph, methods=["GET"]),
+            Route("/api/v2/graph", self.graph, methods=["GET"]),
         ]
 
     async def list(self, request: Request) -> Response:
@@ -124,9 +127,10 @@ class Jobs:
         return answer(job_view(job), 201, location=f"/api/v2/jobs/{job.id}")
 
     async def show(self, request: Request) -> Response:
-        """A job and its next moments."""
+        """A job, its next moments, and what runs before and after it."""
         job = await self._service.get(_job_id(request))
-        return answer(job_view(job, await self._service.next_times(job.id, SHOWN_TIMES)))
+        edges = direct(await self._service.graph(job.id), job.id)
+        return answer(job_view(job, await self._service.next_times(job.id, SHOWN_TIMES), edges))
 
     async def update(self, request: Request) -> Response:
         """Change fields of a job: a JSON merge patch (RFC 7396)."""
@@ -191,6 +195,11 @@ class Jobs:
         """Occurrences that became no run, newest first."""
         query = read_query(request, SkipsQuery)
         return answer([skip_view(skip) for skip in await self._service.skips(_job_id(request), query.limit)])
+
+    async def graph(self, request: Request) -> Response:
+        """Which jobs run after which: all, or what is above and below one."""
+        edges = await self._service.graph(request.path_params.get("job_id"))
+        return answer([edge_view(edge) for edge in edges])
 
 
 def _job_id(request: Request) -> str:

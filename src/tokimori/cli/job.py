@@ -15,6 +15,7 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from tokimori.model.dependents import Edge
     from tokimori.model.job import Job
     from tokimori.model.run import Run, Skip
     from tokimori.service.service import Service
@@ -25,6 +26,7 @@ job = Group(
     nouns={
         "next": ("tokimori.cli.job_next:next_moments", "Print the next moments of jobs, or of a schedule."),
         "backfill": ("tokimori.cli.job_backfill:backfill", "Make runs of past occurrences that have none."),
+        "graph": ("tokimori.cli.job_graph:graph", "Print which jobs run after which."),
         "import": ("tokimori.cli.job_import:import_jobs", "Read jobs from foreign files: crontab, Kubernetes."),
     },
 )
@@ -92,18 +94,21 @@ def show(job_id: str) -> None:
     """Show a job, its next moments and what was skipped lately."""
 
     from tokimori.service.definitions import job_fields_of
+    from tokimori.service.graph import direct, how
     from tokimori.service.views import job_view
 
-    async def act(service: "Service") -> "tuple[Job, Sequence[Moment], Sequence[Skip]]":
+    async def act(service: "Service") -> "tuple[Job, Sequence[Moment], Sequence[Skip], Sequence[Edge]]":
         found = await service.get(job_id)
-        return found, await service.next_times(job_id, _SHOWN), await service.skips(job_id, 10)
+        edges = direct(await service.graph(job_id), found.id)
+        return found, await service.next_times(job_id, _SHOWN), await service.skips(job_id, 10), edges
 
-    found, moments, skips = in_service(act)
+    found, moments, skips, edges = in_service(act)
     if options().as_json:
-        print_json(job_view(found, moments))
+        print_json(job_view(found, moments, edges))
         return
     zone = found.definition.time_zone
-    defined = [(name.replace("_", " "), _shown(value)) for name, value in job_fields_of(found).items()]
+    fields = {name: value for name, value in job_fields_of(found).items() if name != "parents"}
+    defined = [(name.replace("_", " "), _shown(value)) for name, value in fields.items()]
     print_fields(
         [
             ("id", found.id),
@@ -111,6 +116,8 @@ def show(job_id: str) -> None:
             *([("unreadable", job_view(found).unreadable)] if job_view(found).unreadable else []),
             *((name, value) for name, value in (("reason", found.reason), ("by", found.by)) if value),
             *((name, value) for name, value in defined if value not in ("", None)),
+            *(("parent", f"{edge.parent} {how(edge)}") for edge in edges if edge.child == found.id),
+            *(("child", f"{edge.child} {how(edge)}") for edge in edges if edge.parent == found.id),
             ("version", found.version),
             ("created", local(found.created, zone)),
             ("updated", local(found.updated, zone)),

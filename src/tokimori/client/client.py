@@ -124,6 +124,7 @@ class Client:
     explain = synchronous(Service.explain)
     explain_job = synchronous(Service.explain_job)
     skips = synchronous(Service.skips)
+    graph = synchronous(Service.graph)
     get_run = synchronous(Service.get_run)
     list_runs = synchronous(Service.list_runs)
     cancel = synchronous(Service.cancel)

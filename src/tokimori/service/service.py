@@ -13,6 +13,7 @@ from tokimori.engine.fire import decide_and_apply
 from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, NotFound, Refused, StoreUnavailable
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.decide import Due
+from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, check_text, lane_of, schedule_of, serves
 from tokimori.model.run import Run, Skip
@@ -25,6 +26,7 @@ from tokimori.service.calendars import Calendars
 from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
 from tokimori.service.edits import edited, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
+from tokimori.service.graph import around
 from tokimori.service.runs import RunService
 
 MOST_MOMENTS = 10_000
@@ -292,6 +294,12 @@ class Service(RunService):
     async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:
         """The job's occurrences that became no run, newest first."""
         return await self._store.skips(check_job_id(job_id), limit=checked("limit", limit, MOST_LISTED))
+
+    async def graph(self, job_id: str | None = None) -> Sequence[Edge]:
+        """Which jobs run after which, by parent; with an id only what is above and below that job."""
+        checked_id = None if job_id is None else (await self.get(job_id)).id
+        edges = sorted((await self._store.family()).edges)
+        return edges if checked_id is None else around(edges, checked_id)
 
     # Starts
 

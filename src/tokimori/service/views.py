@@ -9,6 +9,7 @@ from tokimori.clock import Moment, format_moment, to_datetime
 from tokimori.errors import TokimoriError
 from tokimori.model.backfill import Backfill
 from tokimori.model.calendar import Calendar
+from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, Terms, Unreadable
 from tokimori.model.policies import Retry
@@ -27,7 +28,8 @@ class RetryView(Retry, frozen=True, kw_only=True, omit_defaults=False):
 class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
     """A job: its fields as typed, and how it stands.
 
-    `next_times` only where somebody asked for them; `unreadable` says why the fields are not known.
+    `next_times` and `edges` (from and to it) only where somebody asked for them; `unreadable` says why the fields are
+    not known.
     """
 
     id: str
@@ -42,6 +44,17 @@ class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
     tzdata: str
     unreadable: str | None
     next_times: tuple[str, ...] | UnsetType = UNSET
+    edges: "tuple[EdgeView, ...] | UnsetType" = UNSET
+
+
+class EdgeView(Struct, frozen=True, kw_only=True):
+    """That `child` runs after `parent`; `joins`: it waits for so many parents, 0 where each is a run of its own."""
+
+    parent: str
+    child: str
+    on: str
+    joins: int
+    declared_by: str
 
 
 class AttemptView(Struct, frozen=True, kw_only=True):
@@ -184,7 +197,7 @@ class ErrorView(Struct, frozen=True, kw_only=True):
     error: Fault
 
 
-def job_view(job: Job, next_times: Sequence[Moment] | None = None) -> JobView:
+def job_view(job: Job, next_times: Sequence[Moment] | None = None, edges: Sequence[Edge] | None = None) -> JobView:
     """The job as JSON shows it."""
     definition = job.definition
     fields = {name: getattr(definition, name) for name in Terms.__struct_fields__}
@@ -203,7 +216,15 @@ def job_view(job: Job, next_times: Sequence[Moment] | None = None) -> JobView:
         unreadable=definition.target.why if isinstance(definition.target, Unreadable) else None,
         runs_remaining=job.runs_remaining,
         next_times=UNSET if next_times is None else tuple(map(format_moment, next_times)),
+        edges=UNSET if edges is None else tuple(map(edge_view, edges)),
         **(fields | target_fields(definition.target)),
+    )
+
+
+def edge_view(edge: Edge) -> EdgeView:
+    """The edge as JSON shows it."""
+    return EdgeView(
+        parent=edge.parent, child=edge.child, on=edge.on.value, joins=edge.joins, declared_by=edge.declared_by
     )
 
 

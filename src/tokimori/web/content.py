@@ -8,13 +8,14 @@ from urllib.parse import urlencode
 from tokimori.clock import Clock, Moment, format_moment
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.ids import RunId, check_job_id, check_uuid
-from tokimori.model.job import Definition, Job, JobState, schedule_of
+from tokimori.model.job import Definition, Job, JobState, edges_of, schedule_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import NodeRecord, NodeState, RunFilter
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.schedule import next_moments
 from tokimori.service.definitions import target_fields
+from tokimori.service.graph import how, tree
 from tokimori.service.outputs import whole
 from tokimori.service.runs import RunDetails
 from tokimori.service.service import Service
@@ -91,6 +92,8 @@ class JobRow(NamedTuple):
     zone: str
     next_times: Sequence[Time]
     last_runs: Sequence[RunRow]
+    parents: Sequence[str]
+    """What it runs after, and on which end."""
 
 
 class AttemptRow(NamedTuple):
@@ -158,6 +161,8 @@ class Content(NamedTuple):
     nodes: Sequence[NodeRow]
     of_job: Preview | None
     """Of the job whose runs are listed."""
+    graph: Sequence[str]
+    """What is above and below that job, as a tree; empty where it is alone."""
     of_text: Preview | None
     """Of the text that somebody typed."""
     zone: str
@@ -180,6 +185,7 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
         panel=None if view.run is None else await _panel(service, view.run, view.attempt, now),
         nodes=[_node_row(node, service.time_zone, now) for node in nodes],
         of_job=await _of_job(service, view.job, now),
+        graph=await _graph(service, view.job),
         of_text=None if view.schedule is None else await _of_text(service, view.schedule, view.zone, now),
         zone=service.time_zone,
     )
@@ -191,6 +197,13 @@ async def _of_job(service: Service, job_id: str | None, now: Moment) -> Preview 
         return None if job_id is None else _preview(await service.explain_job(job_id, MOMENTS_SHOWN), now)
     except NotFound:
         return None
+
+
+async def _graph(service: Service, job_id: str | None) -> Sequence[str]:
+    try:
+        return () if job_id is None else tree(await service.graph(job_id))
+    except NotFound:
+        return ()
 
 
 async def _of_text(service: Service, text: str, zone: str | None, now: Moment) -> Preview:
@@ -232,10 +245,11 @@ async def _job_row(service: Service, job: Job, now: Moment) -> JobRow:
         state=job.state.value,
         why=" ".join(text for text in (job.by and f"by {job.by}", job.reason and f"“{job.reason}”") if text),
         is_stopped=job.state in (JobState.PAUSED, JobState.PARKED),
-        schedule=definition.schedule or "on demand",
+        schedule=definition.schedule or ("after other jobs" if definition.parents else "on demand"),
         zone=zone,
         next_times=[_time(moment, zone, now) for moment in moments],
         last_runs=[_run_row(run, zone, now) for run in reversed(runs)],
+        parents=[f"{edge.parent} {how(edge)}" for edge in edges_of(job.id, definition) if edge.child == job.id],
     )
 
 

@@ -82,3 +82,28 @@ def test_the_store_may_be_named_anywhere(program: Program) -> None:
     program("job", "add", "z", "--noop", "--store", other)
     assert [job["id"] for job in program.json("job", "list", "--store", other)] == ["x", "y", "z"]
     assert program.json("job", "list") == []
+
+
+def test_the_graph_of_jobs(program: Program) -> None:
+    """A tree, DOT or JSON, of all jobs or of one; `job show` names parents and children."""
+    assert program("job", "graph") == ""
+    program("job", "add", "load", "--noop")
+    program("job", "add", "check", "--noop", "--after", "load=always")
+    program("job", "add", "report", "--noop", "--after", "load", "--after", "check", "--join", "all")
+    program("job", "add", "alone", "--noop")
+    assert program("job", "graph").splitlines() == [
+        "load",
+        "├─ check on always",
+        "│  └─ report on success (all of 2)",
+        "└─ report on success (all of 2)",
+    ]
+    assert program("job", "graph", "alone") == "alone\n"
+    assert '"load" -> "check" [label="on always"];' in program("job", "graph", "check", "--dot")
+    assert [edge["child"] for edge in program.json("job", "graph", "report")] == ["report", "check", "report"]
+    assert program.error("job", "graph", "nobody", code=3)["code"] == "not_found"
+    shown = program("job", "show", "check")
+    assert [line.split(":")[1].strip() for line in shown.splitlines() if line.startswith(("parent", "child"))] == [
+        "load on always",
+        "report on success (all of 2)",
+    ]
+    assert [edge["parent"] for edge in program.json("job", "show", "report")["edges"]] == ["check", "load"]

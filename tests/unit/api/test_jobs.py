@@ -197,3 +197,16 @@ async def test_explain(door: Asker) -> None:
     assert (found["sentence"], found["moments"]) == ("At 02:30, every day.", [moment])
     assert any("does not exist on 2030-03-31" in warning for warning in found["warnings"])
     assert (await door.get(f"{JOBS}/none/explain")).status == 404
+
+
+async def test_the_graph(door: Asker) -> None:
+    """Which jobs run after which is told for all and for one; a shown job has the edges from and to it."""
+    for job_id, parents in (("a", []), ("b", [{"job": "a", "on": "always"}]), ("c", [{"job": "b"}]), ("alone", [])):
+        assert (await door.post(JOBS, {"id": job_id, "noop": True, "parents": parents})).status == 201
+    first = {"parent": "a", "child": "b", "on": "always", "joins": 0, "declared_by": "b"}
+    second = {"parent": "b", "child": "c", "on": "success", "joins": 0, "declared_by": "c"}
+    assert (await door.get("/api/v2/graph")).json == [first, second]
+    assert (await door.get(f"{JOBS}/c/graph")).json == [first, second]
+    assert (await door.get(f"{JOBS}/c")).json["edges"] == [second]
+    assert (await door.get(f"{JOBS}/alone/graph")).json == []
+    assert (await door.get(f"{JOBS}/nobody/graph")).status == 404

@@ -49,6 +49,13 @@ def test_jobs_are_said_in_keywords(client: Client) -> None:
     assert [each.id for each in client.list()] == ["nightly"]
 
 
+def test_the_graph_of_jobs(client: Client) -> None:
+    """Edges come as they are declared."""
+    client.add("a", noop=True)
+    client.add("b", noop=True, parents=[{"job": "a"}])
+    assert [(edge.parent, edge.child, edge.on.value) for edge in client.graph("a")] == [("a", "b", "success")]
+
+
 def test_runs_are_asked_for_and_waited_for(client: Client) -> None:
     """A call returns when the service has."""
     client.add("j", noop=True)

@@ -92,6 +92,20 @@ async def test_jobs(world: World, door: Asker) -> None:
     assert posts == ["/api/v2/jobs/hello/trigger", "/api/v2/jobs/hello/pause"]
 
 
+async def test_dependents(world: World, door: Asker) -> None:
+    """A job says after which others it runs; for the chosen one the page draws what is before and after it."""
+    await add(world, "first")
+    await add(world, "second", parents=[{"job": "first", "on": "always"}])
+    await add(world, "third", parents=[{"job": "second"}])
+    page = elements(await door.get("/"))
+    assert "after other jobs" in page.text
+    assert "after first on always" in page.text
+    assert "Jobs before and after" not in page.text
+    chosen = elements(await door.get("/?job=second"))
+    assert "Jobs before and after second first └─ second on always └─ third on success" in chosen.text
+    assert (await door.get("/?job=gone")).status == 200
+
+
 async def test_a_paused_job(world: World, door: Asker) -> None:
     """A paused job says by whom and why, has no next times, can be resumed and not be triggered."""
     await add(world, schedule="@daily")

@@ -1,0 +1,85 @@
+"""Which jobs run after which, as a picture: a tree of lines, or DOT for Graphviz. Pure."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from tokimori.model.dependents import Edge
+from tokimori.model.ids import JobId
+
+SHOWN_ABOVE = "…"
+"""Behind a job whose children stand further up already."""
+
+
+def direct(edges: Iterable[Edge], job_id: JobId) -> list[Edge]:
+    """The edges from and to the job."""
+    return [edge for edge in edges if job_id in (edge.parent, edge.child)]
+
+
+def around(edges: Sequence[Edge], job_id: JobId) -> list[Edge]:
+    """The edges by which a job, however many others are between, is above or below this one."""
+    above = _reached(edges, job_id, lambda edge: (edge.child, edge.parent))
+    below = _reached(edges, job_id, lambda edge: (edge.parent, edge.child))
+    return [edge for edge in edges if edge.child in above or edge.parent in below]
+
+
+def _reached(edges: Iterable[Edge], start: JobId, ends: Callable[[Edge], tuple[JobId, JobId]]) -> set[JobId]:
+    ways: dict[JobId, list[JobId]] = {}
+    for near, far in map(ends, edges):
+        ways.setdefault(near, []).append(far)
+    seen, left = {start}, [start]
+    while left:
+        new = set(ways.get(left.pop(), ())) - seen
+        seen |= new
+        left += new
+    return seen
+
+
+def tree(edges: Sequence[Edge]) -> list[str]:
+    """A line for each job that nothing runs before, those after it indented below; no children are shown twice."""
+    children: dict[JobId, list[Edge]] = {}
+    for edge in sorted(edges):
+        children.setdefault(edge.parent, []).append(edge)
+    roots = sorted(children.keys() - {edge.child for edge in edges})
+    lines: list[str] = []
+    shown: set[JobId] = set()
+    for root in roots:
+        lines += [root, *_branches(root, children, shown)]
+    return lines
+
+
+def _branches(root: JobId, children: dict[JobId, list[Edge]], shown: set[JobId]) -> Iterator[str]:
+    """Depth first, without recursion: a chain may be longer than Python's stack."""
+    stack = [(iter(children[root]), len(children[root]), "")]
+    shown.add(root)
+    while stack:
+        edges, left, indent = stack.pop()
+        edge = next(edges, None)
+        if edge is None:
+            continue
+        stack.append((edges, left - 1, indent))
+        is_last = left == 1
+        below = children.get(edge.child, [])
+        again = edge.child in shown and bool(below)
+        yield f"{indent}{'└─' if is_last else '├─'} {edge.child} {how(edge)}{f' {SHOWN_ABOVE}' if again else ''}"
+        if below and not again:
+            shown.add(edge.child)
+            stack.append((iter(below), len(below), indent + ("   " if is_last else "│  ")))
+
+
+def how(edge: Edge) -> str:
+    """`on success`, or `on success (all of 3)` where the child waits for all of its parents."""
+    return f"on {edge.on}" + (f" (all of {edge.joins})" if edge.joins else "")
+
+
+def dot(edges: Sequence[Edge], alone: JobId | None = None) -> str:
+    """The graph in Graphviz' language; `alone` is a job that is in it even without edges."""
+    nodes = {end for edge in edges for end in (edge.parent, edge.child)} | ({alone} if alone else set())
+    lines = [f"  {_quoted(node)};" for node in sorted(nodes)]
+    lines += [
+        f"  {_quoted(edge.parent)} -> {_quoted(edge.child)} [label={_quoted(how(edge))}];" for edge in sorted(edges)
+    ]
+    return "\n".join(["digraph jobs {", *lines, "}", ""])
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
