@@ -1,16 +1,20 @@
 """`tokimori db …`"""
 
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import click
 
 from tokimori.cli.command import Group, options
-from tokimori.cli.output import print_fields, print_json, print_lines, print_text
+from tokimori.cli.output import copying_bar, print_fields, print_json, print_lines, print_table, print_text
 from tokimori.cli.session import in_bare_service
 from tokimori.errors import Refused
 
 if TYPE_CHECKING:
     from tokimori.ports.store import SchemaStatus
+    from tokimori.service.copying import KindCopied, Tell
 
 db = Group("db", help="The store's tables.")
 
@@ -50,6 +54,37 @@ def check() -> int:
     else:
         print_lines(*found or ["The tables are as this version makes them."])
     return Refused.exit_code if found else 0
+
+
+@db.command()
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+def copy(source: str, target: str) -> None:
+    """Copy everything from the store at one URL to an empty one at another; no node may work on either.
+
+    Jobs with their cursors, calendars, runs, attempts, outputs and the ledger, compared on both sides at the end. A
+    copy that was interrupted goes on when it is asked for again.
+    """
+    with copying_bar() as tell:
+        copied = asyncio.run(_copied(source, target, tell))
+    if options().as_json:
+        print_json({"copied": copied})
+        return
+    rows = [(each.kind, each.rows, each.written, each.digest[:12]) for each in copied]
+    print_table(("KIND", "ROWS", "WRITTEN", "DIGEST"), rows)
+
+
+async def _copied(source: str, target: str, tell: "Tell") -> "Sequence[KindCopied]":
+    from tokimori.clock import SystemClock
+    from tokimori.service.copying import copy_store
+    from tokimori.stores.open import open_store
+
+    old, new = open_store(source, SystemClock()), open_store(target, SystemClock())
+    async with AsyncExitStack() as stack:
+        for store in (old, new):
+            await store.open()
+            stack.push_async_callback(store.close)
+        return await copy_store(old, new, tell)
 
 
 def _print(found: "SchemaStatus") -> None:

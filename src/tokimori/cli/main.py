@@ -28,7 +28,7 @@ program = Group(
         "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel, hold, resume, report."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
         "node": ("tokimori.cli.node:node", "Nodes: list."),
-        "db": ("tokimori.cli.db:db", "The store: migrate, status."),
+        "db": ("tokimori.cli.db:db", "The store: migrate, status, copy."),
         "config": ("tokimori.cli.config:config", "Settings: show, check."),
     },
 )

@@ -1,10 +1,15 @@
 """What the program prints: JSON for programs, tables and lines for people."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from tokimori.clock import Moment, to_datetime
 from tokimori.schedules.zones import zone_info
+
+if TYPE_CHECKING:
+    from tokimori.service.copying import Step, Tell
 
 NOTHING = "-"
 
@@ -55,6 +60,27 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     print_lines(
         *("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
     )
+
+
+@contextmanager
+def copying_bar() -> "Iterator[Tell]":
+    """A bar of how far a copy is, on a terminal; how many rows there are is known when it verifies."""
+    if not sys.stderr.isatty():
+        yield lambda _step: None
+        return
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = TextColumn("{task.description:<18}"), BarColumn(), TextColumn("{task.completed:.0f} rows")
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("copy", total=None)
+
+        def tell(step: "Step") -> None:
+            verb = "verify" if step.verifying else "copy"
+            progress.update(task, description=f"{verb} {step.kind}", completed=step.rows, total=step.total)
+
+        yield tell
 
 
 def local(moment: Moment | None, zone: str) -> str:

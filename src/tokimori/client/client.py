@@ -23,8 +23,10 @@ from tokimori.model.calendar import Calendar
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
 from tokimori.ports.store import Store
+from tokimori.service.copying import KindCopied
 from tokimori.service.schema import open_prepared
 from tokimori.service.service import Service
+from tokimori.stores.open import open_store
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +96,16 @@ async def _delete_calendar(service: Service, name: str) -> None:
     await service.calendars.delete(name)
 
 
+async def _copy_to(service: Service, url: str) -> Sequence[KindCopied]:
+    """Copy everything to the store at `url`, which is empty or holds a part of this copy. See `copy_store`."""
+    target = open_store(url, SystemClock())
+    await target.open()
+    try:
+        return await service.copy_to(target)
+    finally:
+        await target.close()
+
+
 class Client:
     """The service's methods, one by one, for synchronous programs. Safe to share between threads; survives a fork."""
 
@@ -142,6 +154,7 @@ class Client:
     migrate = synchronous(Service.migrate)
     schema_script = synchronous(Service.schema_script)
     check_schema = synchronous(Service.check_schema)
+    copy_to = synchronous(_copy_to)
 
     def close(self) -> None:
         """Free everything. Calls of other threads that have not returned raise `Refused`."""

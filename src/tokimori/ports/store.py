@@ -20,6 +20,7 @@ from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId,
 from tokimori.model.job import Definition, Job
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import RunState
+from tokimori.ports.copying import Copying
 
 
 class SchemaStatus(Struct, frozen=True, kw_only=True):
@@ -415,5 +416,5 @@ class Working(Protocol):
         ...
 
 
-class Store(Schema, Jobs, Calendars, Runs, Planning, Nodes, Working, Protocol):
+class Store(Schema, Jobs, Calendars, Runs, Planning, Nodes, Working, Copying, Protocol):
     """The shared database, and the only truth."""

@@ -23,6 +23,7 @@ from tokimori.schedules.explain import Explanation, explain, explained
 from tokimori.schedules.schedule import Fold, Gap, Reboot, Schedule
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, chosen, retried
 from tokimori.service.calendars import Calendars
+from tokimori.service.copying import KindCopied, Tell, copy_store
 from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
 from tokimori.service.edits import edited, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
@@ -333,6 +334,10 @@ class Service(RunService):
     async def check_schema(self) -> Sequence[str]:
         """How the store's tables differ from what this version made of them, a sentence each. Raises `Refused`."""
         return await self._store.differences()
+
+    async def copy_to(self, target: Store, tell: Tell = lambda _step: None) -> Sequence[KindCopied]:
+        """Copy everything to another open store, as `copy_store` says; `tell` hears how far it is."""
+        return await copy_store(self._store, target, tell)
 
 
 def _schedule_for(job: Job) -> Schedule:

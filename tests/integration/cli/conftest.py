@@ -47,6 +47,17 @@ class Program:
             env=self.environment,
         )
 
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """The program at work; nobody reads what it prints."""
+        return subprocess.Popen(
+            [str(PROGRAM), *arguments],
+            cwd=self.home,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
     def json(self, *arguments: str, code: int = 0) -> Any:
         """What it prints as JSON."""
         return json.loads(self("--json", *arguments, code=code))

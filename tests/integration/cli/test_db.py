@@ -1,6 +1,8 @@
-"""`tokimori db sql` and `tokimori db check`."""
+"""`tokimori db sql`, `tokimori db check` and `tokimori db copy`."""
 
 import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 from tests.integration.cli.conftest import Program
 
@@ -18,3 +20,41 @@ def test_an_administrator_makes_the_tables(program: Program) -> None:
         db.execute("DROP INDEX tokimori_jobs_due")
     ended = program.run("db", "check")
     assert (ended.returncode, ended.stdout) == (2, "the index tokimori_jobs.tokimori_jobs_due is missing\n")
+
+
+def test_a_copy_that_is_killed_goes_on(program: Program) -> None:
+    """`db copy` killed in the middle, and asked for again, leaves what one copy would have; a second finds no more."""
+    jobs = "".join(f"{n % 60} {n % 24} * * * true {n}\n" for n in range(3000))
+    (program.home / "many").write_text(jobs)
+    program.run("job", "import", "crontab", "many")
+    program("job", "add", "now", "--noop")
+    program("job", "trigger", "now", "--key", "once")
+    there = program.home / "there.db"
+    words = ("db", "copy", f"sqlite://{program.database}", f"sqlite://{there}")
+    copying = program.start(*words)
+    while copying.poll() is None and not _rows(there):
+        pass
+    copying.kill()
+    copying.wait()
+    copied = {each["kind"]: each for each in program.json(*words)["copied"]}
+    assert copied["jobs"]["written"] < copied["jobs"]["rows"] == 3001
+    assert copied["runs"]["rows"] == 1
+    assert _rows(there) == 3001
+    assert {each["written"] for each in program.json(*words)["copied"]} == {0}
+
+
+def _rows(database: Path) -> int:
+    if not database.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as db:
+        try:
+            (rows,) = db.execute("SELECT count(*) FROM tokimori_jobs").fetchone()
+        except sqlite3.OperationalError:
+            return 0
+    return int(rows)
+
+
+def test_nothing_is_copied_from_nothing(program: Program) -> None:
+    """A store without tables is no source: a mistyped URL is told."""
+    error = program.error("db", "copy", f"sqlite://{program.home}/typo.db", f"sqlite://{program.home}/to.db")
+    assert (error["code"], error["field"]) == ("refused", "from")

@@ -9,6 +9,7 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import JobId, NodeId, RunId
 from tokimori.model.job import Job
 from tokimori.model.run import Attempt, Output, Run, Skip
+from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.store import (
     Beat,
     Change,
@@ -22,7 +23,7 @@ from tokimori.ports.store import (
     Survey,
     Verdict,
 )
-from tokimori.stores.memory import calendars, jobs, nodes, planning, runs, working
+from tokimori.stores.memory import calendars, copying, jobs, nodes, planning, runs, working
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.migrations import no_script
 
@@ -221,3 +222,11 @@ class MemoryStore:
     async def save_outputs(self, outputs: Sequence[Output]) -> None:
         """See `Working.save_outputs`."""
         working.save_outputs(await self._turn(), outputs)
+
+    async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
+        """See `Copying.export_rows`."""
+        return copying.export_rows(await self._turn(), kind, after, limit)
+
+    async def import_rows(self, kind: Kind, rows: Sequence[Copied]) -> None:
+        """See `Copying.import_rows`."""
+        copying.import_rows(await self._turn(), rows)

@@ -9,6 +9,7 @@ from tokimori.stores.migrations import no_script
 from tokimori.stores.mysql import schema
 from tokimori.stores.mysql.address import Address
 from tokimori.stores.mysql.calendars import MysqlCalendars
+from tokimori.stores.mysql.copying import MysqlCopying
 from tokimori.stores.mysql.jobs import MysqlJobs
 from tokimori.stores.mysql.nodes import MysqlNodes
 from tokimori.stores.mysql.planning import MysqlPlanning
@@ -21,7 +22,7 @@ MOST_SESSIONS = 8
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "innodb_doublewrite": "ON"}
 
 
-class MysqlStore(MysqlJobs, MysqlCalendars, MysqlRuns, MysqlPlanning, MysqlNodes, MysqlWorking):
+class MysqlStore(MysqlJobs, MysqlCalendars, MysqlRuns, MysqlPlanning, MysqlNodes, MysqlWorking, MysqlCopying):
     """A `Store` in a MariaDB or MySQL database. The server's clock is the store's; `clock` only dates migrations.
 
     Belongs to the event loop that opened it.

@@ -12,6 +12,7 @@ from tokimori.model.ids import JobId, NodeId, RunId
 from tokimori.model.job import Job
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import ENDS
+from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.store import (
     Beat,
     Change,
@@ -27,7 +28,7 @@ from tokimori.ports.store import (
 )
 from tokimori.stores.migrations import no_script
 from tokimori.stores.notices import Sender
-from tokimori.stores.redis import calendars, jobs, nodes, planning, runs, schema, working
+from tokimori.stores.redis import calendars, copying, jobs, nodes, planning, runs, schema, working
 from tokimori.stores.redis.address import Address
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.notices import Listener, notify
@@ -276,3 +277,11 @@ class RedisStore:
     async def save_outputs(self, outputs: Sequence[Output]) -> None:
         """See `Working.save_outputs`."""
         await working.save_outputs(self._db, outputs)
+
+    async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
+        """See `Copying.export_rows`."""
+        return await copying.export_rows(self._db, kind, after, limit)
+
+    async def import_rows(self, kind: Kind, rows: Sequence[Copied]) -> None:
+        """See `Copying.import_rows`."""
+        await copying.import_rows(self._db, kind, rows)

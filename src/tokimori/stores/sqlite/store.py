@@ -13,6 +13,7 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import JobId, NodeId, RunId
 from tokimori.model.job import Job
 from tokimori.model.run import Attempt, Output, Run, Skip
+from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.store import (
     Beat,
     Change,
@@ -26,7 +27,7 @@ from tokimori.ports.store import (
     Survey,
     Verdict,
 )
-from tokimori.stores.sqlite import calendars, connection, family, jobs, nodes, planning, runs, schema, working
+from tokimori.stores.sqlite import calendars, connection, copying, family, jobs, nodes, planning, runs, schema, working
 from tokimori.stores.sqlite.connection_thread import ConnectionThread, T
 from tokimori.stores.sqlite.file_lock import FileLock
 from tokimori.stores.sqlite.watch import Poller
@@ -267,3 +268,11 @@ class SqliteStore:
     async def save_outputs(self, outputs: Sequence[Output]) -> None:
         """See `Working.save_outputs`."""
         await self._write(working.save_outputs, outputs)
+
+    async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
+        """See `Copying.export_rows`."""
+        return await self._read(copying.export_rows, kind, after, limit)
+
+    async def import_rows(self, kind: Kind, rows: Sequence[Copied]) -> None:
+        """See `Copying.import_rows`."""
+        await self._write(copying.import_rows, kind, rows)

@@ -1,0 +1,81 @@
+"""What a copy from store to store asks of both, besides what `tokimori.ports.store` has: rows exactly as they are."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Protocol, assert_never
+
+from msgspec import Struct
+
+from tokimori.model.calendar import Calendar
+from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.job import Job
+from tokimori.model.run import Attempt, Output, Run, Skip
+
+
+class Kind(StrEnum):
+    """The kinds of rows, in the order in which they are copied: some stores find a row by its job or run alone."""
+
+    JOBS = "jobs"
+    """With their edges. Read by `Jobs.list_jobs`, written by `Jobs.add_jobs`."""
+    CALENDARS = "calendars"
+    """Read and written by `Calendars`."""
+    SKIPS = "skips"
+    """Of jobs that exist: nothing reads those of others."""
+    HISTORY = "history"
+    """Finished runs."""
+    RUNS = "runs"
+    """Runs that have not ended."""
+    ATTEMPTS = "attempts"
+    OUTPUTS = "outputs"
+    ARRIVALS = "arrivals"
+
+
+class JobSkip(Struct, frozen=True, kw_only=True):
+    """A row of the ledger, and whose it is."""
+
+    job_id: JobId
+    incarnation: Incarnation
+    skip: Skip
+
+
+class Arrival(Struct, frozen=True, kw_only=True):
+    """For a child that waits for all of its parents, and a root: the parents that have ended as asked, by id."""
+
+    incarnation: Incarnation
+    root: str
+    parents: tuple[str, ...]
+
+
+Copied = JobSkip | Run | Attempt | Output | Arrival
+Key = tuple[str] | tuple[str | int, str | int]
+
+
+def key_of(row: Job | Calendar | Copied) -> Key:
+    """What no two rows of a kind have in common. Texts are in the order of their bytes, in every store."""
+    match row:
+        case Job() | Run():
+            return (row.id,)
+        case Calendar():
+            return (row.name,)
+        case JobSkip():
+            return row.job_id, row.skip.first
+        case Attempt():
+            return row.run_id, row.number
+        case Output():
+            return row.run_id, row.attempt
+        case Arrival():
+            return row.incarnation, row.root
+        case _:
+            assert_never(row)
+
+
+class Copying(Protocol):
+    """Rows from a store where no node works, to one where none works yet. Not for jobs and calendars."""
+
+    async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
+        """At most so many rows by key, those greater than `after`; none: there are no more."""
+        ...
+
+    async def import_rows(self, kind: Kind, rows: Sequence[Copied]) -> None:
+        """Keep all rows as they are, or none; one whose key exists stays as it is there."""
+        ...

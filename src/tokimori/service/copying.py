@@ -1,0 +1,213 @@
+"""Copying everything from one store to another: page by page, in the order of keys, and compared from both sides.
+
+What the other store holds must be the beginning of what is copied: so a copy that was interrupted goes on when it is
+asked for again, and nothing is doubled, and nothing else is ever mixed with it.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
+from hashlib import sha256
+
+import msgspec
+
+from tokimori.errors import Conflict, FamilyChanged, Refused, StoreUnavailable
+from tokimori.model.calendar import Calendar
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job, Unreadable
+from tokimori.model.transitions import RunState
+from tokimori.ports.copying import Copied, Key, Kind, key_of
+from tokimori.ports.store import NodeState, RunFilter, Store
+from tokimori.service.asking import retried
+from tokimori.service.schema import prepare_schema
+
+ROWS, OUTPUTS = 200, 8
+"""How many rows are in memory at a time; of outputs, each up to 128 KiB, fewer."""
+
+Row = Job | Calendar | Copied
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class KindCopied(msgspec.Struct, frozen=True, kw_only=True):
+    """How many rows of a kind both stores hold, how many of them this copy wrote, and the SHA-256 of all of them."""
+
+    kind: Kind
+    rows: int
+    written: int
+    digest: str
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a copy is: rows of this kind that are copied, or (`verifying`) read again, from both sides together."""
+
+    kind: Kind
+    verifying: bool
+    rows: int
+    total: int | None = None
+
+
+Tell = Callable[[Step], None]
+
+
+class Tally:
+    """Counts rows, and makes one digest of them in their order, however they are cut into pages."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._hash = sha256()
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """These come next."""
+        for row in rows:
+            self.rows += 1
+            self._hash.update(_encode(row) + b"\n")
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 in hex."""
+        return self._hash.hexdigest()
+
+
+async def copy_store(source: Store, target: Store, tell: Tell) -> Sequence[KindCopied]:
+    """Copy all of one open store to another one that is empty, or holds an earlier part of the same copy.
+
+    Raises `Refused` while nodes work on either, or where a run was left running; `Conflict` where the target holds
+    anything else, or the source changed meanwhile; `SchemaMismatch`.
+    """
+    await _prepare(source, target)
+    await _check_idle(source, target)
+    for kind in Kind:
+        await _compare_first(source, target, kind)
+    written = {kind: await _copy_kind(source, target, kind, tell) for kind in Kind}
+    await _check_idle(source, target)
+    return [await _verified(source, target, kind, written[kind], tell) for kind in Kind]
+
+
+async def _prepare(source: Store, target: Store) -> None:
+    if (await source.schema()).version is None:
+        raise Refused("FROM: there are no tables of Tokimori in that store", field="from", allowed="a store in use")
+    await prepare_schema(source)
+    await prepare_schema(target)
+
+
+async def _check_idle(source: Store, target: Store) -> None:
+    for name, store in (("FROM", source), ("TO", target)):
+        for node in await store.list_nodes(limit=1):
+            if node.state is NodeState.ALIVE:
+                raise Refused(
+                    f"{name}: the node {node.id} (pid {node.pid} on {node.host}) works there: stop it. If it is dead "
+                    f"already, start another one there, which declares it dead within 10 s, and stop that one",
+                    field=name.lower(),
+                    value=node.id,
+                    allowed="a store without living nodes",
+                )
+    running = RunFilter(states=frozenset({RunState.RUNNING}), limit=1)
+    for run in await source.list_runs(running):
+        raise Refused(
+            f"FROM: the run {run.id} of {run.job_id!r} was left running by a node that is gone: start a node there, "
+            "which takes it over, and stop it again",
+            field="from",
+            value=run.id,
+            allowed="a store without running runs",
+        )
+
+
+async def _compare_first(source: Store, target: Store, kind: Kind) -> None:
+    """Before anything is written, whatever kind is first to differ."""
+    first = await _page(target, kind, None, 1)
+    if first and first != await _page(source, kind, None, 1):
+        raise _mixed(kind, first[0])
+
+
+def _mixed(kind: Kind, row: Row) -> Conflict:
+    key = " ".join(map(str, key_of(row)))
+    return Conflict(
+        f"TO: its {kind} are not those of FROM, as {key} shows: copy to an empty store, or to one that holds a part of "
+        "this very copy and was not used since",
+        field="to",
+        value=key,
+        allowed="an empty store",
+    )
+
+
+async def _page(store: Store, kind: Kind, after: Key | None, limit: int) -> Sequence[Row]:
+    match kind:
+        case Kind.JOBS:
+            jobs = await store.list_jobs(after=None if after is None else JobId(str(after[0])), limit=limit)
+            for job in jobs:
+                _check_readable(job)
+            return jobs
+        case Kind.CALENDARS:
+            calendars = await store.list_calendars()
+            return [each for each in calendars if after is None or key_of(each) > after][:limit]
+        case _:
+            return await store.export_rows(kind, after, limit)
+
+
+def _check_readable(job: Job) -> None:
+    if isinstance(job.definition.target, Unreadable):
+        raise Refused(
+            f"FROM: this version of Tokimori can't read the job {job.id!r} ({job.definition.target.why}): copy with "
+            "the version that wrote it",
+            field="from",
+            value=job.id,
+        )
+
+
+async def _pages(store: Store, kind: Kind) -> AsyncIterator[Sequence[Row]]:
+    """All rows of a kind."""
+    after: Key | None = None
+    while rows := await retried(partial(_page, store, kind, after, _limit(kind)), StoreUnavailable):
+        yield rows
+        after = key_of(rows[-1])
+
+
+def _limit(kind: Kind) -> int:
+    return OUTPUTS if kind is Kind.OUTPUTS else ROWS
+
+
+async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> int:
+    """How many rows were written."""
+    after: Key | None = None
+    done = written = 0
+    async for rows in _pages(source, kind):
+        known = await retried(partial(_page, target, kind, after, len(rows)), StoreUnavailable)
+        for ours, theirs in zip(known, rows, strict=False):
+            if ours != theirs:
+                raise _mixed(kind, ours)
+        if missing := rows[len(known) :]:
+            await retried(partial(_write, target, kind, missing), FamilyChanged, StoreUnavailable)
+        after = key_of(rows[-1])
+        done, written = done + len(rows), written + len(missing)
+        tell(Step(kind=kind, verifying=False, rows=done))
+    for row in await _page(target, kind, after, 1):
+        raise _mixed(kind, row)
+    return written
+
+
+async def _write(store: Store, kind: Kind, rows: Sequence[Row]) -> None:
+    jobs = [row for row in rows if isinstance(row, Job)]
+    calendars = [row for row in rows if isinstance(row, Calendar)]
+    others = [row for row in rows if not isinstance(row, Job | Calendar)]
+    if jobs:
+        await store.add_jobs(jobs, (await store.family()).version)
+    for calendar in calendars:
+        await store.put_calendar(calendar)
+    if others:
+        await store.import_rows(kind, others)
+
+
+async def _verified(source: Store, target: Store, kind: Kind, written: int, tell: Tell) -> KindCopied:
+    tallies = Tally(), Tally()
+    for tally, store in zip(tallies, (source, target), strict=True):
+        async for rows in _pages(store, kind):
+            tally.add(rows)
+            done = sum(each.rows for each in tallies)
+            tell(Step(kind=kind, verifying=True, rows=done, total=2 * max(each.rows for each in tallies)))
+    ours, theirs = tallies
+    if (ours.rows, ours.digest) != (theirs.rows, theirs.digest):
+        raise Conflict(
+            f"the {kind} differ after the copy: {ours.rows} rows with the digest {ours.digest[:12]} in FROM, "
+            f"{theirs.rows} with {theirs.digest[:12]} in TO. If FROM was changed meanwhile, empty TO and copy again",
+            field=kind,
+        )
+    return KindCopied(kind=kind, rows=ours.rows, written=written, digest=ours.digest)

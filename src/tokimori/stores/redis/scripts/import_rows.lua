@@ -1,0 +1,42 @@
+-- Keep rows as they are; one whose key exists stays as it is.
+local WRITE = {
+    skips = function(inc, first, text)
+        if call('ZCOUNT', P .. 'skips:' .. inc, first, first) == 0 then
+            call('ZADD', P .. 'skips:' .. inc, first, text)
+        end
+    end,
+    runs = function(born)
+        add(born)
+    end,
+    history = function(ended)
+        local key = P .. 'run:' .. ended.id
+        if call('EXISTS', key) == 0 then
+            call('HSET', key, unpack(ended.row))
+            later('ZADD', P .. 'runs', 0, ended.id)
+            later('ZADD', P .. 'runs:' .. ended.job, 0, ended.id)
+            if string.sub(ended.origin, 1, 2) ~= 's:' then
+                call('HSETNX', P .. 'origins:' .. ended.inc, ended.origin, ended.id)
+            end
+        end
+    end,
+    attempts = function(id, number, text)
+        call('HSETNX', P .. 'attempts:' .. id, number, text)
+    end,
+    outputs = function(output)
+        local key = P .. 'output:' .. output.run_id .. ':' .. output.attempt
+        if call('EXISTS', key) == 0 then
+            call('HSET', key, 'size', output.size, 'head', output.head, 'tail', output.tail, 'settled', 1)
+        end
+    end,
+    arrivals = function(inc, root, parents)
+        local key = P .. 'arrived:' .. inc .. ':' .. root
+        if call('EXISTS', key) == 0 then
+            call('SADD', key, unpack(parents))
+        end
+    end,
+}
+
+for _, words in ipairs(ask.rows) do
+    WRITE[ask.kind](unpack(words))
+end
+return true

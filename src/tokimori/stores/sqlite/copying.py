@@ -1,0 +1,32 @@
+"""Rows as they are, from one store to another: statements on the tables that only a copy reads as a whole."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from tokimori.ports.copying import Copied, Key, Kind
+from tokimori.stores.copying import SOURCES, TARGETS, Target, page, row_of, value_of
+from tokimori.stores.rows import marks
+
+# A row for each parent.
+_SOURCES = SOURCES | {
+    Kind.ARRIVALS: SOURCES[Kind.ARRIVALS]._replace(
+        columns="incarnation, root, group_concat(parent)", rest="GROUP BY incarnation, root"
+    )
+}
+_TARGETS = TARGETS | {Kind.ARRIVALS: Target("tokimori_arrivals", "incarnation, root, parent")}
+
+
+def export_rows(db: sqlite3.Connection, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
+    """See `Copying.export_rows`."""
+    values = {"limit": limit} if after is None else {"first": after[0], "last": after[-1], "limit": limit}
+    rows = db.execute(page(_SOURCES[kind], after, ":first", ":last", ":limit"), values)
+    return [value_of(kind, row) for row in rows]
+
+
+def import_rows(db: sqlite3.Connection, kind: Kind, rows: Sequence[Copied]) -> None:
+    """See `Copying.import_rows`."""
+    table, columns = _TARGETS[kind]
+    values = [row_of(row) for row in rows]
+    if kind is Kind.ARRIVALS:
+        values = [(*key, parent) for *key, parents in values for parent in parents.split(",")]
+    db.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks(columns)}) ON CONFLICT DO NOTHING", values)
