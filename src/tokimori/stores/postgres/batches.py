@@ -1,16 +1,48 @@
 """Many rows as the arrays that one statement takes, and batches in which no row meets another."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from tokimori.stores.postgres.connections import Row
 
 T = TypeVar("T")
 
 
-def columns(rows: Sequence[Row], number: int) -> list[Sequence[object]]:
-    """So many arrays, one for each column."""
-    return list(zip(*rows, strict=True)) if rows else [[]] * number
+def parameters(types: Sequence[str], first: int = 1) -> str:
+    """The parameters of a statement that have these types, numbered from `first`, as `columns` gives them.
+
+    Of arrays asyncpg knows only those of texts. About others it would ask the server in each new session (15 ms), and
+    pack them element by element: they go as text.
+    """
+    return ", ".join(f"${n}{_detour(type_)}::{type_}" for n, type_ in enumerate(types, first))
+
+
+def _detour(type_: str) -> str:
+    if not type_.endswith("[]") or type_ == "text[]":
+        return ""
+    return "::text[]" if type_ == "bytea[]" else "::text"
+
+
+def columns(rows: Sequence[Row], types: Sequence[str]) -> list[object]:
+    """An array for each column; None where a column holds nothing: `unnest` fills it up."""
+    if not rows:
+        return [[] if "text[]" in (type_, _detour(type_)[2:]) else "{}" for type_ in types]
+    return [_array(values, type_) for values, type_ in zip(zip(*rows, strict=True), types, strict=True)]
+
+
+def _array(values: Sequence[Any], type_: str) -> object:
+    if values.count(None) == len(values):
+        return None
+    if type_ == "text[]":
+        return values
+    if type_ == "bytea[]":
+        return [None if value is None else f"\\x{value.hex()}" for value in values]
+    return packed(["NULL" if value is None else value for value in values] if None in values else values)
+
+
+def packed(values: Iterable[object]) -> str:
+    """The text of an array of numbers or ids, in which nothing needs quotes."""
+    return f"{{{','.join(map(str, values))}}}"
 
 
 def rounds(items: Sequence[T], key: Callable[[T], Hashable]) -> Iterator[list[T]]:

@@ -1,15 +1,20 @@
 """Who takes part, and who is alive: statements on nodes, and what a beat tells of everything else."""
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Lane, NodeId
+from tokimori.model.ids import Lane, NodeId, Token
 from tokimori.ports.store import Beat, Claimed, NodeRecord, Pulse, Survey
-from tokimori.stores.postgres.batches import columns
+from tokimori.stores.postgres.batches import columns, parameters
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import NODE, RUN, all_claimed, node_of, node_row, prefixed
 
 _REGISTER = f"""
 INSERT INTO tokimori_nodes ({NODE}) VALUES ({", ".join(f"${n}" for n in range(1, NODE.count(",") + 2))})
 ON CONFLICT DO NOTHING
+"""
+_BEGAN = ("uuid[]", "bigint[]", "integer[]", "bigint[]")
+_TICK = f"""
+SELECT now, owned::text[], tokens::text[], cancels, peers::text[], beats::text[], orphans, next_due, lanes
+FROM tokimori_tick($1, {parameters(_BEGAN, 2)})
 """
 _ORPHANS = f"""
 SELECT {prefixed(RUN, "r")}, j.definition
@@ -26,16 +31,17 @@ async def register(db: Connections, node: NodeRecord) -> None:
 async def tick(db: Connections, beat: Beat) -> Pulse | None:
     """See `Nodes.tick`."""
     began = [(run.run_id, run.token, run.pid, run.at) for run in beat.started]
-    row = await db.row("SELECT * FROM tokimori_tick($1, $2, $3, $4, $5)", beat.node, *columns(began, 4))
+    row = await db.row(_TICK, beat.node, *columns(began, _BEGAN))
     if row is None:
         return None
     now, *told, orphans, next_due, lanes = row
-    owned, tokens, cancels, peers, beats = (each or () for each in told)
+    ids, tokens, cancels, peers, beats = (each or () for each in told)
+    owned = list(zip(ids, map(Token, map(int, tokens)), strict=True))
     return Pulse(
         now=now,
-        owned=frozenset(zip(owned, tokens, strict=True)),
-        cancels=tuple(each for each in zip(owned, tokens, cancels, strict=True) if each[2] is not None),
-        peers=tuple(zip(peers, beats, strict=True)),
+        owned=frozenset(owned),
+        cancels=tuple((*key, reason) for key, reason in zip(owned, cancels, strict=True) if reason is not None),
+        peers=tuple(zip(peers, map(int, beats), strict=True)),
         orphans=orphans,
         survey=_survey_of(next_due, lanes),
     )

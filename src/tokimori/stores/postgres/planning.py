@@ -6,7 +6,7 @@ from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
-from tokimori.stores.postgres.batches import columns, rounds
+from tokimori.stores.postgres.batches import columns, parameters, rounds
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
 from tokimori.stores.readable import readable
@@ -14,8 +14,6 @@ from tokimori.stores.rows import JOB, job_of
 from tokimori.stores.rules import REPLACED, Cursor, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
-_APPLY = f"SELECT tokimori_apply_4({', '.join(f'${n}' for n in range(1, 24))})"
-_PLAN_COLUMNS, _RUN_COLUMNS = 10, 10
 _DUE = f"""
 {DUE} WHERE j.state = 'enabled' AND j.next_due IS NOT NULL AND j.next_due <= $1
     AND (j.next_due, j.incarnation) > ($3, $4)
@@ -27,6 +25,15 @@ SELECT {JOB} FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL
 ORDER BY tzdata, incarnation LIMIT $2
 """
 _BEFORE_ALL = (-(2**63), -1)
+_PLAN = (
+    *("bigint[]", "integer[]", "bigint[]", "bigint[]", "bigint[]", "text[]", "bigint[]", "integer[]", "text[]"),
+    "boolean[]",
+)
+_RUN = (
+    *("uuid[]", "text[]", "bigint[]", "text[]", "bigint[]", "bigint[]", "integer[]", "bigint[]", "text[]"),
+    "text[]",
+)
+_APPLY = f"SELECT tokimori_apply_4({parameters((*_PLAN, *_RUN, 'jsonb', 'text', 'bigint'))})::text[]"
 
 
 async def due(db: Connections, now: Moment, limit: int) -> list[Due]:
@@ -54,16 +61,15 @@ async def apply(db: Connections, plans: Sequence[_Planned], now: Moment) -> list
 async def _write(db: Connections, plans: Sequence[_Planned], now: Moment) -> set[Incarnation]:
     skips = [(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips]
     in_order = sorted(plans, key=lambda planned: planned[0].incarnation)
-    return set(
-        await db.value(
-            _APPLY,
-            *columns([_plan_row(plan) for plan, _ in in_order], _PLAN_COLUMNS),
-            *columns([row for plan, ids in in_order for row in _births(plan, ids)], _RUN_COLUMNS),
-            skips_json(skips) if skips else None,
-            REPLACED,
-            now,
-        )
+    accepted = await db.value(
+        _APPLY,
+        *columns([_plan_row(plan) for plan, _ in in_order], _PLAN),
+        *columns([row for plan, ids in in_order for row in _births(plan, ids)], _RUN),
+        skips_json(skips) if skips else None,
+        REPLACED,
+        now,
     )
+    return {Incarnation(int(each)) for each in accepted}
 
 
 def _plan_row(plan: Plan) -> Row:

@@ -1,60 +1,80 @@
 """From ready runs to ended ones: each method hands finished values to one function of the database."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 import msgspec
 from msgspec.structs import replace
 
-from tokimori.model.ids import NodeId, RunId
+from tokimori.model.ids import NodeId
 from tokimori.model.run import Attempt, Output
 from tokimori.model.transitions import ENDS
 from tokimori.ports.store import Change, Claim, Claimed, Verdict
-from tokimori.stores.postgres.batches import columns, rounds
+from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
 from tokimori.stores.postgres.connections import Connections, Row
-from tokimori.stores.rows import OUTPUT, all_claimed, output_row
+from tokimori.stores.rows import OUTPUT, RUN, all_claimed, output_row
 from tokimori.stores.rules import JOB_DELETED, MOST_EXAMINED, PARKED_BY
 from tokimori.stores.text import storable
 
-_SETTLE = f"SELECT * FROM tokimori_settle({', '.join(f'${n}' for n in range(1, 28))})"
-_CHANGE_COLUMNS, _OUTPUT_COLUMNS = 16, 5
+_IDS = {"id", "node_id", "parent_id"}
+_CHANGE = (
+    *("uuid[]", "bigint[]", "uuid[]", "bigint[]", "text[]", "bigint[]", "bigint[]", "integer[]", "integer[]"),
+    *("bigint[]", "bigint[]", "integer[]", "integer[]", "integer[]", "text[]", "text[]"),
+)
+_OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]")
+_SETTLE_TYPES = ("uuid", *_CHANGE, "bigint[]", "bigint[]", "jsonb", *_OUTPUT, "text", "text")
+_SETTLE = f"""
+SELECT CASE WHEN cardinality(applied) < ${len(_SETTLE_TYPES) + 1}::integer THEN applied::text[] END, already::text[]
+FROM tokimori_settle({parameters(_SETTLE_TYPES)})
+"""
+"""The applied ones are told only where they are not all."""
+_CLAIM = f"""
+SELECT {", ".join(f"{name}::text" if name in _IDS else name for name in RUN.split(", "))}, definition
+FROM tokimori_claim($1, $2, $3, $4, $5)
+"""
+_SAVE = f"""
+INSERT INTO tokimori_outputs ({OUTPUT}, settled)
+SELECT run_id, attempt, size, head, tail, false FROM unnest({parameters(_OUTPUT)}) AS o ({OUTPUT})
+ON CONFLICT (run_id, attempt) DO UPDATE
+SET size = excluded.size, head = excluded.head, tail = excluded.tail
+WHERE NOT tokimori_outputs.settled AND excluded.size >= tokimori_outputs.size
+"""
 
 
 async def claim(db: Connections, claim: Claim) -> list[Claimed]:
     """See `Working.claim`."""
-    statement = "SELECT * FROM tokimori_claim($1, $2, $3, $4, $5)"
-    rows = await db.rows(statement, claim.id, claim.node, claim.lanes, claim.limit, MOST_EXAMINED)
-    return all_claimed(rows)
+    return all_claimed(await db.rows(_CLAIM, claim.id, claim.node, claim.lanes, claim.limit, MOST_EXAMINED))
 
 
 async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
     """See `Working.settle`. Changes of one run take effect one after the other."""
     verdicts: dict[int, Verdict] = {}
     for batch in rounds(list(enumerate(changes)), lambda numbered: numbered[1].run_id):
-        applied, already = await _settle(db, [change for _, change in batch], by)
-        for number, change in batch:
-            if change.run_id in applied:
-                verdicts[number] = Verdict.APPLIED
-            else:
-                verdicts[number] = Verdict.ALREADY_APPLIED if change.run_id in already else Verdict.LOST
+        told = await _settle(db, [change for _, change in batch], by)
+        verdicts |= zip((number for number, _ in batch), told, strict=True)
     return [verdicts[number] for number in range(len(changes))]
 
 
-async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[set[RunId], set[RunId]]:
+async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> Iterable[Verdict]:
     in_order = sorted(changes, key=lambda change: change.run_id)
     attempts = [_storable(change.attempt) for change in changes if change.attempt is not None]
     outputs = [output_row(change.output) for change in changes if change.output is not None]
     ((applied, already),) = await db.rows(
         _SETTLE,
         by,
-        *columns([_change_row(change) for change in in_order], _CHANGE_COLUMNS),
-        [change.incarnation for change in in_order if change.parks],
-        [change.incarnation for change in in_order if change.state not in ENDS],
+        *columns([_change_row(change) for change in in_order], _CHANGE),
+        packed([change.incarnation for change in in_order if change.parks]),
+        packed([change.incarnation for change in in_order if change.state not in ENDS]),
         msgspec.json.encode(attempts).decode() if attempts else None,
-        *columns(outputs, _OUTPUT_COLUMNS),
+        *columns(outputs, _OUTPUT),
         JOB_DELETED,
         PARKED_BY,
+        len(changes),
     )
-    return set(applied), set(already)
+    if applied is None:
+        return repeat(Verdict.APPLIED, len(changes))
+    known = dict.fromkeys(already, Verdict.ALREADY_APPLIED) | dict.fromkeys(applied, Verdict.APPLIED)
+    return [known.get(change.run_id, Verdict.LOST) for change in changes]
 
 
 def _change_row(change: Change) -> Row:
@@ -85,14 +105,5 @@ def _storable(attempt: Attempt) -> Attempt:
 async def save_outputs(db: Connections, outputs: Sequence[Output]) -> None:
     """See `Working.save_outputs`."""
     for batch in rounds(outputs, lambda output: (output.run_id, output.attempt)):
-        await db.rows(
-            f"""
-            INSERT INTO tokimori_outputs ({OUTPUT}, settled)
-            SELECT run_id, attempt, size, head, tail, false
-            FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::bytea[], $5::bytea[]) AS o ({OUTPUT})
-            ON CONFLICT (run_id, attempt) DO UPDATE
-            SET size = excluded.size, head = excluded.head, tail = excluded.tail
-            WHERE NOT tokimori_outputs.settled AND excluded.size >= tokimori_outputs.size
-            """,
-            *columns([output_row(output) for output in sorted(batch, key=lambda output: output.run_id)], 5),
-        )
+        in_order = sorted(batch, key=lambda output: output.run_id)
+        await db.rows(_SAVE, *columns([output_row(output) for output in in_order], _OUTPUT))

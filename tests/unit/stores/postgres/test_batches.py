@@ -3,13 +3,22 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.stores.postgres.batches import columns, rounds
+from tokimori.stores.postgres.batches import columns, parameters, rounds
 
 
 def test_columns_turn_rows() -> None:
-    """Rows become one array for each column, also where there are none."""
-    assert columns([(1, "a"), (2, "b")], 2) == [(1, 2), ("a", "b")]
-    assert columns([], 2) == [[], []]
+    """Rows become one array for each column, also where there are none; a column of nothing becomes none."""
+    types = ("bigint[]", "text[]", "bytea[]", "uuid[]")
+    rows = [(1, "a", b"\0a", None), (None, "b", None, None)]
+    assert columns(rows, types) == ["{1,NULL}", ("a", "b"), ["\\x0061", None], None]
+    assert columns([], types) == ["{}", [], [], "{}"]
+
+
+def test_parameters_cast_what_columns_give() -> None:
+    """Every parameter has its number and its type; arrays that the driver does not know come as text."""
+    assert parameters(("uuid", "text[]", "uuid[]", "bytea[]"), 2) == (
+        "$2::uuid, $3::text[], $4::text::uuid[], $5::text[]::bytea[]"
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers())))
