@@ -114,6 +114,8 @@ class Service(RunService):
             added: Collection[JobId] = new
         except (Conflict, StoreUnavailable):
             added = await retried(lambda: self._add_missing(new), Conflict, StoreUnavailable)
+        for job_id in added:
+            await self._kept(new[job_id])
         return Imported(added=tuple(added), unchanged=tuple(job_id for job_id in new if job_id not in added))
 
     async def _add_missing(self, new: Mapping[JobId, Job]) -> dict[JobId, Job]:
@@ -154,7 +156,7 @@ class Service(RunService):
         keep changing the job.
         """
         checked = check_job_id(job_id)
-        return await retried(lambda: self._update(checked, changes), Conflict, StoreUnavailable)
+        return await self._kept(await retried(lambda: self._update(checked, changes), Conflict, StoreUnavailable))
 
     async def _update(self, job_id: JobId, changes: Mapping[str, object]) -> Job:
         now = self._clock.now()

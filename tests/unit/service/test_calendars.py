@@ -1,10 +1,13 @@
 """Named days off, and the jobs that keep them."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.unit.service.world import World
 from tokimori.clock import DAY, Moment, format_moment
 from tokimori.errors import AlreadyExists, InvalidInput, InvalidSchedule, NotFound, Refused
+from tokimori.model.calendar import Calendar
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import SkipReason
 from tokimori.ports.store import RunFilter
@@ -64,6 +67,34 @@ async def test_an_edit_of_a_calendar_reaches_its_jobs(world: World) -> None:
     assert [(format_moment(skip.first), skip.reason) for skip in skips] == [
         ("2030-01-01T09:00:00Z", SkipReason.MISFIRE)
     ]
+
+
+async def test_days_that_change_while_a_job_takes_them_over_are_not_lost(world: World) -> None:
+    """The calendar's edit can't know of the job yet: the job's own edit, or import, looks again."""
+    await world.service.calendars.add("de", {"weekdays": ["sat"]})
+    await a_job(world, calendars=[])
+
+    def calendar_edited() -> None:
+        world.store.tables.calendars["de"] = Calendar(name="de", dates=("2030-01-01/2030-01-04",))
+
+    world.store.before_replace = calendar_edited
+    await world.service.update("job", {"calendars": ["de"]})
+    assert (await next_times(world))[0] == "2030-01-05"
+
+
+async def test_days_that_change_during_an_import_are_not_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for one job that is added."""
+    await world.service.calendars.add("de", {"weekdays": ["sat"]})
+    add_jobs = world.store.add_jobs
+
+    async def edited_before(jobs: Sequence[Job], family: int | None = None) -> None:
+        world.store.tables.calendars["de"] = Calendar(name="de", dates=("2030-01-01/2030-01-04",))
+        await add_jobs(jobs, family)
+
+    monkeypatch.setattr(world.store, "add_jobs", edited_before)
+    terms = {"noop": True, "schedule": "0 9 * * *", "time_zone": "UTC", "calendars": ["de"]}
+    await world.service.import_all([("job", world.service.define(terms))])
+    assert (await next_times(world))[0] == "2030-01-05"
 
 
 async def test_an_edit_that_was_interrupted_goes_on(world: World) -> None:
