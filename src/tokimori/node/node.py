@@ -245,30 +245,24 @@ class Node:
     async def _look(self) -> None:
         self._stale = False
         asked = self._clock.monotonic()
-        self._survey = await self._store.survey(self.now)
+        self._survey = await self._store.survey(self.now, past=self._in_vain)
         self._look_at = asked + self._rhythm.update_interval_seconds
 
     async def _fire(self) -> bool:
         """Whether to look what there is now: something was fired or became ready, or another node was faster."""
-        next_due = self._next_due()
+        next_due = self._survey.next_due
         self._aligned = newest_tick(self._aligned, self.now, self._rhythm)
         if next_due is None or next_due > self._aligned or not self._timeline.trusted:
             return False
         fired = await fire(self._store, self._aligned, self._random, self._schedules)
         if fired is None:
-            self._in_vain = next_due
+            # What the store names as due is for newer nodes: looked past until the next tick.
+            self._in_vain = self._aligned
+            self._survey = replace(self._survey, next_due=None)
             return True
         lanes = fired.union(self._survey.lanes)
         self._survey = replace(self._survey, lanes=tuple(sorted(lanes)))
         return True
-
-    def _next_due(self) -> Moment | None:
-        """The next moment at which this node has something to fire.
-
-        A moment at which it found nothing, and which the store goes on naming, is one for newer nodes: asked for again
-        with the next tick.
-        """
-        return None if self._survey.next_due == self._in_vain else self._survey.next_due
 
     async def _claim(self) -> bool:
         """Whether there may be more to claim."""
@@ -423,7 +417,7 @@ class Node:
         moments = [self._tick_at, at + LONGEST_SLEEP]
         if self.phase is Phase.DRAINING:
             moments.append(self._release_at)
-        next_due = self._next_due()
+        next_due = self._survey.next_due
         if self.phase is Phase.WORKING:
             moments.append(self._look_at)
         if self.phase is Phase.WORKING and next_due is not None and self._timeline.trusted:

@@ -315,8 +315,8 @@ class Nodes(Protocol):
         """Raise the node's counter and tell it what concerns it. None: it is dead, for good."""
         ...
 
-    async def survey(self, now: Moment) -> Survey:
-        """What there is to do, without a beat."""
+    async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
+        """What there is to do, without a beat. `past`: jobs that were due by then are left out."""
         ...
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:

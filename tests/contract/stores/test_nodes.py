@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_claim, a_job, a_node, a_request, add_job, add_runs, later
-from tokimori.clock import SECOND, SystemClock
+from tokimori.clock import SECOND, Moment, SystemClock
 from tokimori.model.ids import Lane, NodeId, Token
 from tokimori.model.outcome import Lost, Outcome, Released, RetryAt, Succeeded
 from tokimori.ports.store import Beat, NodeState, StartedRun, Store, Verdict
@@ -71,6 +71,20 @@ async def test_a_survey_tells_the_next_moment_and_the_live_lanes(store: Store, w
     assert (survey.next_due, survey.lanes) == (later(60), ("a||", "b||", "c||"))
     await store.add_run(a_request(job, due=later(5)), NOW)
     assert (await store.survey(NOW)).next_due == later(5)
+
+
+async def test_a_survey_may_look_past_what_is_due(store: Store) -> None:
+    """Jobs up to that moment are left out, those after it and waiting runs are not."""
+    await store.add_jobs([a_job(f"job{n}", schedule="0 0 * * *", next_due=later(n)) for n in range(3)])
+    assert (await store.survey(NOW)).next_due == later(0)
+    assert (await store.survey(NOW, past=later(0))).next_due == later(1)
+    assert (await store.survey(NOW, past=Moment(later(1) - 1))).next_due == later(1)
+    job = await add_job(store)
+    await add_runs(store, job, 1)
+    await store.add_run(a_request(job, due=later(1.5)), NOW)
+    survey = await store.survey(NOW, past=later(1))
+    assert (survey.next_due, survey.lanes) == (later(1.5), ("default||",))
+    assert (await store.survey(NOW, past=later(2))).next_due == later(1.5)
 
 
 async def test_a_node_that_beats_is_not_buried(store: Store, worker: Worker, other: Worker) -> None:

@@ -8,7 +8,8 @@ from tests.unit.examples import seconds
 from tests.unit.node.world import World
 from tokimori.clock import Moment
 from tokimori.model.decide import Due
-from tokimori.model.job import Job, JobState
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job, JobState, stored_definition
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import Retry
 from tokimori.model.transitions import RunState
@@ -64,6 +65,19 @@ async def test_what_only_newer_nodes_can_fire_keeps_no_node_busy(world: World, m
     monkeypatch.undo()
     await world.pass_time(2.1)
     assert len(member.executor.running) == 8
+
+
+async def test_what_only_newer_nodes_can_fire_makes_nothing_else_late(world: World) -> None:
+    """However long such a job stays due, the others are fired at their moments, not with the next tick."""
+    await world.add("newer", schedule="* * * * * *")
+    newer = world.store._tables.jobs[JobId("newer")]
+    world.store._tables.jobs[newer.id] = replace(newer, definition=stored_definition('{"target":{"type":"rocket"}}'))
+    await world.add("plain", schedule="*/3 * * * * *")
+    await world.join()
+    await world.pass_time(12.01)
+    runs = await world.runs()
+    assert [run.created - run.due for run in runs] == [0] * 4
+    assert {run.job_id for run in runs} == {"plain"}
 
 
 async def test_a_node_wakes_for_the_next_moment(world: World) -> None:

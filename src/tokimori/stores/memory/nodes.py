@@ -41,12 +41,11 @@ def tick(tables: Tables, beat: Beat, store_now: Moment) -> Pulse | None:
     )
 
 
-def survey(tables: Tables) -> Survey:
+def survey(tables: Tables, past: Moment | None = None) -> Survey:
     """See `Nodes.survey`."""
     runs = [row.run for row in tables.live.values()]
-    moments = [
-        job.next_due for job in tables.jobs.values() if job.state is JobState.ENABLED and job.next_due is not None
-    ]
+    enabled = (job for job in tables.jobs.values() if job.state is JobState.ENABLED)
+    moments = [job.next_due for job in enabled if job.next_due is not None and (past is None or job.next_due > past)]
     moments += [run.due for run in runs if run.state is RunState.WAITING]
     lanes = {run.lane for run in runs if run.state is RunState.READY and run.lane is not None}
     return Survey(next_due=min(moments, default=None), lanes=tuple(sorted(lanes)))

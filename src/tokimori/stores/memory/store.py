@@ -191,9 +191,9 @@ class MemoryStore:
         """See `Nodes.tick`."""
         return nodes.tick(await self._turn(), beat, self._clock.now())
 
-    async def survey(self, now: Moment) -> Survey:
+    async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
         """See `Nodes.survey`."""
-        return nodes.survey(await self._turn())
+        return nodes.survey(await self._turn(), past)
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
         """See `Nodes.bury`."""

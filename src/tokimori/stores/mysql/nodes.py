@@ -30,10 +30,11 @@ WHERE n.state = 'dead'
 _NEXT_DUE = """
 SELECT LEAST(COALESCE(job, run), COALESCE(run, job)) FROM (SELECT
     (SELECT next_due FROM tokimori_jobs FORCE INDEX (tokimori_jobs_due)
-        WHERE state = 'enabled' AND next_due IS NOT NULL ORDER BY next_due LIMIT 1) AS job,
+        WHERE state = 'enabled' AND next_due > %s ORDER BY next_due LIMIT 1) AS job,
     (SELECT due FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)
         WHERE state = 'waiting' ORDER BY due LIMIT 1) AS run) soonest
 """
+_EVER = -(2**63)
 _NOW = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
 _NODES = f"""
 SELECT {prefixed(NODE, "n").replace("n.beat", "COALESCE(b.beat, n.beat)")}
@@ -69,9 +70,9 @@ class MysqlNodes(Part):
             survey=_survey_of(*survey),
         )
 
-    async def survey(self, now: Moment) -> Survey:
+    async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
         """See `Nodes.survey`."""
-        return _survey_of(*await self._db.ask(_NEXT_DUE, _LANES))
+        return _survey_of(*await self._db.ask(sql(_NEXT_DUE, _EVER if past is None else past), _LANES))
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
         """See `Nodes.bury`."""
@@ -104,7 +105,7 @@ def _tick(beat: Beat) -> Iterator[str]:
     yield _NOW
     yield sql("SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = %s", beat.node)
     yield sql("SELECT id, beat FROM tokimori_beats WHERE id <> %s", beat.node)
-    yield from (_DEAD_OWNERS, _NEXT_DUE, _LANES)
+    yield from (_DEAD_OWNERS, sql(_NEXT_DUE, _EVER), _LANES)
 
 
 def _survey_of(next_due: Answer, lanes: Answer) -> Survey:

@@ -22,6 +22,13 @@ FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
 WHERE r.state = 'running' AND r.node_id = ANY (tokimori_dead_owners()) ORDER BY r."rank", r.id LIMIT $1
 """
 
+_SURVEY_PAST = """
+SELECT least(
+    (SELECT min(next_due) FROM tokimori_jobs WHERE state = 'enabled' AND next_due > $1),
+    (SELECT min(due) FROM tokimori_runs WHERE state = 'waiting')), lanes
+FROM tokimori_survey()
+"""
+
 
 async def register(db: Connections, node: NodeRecord) -> None:
     """See `Nodes.register`."""
@@ -47,9 +54,12 @@ async def tick(db: Connections, beat: Beat) -> Pulse | None:
     )
 
 
-async def survey(db: Connections) -> Survey:
+async def survey(db: Connections, past: Moment | None) -> Survey:
     """See `Nodes.survey`."""
-    ((next_due, lanes),) = await db.rows("SELECT * FROM tokimori_survey()")
+    if past is None:
+        ((next_due, lanes),) = await db.rows("SELECT * FROM tokimori_survey()")
+    else:
+        ((next_due, lanes),) = await db.rows(_SURVEY_PAST, past)
     return _survey_of(next_due, lanes)
 
 

@@ -243,9 +243,9 @@ class PostgresStore:
             raise StoreError(f"store {self._address.name} is not open")
         return await nodes.tick(self._beats, beat)
 
-    async def survey(self, now: Moment) -> Survey:
+    async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
         """See `Nodes.survey`."""
-        return await nodes.survey(self._db)
+        return await nodes.survey(self._db, past)
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
         """See `Nodes.bury`."""

@@ -30,9 +30,9 @@ async def tick(db: Connections, beat: Beat) -> Pulse | None:
     )
 
 
-async def survey(db: Connections) -> Survey:
+async def survey(db: Connections, past: Moment | None) -> Survey:
     """See `Nodes.survey`."""
-    return _survey_of(*await db.run("survey"))
+    return _survey_of(*await db.run("survey", past=past))
 
 
 def _survey_of(next_due: int | None, lanes: list[str]) -> Survey:

@@ -33,10 +33,11 @@ SELECT o.id FROM owners o JOIN tokimori_nodes n ON n.id = o.id AND n.state = 'de
 """
 _NEXT_DUE = """
 SELECT min(next) FROM (
-    SELECT min(next_due) AS next FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL
+    SELECT min(next_due) AS next FROM tokimori_jobs WHERE state = 'enabled' AND next_due > ?
     UNION ALL
     SELECT min(due) FROM tokimori_runs WHERE state = 'waiting')
 """
+_EVER = -(2**63)
 
 
 def register(db: sqlite3.Connection, node: NodeRecord) -> None:
@@ -68,9 +69,9 @@ def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
     )
 
 
-def survey(db: sqlite3.Connection) -> Survey:
+def survey(db: sqlite3.Connection, past: Moment | None = None) -> Survey:
     """See `Nodes.survey`."""
-    (next_due,) = db.execute(_NEXT_DUE).fetchone()
+    (next_due,) = db.execute(_NEXT_DUE, (_EVER if past is None else past,)).fetchone()
     return Survey(next_due=next_due, lanes=tuple(Lane(lane) for (lane,) in db.execute(_LANES)))
 
 

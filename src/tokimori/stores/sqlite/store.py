@@ -237,9 +237,9 @@ class SqliteStore:
         store_now = self._clock.now()
         return await self._open.writer.run(lambda db: nodes.tick(db, beat, store_now), first=True)
 
-    async def survey(self, now: Moment) -> Survey:
+    async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
         """See `Nodes.survey`."""
-        return await self._read(nodes.survey)
+        return await self._read(lambda db: nodes.survey(db, past))
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
         """See `Nodes.bury`."""

@@ -240,8 +240,9 @@ local function claimed(runs)
 end
 
 -- What there is to do: the next moment at which anything is due, and the lanes with ready runs.
-local function survey()
-    local due = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')[2]
+local function survey(past)
+    local after = past and string.format('(%.0f', past) or '-inf'
+    local due = call('ZRANGEBYSCORE', P .. 'due', after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
     local waiting = call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')[2]
     local soonest = false
     if due or waiting then

@@ -1,1 +1,1 @@
-return survey()
+return survey(ask.past)
