@@ -70,7 +70,7 @@ def _attempt(
 ) -> Attempt | None:
     """The row of the attempt: none for a first success (the run itself tells), none for one that never began."""
     first_success = run.attempt == 1 and settlement.state is RunState.SUCCEEDED
-    never_began = started is None and settlement.outcome == "released"
+    never_began = started is None and settlement.outcome in {"released", "retry"}
     if first_success or never_began:
         return None
     return Attempt(

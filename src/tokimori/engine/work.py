@@ -9,7 +9,7 @@ from tokimori.clock import Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.job import Unreadable, kills_on_lost_lease
-from tokimori.model.outcome import Released
+from tokimori.model.outcome import Released, RetryIn
 from tokimori.model.run import Output
 from tokimori.ports.executor import Ended, Grew, Report, Started, Task
 from tokimori.ports.store import Change, Claimed, StartedRun, Verdict
@@ -20,6 +20,8 @@ PREFETCH_SECONDS = 0.1
 """A node claims no more than it can start within about this time."""
 MOST_CLAIMED = 1000
 """And never more than this at once: one claim is one transaction."""
+FOR_NEWER_NODES = 2.0
+"""Seconds after which a run that this node can't read may be claimed again, perhaps by one that can."""
 _SMOOTHING = 0.3
 
 
@@ -75,14 +77,17 @@ class Work:
         return max(0, min(MOST_CLAIMED, free + ahead) - len(self._backlog))
 
     def accept(self, claimed: Iterable[Claimed], owner: NodeId, now: Moment) -> None:
-        """Take over what a claim answered. A run whose job is gone is handed back at once."""
+        """Take over what a claim answered. A run whose job is gone, or is one for newer nodes, is handed back at once.
+
+        It comes back after a pause: this node would claim it again and again, and nothing else.
+        """
         for run in claimed:
             key = (run.run.id, run.run.token)
             if key in self._owned:
                 continue
             self._owned[key] = run
             if run.definition is None:
-                self._hand_back(run, owner, now, "its job is gone, or is one for newer nodes")
+                self._hand_back(run, owner, now, RetryIn(FOR_NEWER_NODES))
             else:
                 self._backlog.append(run)
 
@@ -132,11 +137,11 @@ class Work:
     def hand_back_backlog(self, owner: NodeId, now: Moment, reason: str) -> None:
         """Give back, unpenalised, what has not begun."""
         while self._backlog:
-            self._hand_back(self._backlog.popleft(), owner, now, reason)
+            self._hand_back(self._backlog.popleft(), owner, now, Released(reason))
 
-    def _hand_back(self, claimed: Claimed, owner: NodeId, now: Moment, reason: str) -> None:
+    def _hand_back(self, claimed: Claimed, owner: NodeId, now: Moment, outcome: Released | RetryIn) -> None:
         key = (claimed.run.id, claimed.run.token)
-        self._changes[key] = change_of(claimed, Released(reason), owner=owner, now=now, chance=0)
+        self._changes[key] = change_of(claimed, outcome, owner=owner, now=now, chance=0)
 
     def changes(self) -> list[Change]:
         """What is to be settled, the oldest first, no more than one transaction should hold."""
@@ -182,7 +187,7 @@ class Work:
         for claimed in self._backlog:
             if (claimed.run.id, claimed.run.token) == key:
                 self._backlog.remove(claimed)
-                self._hand_back(self._owned[key], owner, now, "cancelled before it began")
+                self._hand_back(self._owned[key], owner, now, Released("cancelled before it began"))
                 return True
         return False
 

@@ -14,6 +14,7 @@ from tokimori.model.outcome import Failed
 from tokimori.model.policies import Retry
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import StopReason
+from tokimori.ports.store import Claim, Claimed
 
 
 def a_paused(job: Job) -> Job:
@@ -78,6 +79,30 @@ async def test_what_only_newer_nodes_can_fire_makes_nothing_else_late(world: Wor
     runs = await world.runs()
     assert [run.created - run.due for run in runs] == [0] * 4
     assert {run.job_id for run in runs} == {"plain"}
+
+
+async def test_a_run_that_only_newer_nodes_can_read_keeps_no_node_busy(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that meets one gives it back for a while, without a trace, and others run meanwhile."""
+    newer, plain = await world.add("newer", schedule=None), await world.add("plain", schedule=None)
+    claim = world.store.claim
+
+    async def without_newer(wanted: Claim, now: Moment) -> list[Claimed]:
+        found = await claim(wanted, now)
+        return [replace(each, definition=None) if each.run.job_id == newer.id else each for each in found]
+
+    monkeypatch.setattr(world.store, "claim", without_newer)
+    (run_id,) = await world.trigger(newer)
+    member = await world.join()
+    await world.pass_time(1)
+    runs = await world.trigger(plain, 3)
+    await world.pass_time(9)
+    run = await world.run(run_id)
+    assert (run.state, run.failures, run.lost) == (RunState.WAITING, 0, 0)
+    assert 4 <= run.token <= 6
+    assert await world.store.attempts(run_id) == []
+    assert member.executor.running == runs
 
 
 async def test_a_node_wakes_for_the_next_moment(world: World) -> None:

@@ -239,7 +239,7 @@ class SqliteStore:
 
     async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
         """See `Nodes.survey`."""
-        return await self._read(lambda db: nodes.survey(db, past))
+        return await self._read(nodes.survey, past)
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
         """See `Nodes.bury`."""
