@@ -40,9 +40,10 @@ class SkipsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a job is paused."""
+    """Why a job is paused, and whether what runs is cancelled."""
 
     reason: str | None = None
+    now: bool = False
 
 
 class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,9 +57,10 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class DeleteQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether what runs only after the job goes, too."""
+    """Whether what runs only after the job goes, too, and whether what runs now is cancelled."""
 
     cascade: bool = False
+    now: bool = False
 
 
 class Range(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -140,13 +142,13 @@ class Jobs:
     async def delete(self, request: Request) -> Response:
         """Forget a job."""
         job_id = _job_id(request)
-        await self._service.delete(job_id, cascade=read_query(request, DeleteQuery).cascade)
+        await self._service.delete(job_id, **asdict(read_query(request, DeleteQuery)))
         return answer({"id": job_id, "deleted": True})
 
     async def pause(self, request: Request) -> Response:
         """Let nothing of the job start until it is resumed."""
         wanted = await read_body(request, PauseRequest)
-        return answer(job_view(await self._service.pause(_job_id(request), wanted.reason)))
+        return answer(job_view(await self._service.pause(_job_id(request), wanted.reason, now=wanted.now)))
 
     async def resume(self, request: Request) -> Response:
         """Go on, without catching up."""

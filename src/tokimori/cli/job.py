@@ -171,9 +171,10 @@ def skips(job_id: str) -> None:
 @job.command()
 @click.argument("job_id", metavar="ID")
 @click.option("--cascade", is_flag=True, help="Delete what runs only after it, too.")
-def delete(job_id: str, cascade: bool) -> None:
+@click.option("--now", is_flag=True, help="Cancel its running runs, too, instead of letting them finish.")
+def delete(job_id: str, cascade: bool, now: bool) -> None:
     """Delete a job. Its runs that have not started are cancelled."""
-    in_service(lambda service: service.delete(job_id, cascade=cascade))
+    in_service(lambda service: service.delete(job_id, cascade=cascade, now=now))
     if options().as_json:
         print_json({"id": job_id, "deleted": True})
     else:
@@ -183,9 +184,10 @@ def delete(job_id: str, cascade: bool) -> None:
 @job.command()
 @click.argument("job_id", metavar="ID")
 @click.option("--reason", metavar="TEXT")
-def pause(job_id: str, reason: str | None) -> None:
+@click.option("--now", is_flag=True, help="Cancel its running runs, instead of letting them finish.")
+def pause(job_id: str, reason: str | None, now: bool) -> None:
     """Pause a job: nothing of it starts until it is resumed."""
-    _print_job("paused", in_service(lambda service: service.pause(job_id, reason)))
+    _print_job("paused", in_service(lambda service: service.pause(job_id, reason, now=now)))
 
 
 @job.command()

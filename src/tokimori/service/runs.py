@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.backfill import Backfill
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
-from tokimori.model.job import check_text, lane_of, rank_of
+from tokimori.model.job import Job, check_text, lane_of, rank_of
 from tokimori.model.run import Attempt, Output, Run, manual_origin
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
@@ -149,6 +152,16 @@ class RunService:
         checked = _run_id(run_id)
         now = self._clock.now()
         return await retried(lambda: self._store.cancel_run(checked, reason, now), StoreUnavailable)
+
+    async def _cancel_running(self, job: Job, reason: str) -> None:
+        """Cancel what runs of a job of which nothing more is claimed."""
+        running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED)
+        while runs := await self._store.list_runs(running):
+            for run in runs:
+                if run.incarnation == job.incarnation:
+                    with suppress(NotFound):
+                        await self.cancel(run.id, reason)
+            running = replace(running, before=runs[-1].id)
 
     async def hold(self, run_id: str, reason: str = "held by hand") -> Run:
         """Keep a run that has not started from starting, until it is resumed. Raises `Refused` for any other."""

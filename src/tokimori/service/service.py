@@ -183,36 +183,45 @@ class Service(RunService):
             due = await self._store.get_due(job.id)
         return due
 
-    async def delete(self, job_id: str, *, cascade: bool = False) -> None:
-        """Forget the job; its runs that have not started are cancelled, those that run go on.
+    async def delete(self, job_id: str, *, cascade: bool = False, now: bool = False) -> None:
+        """Forget the job; its runs that have not started are cancelled, those that run go on unless it is to be `now`.
 
         Raises `Refused` where other jobs run after it. With `cascade` those go too that have no other parent (and what
         runs after them), and the others lose this one.
         """
         checked_id = check_job_id(job_id)
         if cascade:
-            await self._cut_off(checked_id)
+            await self._cut_off(checked_id, now=now)
         await check_childless(self._store, checked_id)
+        if now:  # paused first: nothing starts behind what is cancelled, and who dies on the way can be asked again
+            job = await self.pause(checked_id, "to be deleted")
+            await self._cancel_running(job, "its job was deleted")
         try:
             await self._store.delete_job(checked_id, self._clock.now())
         except StoreUnavailable:
             with suppress(NotFound):  # the first try may have done it
                 await self._store.delete_job(checked_id, self._clock.now())
 
-    async def _cut_off(self, job_id: JobId) -> None:
+    async def _cut_off(self, job_id: JobId, *, now: bool) -> None:
         for child in await dependents_of(self._store, job_id):
             parents = (await self._store.get_job(child)).definition.parents
             others = [msgspec.to_builtins(parent) for parent in parents if parent.job != job_id]
             if others:
                 await self.update(child, {"parents": others})
             else:
-                await self.delete(child, cascade=True)
+                await self.delete(child, cascade=True, now=now)
 
-    async def pause(self, job_id: str, reason: str | None = None) -> Job:
-        """From now on nothing of the job is claimed. A paused job stays as it is."""
+    async def pause(self, job_id: str, reason: str | None = None, *, now: bool = False) -> Job:
+        """From now on nothing of the job is claimed. A paused job stays as it is.
+
+        What runs goes on to its end; with `now` it is cancelled, on whatever node it is.
+        """
         check_text("reason", reason or "")
         checked = check_job_id(job_id)
-        return await retried(lambda: self._pause(checked, reason), Conflict, StoreUnavailable)
+        job = await retried(lambda: self._pause(checked, reason), Conflict, StoreUnavailable)
+        if now:
+            await self._cancel_running(job, "its job was paused" if reason is None else f"its job was paused: {reason}")
+        return job
 
     async def _pause(self, job_id: JobId, reason: str | None) -> Job:
         job = await self._store.get_job(job_id)

@@ -210,3 +210,17 @@ async def test_the_graph(door: Asker) -> None:
     assert (await door.get(f"{JOBS}/c")).json["edges"] == [second]
     assert (await door.get(f"{JOBS}/alone/graph")).json == []
     assert (await door.get(f"{JOBS}/nobody/graph")).status == 404
+
+
+async def test_what_runs_is_cancelled_where_that_is_asked_for(door: Asker, world: World) -> None:
+    """A pause with `now`, and a deletion with it, cancel what runs; without it they do not."""
+    for job_id in ("a", "b"):
+        await door.post(JOBS, {"id": job_id, "noop": True})
+        await door.post(f"{JOBS}/{job_id}/trigger", {})
+    await world.begin(2)
+    await door.post(f"{JOBS}/a/pause", {})
+    assert [run["cancel"] for run in (await door.get("/api/v2/runs")).json] == [None, None]
+    await door.post(f"{JOBS}/a/pause", {"now": True})
+    assert (await door.post(f"{JOBS}/b?now=true", method="DELETE")).status == 200
+    cancels = {run["job_id"]: run["cancel"] for run in (await door.get("/api/v2/runs")).json}
+    assert cancels == {"a": "its job was paused", "b": "its job was deleted"}

@@ -12,6 +12,7 @@ from tokimori.errors import (
     InvalidInput,
     InvalidSchedule,
     NotFound,
+    Refused,
     StoreUnavailable,
 )
 from tokimori.model.ids import JobId
@@ -243,6 +244,60 @@ async def test_a_pause_says_by_whom_and_why_and_is_idempotent(world: World) -> N
     first = await world.service.pause("j", "release")
     assert (first.state, first.by, first.reason) == (JobState.PAUSED, "ada", "release")
     assert await world.service.pause("j", "again") == first
+
+
+async def test_what_runs_goes_on_after_a_pause_unless_it_is_to_be_now(world: World) -> None:
+    """Only a pause that says so cancels running runs, a second one too; what waits stays, and other jobs run on."""
+    await world.service.add(ON_DEMAND, "j")
+    await world.service.add(ON_DEMAND, "other")
+    for job_id in ("j", "j", "other"):
+        await world.service.trigger(job_id)
+    running = [claimed.run for claimed in await world.begin(3)]
+    waiting = await world.service.trigger("j")
+    await world.service.pause("j", "release")
+    assert [run.cancel for run in await world.service.list_runs(RunFilter())] == [None] * 4
+    assert (await world.service.pause("j", "release", now=True)).state is JobState.PAUSED
+    cancels = {run.id: run.cancel for run in await world.service.list_runs(RunFilter())}
+    ordered = "its job was paused: release"
+    assert [cancels[run.id] for run in running] == [ordered if run.job_id == "j" else None for run in running]
+    assert cancels[waiting.id] is None
+
+
+@pytest.mark.parametrize("now", [False, True])
+async def test_what_runs_goes_on_after_a_deletion_unless_it_is_to_be_now(world: World, now: bool) -> None:
+    """Only a deletion that says so cancels running runs, those of what goes along too."""
+    await world.service.add(ON_DEMAND, "j")
+    await world.service.add(world.service.define({"noop": True, "parents": [{"job": "j"}]}), "child")
+    for job_id in ("j", "child"):
+        await world.service.trigger(job_id)
+    await world.begin(2)
+    await world.service.delete("j", cascade=True, now=now)
+    cancels = [run.cancel for run in await world.service.list_runs(RunFilter())]
+    assert cancels == (["its job was deleted"] * 2 if now else [None] * 2)
+    assert await world.service.list() == []
+
+
+async def test_a_refused_deletion_leaves_the_job_as_it_was(world: World) -> None:
+    """Where others run after the job, nothing of it is paused or cancelled, however soon it was to go."""
+    await world.service.add(ON_DEMAND, "j")
+    await world.service.add(world.service.define({"noop": True, "parents": [{"job": "j"}]}), "child")
+    await world.service.trigger("j")
+    await world.begin(1)
+    with pytest.raises(Refused):
+        await world.service.delete("j", now=True)
+    assert (await world.service.get("j")).state is JobState.ENABLED
+    assert [run.cancel for run in await world.service.list_runs(RunFilter())] == [None]
+
+
+async def test_runs_of_an_earlier_job_of_that_id_go_on(world: World) -> None:
+    """What still runs of a deleted job is not touched by what becomes of the next one of that id."""
+    await world.service.add(ON_DEMAND, "j")
+    await world.service.trigger("j")
+    await world.begin(1)
+    await world.service.delete("j")
+    await world.service.add(ON_DEMAND, "j")
+    await world.service.pause("j", now=True)
+    assert [run.cancel for run in await world.service.list_runs(RunFilter())] == [None]
 
 
 async def test_a_resumed_job_records_what_it_missed_without_catch_up(world: World) -> None:

@@ -7,12 +7,11 @@ import pytest
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
 from tokimori.errors import InvalidInput, NotFound, Refused
-from tokimori.model.ids import ClaimId
 from tokimori.model.job import Definition, Noop
 from tokimori.model.outcome import Failed, Released, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Beat, Claim, RunFilter
+from tokimori.ports.store import Beat, RunFilter
 
 
 async def test_a_trigger_makes_a_run_now(world: World) -> None:
@@ -121,9 +120,7 @@ async def test_a_running_attempt_is_shown_as_running(world: World) -> None:
     """With its host, before it ends."""
     await world.service.add(ON_DEMAND, "j")
     run = await world.service.trigger("j")
-    await world.work()
-    lanes = (await world.store.survey(NEW_YEAR)).lanes
-    await world.store.claim(Claim(id=ClaimId("c"), node=NODE, lanes=lanes, limit=1), NEW_YEAR)
+    await world.begin(1)
     assert await world.store.tick(Beat(node=NODE), NEW_YEAR) is not None
     (only,) = (await world.service.get_run(run.id)).attempts
     assert (only.attempt.outcome, only.attempt.ended, only.host) == ("running", None, "h")

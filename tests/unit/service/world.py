@@ -12,7 +12,7 @@ from tokimori.model.ids import ClaimId, JobId, NodeId
 from tokimori.model.job import Definition, Job, Noop, schedule_of
 from tokimori.model.outcome import Outcome
 from tokimori.model.run import Run, Skip
-from tokimori.ports.store import Claim, NodeRecord, NodeState
+from tokimori.ports.store import Claim, Claimed, NodeRecord, NodeState
 from tokimori.service.service import Service
 from tokimori.stores.memory.store import MemoryStore
 
@@ -85,8 +85,16 @@ class World:
             self.store, dues, now, os.urandom, lambda job: schedule_of(job.definition, job.anchor, job.id)
         )
 
-    async def work(self, *outcomes: Outcome, started: bool = True) -> None:
-        """A node on host `h` claims a run for each outcome, one after the other, and settles it so."""
+    async def begin(self, count: int) -> list[Claimed]:
+        """A node on host `h` claims so many runs, and has not ended them yet."""
+        await self._register()
+        now = self.clock.now()
+        await self.store.promote(now, 10)
+        lanes = (await self.store.survey(now)).lanes
+        claim = Claim(id=ClaimId(f"{now}-{os.urandom(4).hex()}"), node=NODE, lanes=lanes, limit=count)
+        return await self.store.claim(claim, now)
+
+    async def _register(self) -> None:
         if not await self.store.list_nodes():
             await self.store.register(
                 NodeRecord(
@@ -100,12 +108,12 @@ class World:
                     state=NodeState.ALIVE,
                 )
             )
-        for n, outcome in enumerate(outcomes):
+
+    async def work(self, *outcomes: Outcome, started: bool = True) -> None:
+        """A node on host `h` claims a run for each outcome, one after the other, and settles it so."""
+        for outcome in outcomes:
             now = self.clock.now()
-            await self.store.promote(now, 10)
-            lanes = (await self.store.survey(now)).lanes
-            claim = Claim(id=ClaimId(f"{now}-{n}"), node=NODE, lanes=lanes, limit=1)
-            (claimed,) = await self.store.claim(claim, now)
+            (claimed,) = await self.begin(1)
             change = change_of(claimed, outcome, owner=NODE, now=now, chance=0, started=now if started else None, pid=7)
             await self.store.settle([change], NODE, now)
 
