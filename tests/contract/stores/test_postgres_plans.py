@@ -7,6 +7,7 @@ import pytest
 
 from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, add_runs, fire, later
 from tests.contract.stores.conftest import STORES, forget
+from tokimori.model.ids import JobId
 from tokimori.model.outcome import Released
 from tokimori.ports.store import Beat, RunFilter, StartedRun, Store, Verdict
 from tokimori.stores.postgres import jobs, nodes, planning, runs
@@ -108,6 +109,37 @@ async def test_work_reads_what_is_due_not_what_is_stored(store: Store) -> None:
     await note("claim")
     assert await store.settle([worker.change(each) for each in claimed], worker.id, NOW) == [Verdict.APPLIED]
     await note("settle")
+    assert max(costs.values()) <= MOST_READ, costs
+
+
+@pytest.mark.parametrize("empty", [True, False])
+async def test_a_node_reads_only_what_is_its_own(store: Store, empty: bool) -> None:
+    """Beside a node with a thousand running runs, another one's beat, claim, settle and farewell read a few."""
+    other, worker = await Worker.join(store), await Worker.join(store)
+    await store.add_jobs([a_job("many", max_running=0), a_job("few", max_running=2)])
+    many, few = [await store.get_job(JobId(name)) for name in ("many", "few")]
+    await add_runs(store, many, RUNS)
+    if not empty:  # statistics of a moment at which none ran
+        await store._db.rows("ANALYZE")  # type: ignore[attr-defined]
+    assert len(await other.claim(RUNS)) == RUNS
+    await add_runs(store, few, 1)
+    await store.survey(NOW)  # whoever looks first passes what was ready
+    costs = {}
+    seen = await read(store)
+
+    async def note(step: str) -> None:
+        nonlocal seen
+        now = await read(store)
+        costs[step], seen = now - seen, now
+
+    await nodes.tick(store._db, Beat(node=worker.id))  # type: ignore[attr-defined]
+    await note("tick")
+    (claimed,) = await worker.claim()
+    await note("claim")
+    assert await worker.settle(claimed) is Verdict.APPLIED
+    await note("settle")
+    assert await store.leave(worker.id, NOW)
+    await note("leave")
     assert max(costs.values()) <= MOST_READ, costs
 
 
