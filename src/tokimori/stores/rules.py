@@ -186,8 +186,9 @@ def no_calendar(name: str) -> NotFound:
     return NotFound(f"there is no calendar {name!r}", field="calendar", value=name)
 
 
-def child_run(parent: Run, edge: Edge, child: Job, place: int) -> Run:
+def child_run(parent: Run, edge: Edge, child: Job, place: int, lane: Lane | None) -> Run:
     """The run of a dependent job after the end of its parent; `place` keeps children in their order, 0 first.
+    `lane` is that of the child.
 
     It inherits the nominal time, and the parent's result as its payload (where there is none, the parent's own one).
     Its id has the form of a UUIDv7 and is a function of parent and child: whoever repeats the settle makes the same.
@@ -206,7 +207,7 @@ def child_run(parent: Run, edge: Edge, child: Job, place: int) -> Run:
         state=RunState.READY,
         priority=priority,
         rank=rank_of(due, priority),
-        lane=lane_for(child),
+        lane=lane,
         created=ended,
         payload=parent.payload if parent.result is None else parent.result,
         parent_id=parent.id,

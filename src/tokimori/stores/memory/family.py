@@ -7,7 +7,7 @@ from tokimori.model.job import Job
 from tokimori.model.run import Run, Skip
 from tokimori.model.transitions import ENDS
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules import NOT_RUN, child_run
+from tokimori.stores.rules import NOT_RUN, child_run, lane_for
 
 
 def bear_children(tables: Tables, parent: Run) -> None:
@@ -38,7 +38,7 @@ def _joined(tables: Tables, parent: Run, child: Job, edge: Edge) -> bool:
 def _bear(tables: Tables, parent: Run, child: Job, edge: Edge, place: int) -> None:
     reason = NOT_RUN.get(child.state)
     if reason is None:
-        tables.add(child_run(parent, edge, child, place))
+        tables.add(child_run(parent, edge, child, place, lane_for(child)))
         return
     skip = Skip(first=parent.nominal, last=parent.nominal, count=1, reason=reason)
     known = tables.skips.get(child.incarnation, {}).get(parent.nominal)

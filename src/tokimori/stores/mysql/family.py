@@ -5,7 +5,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from tokimori.model.dependents import Edge, On, follows, origin_after, root_of
-from tokimori.model.ids import JobId
+from tokimori.model.ids import JobId, Lane
 from tokimori.model.job import Job
 from tokimori.model.run import Run, Skip
 from tokimori.model.transitions import ENDS
@@ -38,6 +38,13 @@ async def change_edges(transaction: Transaction, before: Edges, after: Edges, fa
     )
 
 
+async def drop_edges(transaction: Transaction, job_id: JobId) -> None:
+    """Forget the edges that the job declared, whatever its definition says."""
+    (declared,) = await transaction.ask(sql("SELECT 1 FROM tokimori_edges WHERE declared_by = %s LIMIT 1", job_id))
+    if declared.rows:
+        await change_edges(transaction, {job_id: ()}, {})
+
+
 READ_FAMILY = (_VERSION, f'SELECT {_EDGE} FROM tokimori_edges ORDER BY parent, child, "on", joins, declared_by')
 
 
@@ -52,11 +59,15 @@ def _edge_of(row: Row) -> Edge:
 
 
 class Child(NamedTuple):
-    """A job that may run after the end of a run; `place` is its place among those that do."""
+    """A job that may run after the end of a run; `place` is its place among those that do.
+
+    `lane` is kept beside the definition, which may be a newer one.
+    """
 
     parent: Run
     edge: Edge
     job: Job
+    lane: Lane | None
     place: int = 0
 
     @property
@@ -68,7 +79,7 @@ class Child(NamedTuple):
 def lock_children(parents: Iterable[JobId]) -> str:
     """Read the children of these jobs, and share their gates: `children_of` the answer."""
     return sql(
-        f"""SELECT {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")} FROM tokimori_edges e
+        f"""SELECT {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")}, j.lane FROM tokimori_edges e
         JOIN tokimori_jobs j ON j.id = e.child WHERE e.parent IN (%s) ORDER BY j.incarnation {SHARED}""",
         sorted(set(parents)),
     )
@@ -76,13 +87,13 @@ def lock_children(parents: Iterable[JobId]) -> str:
 
 def children_of(answer: Answer, runs: Iterable[Run]) -> list[Child]:
     """Those that run after the ends of these runs, in the order in which they were added, arrivals in one order."""
-    found = [(_edge_of(row[:_EDGE_COLUMNS]), job_of(row[_EDGE_COLUMNS:])) for row in answer.rows]
-    found.sort(key=lambda pair: (pair[1].created, pair[1].id))
+    found = [(_edge_of(row[:_EDGE_COLUMNS]), job_of(row[_EDGE_COLUMNS:-1]), Lane(row[-1])) for row in answer.rows]
+    found.sort(key=lambda each: (each[1].created, each[1].id))
     children = []
     for run in runs:
         if run.state in ENDS:
-            after = [pair for pair in found if pair[0].parent == run.job_id and follows(pair[0].on, run.state)]
-            children += [Child(run, *pair, place) for place, pair in enumerate(after)]
+            after = [each for each in found if each[0].parent == run.job_id and follows(each[0].on, run.state)]
+            children += [Child(run, *each, place) for place, each in enumerate(after)]
     return sorted(children, key=lambda child: child.key)
 
 
@@ -92,7 +103,7 @@ async def bear(transaction: Transaction, children: Sequence[Child]) -> list[str]
     complete = await _arrive(transaction, joining) if joining else []
     born = [child for child in children if not child.edge.joins] + complete
     runs = [
-        run_row(child_run(child.parent, child.edge, child.job, child.place))
+        run_row(child_run(child.parent, child.edge, child.job, child.place, child.lane))
         for child in born
         if child.job.state not in NOT_RUN
     ]

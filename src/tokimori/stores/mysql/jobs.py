@@ -11,7 +11,7 @@ from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.mysql import line
-from tokimori.stores.mysql.family import READ_FAMILY, change_edges, family_of
+from tokimori.stores.mysql.family import READ_FAMILY, change_edges, drop_edges, family_of
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import insert, sql
@@ -170,7 +170,7 @@ async def _delete(transaction: Transaction, job_id: JobId, now: Moment) -> None:
         raise unknown(job_id)
     job = job_of(found.rows[0])
     incarnation = job.incarnation
-    await change_edges(transaction, edges_by_job(job), {})
+    await drop_edges(transaction, job_id)
     (runs,) = await transaction.ask(line.locked("incarnation = %s AND state <> 'running'", incarnation))
     await transaction.commit(
         sql("DELETE FROM tokimori_jobs WHERE incarnation = %s", incarnation),

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tokimori.model.dependents import Edge, On, follows, root_of
-from tokimori.model.ids import JobId, RunId
+from tokimori.model.ids import JobId, Lane, RunId
 from tokimori.model.job import Job
 from tokimori.model.run import Run, Skip
 from tokimori.ports.store import Family
@@ -16,7 +16,7 @@ from tokimori.stores.rules import NOT_RUN, check_family, child_run
 
 _EDGE = 'parent, child, "on", joins, declared_by'
 _CHILDREN = f"""
-SELECT {prefixed(RUN, "h")}, {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")}
+SELECT {prefixed(RUN, "h")}, {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")}, j.lane
 FROM tokimori_history h JOIN tokimori_edges e ON e.parent = h.job_id JOIN tokimori_jobs j ON j.id = e.child
 WHERE h.id IN (SELECT value FROM json_each(?)) ORDER BY h.id, j.created, j.id
 """
@@ -46,6 +46,12 @@ def change_edges(db: sqlite3.Connection, before: Edges, after: Edges, family: in
         [edge for edges in after.values() for edge in edges],
     )
     db.execute("INSERT INTO tokimori_family VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET version = version + 1")
+
+
+def drop_edges(db: sqlite3.Connection, job_id: JobId) -> None:
+    """Forget the edges that the job declared, whatever its definition says."""
+    if db.execute("SELECT 1 FROM tokimori_edges WHERE declared_by = ?", (job_id,)).fetchone() is not None:
+        change_edges(db, {job_id: ()}, {})
 
 
 def _version(db: sqlite3.Connection) -> int:
@@ -79,17 +85,19 @@ def bear_children(db: sqlite3.Connection, ended: Sequence[RunId]) -> None:
 
 
 class _Child(NamedTuple):
-    """A job that may run after the end of a run."""
+    """A job that may run after the end of a run; `lane` is kept beside the definition, which may be a newer one."""
 
     parent: Run
     edge: Edge
     job: Job
+    lane: Lane | None
 
 
 def _child_of(row: Row) -> _Child:
     """From the columns of `_CHILDREN`."""
     edge = _edge_of(row[RUN_COLUMNS : RUN_COLUMNS + _EDGE_COLUMNS])
-    return _Child(run_of(row[:RUN_COLUMNS]), edge, job_of(row[RUN_COLUMNS + _EDGE_COLUMNS :]))
+    *job, lane = row[RUN_COLUMNS + _EDGE_COLUMNS :]
+    return _Child(run_of(row[:RUN_COLUMNS]), edge, job_of(tuple(job)), lane)
 
 
 def _joined(db: sqlite3.Connection, child: _Child) -> bool:
@@ -109,7 +117,7 @@ def _joined(db: sqlite3.Connection, child: _Child) -> bool:
 def _bear(db: sqlite3.Connection, child: _Child, place: int) -> None:
     reason = NOT_RUN.get(child.job.state)
     if reason is None:
-        run = child_run(child.parent, child.edge, child.job, place)
+        run = child_run(child.parent, child.edge, child.job, place, child.lane)
         db.execute(_ADD, (*run_row(run), run.incarnation, run.origin))
         return
     nominal = child.parent.nominal
