@@ -8,6 +8,7 @@ import pytest
 from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, add_job, add_runs, fire, later
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.model.dependents import Parent
+from tokimori.model.ids import JobId
 from tokimori.model.job import Job, Unreadable, lane_of
 from tokimori.model.outcome import Succeeded
 from tokimori.ports.store import RunFilter, Store
@@ -68,7 +69,7 @@ async def test_its_runs_are_claimed_as_those_that_are_handed_back(store: Store) 
     await add_runs(store, today, 1)
     worker = await Worker.join(store)
     claimed = {each.run.job_id: each.definition for each in await worker.claim()}
-    assert claimed.pop("newer", None) is None
+    assert claimed.pop(JobId("newer"), None) is None
     assert claimed == {"today": today.definition}
 
 
