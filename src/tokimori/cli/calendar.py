@@ -24,7 +24,7 @@ _OPTIONS = (
     ),
     click.option("--weekday", "weekdays", multiple=True, metavar="NAME", help="Such as sat."),
     click.option("--file", "file", type=click.Path(path_type=Path), help="Dates, one on each line; # begins a remark."),
-    click.option("--description", metavar="TEXT"),
+    click.option("--description", metavar="TEXT", help="What it is for."),
 )
 
 

@@ -27,8 +27,7 @@ def check() -> None:
     from tokimori.clock import SystemClock
     from tokimori.stores.open import open_store
 
-    loaded = load()
-    open_store(loaded.settings.store, SystemClock())  # only its URL is read, nothing is connected
+    loaded = load(check_store=lambda url: open_store(url, SystemClock()))  # only reads the URL, connects nothing
     if options().as_json:
         print_json({"ok": True, "warnings": loaded.warnings})
     else:

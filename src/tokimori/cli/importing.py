@@ -18,6 +18,8 @@ from tokimori.service.definitions import fields_of
 from tokimori.service.service import Service
 
 STDIN = "-"
+MOST_FAULTS = 20
+"""So many are shown: a file that is no such file at all has one on every line."""
 
 Jobs = Sequence[tuple[str, Definition]]
 
@@ -55,17 +57,18 @@ def name_of(file: str) -> str:
 
 
 def read_all(readers: Sequence[Callable[[], Jobs]]) -> Jobs:
-    """The jobs of all files. Raises `InvalidFile` with every fault of every file."""
+    """The jobs of all files. Raises `InvalidFile` with the faults of all files."""
     jobs: list[tuple[str, Definition]] = []
     faults: list[str] = []
     for read in readers:
         try:
             jobs += read()
         except InvalidFile as fault:
-            faults.append(fault.message)
+            faults += fault.message.splitlines()
     faults += _clashes(jobs)
     if faults:
-        raise InvalidFile("\n".join([*faults, "nothing was imported"]), field="file")
+        left_out = [f"… and {len(faults) - MOST_FAULTS} more faults"] if len(faults) > MOST_FAULTS else []
+        raise InvalidFile("\n".join([*faults[:MOST_FAULTS], *left_out, "nothing was imported"]), field="file")
     return jobs
 
 

@@ -183,7 +183,7 @@ def delete(job_id: str, cascade: bool, now: bool) -> None:
 
 @job.command()
 @click.argument("job_id", metavar="ID")
-@click.option("--reason", metavar="TEXT")
+@click.option("--reason", metavar="TEXT", help="Shown with the job while it is paused.")
 @click.option("--now", is_flag=True, help="Cancel its running runs, instead of letting them finish.")
 def pause(job_id: str, reason: str | None, now: bool) -> None:
     """Pause a job: nothing of it starts until it is resumed."""

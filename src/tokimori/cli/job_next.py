@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.output import local, print_json, print_lines, print_table
+from tokimori.cli.output import local, print_json, print_lines, print_notice, print_table
 from tokimori.cli.session import in_service
 from tokimori.clock import Moment, parse_moment
 from tokimori.errors import InvalidInput, InvalidSchedule, NotFound
@@ -20,7 +20,7 @@ Row = tuple[str | None, str, Moment]
 
 @click.command(cls=Command)
 @click.argument("subject", metavar="[ID | TEXT]", required=False)
-@click.option("-n", "count", type=int, default=20, show_default=True, help="How many.")
+@click.option("-n", "count", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
 @click.option("--after", metavar="TIME", help="Such as 2030-01-01T00:00:00Z; now by default.")
 @click.option("--schedule", metavar="TEXT", help="Of this schedule, even if a job has such an id.")
 @click.option("--timezone", "time_zone", metavar="ZONE", help="Where a schedule is meant, and where to show moments.")
@@ -76,5 +76,7 @@ def _print(rows: Sequence[Row], *, with_ids: bool) -> None:
         print_json([{"job_id": job_id, "time": format_moment(moment)} for job_id, _, moment in rows])
     elif with_ids:
         print_table(("TIME", "JOB"), [(local(moment, zone), job_id) for job_id, zone, moment in rows])
-    else:
+    elif rows:
         print_lines(*(local(moment, zone) for _, zone, moment in rows))
+    else:
+        print_notice("no moment is known in advance: `tokimori job explain` and `schedule explain` say why")

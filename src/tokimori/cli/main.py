@@ -19,16 +19,13 @@ program = Group(
     help="Tokimori, keeper of time: say what to run and when; it runs on time, once, and can prove it.",
     nouns={
         "serve": ("tokimori.cli.serve:serve", "Run a node: fire schedules, run jobs, answer over HTTP."),
-        "job": (
-            "tokimori.cli.job:job",
-            "Jobs: add, list, show, update, delete, pause, resume, trigger, next, graph, import.",
-        ),
+        "job": ("tokimori.cli.job:job", "Jobs: add, list, show, explain, update, pause, trigger, backfill, import, …"),
         "schedule": ("tokimori.cli.schedule:schedule", "Schedules: explain."),
         "calendar": ("tokimori.cli.calendar:calendar", "Calendars: days off. add, list, show, update, delete."),
         "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel, hold, resume, report."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
         "node": ("tokimori.cli.node:node", "Nodes: list."),
-        "db": ("tokimori.cli.db:db", "The store: migrate, status, copy."),
+        "db": ("tokimori.cli.db:db", "The store: status, migrate, sql, check, copy."),
         "config": ("tokimori.cli.config:config", "Settings: show, check."),
     },
 )

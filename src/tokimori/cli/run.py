@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
+from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice, print_table
 from tokimori.cli.session import in_service
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
@@ -29,7 +30,7 @@ run = Group(
 @click.option(
     "--state", "states", multiple=True, type=click.Choice([state.value for state in RunState]), help="In these states."
 )
-@click.option("-n", "count", type=int, default=20, show_default=True, help="How many.")
+@click.option("-n", "count", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
 @click.option("--before", metavar="RUN", help="Older than this run.")
 def list_runs(job_id: str | None, states: tuple[str, ...], count: int, before: str | None) -> None:
     """List runs, newest first."""
@@ -83,33 +84,37 @@ def show(run_id: str) -> None:
 
 @run.command()
 @click.argument("run_id", metavar="ID")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends; exit code 1 if it did not succeed.")
 @click.option("--attempt", type=int, metavar="N", help="The newest by default.")
-def logs(run_id: str, follow: bool, attempt: int | None) -> None:
+def logs(run_id: str, follow: bool, attempt: int | None) -> int:
     """Print what a run wrote."""
 
     from tokimori.service.outputs import whole
     from tokimori.service.views import output_view
 
     if follow and not options().as_json:
-        in_service(lambda service: _follow(service, run_id, attempt))
-        return
+        return _ending(in_service(lambda service: _follow(service, run_id, attempt)))
 
-    async def act(service: "Service") -> "Output | None":
-        if follow:
-            await service.wait(run_id)
-        return await service.output(run_id, attempt)
+    async def act(service: "Service") -> "tuple[Run | None, Output | None]":
+        ended = await service.wait(run_id) if follow else None
+        return ended, await service.output(run_id, attempt)
 
-    output = in_service(act)
+    ended, output = in_service(act)
     if options().as_json:
         print_json(None if output is None else output_view(output))
     elif output is not None:
         _write(whole(output))
+    return DONE if ended is None else _ending(ended)
+
+
+def _ending(ended: "Run") -> int:
+    """The exit code of whoever waited for the run's end."""
+    return DONE if ended.state is RunState.SUCCEEDED else RUN_FAILED
 
 
 @run.command()
 @click.argument("run_id", metavar="ID")
-@click.option("--reason", metavar="TEXT", default="cancelled by hand", show_default=True)
+@click.option("--reason", metavar="TEXT", default="cancelled by hand", show_default=True, help="Kept with the run.")
 def cancel(run_id: str, reason: str) -> None:
     """Cancel a run; the processes of one that runs are ended by its node."""
 
@@ -128,7 +133,7 @@ def cancel(run_id: str, reason: str) -> None:
 
 @run.command()
 @click.argument("run_id", metavar="ID")
-@click.option("--reason", metavar="TEXT", default="held by hand", show_default=True)
+@click.option("--reason", metavar="TEXT", default="held by hand", show_default=True, help="Kept with the run.")
 def hold(run_id: str, reason: str) -> None:
     """Keep a run that has not started from starting."""
     _print_run(in_service(lambda service: service.hold(run_id, reason)))
@@ -151,8 +156,8 @@ def _print_run(changed: "Run") -> None:
         print_lines(f"run {changed.id} {changed.state}" + (f": {changed.error}" if changed.error else ""))
 
 
-async def _follow(service: "Service", run_id: str, attempt: int | None) -> None:
-    """Print what is new until the run ends; the output of a retry follows that of the attempt before."""
+async def _follow(service: "Service", run_id: str, attempt: int | None) -> "Run":
+    """Print what is new until the run ends, and return it; the output of a retry follows that of the attempt before."""
 
     import asyncio
 
@@ -169,7 +174,7 @@ async def _follow(service: "Service", run_id: str, attempt: int | None) -> None:
             position = await _print_unread(service, run_id, number, position if number == current else 0)
         current = newest
         if run_now.state in ENDS:
-            return
+            return run_now
         await asyncio.sleep(POLL)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-def load(flags: Mapping[str, object] | None = None) -> "Loaded":
+def load(flags: Mapping[str, object] | None = None, *, check_store: Callable[[str], object] | None = None) -> "Loaded":
     """The settings under these flags and the global options; warnings go to stderr. Raises `InvalidConfig`."""
     from tokimori.config.settings import load_settings
 
@@ -30,6 +30,7 @@ def load(flags: Mapping[str, object] | None = None) -> "Loaded":
         os.environ,
         cwd=Path.cwd(),
         config=given.config,
+        check_store=check_store,
     )
     for warning in loaded.warnings:
         sys.stderr.write(f"warning: {warning}\n")

@@ -23,7 +23,7 @@ class Machine:
 
 def this_machine(environ: Mapping[str, str]) -> Machine:
     """This machine, for the user who runs this process."""
-    home = Path(environ.get("HOME") or Path.home())
+    home = _home(environ)
     config_home = _xdg(environ, "XDG_CONFIG_HOME", home / ".config")
     state_home = _xdg(environ, "XDG_STATE_HOME", home / ".local" / "state")
     is_root = os.geteuid() == 0
@@ -33,6 +33,14 @@ def this_machine(environ: Mapping[str, str]) -> Machine:
         config_files=(config_home / "tokimori" / "tokimori.toml", Path("/etc/tokimori/tokimori.toml")),
         cores=len(os.sched_getaffinity(0)),
     )
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    """Without HOME what the system says; a user whom it does not know, as in a container, is at home in /."""
+    try:
+        return Path(environ.get("HOME") or Path.home())
+    except RuntimeError:
+        return Path("/")
 
 
 def _xdg(environ: Mapping[str, str], name: str, default: Path) -> Path:

@@ -1,7 +1,7 @@
 """The settings: each one's name, type, default and meaning, and how they are found."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
@@ -12,7 +12,7 @@ from tokimori.config.file import find_file, flattened, read_toml
 from tokimori.config.machine import Machine, this_machine
 from tokimori.config.value import masked_url, read_value
 from tokimori.config.variables import PREFIX, from_variables
-from tokimori.errors import InvalidConfig, InvalidInput
+from tokimori.errors import InvalidConfig, InvalidInput, StoreError
 from tokimori.model.policies import Seconds
 
 
@@ -130,11 +130,12 @@ def load_settings(
     cwd: Path,
     config: Path | None = None,
     machine: Machine | None = None,
+    check_store: Callable[[str], object] | None = None,
 ) -> Loaded:
     """The settings: for each the flag, else the variable, else the file's value, else the default.
 
-    `flags` are named as in `Setting`; `config` is a configuration file that somebody named. Raises `InvalidConfig` with
-    every fault of every source.
+    `flags` are named as in `Setting`; `config` is a configuration file that somebody named. `check_store` raises
+    what is wrong with the URL of a store. Raises `InvalidConfig` with every fault of every source.
     """
     machine = machine or this_machine(environ)
     table = {setting.name: setting for setting in settings_table()}
@@ -151,7 +152,7 @@ def load_settings(
     values: dict[str, object] = {}
     origins: dict[str, str] = {}
     for layer in layers:
-        for name, value in _read_layer(layer, table, machine, faults):
+        for name, value in _read_layer(layer, table, machine, faults, check_store):
             values[name], origins[name] = value, layer.origin_of(name)
     settings = None if faults else _built(_defaults(table, values, machine) | values)
     if settings is None or (faults := _contradictions(settings.worker)):
@@ -188,14 +189,21 @@ class _Layer(NamedTuple):
 
 
 def _read_layer(
-    layer: _Layer, table: Mapping[str, Setting], machine: Machine, faults: list[str]
+    layer: _Layer,
+    table: Mapping[str, Setting],
+    machine: Machine,
+    faults: list[str],
+    check_store: Callable[[str], object] | None,
 ) -> Iterator[tuple[str, object]]:
     """The valid values of a layer; what is wrong with the others goes to `faults`."""
     for name, given in layer.values.items():
         try:
-            yield name, read_value(name, given, table, base=layer.base, home=machine.home, is_text=layer.is_text)
-        except InvalidInput as fault:
-            allowed = f"; allowed: {fault.allowed}" if fault.allowed else ""
+            value = read_value(name, given, table, base=layer.base, home=machine.home, is_text=layer.is_text)
+            if name == "store" and check_store is not None:
+                check_store(str(value))
+            yield name, value
+        except (InvalidInput, StoreError) as fault:
+            allowed = f"; allowed: {fault.allowed}" if fault.allowed and fault.allowed not in fault.message else ""
             faults.append(f"{layer.origin_of(name)}: {fault.message}{allowed}")
 
 

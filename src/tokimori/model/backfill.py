@@ -88,7 +88,7 @@ def next_to_make(backfill: Backfill, max_running: int) -> Sequence[Moment]:
 def _moments(schedule: Schedule, first: Moment, last: Moment) -> Sequence[Moment]:
     if last < first:
         raise InvalidInput(
-            "to: it is before `from`",
+            f"to: {format_moment(last)} (now, if nothing else is said) is before `from`",
             field="to",
             value=format_moment(last),
             allowed="the moment of `from`, or later",

@@ -27,6 +27,9 @@ BAD = {
     "store without its folder": ("job list --store", "sqlite:///no/such/folder/t.db", None),
     "bad run id": ("run show", "x", "UUID"),
     "bad moment": ("job next taken --after", "tomorrow", "2030-01-01T00:00:00Z"),
+    "bad number of runs": ("run list -n", "0", "'-n': 0 is not in the range 1<=x<=1000"),
+    "bad number of moments": ("job next taken -n", "0", "'-n': 0 is not in the range 1<=x<=10000"),
+    "backfill of the future": ("job backfill taken --from", "2130-01-01T00:00:00Z", "of `from`, or later"),
     "bad key": ("job trigger taken --key", "", "255"),
 }
 
@@ -77,7 +80,7 @@ def test_a_newer_schema_is_refused(program: Program) -> None:
     """By every command but `db status`; nothing is written."""
     program("job", "add", "j", "--noop")
     with sqlite3.connect(program.database) as connection:
-        connection.execute("INSERT INTO tokimori_schema_migrations VALUES (999, 'later', 'x', 0)")
+        connection.execute("INSERT INTO tokimori_schema_migrations VALUES (999, 'later', 'x', 0, NULL)")
     connection.close()
     before = program.contents()
     for line in ("job list", "job add k --noop", "db migrate", "serve --no-http", "serve -d --no-http"):
@@ -124,5 +127,9 @@ def test_bad_settings_are_refused(toml: str, said: str, program: Program) -> Non
 def test_every_fault_of_the_settings_is_listed(program: Program) -> None:
     """At once, not one after the other."""
     (program.home / "bad.toml").write_text("time_zone = 'Mars/Olympus'\nnonsense = 1\n[http]\nport = -1\n")
-    message = program.error("config", "check", "-c", str(program.home / "bad.toml"))["message"]
-    assert len(message.splitlines()) == 3
+    config = ("config", "check", "-c", str(program.home / "bad.toml"))
+    assert len(program.error(*config)["message"].splitlines()) == 3
+    lines = program.error(*config, "--store", "oracle://me:secret@host/x")["message"].splitlines()
+    assert len(lines) == 4
+    assert lines[-1].startswith("flag: store: oracle: not the URL of a store; allowed: sqlite:///")
+    assert "secret" not in lines[-1]

@@ -118,6 +118,14 @@ def test_a_bad_line_imports_nothing(cli: Cli) -> None:
     assert cli.jobs() == {}
 
 
+def test_a_file_that_is_no_crontab_does_not_flood(cli: Cli) -> None:
+    """Of many faults the first twenty are shown, and how many more there are."""
+    bad = cli.file("bad", "nonsense\n" * 500)
+    lines = cli("job", "import", "crontab", bad, code=2)[1].splitlines()
+    assert f"{bad}:20: " in lines[19]
+    assert lines[20:] == ["… and 480 more faults", "nothing was imported"]
+
+
 def test_an_error_is_json_where_asked(cli: Cli) -> None:
     """A program reads code and message."""
     _, err = cli("job", "import", "crontab", cli.file("bad", "nonsense"), "--json", code=2)

@@ -31,7 +31,7 @@ def test_a_triggered_run_is_waited_for_and_shown(served: Program) -> None:
 
 
 def test_every_attempt_of_a_failure_is_shown(served: Program) -> None:
-    """`trigger --wait` ends with exit code 1, and each attempt's output can be read."""
+    """`trigger --wait` and `logs -f` end with exit code 1, and each attempt's output can be read."""
     served("job", "add", "bad", "--attempts", "2", "--command", "echo try $TOKIMORI_ATTEMPT; exit 3")
     printed = served("job", "trigger", "bad", "--wait", code=1)
     assert "failed" in printed
@@ -43,7 +43,8 @@ def test_every_attempt_of_a_failure_is_shown(served: Program) -> None:
     ]
     assert served("run", "logs", run["id"], "--attempt", "1") == "try 1\n"
     assert served("run", "logs", run["id"]) == "try 2\n"
-    assert served("run", "logs", "-f", run["id"], "--attempt", "2") == "try 2\n"
+    assert served("run", "logs", "-f", run["id"], "--attempt", "2", code=1) == "try 2\n"
+    assert served.json("run", "logs", "-f", run["id"], code=1)["head"] == "try 2\n"
     for follow in ((), ("-f",)):
         assert served.error("run", "logs", *follow, run["id"], "--attempt", "3", code=3)["field"] == "attempt"
 

@@ -66,6 +66,14 @@ def test_next_takes_a_job_or_a_schedule(program: Program) -> None:
     assert program("job", "next", "--schedule", "@daily", *after) == "2026-11-22 00:00:00+00:00\n"
 
 
+def test_next_of_what_no_clock_knows_says_so(program: Program) -> None:
+    """Where no moment is known in advance, nothing is printed, and a notice says where to read why."""
+    for text in ("@reboot", "at 2001-01-01T00:00:00Z"):
+        ended = program.run("job", "next", text)
+        assert (ended.returncode, ended.stdout) == (0, "")
+        assert "explain" in ended.stderr
+
+
 def test_next_of_neither_is_refused(program: Program) -> None:
     """What could be an id is not found; what could not is no schedule."""
     assert program.error("job", "next", "nightly", code=3)["code"] == "not_found"

@@ -1,4 +1,6 @@
+import pwd
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -227,3 +229,14 @@ def test_relative_xdg_directories_are_ignored() -> None:
     assert machine.config_files[0] == Path("/home/me/.config/tokimori/tokimori.toml")
     machine = this_machine({"HOME": "/home/me", "XDG_CONFIG_HOME": "/x"})
     assert machine.config_files == (Path("/x/tokimori/tokimori.toml"), Path("/etc/tokimori/tokimori.toml"))
+
+
+def test_an_unknown_user_is_at_home_at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whom the system does not know, as in a container, and who has no HOME, has settings all the same."""
+
+    def unknown(uid: int) -> NoReturn:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert this_machine({}).home == Path("/")
