@@ -37,13 +37,15 @@ _T = TypeVar("_T")
 def open(url: str | None = None, *, time_zone: str | None = None, author: str | None = None) -> "Client":
     """A client of the store at `url`; what is not given comes from the environment and the configuration file.
 
-    Nothing is opened before the first call. Raises `InvalidConfig`.
+    Nothing is connected before the first call. Raises `InvalidConfig`, `InvalidInput` for a URL that names no store,
+    and `StoreError` where its driver is not installed.
     """
     flags = {"store": url, "time_zone": time_zone}
     given = {name: value for name, value in flags.items() if value is not None}
     loaded = load_settings(given, os.environ, cwd=Path.cwd())
     for warning in loaded.warnings:
         log.warning("%s", warning)
+    open_store(loaded.settings.store, SystemClock())  # only reads the URL; each process makes its own store later
     return Client(
         lambda: store_of(loaded, SystemClock()), os.urandom, time_zone=loaded.settings.time_zone, author=author
     )

@@ -10,7 +10,7 @@ import pytest
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.clock import SystemClock
-from tokimori.errors import InvalidConfig, NotFound, Refused, SchemaMismatch
+from tokimori.errors import InvalidConfig, InvalidInput, NotFound, Refused, SchemaMismatch
 from tokimori.model.job import Command
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, SchemaStatus
@@ -120,6 +120,12 @@ def test_opening_reads_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOKIMORI_TIME_ZONE")
     with open_client("memory:", time_zone="Asia/Tokyo") as client:
         assert client.add("j", noop=True).definition.time_zone == "Asia/Tokyo"
+
+
+def test_a_url_that_names_no_store_is_refused_at_once() -> None:
+    """By `open`, not by the first call."""
+    with pytest.raises(InvalidInput, match="not the URL of a store"):
+        open_client("oracle://x")
 
 
 def test_nothing_of_the_service_is_forgotten() -> None:

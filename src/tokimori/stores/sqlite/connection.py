@@ -1,6 +1,12 @@
 """Connections to the database file, with the settings that the promises need."""
 
 import sqlite3
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from tokimori.errors import StoreError
+from tokimori.stores.sqlite.faults import store_error
 
 _SETTINGS = (
     "PRAGMA journal_mode = WAL",
@@ -24,6 +30,23 @@ def connect(path: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def check_free(path: str) -> None:
+    """Raise `StoreError` where there is a file that is no SQLite database, or one that holds only others' tables.
+
+    Reads as SQLite does, for to open and close its file in another way would drop the locks of this process; and only
+    reads, so that what is not ours stays as it is.
+    """
+    if not Path(path).exists() or Path(f"{path}-lock").exists():  # made by us, now or before
+        return
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=1)) as db:
+            tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    except sqlite3.Error as fault:
+        raise store_error(fault, path) from None
+    if tables and not any(name.startswith("tokimori_") for name in tables):
+        raise StoreError(f"store {path} is a database of another program, with a table {tables[0]}: name another file")
 
 
 def faults(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> tuple[str, ...]:

@@ -59,7 +59,8 @@ class SqliteStore:
         self._closing = AsyncExitStack()
 
     async def open(self) -> None:
-        """See `Schema.open`. Makes the file, not its directory."""
+        """See `Schema.open`. Makes the file, not its directory. Raises `StoreError` for the file of another program."""
+        connection.check_free(self._path)
         lock = FileLock(f"{self._path}-lock")
         writer = ConnectionThread(self._path, begin="BEGIN IMMEDIATE", lock=lock.held)
         reader = ConnectionThread(self._path, begin="BEGIN", lock=nullcontext)

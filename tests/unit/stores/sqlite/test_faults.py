@@ -1,6 +1,8 @@
 """What SQLite's errors mean to a person."""
 
+import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,39 @@ async def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is not an SQLite database"):
         await opened(path).open()
     assert path.read_bytes() == before
+    assert not path.with_name("notes.txt-lock").exists()
+
+
+async def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
+    """Whatever its journal is: it stays as it was, and no file appears beside it."""
+    for mode in ("delete", "wal"):
+        path = tmp_path / f"{mode}.db"
+        with closing(sqlite3.connect(path)) as db:
+            db.execute(f"PRAGMA journal_mode = {mode}")
+            db.execute("CREATE TABLE orders (x)")
+        before = path.read_bytes()
+        with pytest.raises(StoreError, match=r"of another program.*orders"):
+            await opened(path).open()
+        assert path.read_bytes() == before
+        assert not path.with_name(f"{path.name}-lock").exists()
+
+
+async def test_an_empty_database_and_a_copy_of_ours_are_taken(tmp_path: Path) -> None:
+    """A file without tables, and a backup that lacks the lock file and was taken while the store was in use."""
+    empty = tmp_path / "empty.db"
+    sqlite3.connect(empty).close()
+    empty.touch()
+    store = opened(empty)
+    await store.open()
+    await store.migrate()
+    copy = tmp_path / "copy.db"
+    for end in ("", "-wal"):
+        shutil.copy(f"{empty}{end}", f"{copy}{end}")
+    await store.close()
+    restored = opened(copy)
+    await restored.open()
+    assert not (await restored.schema()).pending
+    await restored.close()
 
 
 async def test_missing_tables_ask_for_a_migration(tmp_path: Path) -> None:
