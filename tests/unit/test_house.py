@@ -137,6 +137,17 @@ def test_the_diagram_shows_the_table() -> None:
     assert run_states.PAGE.read_text() == run_states.page(), "run: make docs"
 
 
+def test_the_tests_that_the_page_on_kojo_names_are_there() -> None:
+    """Every test and every file of tests that stands on the page can be run."""
+    page = (ROOT / "docs/kojo.md").read_text()
+    home = (ROOT / "tests/integration/acceptance/test_kojo.py").read_text()
+    named = re.findall(r"`(tests/[\w/]+\.py)`", page)
+    assert [path for path in named if not (ROOT / path).is_file()] == []
+    tests = re.findall(r"`(test_\w+)`", page)
+    assert len(tests) > 10
+    assert [test for test in tests if f"def {test}(" not in home] == []
+
+
 def test_decisions_are_records() -> None:
     """Every decision has a number of its own, and says its status, context, decision and consequences."""
     records = sorted((ROOT / "docs/decisions").glob("*.md"))

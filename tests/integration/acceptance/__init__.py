@@ -1,0 +1,1 @@
+"""What the users of other schedulers had, on a real node."""

@@ -1,0 +1,182 @@
+"""The configurations of Kōjō's README, and the cases of KojoFitness, as far as they concern the life of a run."""
+
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from tests.integration.acceptance.conftest import PATIENCE, Workplace, report
+from tests.integration.cli.conftest import PROGRAM
+from tokimori.clock import SECOND
+from tokimori.errors import Refused
+from tokimori.model.job import JobState
+from tokimori.model.run import Run, SkipReason
+from tokimori.model.transitions import RunState
+
+LIMIT_FULL = 7
+SHORT = "sleep 0.5"
+
+
+def most_at_once(runs: Sequence[Run]) -> int:
+    """How many of the runs were at work at the same time, at most."""
+    moments = [(run.started or 0, 1) for run in runs] + [(run.ended or 0, -1) for run in runs]
+    most = now = 0
+    for _, change in sorted(moments):
+        now += change
+        most = max(most, now)
+    return most
+
+
+def test_parallel_workers(workplace: Workplace) -> None:
+    """With a limit of 5 and 7 due, five run, two stand by, and each starts when a place is free; none is dropped."""
+    workplace.client.add("parallel", command=SHORT, max_running=5)
+    for _ in range(7):
+        workplace.client.trigger("parallel")
+    assert workplace.states("parallel") == [["succeeded"] * 7]
+    runs = workplace.runs("parallel")
+    assert most_at_once(runs) == 5
+    first_end = min(run.ended or 0 for run in runs)
+    assert sum((run.started or 0) >= first_end for run in runs) == 2
+
+
+def test_parallel_workers_of_a_schedule(workplace: Workplace) -> None:
+    """An occurrence above the limit becomes a skip with its reason: complete_failed_schedule_limit_check."""
+    workplace.client.add("every-second", command="sleep 3", schedule="* * * * * *", max_running=1)
+    end = time.monotonic() + PATIENCE
+    while not (skips := workplace.client.skips("every-second")):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    workplace.client.pause("every-second")
+    workplace.states("every-second")
+    assert {skip.reason for skip in skips} == {SkipReason.OVERLAP}
+    assert most_at_once(workplace.runs("every-second")) == 1
+
+
+def test_a_singleton_worker(workplace: Workplace) -> None:
+    """Only one works at a time, in order, and the next one begins when the one before has ended or failed."""
+    workplace.client.add("singleton", command=f"{SHORT}; exit $TOKIMORI_PAYLOAD", max_running=1)
+    for exit_code in ("0", "3", "0"):
+        workplace.client.trigger("singleton", payload=exit_code)
+    assert workplace.states("singleton") == [["succeeded", "failed", "succeeded"]]
+    runs = workplace.runs("singleton")
+    assert most_at_once(runs) == 1
+    assert [run.started for run in runs] == sorted(run.started or 0 for run in runs)
+
+
+def test_no_limit(workplace: Workplace) -> None:
+    """A limit of 0 is none: all seven work at once."""
+    workplace.client.add("unlimited", command="sleep 2", max_running=0)
+    for _ in range(LIMIT_FULL):
+        workplace.client.trigger("unlimited")
+    assert workplace.states("unlimited") == [["succeeded"] * LIMIT_FULL]
+    assert most_at_once(workplace.runs("unlimited")) == LIMIT_FULL
+
+
+def test_dynamically_scheduled_workers(workplace: Workplace) -> None:
+    """A job without a schedule runs only when asked: by a run with moment, importance and payload, its parent."""
+    workplace.client.add("dynamic", command='echo "$TOKIMORI_PAYLOAD of $TOKIMORI_PARENT_RUN_ID"', max_running=0)
+    asks = f"{PROGRAM} job trigger dynamic --at 2030-01-01T00:00:00Z --priority 7 --payload later --key one"
+    now = f"{PROGRAM} job trigger dynamic --payload now"
+    workplace.client.add("asks", command=f"{asks} && {asks} && {now}", env=workplace.environment)
+    asking = workplace.run("asks")
+    assert asking.state == "succeeded"
+    later, soon = workplace.runs("dynamic")
+    assert (later.state, later.priority, later.payload) == ("waiting", 7, "later")
+    assert (later.due % SECOND, later.parent_id, soon.parent_id) == (0, asking.id, asking.id)
+    workplace.client.cancel(later.id)
+    workplace.states("dynamic")
+    output = workplace.client.output(soon.id)
+    assert output is not None
+    assert output.head.decode() == f"now of {asking.id}\n"
+
+
+def test_a_chain_that_reschedules_itself(workplace: Workplace) -> None:
+    """A worker may ask for its own next run; switching the job off ends the chain."""
+    again = f"{PROGRAM} job trigger chain --payload $((TOKIMORI_PAYLOAD - 1))"
+    text = f'[ "$TOKIMORI_PAYLOAD" = 0 ] || {again}'
+    workplace.client.add("chain", command=text, env=workplace.environment)
+    workplace.run("chain", payload="2")
+    assert workplace.states("chain") == [["succeeded"] * 3]
+    workplace.client.update("chain", command=f"sleep 1; {again}")
+    last = workplace.until(workplace.client.trigger("chain", payload="9"), RunState.RUNNING)
+    workplace.client.pause("chain")
+    assert workplace.client.wait(last.id, PATIENCE).state == "failed"
+    assert len(workplace.runs("chain")) == 4
+
+
+def test_automatic_completion(workplace: Workplace) -> None:
+    """By default an exit code of 0 is a success."""
+    workplace.client.add("automatic", command="true")
+    assert workplace.run("automatic").state == "succeeded"
+
+
+def test_explicit_completion(workplace: Workplace) -> None:
+    """Without automatic completion a worker that forgets to report has panicked; one that reports is believed."""
+    explicit = {"auto_complete_success": False, "on_exhausted": "park"}
+    workplace.client.add("forgets", command="true", **explicit)
+    forgotten = workplace.run("forgets")
+    assert (forgotten.state, forgotten.exit_code) == ("failed", 0)
+    job = workplace.client.get("forgets")
+    assert (job.state, job.reason) == (JobState.PARKED, forgotten.error)
+    for number, (words, state) in enumerate((("succeeded", "succeeded"), ("failed 'no luck'", "failed"))):
+        workplace.client.add(f"reports-{number}", command=report(words), **explicit)
+        assert workplace.run(f"reports-{number}").state == state
+
+
+def test_requests_of_a_worker(workplace: Workplace) -> None:
+    """It asks for a retry, then to be held, and goes on when somebody resumes it; each attempt is on record."""
+    text = f"case $TOKIMORI_ATTEMPT in 1) {report('retry --in 0')};; 2) {report('hold look')};; esac"
+    workplace.client.add("requests", command=text)
+    run = workplace.client.trigger("requests")
+    assert workplace.until(run, RunState.HELD).error == "look"
+    workplace.client.resume_run(run.id)
+    assert workplace.client.wait(run.id, PATIENCE).state == "succeeded"
+    attempts = workplace.client.get_run(run.id).attempts
+    assert [each.attempt.outcome for each in attempts] == ["retry", "hold", "succeeded"]
+
+
+def test_a_worker_that_panics(workplace: Workplace) -> None:
+    """Its job is parked with the error, the node lives on, and nothing of the job runs until it is resolved."""
+    workplace.client.add("panics", command="exit 70", on_exhausted="park")
+    run = workplace.run("panics")
+    job = workplace.client.get("panics")
+    assert (run.state, job.state, job.reason) == ("failed", JobState.PARKED, "exit code 70")
+    with pytest.raises(Refused):
+        workplace.client.trigger("panics")
+    workplace.client.update("panics", command="true")
+    workplace.client.resolve("panics")
+    assert workplace.run("panics").state == "succeeded"
+
+
+def test_a_disabled_type(workplace: Workplace) -> None:
+    """What it would have run by its schedule is on the ledger, and a request is refused; what runs goes on."""
+    workplace.client.add("disabled", command="sleep 1", schedule="* * * * * *", max_running=1)
+    end = time.monotonic() + PATIENCE
+    while not any(run.state is RunState.RUNNING for run in workplace.runs("disabled")):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    job = workplace.client.pause("disabled", "night")
+    assert (job.state, job.reason) == (JobState.PAUSED, "night")
+    with pytest.raises(Refused):
+        workplace.client.trigger("disabled")
+    running = [run for run in workplace.runs("disabled") if run.state is RunState.RUNNING]
+    assert {workplace.client.wait(run.id, PATIENCE).state for run in running} <= {RunState.SUCCEEDED}
+    time.sleep(1.1)
+    count = len(workplace.runs("disabled"))
+    workplace.client.resume("disabled")
+    reasons = {skip.reason for skip in workplace.client.skips("disabled")}
+    workplace.client.pause("disabled", now=True)
+    assert SkipReason.PAUSED in reasons
+    assert count >= 1
+
+
+def test_importance(workplace: Workplace) -> None:
+    """Of those that wait, the more important ones go first."""
+    workplace.client.add("important", command=SHORT, max_running=1, priority=5)
+    first = workplace.until(workplace.client.trigger("important"), RunState.RUNNING)
+    low = workplace.client.trigger("important", priority=-10)
+    usual = workplace.client.trigger("important")
+    high = workplace.client.trigger("important", priority=50)
+    workplace.states("important")
+    order = sorted(workplace.runs("important"), key=lambda run: run.started or 0)
+    assert [run.id for run in order] == [first.id, high.id, usual.id, low.id]
