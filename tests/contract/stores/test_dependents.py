@@ -11,7 +11,7 @@ from tokimori.model.dependents import Edge, Join, On, Parent
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
-from tokimori.model.policies import Retry
+from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.run import Run, SkipReason
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store, Verdict
@@ -312,3 +312,17 @@ async def test_ids_of_children_are_as_good_as_others(store: Store, worker: Worke
     (child,) = await runs_of(store, "child")
     milliseconds = int(RunId(child.id).replace("-", "")[:12], 16)
     assert (milliseconds, child.id[14]) == (later(5) // 1000, "7")
+
+
+async def test_a_child_born_as_its_job_is_parked_waits_in_no_lane(store: Store, worker: Worker) -> None:
+    """One settle ends the parent and parks the child's job: no node is shown a lane that it can't claim from."""
+    parent = await add_job(store, "parent")
+    child = await add_child(store, "child", after("parent"), on_exhausted=OnExhausted.PARK)
+    await store.add_run(a_request(child), NOW)
+    await store.add_run(a_request(parent), NOW)
+    of_child, of_parent = sorted(await worker.claim(), key=lambda each: each.run.job_id)
+    ends = [worker.change(of_child, Failed("no")), worker.change(of_parent)]
+    assert await store.settle(ends, worker.id, NOW) == [Verdict.APPLIED, Verdict.APPLIED]
+    assert (await store.get_job(child.id)).state is JobState.PARKED
+    assert [run.lane for run in await runs_of(store, "child") if run.state is RunState.READY] in ([], [None])
+    assert (await store.survey(NOW)).lanes == ()

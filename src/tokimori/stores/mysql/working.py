@@ -203,13 +203,16 @@ class _Batch:
                 yield sql(_GO_ON, *(getattr(run, name) for name in _CHANGED), *self.settled[run.id], run.id)
         attempts = [attempt_row(change.attempt) for change in self.changes if change.attempt is not None]
         yield from insert("REPLACE", "tokimori_attempts", ATTEMPT, attempts)
+        outputs = [change.output for change in self.changes if change.output is not None]
+        yield from _insert_outputs("REPLACE", outputs, settled=True)
+
+    def stops(self) -> Iterator[str]:
+        """Park jobs, whose newborn runs lose their lanes too."""
         for change in self.changes:
             ended = self.runs[change.run_id]
             if change.parks and ended.state is RunState.FAILED:
                 yield sql(_PARK, ended.error, PARKED_BY, ended.incarnation)
                 yield sql(_STOP, ended.incarnation, ended.incarnation)
-        outputs = [change.output for change in self.changes if change.output is not None]
-        yield from _insert_outputs("REPLACE", outputs, settled=True)
 
 
 _CHANGED = ("state", "due", "rank", "failures", "lost", "started", "pid", "ended", "exit_code", "signal", "error")
@@ -267,7 +270,7 @@ async def _settle(transaction: Transaction, changes: Sequence[Change], by: NodeI
         verdicts.append(verdict)
     left = {job: line.Place(place.limit, place.running - batch.freed[job]) for job, place in places.items()}
     born = await family.bear(transaction, family.children_of(related, batch.runs.values()))
-    await transaction.commit(*batch.writes(), *born, *line.wake(batch.freed, left))
+    await transaction.commit(*batch.writes(), *born, *batch.stops(), *line.wake(batch.freed, left))
     return verdicts
 
 
