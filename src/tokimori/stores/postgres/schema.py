@@ -1,5 +1,6 @@
 """The tables: which migrations were applied, and applying the rest."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,6 +53,7 @@ WHERE p.pronamespace = $1 AND p.proname LIKE 'tokimori\\_%'
 """
 _LIVE = "SELECT coalesce(relnamespace, current_schema()::regnamespace) FROM (VALUES (1)) one LEFT JOIN pg_class ON "
 _LIVE += "pg_class.oid = to_regclass('tokimori_schema_migrations')"
+_DROPPED = re.compile(r"^DROP FUNCTION [^;(]+;", re.MULTILINE)
 LONGEST = 600.0
 """Seconds that migrations may take, or wait for another node's."""
 
@@ -104,11 +106,16 @@ async def check(session: Any, known: Sequence[Migration]) -> list[str]:
         # Functions of a temporary schema are not found by their names: what they say is not checked here.
         await session.execute("SET LOCAL search_path = pg_temp; SET LOCAL check_function_bodies = off")
         for text in (_LEDGER, *(migration.text for migration in known)):
-            await session.execute(text)
+            await session.execute(_DROPPED.sub(_of_this_session, text))
         expected = await _parts(session, await session.fetchval("SELECT pg_my_temp_schema()"))
     finally:
         await transaction.rollback()
     return differences(expected, found)
+
+
+def _of_this_session(dropped: re.Match[str]) -> str:
+    """A `DROP FUNCTION` of a temporary schema: there it must name the schema too."""
+    return dropped[0].replace(" tokimori_", " pg_temp.tokimori_")
 
 
 async def _parts(session: Any, schema: int) -> Parts:
