@@ -15,7 +15,7 @@ from tokimori.model.calendar import decode_days_off
 from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
-from tokimori.model.job import Definition, Job, JobState, check_text, lane_of, schedule_of, serves
+from tokimori.model.job import Definition, Job, JobState, check_text, edges_of, lane_of, schedule_of, serves
 from tokimori.model.run import Run, Skip
 from tokimori.ports.store import NodeRecord, SchemaStatus, Store
 from tokimori.schedules.business_days import Shift
@@ -27,7 +27,7 @@ from tokimori.service.copying import KindCopied, Tell, copy_store
 from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
 from tokimori.service.edits import edited, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
-from tokimori.service.graph import around
+from tokimori.service.graph import around, how
 from tokimori.service.runs import RunService
 
 MOST_MOMENTS = 10_000
@@ -301,6 +301,9 @@ class Service(RunService):
             after=self._clock.now() if after is None else after,
             n=checked("n", n, MOST_MOMENTS),
         )
+        if job.definition.parents:
+            ends = [f"{edge.parent} {how(edge)}" for edge in edges_of(job.id, job.definition) if edge.child == job.id]
+            return replace(explanation, sentence=f"After {', '.join(ends)}.")
         return replace(explanation, moments=tuple(await self.next_times(job_id, n, after)))
 
     async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:

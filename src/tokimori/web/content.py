@@ -26,7 +26,7 @@ RUNS_SHOWN = 30
 LAST_RUNS_SHOWN = 8
 NEXT_TIMES_SHOWN = 3
 MOMENTS_SHOWN = 10
-_ORIGINS = {"s:": "schedule", "b:": "backfill"}
+_ORIGINS = {"s:": "schedule", "b:": "backfill", "c:": "parent"}
 _BEFORE_START = frozenset({RunState.WAITING, RunState.READY, RunState.BLOCKED})
 
 
@@ -88,6 +88,9 @@ class JobRow(NamedTuple):
     state: str
     why: str
     is_stopped: bool
+    way_back: str
+    """What a stopped one needs: `resume`, or `resolve` where a failure has parked it."""
+    calendars: str
     schedule: str
     zone: str
     next_times: Sequence[Time]
@@ -115,6 +118,7 @@ class RunPanel(NamedTuple):
     """The run that is shown."""
 
     row: RunRow
+    parent: str | None
     nominal: Time
     due: Time
     error: str | None
@@ -245,12 +249,21 @@ async def _job_row(service: Service, job: Job, now: Moment) -> JobRow:
         state=job.state.value,
         why=" ".join(text for text in (job.by and f"by {job.by}", job.reason and f"“{job.reason}”") if text),
         is_stopped=job.state in (JobState.PAUSED, JobState.PARKED),
+        way_back="resolve" if job.state is JobState.PARKED else "resume",
+        calendars=_calendars(definition),
         schedule=definition.schedule or ("after other jobs" if definition.parents else "on demand"),
         zone=zone,
         next_times=[_time(moment, zone, now) for moment in moments],
         last_runs=[_run_row(run, zone, now) for run in reversed(runs)],
         parents=[f"{edge.parent} {how(edge)}" for edge in edges_of(job.id, definition) if edge.child == job.id],
     )
+
+
+def _calendars(definition: Definition) -> str:
+    if not definition.calendars:
+        return ""
+    instead = "" if definition.shift is None else f", but on the {definition.shift} business day"
+    return f"not on days off of {', '.join(definition.calendars)}{instead}"
 
 
 def _command(definition: Definition) -> str:
@@ -284,6 +297,7 @@ async def _panel(service: Service, run_id: str, attempt: str | None, now: Moment
     output = await service.output(run_id, number)
     return RunPanel(
         row=_run_row(run, zone, now),
+        parent=run.parent_id,
         nominal=_time(run.nominal, zone, now),
         due=_time(run.due, zone, now),
         error=run.error,

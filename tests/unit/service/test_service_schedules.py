@@ -65,6 +65,14 @@ async def test_json_shows_moments_on_both_clocks(world: World) -> None:
     assert (view.schedule, view.time_zone) == ("0 3 1 1,7 *", "Europe/Paris")
 
 
+async def test_a_job_with_parents_is_explained_by_them(world: World) -> None:
+    """It runs after them, not only when somebody asks for it."""
+    for name in ("a", "b"):
+        await world.service.add({"noop": True}, name)
+    await world.service.add({"noop": True, "parents": [{"job": "a"}, {"job": "b", "on": "failure"}]}, "child")
+    assert (await world.service.explain_job("child")).sentence == "After a on success, b on failure."
+
+
 async def test_a_job_is_explained_as_it_is(world: World) -> None:
     """Its moments are those that it will have: counted from its anchor, within its bounds, no more than remain."""
     fields = {"noop": True, "schedule": "every 10 minutes", "ends_at": "2030-01-01T01:00:00Z"}

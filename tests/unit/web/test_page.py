@@ -7,9 +7,10 @@ import pytest
 from tests.unit.api.asgi import Answer, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
-from tokimori.model.ids import RunId
+from tokimori.model.ids import JobId, RunId
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Output
+from tokimori.ports.store import RunFilter
 from tokimori.web.page import KINDS, Page
 
 EVIL = "<script>alert(1)</script>\"'&"
@@ -116,6 +117,48 @@ async def test_a_paused_job(world: World, door: Asker) -> None:
     run_now, resume, _explain = page.named("button")
     assert "disabled" in run_now
     assert resume["data-post"] == "/api/v2/jobs/hello/resume"
+
+
+async def test_a_parked_job(world: World, door: Asker) -> None:
+    """A parked job says with which error, and is resolved, not resumed."""
+    await add(world, on_exhausted="park")
+    await world.service.trigger("hello")
+    await world.work(Failed(error="no luck", exit_code=3))
+    page = elements(await door.get("/"))
+    assert "“no luck”" in page.text
+    assert "/api/v2/jobs/hello/resolve" in [button.get("data-post") for button in page.named("button")]
+
+
+async def test_a_job_with_days_off(world: World, door: Asker) -> None:
+    """Its calendars are named, and what becomes of what falls on their days."""
+    await world.service.calendars.add("holidays", {"dates": ["12-25"]})
+    await add(world, schedule="@daily", calendars=["holidays"])
+    await add(world, "bye", schedule="@daily", calendars=["holidays"], shift="next")
+    text = elements(await door.get("/")).text
+    assert "not on days off of holidays" in text
+    assert "not on days off of holidays, but on the next business day" in text
+
+
+async def test_a_run_of_a_parent(world: World, door: Asker) -> None:
+    """It is listed as asked for by its parent, and shows a way to the run of that."""
+    await add(world)
+    await add(world, "child", parents=[{"job": "hello"}])
+    parent = await world.service.trigger("hello")
+    await world.work(Succeeded())
+    (child,) = await world.service.list_runs(RunFilter(job_id=JobId("child")))
+    page = elements(await door.get(f"/?run={child.id}"))
+    assert re.search(r"ready child due .* parent", page.text)
+    assert f"/?run={parent.id}" in [link.get("href") for link in page.named("a")]
+
+
+async def test_a_held_run_can_go_on(world: World, door: Asker) -> None:
+    """It says why it is held, and has a button to resume it."""
+    await add(world)
+    run = await world.service.trigger("hello")
+    await world.service.hold(run.id, "not before the audit")
+    page = elements(await door.get(f"/?run={run.id}"))
+    assert "not before the audit" in page.text
+    assert f"/api/v2/runs/{run.id}/resume" in [button.get("data-post") for button in page.named("button")]
 
 
 async def test_runs(world: World, door: Asker) -> None:
