@@ -171,7 +171,7 @@ _EMPTY = """
 BEGIN NOT ATOMIC
     FOR found IN (
         SELECT table_name AS name FROM information_schema.tables
-        WHERE table_schema = DATABASE() AND table_name <> 'tokimori_schema_migrations')
+        WHERE table_schema = DATABASE() AND table_name NOT LIKE '%schema_migrations')
     DO EXECUTE IMMEDIATE CONCAT('DELETE FROM ', found.name); END FOR;
 END
 """

@@ -193,7 +193,7 @@ _EMPTY = """
 DO $$ BEGIN
     EXECUTE (
         SELECT coalesce('TRUNCATE ' || string_agg(tablename, ', '), 'SELECT 1') FROM pg_tables
-        WHERE schemaname = 'public' AND tablename <> 'tokimori_schema_migrations');
+        WHERE schemaname = 'public' AND tablename NOT LIKE '%schema_migrations');
 END $$
 """
 loans = Loans()

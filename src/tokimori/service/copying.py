@@ -77,9 +77,9 @@ async def copy_store(source: Store, target: Store, tell: Tell) -> Sequence[KindC
     await _check_idle(source, target)
     for kind in Kind:
         await _compare_first(source, target, kind)
-    written = {kind: await _copy_kind(source, target, kind, tell) for kind in Kind}
+    copied = {kind: await _copy_kind(source, target, kind, tell) for kind in Kind}
     await _check_idle(source, target)
-    return [await _verified(source, target, kind, written[kind], tell) for kind in Kind]
+    return [await _verified(source, target, kind, copied[kind], tell) for kind in Kind]
 
 
 async def _prepare(source: Store, target: Store) -> None:
@@ -165,8 +165,8 @@ def _limit(kind: Kind) -> int:
     return OUTPUTS if kind is Kind.OUTPUTS else ROWS
 
 
-async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> int:
-    """How many rows were written."""
+async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tuple[int, int]:
+    """How many rows there are, and how many of them were written."""
     after: Key | None = None
     done = written = 0
     async for rows in _pages(source, kind):
@@ -181,7 +181,7 @@ async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> in
         tell(Step(kind=kind, verifying=False, rows=done))
     for row in await _page(target, kind, after, 1):
         raise _mixed(kind, row)
-    return written
+    return done, written
 
 
 async def _write(store: Store, kind: Kind, rows: Sequence[Row]) -> None:
@@ -196,13 +196,14 @@ async def _write(store: Store, kind: Kind, rows: Sequence[Row]) -> None:
         await store.import_rows(kind, others)
 
 
-async def _verified(source: Store, target: Store, kind: Kind, written: int, tell: Tell) -> KindCopied:
+async def _verified(source: Store, target: Store, kind: Kind, copied: tuple[int, int], tell: Tell) -> KindCopied:
+    rows_copied, written = copied
     tallies = Tally(), Tally()
     for tally, store in zip(tallies, (source, target), strict=True):
         async for rows in _pages(store, kind):
             tally.add(rows)
             done = sum(each.rows for each in tallies)
-            tell(Step(kind=kind, verifying=True, rows=done, total=2 * max(each.rows for each in tallies)))
+            tell(Step(kind=kind, verifying=True, rows=done, total=2 * rows_copied))
     ours, theirs = tallies
     if (ours.rows, ours.digest) != (theirs.rows, theirs.digest):
         raise Conflict(

@@ -7,6 +7,8 @@ from tokimori.errors import InvalidInput, StoreError
 from tokimori.ports.store import Store
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.mysql import address as mysql_address
+from tokimori.stores.namespace import ALLOWED as NAMESPACE_ALLOWED
+from tokimori.stores.namespace import Namespace, is_allowed
 from tokimori.stores.postgres.address import address_of
 from tokimori.stores.redis import address as redis_address
 from tokimori.stores.redis.address import SCHEMES
@@ -23,7 +25,7 @@ def open_store(url: str, clock: Clock) -> Store:
     scheme, colon, rest = url.partition(":")
     match scheme.lower():
         case "sqlite" if colon:
-            return SqliteStore(file_of(url), clock)
+            return SqliteStore(file_of(url), clock, namespace_of(url))
         case "postgresql" | "postgres" if colon:
             return _postgres(url, clock)
         case "mysql" | "mariadb" if colon:
@@ -76,12 +78,20 @@ def file_of(url: str) -> str:
     parts = urlsplit(url)
     if parts.netloc or not parts.path.startswith("/") or parts.path.endswith("/"):
         raise _invalid(url, "an SQLite file is named by its absolute path, after three slashes")
-    if parts.query or parts.fragment:
-        raise _invalid(url, "no settings can follow the path of an SQLite file")
+    if parts.fragment or parts.query.partition("=")[0] not in {"", "namespace"}:
+        raise _invalid(url, "no setting but namespace can follow the path of an SQLite file")
     path = unquote(parts.path)
     if "\0" in path:
         raise _invalid(url, "no path holds a NUL")
     return path
+
+
+def namespace_of(url: str) -> Namespace:
+    """The namespace in the URL of an SQLite file. Raises `InvalidInput`."""
+    _, named, name = urlsplit(url).query.partition("=")
+    if named and not is_allowed(name):
+        raise _invalid(url, f"a namespace is {NAMESPACE_ALLOWED}")
+    return Namespace(name)
 
 
 def _invalid(url: str, fault: str) -> InvalidInput:

@@ -6,9 +6,11 @@ from enum import StrEnum
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tokimori.errors import InvalidInput, StoreError
+from tokimori.stores.namespace import ALLOWED as NAMESPACE_ALLOWED
+from tokimori.stores.namespace import UNNAMED, Namespace, is_allowed
 
-ALLOWED = "mariadb://user:password@host:port/database?ssl_mode=…&ssl_ca=…, or with unix_socket=/path"
-_SETTINGS = frozenset({"unix_socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key"})
+ALLOWED = "mariadb://user:password@host:port/database?ssl_mode=…&ssl_ca=…&namespace=…, or with unix_socket=/path"
+_SETTINGS = frozenset({"unix_socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key", "namespace"})
 _PORT = 3306
 
 
@@ -39,6 +41,7 @@ class Address:
     database: str
     ssl_mode: SslMode
     ssl_files: dict[str, str]
+    namespace: Namespace = UNNAMED
 
     def tls(self) -> ssl.SSLContext | None:
         """How to encrypt; None: not at all. Raises `StoreError` for files that can't be read."""
@@ -72,6 +75,9 @@ def address_of(url: str) -> Address:
     database = unquote(parts.path.lstrip("/"))
     if not database:
         raise _invalid("it names no database")
+    namespace = settings.get("namespace", "")
+    if namespace and not is_allowed(namespace):
+        raise _invalid(f"a namespace is {NAMESPACE_ALLOWED}")
     host, socket = unquote(parts.hostname or ""), settings.get("unix_socket")
     if bool(host) == bool(socket):
         raise _invalid("it names either a host or a unix_socket")
@@ -86,6 +92,7 @@ def address_of(url: str) -> Address:
         database=database,
         ssl_mode=_ssl_mode(settings),
         ssl_files={name: settings[name] for name in ("ssl_ca", "ssl_cert", "ssl_key") if name in settings},
+        namespace=Namespace(namespace),
     )
 
 

@@ -25,12 +25,12 @@ CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
 """
 _IS_THERE = """
 SELECT COUNT(*) FROM information_schema.tables
-WHERE table_schema = DATABASE() AND table_name = 'tokimori_schema_migrations'
+WHERE table_schema = DATABASE() AND table_name = %s
 """
 LONGEST = 600.0
 """Seconds that migrations may take, or wait for another node's."""
-# Of this database: names of locks belong to the whole server.
-_ONLY_ONE = "CONCAT('tokimori:', MD5(DATABASE()))"
+# Of this database and namespace: names of locks belong to the whole server.
+_ONLY_ONE = "CONCAT('tokimori:', MD5(CONCAT(DATABASE(), %s)))"
 _PATIENT = """
 SET SESSION lock_wait_timeout = 600
 /*M!100600 , max_statement_time = 0 */ /*!80000 , wait_timeout = 600, max_execution_time = 0 */
@@ -55,7 +55,7 @@ def statements(text: str) -> Iterator[str]:
 
 async def status(session: Session, known: Sequence[Migration]) -> SchemaStatus:
     """See `Schema.schema`."""
-    (there,) = await session.ask(_IS_THERE)
+    (there,) = await session.ask(sql(_IS_THERE, f"{session.namespace.prefix}schema_migrations"))
     if there.rows == [(0,)]:
         return status_of([], known)
     (found,) = await session.ask("SELECT version, checksum, oldest FROM tokimori_schema_migrations")
@@ -64,7 +64,8 @@ async def status(session: Session, known: Sequence[Migration]) -> SchemaStatus:
 
 async def migrate(session: Session, known: Sequence[Migration], now: Moment) -> SchemaStatus:
     """See `Schema.migrate`. Whoever comes second waits, and finds nothing left to do."""
-    _, got = await session.ask(_PATIENT, f"SELECT GET_LOCK({_ONLY_ONE}, {LONGEST - 1:g})")
+    lock = sql(_ONLY_ONE, session.namespace.name)
+    _, got = await session.ask(_PATIENT, f"SELECT GET_LOCK({lock}, {LONGEST - 1:g})")
     if got.rows != [(1,)]:
         raise StoreUnavailable("another node has been making the store's tables for over ten minutes")
     try:
@@ -76,7 +77,7 @@ async def migrate(session: Session, known: Sequence[Migration], now: Moment) -> 
         return await status(session, known)
     finally:
         if not session.is_lost:
-            await session.ask(f"SELECT RELEASE_LOCK({_ONLY_ONE})", _HURRIED)
+            await session.ask(f"SELECT RELEASE_LOCK({lock})", _HURRIED)
 
 
 async def _apply(session: Session, migration: Migration, now: Moment) -> None:

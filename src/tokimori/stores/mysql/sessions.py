@@ -12,6 +12,7 @@ from tokimori.errors import StoreError, StoreUnavailable
 from tokimori.stores.mysql.address import Address, SslMode
 from tokimori.stores.mysql.faults import FAULTS, NO_TLS, UNDONE, code_of, is_answer, store_error
 from tokimori.stores.mysql.statements import Answer
+from tokimori.stores.namespace import Namespace
 
 T = TypeVar("T")
 
@@ -38,15 +39,16 @@ _SETTINGS = (
 class Session:
     """One session with the server."""
 
-    def __init__(self, driver: Any) -> None:
+    def __init__(self, driver: Any, namespace: Namespace) -> None:
         self._driver = driver
+        self.namespace = namespace
 
     async def ask(self, *statements: str) -> list[Answer]:
         """Have the statements carried out in order, in few packets, up to the first that fails. Raises `FAULTS`."""
         answers: list[Answer] = []
         for packet in _packets(statements):
             cursor = self._driver.cursor()
-            await cursor.execute(packet.encode(errors="replace"))
+            await cursor.execute(self.namespace.rendered_around_literals(packet).encode(errors="replace"))
             answers.append(Answer(list(await cursor.fetchall()), cursor.rowcount))
             while await cursor.nextset():
                 answers.append(Answer(list(await cursor.fetchall()), cursor.rowcount))
@@ -96,7 +98,7 @@ async def connect(address: Address) -> Session:
         charset="utf8mb4",
         autocommit=None,
     )
-    session = Session(driver)
+    session = Session(driver, address.namespace)
     try:
         async with asyncio.timeout(PATIENCE):
             await driver.connect()

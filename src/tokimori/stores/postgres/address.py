@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from tokimori.errors import InvalidInput
+from tokimori.stores.namespace import ALLOWED as NAMESPACE_ALLOWED
+from tokimori.stores.namespace import UNNAMED, Namespace, is_allowed
 
 _DRIVERS = frozenset(
     {"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "host", "port", "user", "password", "dbname", "passfile"}
 )
-_OURS = frozenset({"statement_cache_size"})
-ALLOWED = "postgresql://user:password@host:port/database?sslmode=…&statement_cache_size=0"
+_OURS = frozenset({"statement_cache_size", "namespace"})
+ALLOWED = "postgresql://user:password@host:port/database?sslmode=…&statement_cache_size=0&namespace=…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class Address:
     dsn: str
     name: str
     pooled: bool
+    namespace: Namespace = UNNAMED
 
 
 def address_of(url: str) -> Address:
@@ -38,13 +41,18 @@ def address_of(url: str) -> Address:
     cache = settings.pop("statement_cache_size", "")
     if cache not in {"", "0"}:
         raise _invalid("statement_cache_size can only be 0, for a pooler such as PgBouncer")
+    namespace = settings.pop("namespace", "")
+    if namespace and not is_allowed(namespace):
+        raise _invalid(f"a namespace is {NAMESPACE_ALLOWED}")
     host = settings.get("host", unquote(parts.hostname or ""))
     database = settings.get("dbname", unquote(parts.path.lstrip("/")))
     user = settings.get("user", unquote(parts.username or ""))
     at = f"{user}@" if user else ""
     place = f"{host}:{settings.get('port', port or 5432)}"
     dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(settings), ""))
-    return Address(dsn=dsn, name=f"postgresql://{at}{place}/{database}", pooled=cache == "0")
+    return Address(
+        dsn=dsn, name=f"postgresql://{at}{place}/{database}", pooled=cache == "0", namespace=Namespace(namespace)
+    )
 
 
 def _invalid(fault: str) -> InvalidInput:

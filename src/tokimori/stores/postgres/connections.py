@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from tokimori.errors import StoreError, StoreUnavailable
+from tokimori.stores.namespace import Namespace
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.faults import FAULTS, UNDONE, store_error
 
@@ -45,6 +46,7 @@ async def connect(address: Address) -> Any:
                 statement_cache_size=0 if address.pooled else 200,
                 max_cached_statement_lifetime=0,
                 server_settings={} if address.pooled else _SETTINGS,
+                connection_class=_in_namespace(address.namespace) if address.namespace.name else asyncpg.Connection,
             )
             async with session.transaction():
                 await session.set_type_codec(
@@ -56,6 +58,22 @@ async def connect(address: Address) -> Any:
         session.terminate()
         raise StoreError(f"store {address.name} is older than PostgreSQL {_OLDEST}: upgrade the server")
     return session
+
+
+def _in_namespace(namespace: Namespace) -> type[Any]:
+    """Sessions that put the installation's name into each statement."""
+
+    class InNamespace(asyncpg.Connection):
+        async def fetch(self, query: str, *values: Any, **terms: Any) -> Any:
+            return await super().fetch(namespace.rendered(query), *values, **terms)
+
+        async def fetchval(self, query: str, *values: Any, **terms: Any) -> Any:
+            return await super().fetchval(namespace.rendered(query), *values, **terms)
+
+        async def execute(self, query: str, *values: Any, **terms: Any) -> Any:
+            return await super().execute(namespace.rendered(query), *values, **terms)
+
+    return InNamespace
 
 
 async def _in_transaction(session: Any, work: Callable[[Any], Awaitable[T]]) -> T:

@@ -9,16 +9,20 @@ from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import PATIENCE, Connections, connect
 from tokimori.stores.postgres.faults import FAULTS
 
-CHANNEL = "tokimori"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 """Seconds before a lost session is opened again."""
 # A notice need not outlive the server: it does not wait for its disk.
 _SEND = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
 
 
-async def notify(db: Connections, name: str) -> None:
+def channel_of(address: Address) -> str:
+    """Where the nodes of an installation hear each other."""
+    return address.namespace.prefix.rstrip("_")
+
+
+async def notify(db: Connections, address: Address, name: str) -> None:
     """Tell the others, under that name."""
-    await db.rows(_SEND, CHANNEL, name)
+    await db.rows(_SEND, channel_of(address), name)
 
 
 class Listener:
@@ -59,7 +63,7 @@ class Listener:
         lost = asyncio.Event()
         session.add_termination_listener(lambda _session: lost.set())
         async with asyncio.timeout(PATIENCE):
-            await session.add_listener(CHANNEL, self._hear)
+            await session.add_listener(channel_of(self._address), self._hear)
         self._wake()
         await lost.wait()
 

@@ -23,7 +23,9 @@ ALTER TABLE tokimori_schema_migrations ADD COLUMN IF NOT EXISTS oldest integer;
 """
 # By way of JSON, where a column that is not there is null.
 _APPLIED = "SELECT version, checksum, (to_jsonb(m) ->> 'oldest')::integer FROM tokimori_schema_migrations m"
-_LOCK = f"SELECT pg_advisory_xact_lock({_ONLY_ONE})"
+# The first of the names gets the namespace, where there is one; the second is cut in two to be left as it is. Without a
+# namespace the lock is that of every version before.
+_LOCK = f"SELECT pg_advisory_xact_lock({_ONLY_ONE} + hashtext('tokimori_') - hashtext('tokimori' || '_'))"
 # Constraints are told by their columns and indexes; how a table is stored is its administrator's to say.
 _PARTS = """
 WITH tables AS (

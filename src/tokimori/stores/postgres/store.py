@@ -64,7 +64,7 @@ class PostgresStore:
         except StoreError:
             await sessions.close()
             raise
-        self._sender = Sender(lambda: notify(sessions, self._name))
+        self._sender = Sender(lambda: notify(sessions, self._address, self._name))
         self._sessions, self._beats = sessions, beats
         for part in (sessions, beats, self._sender):
             self._closing.push_async_callback(part.close)
@@ -94,7 +94,8 @@ class PostgresStore:
     async def script(self, *, whole: bool) -> str:
         """See `Schema.script`."""
         now = self._clock.now()
-        return await self._db.use(lambda session: schema.script(session, self._known, now, whole=whole))
+        text: str = await self._db.use(lambda session: schema.script(session, self._known, now, whole=whole))
+        return self._address.namespace.rendered(text)
 
     async def differences(self) -> list[str]:
         """See `Schema.differences`."""

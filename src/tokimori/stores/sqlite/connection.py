@@ -1,11 +1,14 @@
 """Connections to the database file, with the settings that the promises need."""
 
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from tokimori.errors import StoreError
+from tokimori.stores.namespace import Namespace
 from tokimori.stores.sqlite.faults import store_error
 
 _SETTINGS = (
@@ -20,9 +23,10 @@ _SETTINGS = (
 _FIXED = (3, 51, 3)
 
 
-def connect(path: str) -> sqlite3.Connection:
+def connect(path: str, namespace: Namespace) -> sqlite3.Connection:
     """A connection for the thread that uses it; transactions are begun and ended by hand."""
-    db = sqlite3.connect(path, isolation_level=None, cached_statements=256)
+    kind = _in_namespace(namespace) if namespace.name else sqlite3.Connection
+    db = sqlite3.connect(path, isolation_level=None, cached_statements=256, factory=kind)
     try:
         for setting in _SETTINGS:
             db.execute(setting)
@@ -47,6 +51,19 @@ def check_free(path: str) -> None:
         raise store_error(fault, path) from None
     if tables and not any(name.startswith("tokimori_") for name in tables):
         raise StoreError(f"store {path} is a database of another program, with a table {tables[0]}: name another file")
+
+
+def _in_namespace(namespace: Namespace) -> type[sqlite3.Connection]:
+    """Connections that put the installation's name into each statement."""
+
+    class InNamespace(sqlite3.Connection):
+        def execute(self, statement: str, parameters: Any = (), /) -> sqlite3.Cursor:
+            return super().execute(namespace.rendered(statement), parameters)
+
+        def executemany(self, statement: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+            return super().executemany(namespace.rendered(statement), parameters)
+
+    return InNamespace
 
 
 def faults(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> tuple[str, ...]:

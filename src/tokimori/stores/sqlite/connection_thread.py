@@ -11,6 +11,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from tokimori.errors import StoreError
+from tokimori.stores.namespace import UNNAMED, Namespace
 from tokimori.stores.sqlite.connection import connect
 from tokimori.stores.sqlite.faults import store_error
 
@@ -49,8 +50,9 @@ class ConnectionThread:
     Whoever stops waiting (`CancelledError`) leaves the work to be done or not: it may be asked for again.
     """
 
-    def __init__(self, path: str, *, begin: str, lock: Lock) -> None:
+    def __init__(self, path: str, *, begin: str, lock: Lock, namespace: Namespace = UNNAMED) -> None:
         self._path = path
+        self._namespace = namespace
         self._begin = begin
         self._lock = lock
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
@@ -80,7 +82,7 @@ class ConnectionThread:
     def _run(self) -> None:
         try:
             with self._lock():
-                db = connect(self._path)
+                db = connect(self._path, self._namespace)
         except (sqlite3.Error, StoreError) as fault:
             self._opened.error = _told(fault, self._path)
             self._answer([self._opened, self._closed])

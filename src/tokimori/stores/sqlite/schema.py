@@ -75,7 +75,7 @@ def script(db: sqlite3.Connection, known: Sequence[Migration], now: Moment, *, w
 
 def check(db: sqlite3.Connection, known: Sequence[Migration]) -> list[str]:
     """See `Schema.differences`: against a database in memory that gets the same migrations."""
-    made = sqlite3.connect(":memory:", isolation_level=None)
+    made = sqlite3.connect(":memory:", isolation_level=None, factory=type(db))
     try:
         migrate(made, known, Moment(0))
         return differences(_parts(made), _parts(db))

@@ -27,6 +27,7 @@ from tokimori.ports.store import (
     Survey,
     Verdict,
 )
+from tokimori.stores.namespace import UNNAMED, Namespace
 from tokimori.stores.sqlite import calendars, connection, copying, family, jobs, nodes, planning, runs, schema, working
 from tokimori.stores.sqlite.connection_thread import ConnectionThread, T
 from tokimori.stores.sqlite.file_lock import FileLock
@@ -49,8 +50,9 @@ class SqliteStore:
     Belongs to the event loop that opened it. Not for files on a network: SQLite's locks don't hold there.
     """
 
-    def __init__(self, path: str, clock: Clock) -> None:
+    def __init__(self, path: str, clock: Clock, namespace: Namespace = UNNAMED) -> None:
         self._path = path
+        self._namespace = namespace
         self._clock = clock
         self._known = schema.known_migrations()
         self._connections: _Connections | None = None
@@ -62,8 +64,8 @@ class SqliteStore:
         """See `Schema.open`. Makes the file, not its directory. Raises `StoreError` for the file of another program."""
         connection.check_free(self._path)
         lock = FileLock(f"{self._path}-lock")
-        writer = ConnectionThread(self._path, begin="BEGIN IMMEDIATE", lock=lock.held)
-        reader = ConnectionThread(self._path, begin="BEGIN", lock=nullcontext)
+        writer = ConnectionThread(self._path, begin="BEGIN IMMEDIATE", lock=lock.held, namespace=self._namespace)
+        reader = ConnectionThread(self._path, begin="BEGIN", lock=nullcontext, namespace=self._namespace)
         async with AsyncExitStack() as stack:
             stack.callback(lock.close)
             await writer.open()
@@ -102,7 +104,8 @@ class SqliteStore:
 
     async def script(self, *, whole: bool) -> str:
         """See `Schema.script`."""
-        return await self._read(schema.script, self._known, self._clock.now(), whole=whole)
+        text = await self._read(schema.script, self._known, self._clock.now(), whole=whole)
+        return self._namespace.rendered(text)
 
     async def differences(self) -> list[str]:
         """See `Schema.differences`."""

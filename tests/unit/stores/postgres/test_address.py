@@ -4,6 +4,7 @@ import pytest
 
 from tokimori.errors import InvalidInput
 from tokimori.stores.postgres.address import address_of
+from tokimori.stores.postgres.notices import channel_of
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,9 @@ def test_other_urls_are_refused(url: str, fault: str) -> None:
         address_of(url)
     assert refused.value.field == "store"
     assert "tiger" not in str(refused.value)
+
+
+def test_each_namespace_has_its_own_channel() -> None:
+    """What wakes the nodes of one installation wakes no others."""
+    urls = ("postgresql://h/jobs", "postgresql://h/jobs?namespace=a", "postgresql://h/jobs?namespace=a_b")
+    assert [channel_of(address_of(url)) for url in urls] == ["tokimori", "tokimori_a", "tokimori_a_b"]

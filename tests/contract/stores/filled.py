@@ -1,0 +1,72 @@
+"""A store with something of everything in it."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, add_runs, fire, later
+from tokimori.model.calendar import Calendar
+from tokimori.model.dependents import Join, Parent
+from tokimori.model.job import JobState
+from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
+from tokimori.model.policies import Retry
+from tokimori.model.run import Output, Skip, SkipReason
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import Store
+
+OPEN = {RunState.WAITING, RunState.READY, RunState.BLOCKED, RunState.HELD}
+"""In which runs are there."""
+
+
+async def fill(store: Store) -> None:
+    """Rows of every kind, and a run in every state but running; nobody works there any more."""
+    worker = await Worker.join(store)
+    await store.put_calendar(Calendar(name="de", description="Feiertage „de“", dates=("12-25",)))
+    await _end_some(store, worker)
+    await _keep_some_open(store, worker)
+    await _skip_some(store)
+    assert await store.leave(worker.id, later(100))
+
+
+async def _end_some(store: Store, worker: Worker) -> None:
+    """Runs of every end, with attempts and outputs, and a child whose other parent has not run yet."""
+    mother, failing = await add_job(store, "mother"), await add_job(store, "failing")
+    await add_job(store, "father")
+    child = a_job("child", parents=(Parent(job="mother"), Parent(job="father")), join=Join.ALL)
+    await store.add_jobs([child], (await store.family()).version)
+    ends: Sequence[tuple[object, Outcome]] = (
+        (failing, Failed("nö\n")),
+        (failing, Cancelled("enough")),
+        (mother, Succeeded(0, result='{"x": 1}')),
+    )
+    for job, outcome in ends:
+        await store.add_run(a_request(job, payload='{"ü": null}'), NOW)  # type: ignore[arg-type]
+        (claimed,) = await worker.claim()
+        output = Output(run_id=claimed.run.id, attempt=1, size=9, head=b"\x00\xff\r\n", tail=b"tail\xc3")
+        await store.settle([worker.change(claimed, outcome, output=output)], worker.id, NOW)
+
+
+async def _keep_some_open(store: Store, worker: Worker) -> None:
+    """Runs that wait, for their moment or a retry, are ready, blocked or held, or stand still with their job."""
+    again = await add_job(store, "again", retry=Retry(attempts=2, delay=60.0))
+    await store.add_run(a_request(again), NOW)
+    (claimed,) = await worker.claim()
+    await worker.settle(claimed, Failed("once more"))
+    limited = await add_job(store, "limited", max_running=1)
+    await add_runs(store, limited, 4)
+    (claimed,) = await worker.claim()
+    await worker.settle(claimed, Lost("gone"))
+    await store.add_run(a_request(limited, "later", due=later(30)), NOW)
+    await store.hold_run((await store.add_run(a_request(limited, "held"), NOW)).id, "später")
+    paused = await add_job(store, "paused")
+    await add_runs(store, paused, 2)
+    changed = replace(paused, version=2, state=JobState.PAUSED, reason="why", by="ann")
+    await store.replace_job(paused, changed)
+
+
+async def _skip_some(store: Store) -> None:
+    """Rows of the ledger, and a job that has fired."""
+    every = await add_job(store, "every", schedule=EVERY_SECOND, next_due=later(1))
+    skips = [Skip(first=later(-n), last=later(-n), count=1, reason=SkipReason.PAUSED) for n in (3, 2, 1)]
+    await store.replace_job(every, replace(every, version=2), skips)
+    await fire(store, later(3))
