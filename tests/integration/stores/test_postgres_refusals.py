@@ -3,6 +3,7 @@
 import asyncio
 import socket
 
+import asyncpg
 import pytest
 from msgspec.structs import replace
 
@@ -14,7 +15,8 @@ from tokimori.model.ids import JobId
 from tokimori.ports.store import Store
 from tokimori.stores.migrations import Migration
 from tokimori.stores.open import open_store
-from tokimori.stores.postgres import connections
+from tokimori.stores.postgres import connections, notices
+from tokimori.stores.postgres.address import Address, address_of
 
 
 async def refusal(url: str) -> StoreError:
@@ -177,3 +179,34 @@ async def test_a_lock_that_is_not_had_is_given_up(networked: Networked) -> None:
     await session.close()
     await store.delete_job(job.id, job.created)
     await store.close()
+
+
+class Deaf:
+    """A session in which nothing can be listened to, as with a server in recovery."""
+
+    def add_termination_listener(self, _told: object) -> None:
+        """Never told."""
+
+    async def add_listener(self, _channel: str, _hear: object) -> None:
+        """What a server in recovery answers."""
+        raise asyncpg.ObjectNotInPrerequisiteStateError("cannot execute LISTEN during recovery")
+
+    def terminate(self) -> None:
+        """Nothing to end."""
+
+
+async def test_a_server_that_can_not_be_listened_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that takes connections but no LISTEN is asked again after a pause, not all the time."""
+    tries = 0
+
+    async def deaf(_address: Address) -> Deaf:
+        nonlocal tries
+        tries += 1
+        await asyncio.sleep(0)
+        return Deaf()
+
+    monkeypatch.setattr(notices, "connect", deaf)
+    listener = notices.Listener(address_of("postgresql://ann@127.0.0.1/jobs"), "me", lambda: None)
+    await asyncio.sleep(0.35)
+    await listener.close()
+    assert 2 <= tries <= 4

@@ -55,7 +55,7 @@ class Listener:
             try:
                 await self._listen(session)
             except FAULTS:
-                pass
+                await asyncio.sleep(pause)
             finally:
                 session.terminate()
 
