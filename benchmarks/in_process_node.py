@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
+from redis.asyncio import Redis
 
 from benchmarks.postgres_peers.program import Drained, Watch
 from tokimori.clock import Moment, SystemClock
@@ -16,21 +17,26 @@ from tokimori.executors.executors import Executors
 from tokimori.executors.noop import NoopExecutor
 from tokimori.model.ids import JobId, new_incarnation
 from tokimori.model.job import Definition
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
 from tokimori.node.node import Identity, Node
-from tokimori.ports.store import Store
+from tokimori.ports.store import RunFilter, Store
 from tokimori.service.edits import new_job
 from tokimori.service.service import Service
+from tokimori.stores.mysql.address import address_of as mysql_address
+from tokimori.stores.mysql.sessions import Session
+from tokimori.stores.mysql.sessions import connect as mysql_session
 from tokimori.stores.open import open_store
 
 LOOK_EVERY = 0.02
 """Seconds between two looks at whether the work is done: looking costs the one who is watched."""
 CONCURRENCY = 16 * (os.cpu_count() or 1)
 """What a node has unless it is told otherwise."""
-LIVE = "SELECT 1 FROM tokimori_runs LIMIT 1"
+LIVE, LIVE_KEY = "SELECT 1 FROM tokimori_runs LIMIT 1", "{tokimori}:live"
 SUCCEEDED = "SELECT count(*) FROM tokimori_history WHERE state = 'succeeded'"
 
-Ask = Callable[[str], Awaitable[object]]
-"""The first value that a query answers with; None where it finds no row."""
+HasLive = Callable[[], Awaitable[object]]
+"""Something that is true while there are runs which have not ended."""
 
 
 def store_url(folder: Path) -> str:
@@ -67,7 +73,7 @@ async def fill(url: str, definition: Definition, runs: int) -> None:
 async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
     """A new node ends all these runs, which are due."""
     clock = SystemClock()
-    async with opened_store(url) as store, asking(url) as ask:
+    async with opened_store(url) as store, watching(url) as has_live:
         command = CommandExecutor(clock, runs_dir=folder / "runs", state_dir=folder)
         executors = Executors(command=command, noop=NoopExecutor(clock))
         identity = Identity(host="bench", boot_id="bench", pid=os.getpid(), version="0", concurrency=concurrency)
@@ -76,33 +82,49 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
         watch = Watch()
         await node.start()
         task = asyncio.create_task(node.run())
-        while await ask(LIVE) is not None:  # noqa: ASYNC110  the node is watched from outside
+        while await has_live():  # noqa: ASYNC110  the node is watched from outside
             await asyncio.sleep(LOOK_EVERY)
         drained = watch.drained()
         node.stop()
         await task
         await executors.close()
-        ended = await ask(SUCCEEDED)
-        assert ended == runs, f"{ended} of {runs} runs have succeeded"
+        ended = await succeeded(store, runs + 1)
+        assert len(ended) == runs, f"{len(ended)} of {runs} runs have succeeded"
     return drained
 
 
 @asynccontextmanager
-async def asking(url: str) -> AsyncIterator[Ask]:
-    """A session of one's own with the database of a store."""
-    if url.startswith("sqlite:"):
-        file = sqlite3.connect(url.removeprefix("sqlite://"))
+async def watching(url: str) -> AsyncIterator[HasLive]:
+    """A session of one's own with the database of a store: to ask it as cheaply as can be."""
+    match url.partition(":")[0]:
+        case "sqlite":
+            file = sqlite3.connect(url.removeprefix("sqlite://"))
+            yield lambda: _first(file.execute(LIVE).fetchone())
+            file.close()
+        case "postgresql":
+            postgres = await asyncpg.connect(url)
+            yield lambda: postgres.fetchval(LIVE)
+            await postgres.close()
+        case "mariadb":
+            mariadb = await mysql_session(mysql_address(url))
+            yield lambda: _first_of(mariadb)
+            await mariadb.close()
+        case _:
+            async with Redis.from_url(url.replace("redis+unix:", "unix:")) as redis:
+                yield lambda: redis.exists(LIVE_KEY)
 
-        async def ask_file(query: str) -> object:
-            row = file.execute(query).fetchone()
-            return row[0] if row else None
 
-        yield ask_file
-        file.close()
-    else:
-        session = await asyncpg.connect(url)
-        yield session.fetchval
-        await session.close()
+async def _first(row: object) -> object:
+    return row
+
+
+async def _first_of(session: Session) -> object:
+    return (await session.ask(LIVE))[0].rows
+
+
+async def succeeded(store: Store, most: int) -> list[Run]:
+    """The runs that did, newest first."""
+    return await store.list_runs(RunFilter(states=frozenset({RunState.SUCCEEDED}), limit=most))
 
 
 def is_empty(db: sqlite3.Connection, table: str) -> bool:

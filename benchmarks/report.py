@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from benchmarks.comparison import TOKIMORI, Quantity, Result, Spread, Workload
+from benchmarks.comparison import TOKIMORI, Quantity, Result, Round, Spread, Trial, Workload
 
 
 def table(workload: Workload, result: Result) -> str:
@@ -40,6 +40,20 @@ def _targets(result: Result) -> Iterator[str]:
     for target in result.trial.targets:
         verdict = "met" if result.met(target) else "NOT MET"
         yield f"  target {target}: {verdict} ({_text(result.reached(target))})"
+
+
+def round_line(workload: Workload, trial: Trial, number: int, figures: Round) -> str:
+    """What one round measured, in one line."""
+    told = (
+        f"{quantity.name} " + ", ".join(f"{name} {_text(each[quantity.name])}" for name, each in figures.items())
+        for quantity in trial.quantities
+    )
+    return f"{workload.name} {trial.title}: round {number + 1}: {'; '.join(told)}"
+
+
+def round_json(workload: Workload, trial: Trial, number: int, figures: Round) -> str:
+    """The same as an object."""
+    return json.dumps({"workload": workload.name, "trial": trial.title, "round": number + 1, "measured": figures})
 
 
 def json_lines(workload: Workload, result: Result) -> Iterator[str]:

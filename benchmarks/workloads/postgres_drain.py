@@ -1,10 +1,7 @@
 """W2: how fast 10,000 due no-ops are claimed, started and settled on one PostgreSQL server, every commit durable."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +9,7 @@ from benchmarks.comparison import TOKIMORI, AtLeast, Figures, Quantity, Trial, W
 from benchmarks.in_process_node import CONCURRENCY, drain, fill
 from benchmarks.postgres_peers.program import Drained
 from benchmarks.postgres_server import on_one_server, settle_down, spent
+from benchmarks.programs import ROOT, Program, absent, node_program, python_program
 from tokimori.model.job import Definition, Noop
 
 RATE, OWN_CPU, SERVER_CPU, WAL = "drained", "own CPU", "server CPU", "log written"
@@ -21,12 +19,7 @@ QUANTITIES = (
     Quantity(SERVER_CPU, "µs/run"),
     Quantity(WAL, "bytes/run"),
 )
-ROOT = Path(__file__).parents[2]
-PEERS = "benchmarks/postgres_peers"
-NODE = ROOT / "benchmarks/node_modules/.bin/node"
 APSCHEDULER_4_PYTHON = ROOT / ".venv-bench-apscheduler4/bin/python"
-PATIENCE = 900.0
-"""Seconds that a peer may take."""
 
 APSCHEDULER_3, PROCRASTINATE, PGQUEUER = "APScheduler 3", "Procrastinate", "PgQueuer, batches of 500"
 APSCHEDULER_4 = "APScheduler 4"
@@ -37,43 +30,15 @@ FEW = 500
 AT_LEAST: Mapping[str, float] = {APSCHEDULER_3: 8, PROCRASTINATE: 15, PGQUEUER: 1.3}
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A peer's program, to be called with `fill` or `drain`, a URL and a number of runs."""
-
-    runner: Path
-    arguments: Sequence[str]
-
-    def call(self, verb: str, url: str, runs: int) -> str:
-        """What it prints."""
-        command = [str(self.runner), *self.arguments, verb, url, str(runs)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
-        assert done.returncode == 0, f"{command} failed: {done.stderr}"
-        return done.stdout
-
-    def drained(self, url: str, runs: int) -> Drained:
-        """What it says of its drain."""
-        seconds, cpu = self.call("drain", url, runs).split()
-        return Drained(float(seconds), float(cpu))
-
-
-def _python(module: str, runner: Path = Path(sys.executable)) -> Program:
-    return Program(runner, ("-m", f"{PEERS.replace('/', '.')}.{module}"))
-
-
-def _node(*arguments: str) -> Program:
-    return Program(NODE, (f"{PEERS}/{arguments[0]}", *arguments[1:]))
-
-
 PROGRAMS: Mapping[str, Program] = {
-    PGQUEUER: _python("pgqueuer_worker"),
-    PROCRASTINATE: _python("procrastinate_worker"),
-    APSCHEDULER_3: _python("apscheduler3"),
-    APSCHEDULER_4: _python("apscheduler4", APSCHEDULER_4_PYTHON),
-    "graphile-worker, batched": _node("graphile_worker.mjs", "batched"),
-    GRAPHILE_WORKER: _node("graphile_worker.mjs", "default"),
-    "pg-boss, batches of 500": _node("pg_boss.mjs"),
-    "bare asyncpg, batches of 500": _python("bare_asyncpg"),
+    PGQUEUER: python_program("postgres_peers.pgqueuer_worker"),
+    PROCRASTINATE: python_program("postgres_peers.procrastinate_worker"),
+    APSCHEDULER_3: python_program("postgres_peers.apscheduler3"),
+    APSCHEDULER_4: python_program("postgres_peers.apscheduler4", runner=APSCHEDULER_4_PYTHON),
+    "graphile-worker, batched": node_program("postgres_peers/graphile_worker.mjs", "batched"),
+    GRAPHILE_WORKER: node_program("postgres_peers/graphile_worker.mjs", "default"),
+    "pg-boss, batches of 500": node_program("postgres_peers/pg_boss.mjs"),
+    "bare asyncpg, batches of 500": python_program("postgres_peers.bare_asyncpg"),
 }
 
 
@@ -100,15 +65,6 @@ def _figures(url: str, runs: int, drain: Callable[[], Drained]) -> Figures:
         OWN_CPU: drained.cpu / runs * 1e6,
         SERVER_CPU: (after.cpu - before.cpu) / runs * 1e6,
         WAL: (after.wal - before.wal) / runs,
-    }
-
-
-def absent(programs: Mapping[str, Program]) -> Mapping[str, str]:
-    """The peers that are not installed, and why."""
-    return {
-        name: f"{program.runner.relative_to(ROOT)} is missing; `make bench` installs it (Node: where there is npm)"
-        for name, program in programs.items()
-        if not program.runner.exists()
     }
 
 

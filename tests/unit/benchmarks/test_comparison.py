@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.__main__ import WORKLOADS
 from benchmarks.comparison import TOKIMORI, AtLeast, AtMost, Quantity, Result, Round, Target, Trial
-from benchmarks.report import json_lines, table
+from benchmarks.programs import ROOT, Program, absent
+from benchmarks.report import json_lines, round_json, round_line, table
 from benchmarks.rounds import one_round
-from benchmarks.workloads.postgres_drain import ROOT, Program, absent
 
 RATE = Quantity("rate", "runs/s", more=True)
 DELAY = Quantity("delay", "ms")
@@ -66,6 +66,15 @@ def test_who_is_not_here_is_named() -> None:
     assert "other: not measured: no npm" in table(WORKLOADS[0], without)
     lines = [json.loads(line) for line in json_lines(WORKLOADS[0], without)]
     assert [line["contender"] for line in lines if line.get("not_measured") == "no npm"] == ["other"]
+
+
+def test_a_round_is_told_at_once() -> None:
+    """What one round measured can be read by people and by programs before the next one begins."""
+    trial = result().trial
+    line = round_line(WORKLOADS[0], trial, 1, ROUNDS[1])
+    assert "round 2: rate Tokimori 100, peer 50; delay Tokimori 40, peer 80" in line
+    told = json.loads(round_json(WORKLOADS[0], trial, 1, ROUNDS[1]))
+    assert (told["round"], told["measured"]) == (2, ROUNDS[1])
 
 
 def test_a_peer_that_is_not_installed_is_absent() -> None:

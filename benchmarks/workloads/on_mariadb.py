@@ -1,0 +1,14 @@
+"""W10: Tokimori on MariaDB against APScheduler there, every commit durable."""
+
+from benchmarks.comparison import Workload
+from benchmarks.programs import python_program
+from benchmarks.store_servers import mariadb_server
+from benchmarks.workloads.on_a_server import Field
+
+FIELD = Field(
+    title="MariaDB, innodb_flush_log_at_trx_commit=1",
+    start=mariadb_server,
+    python={"APScheduler 3": python_program("mariadb_peers.apscheduler3")},
+    others={},
+)
+WORKLOAD = Workload("W10", "drain, lateness of 1,000 and idle cost on MariaDB", FIELD.trials)
