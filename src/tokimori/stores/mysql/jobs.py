@@ -160,7 +160,7 @@ async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence
         sql("SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s", new.incarnation),
         sql("SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s AND state = 'running'", new.incarnation),
     )
-    place = line.Place(limit_of(new.definition), running.rows[0][0])
+    place = line.Place(limit_of(new.definition), running.rows[0][0], has_line=True)
     await transaction.commit(*line.wake(Counter({new.incarnation: live.rows[0][0]}), {new.incarnation: place}))
 
 

@@ -29,16 +29,21 @@ ORDER BY gate.incarnation FOR UPDATE
 # A statement of its own, after the locks: within one it would count what was there before it waited for them.
 _PLACES = f"""
 SELECT incarnation, max_running,
-    (SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running')
+    (SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running'),
+    EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'blocked')
 FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND max_running > 0
 """
 
 
 class Place(NamedTuple):
-    """How many runs of a job may run (0: any number), and how many do."""
+    """How many runs of a job may run (0: any number), how many do, and whether others stand in line.
+
+    Only a claim that holds the gate sends a run to the line: who holds the gate knows that nobody joins.
+    """
 
     limit: int
     running: int
+    has_line: bool
 
 
 def lock_gates(limited: Iterable[Incarnation], all_of: Iterable[Incarnation] = ()) -> str:
@@ -54,7 +59,7 @@ def count_places(jobs: Iterable[Incarnation]) -> str:
 
 def places_of(answer: Answer) -> dict[Incarnation, Place]:
     """What `count_places` found."""
-    return {incarnation: Place(limit, running) for incarnation, limit, running in answer.rows}
+    return {incarnation: Place(limit, running, bool(line)) for incarnation, limit, running, line in answer.rows}
 
 
 def locked(which: str, *values: object) -> str:
@@ -96,7 +101,7 @@ def wake(freed: Counter[Incarnation], places: Mapping[Incarnation, Place]) -> It
     """
     for incarnation in sorted(freed):
         place = places.get(incarnation)
-        woken = 0 if place is None else room(place.running, place.limit, freed[incarnation])
+        woken = 0 if place is None or not place.has_line else room(place.running, place.limit, freed[incarnation])
         if woken:
             yield sql(
                 """UPDATE tokimori_runs FORCE INDEX (tokimori_runs_line) SET state = 'ready'

@@ -268,7 +268,7 @@ async def _settle(transaction: Transaction, changes: Sequence[Change], by: NodeI
             batch.freed[run.incarnation] += 1
             standings[run.id] = standing._replace(running=False, settled_by=by, settled_token=change.token)
         verdicts.append(verdict)
-    left = {job: line.Place(place.limit, place.running - batch.freed[job]) for job, place in places.items()}
+    left = {job: place._replace(running=place.running - batch.freed[job]) for job, place in places.items()}
     born = await family.bear(transaction, family.children_of(related, batch.runs.values()))
     await transaction.commit(*batch.writes(), *born, *batch.stops(), *line.wake(batch.freed, left))
     return verdicts
