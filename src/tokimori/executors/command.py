@@ -8,7 +8,7 @@ from pathlib import Path
 from tokimori.clock import SECOND, Clock, Moment
 from tokimori.errors import Bug, Refused
 from tokimori.executors.environment import account_for, arguments_of, environment_of, folder_of, own_account
-from tokimori.executors.exchange import Exchange, open_exchange
+from tokimori.executors.exchange import Exchange, make_exchanges, open_exchange
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_process import KeeperProcess, KeeperSettings
@@ -65,6 +65,7 @@ class CommandExecutor:
         self._settings = KeeperSettings(
             state_dir=state_dir / "keepers", runs_dir=runs_dir, output_limit=output_limit, pidfd=pidfd
         )
+        self._exchanges = (state_dir / "exchange").absolute()
         self._report: Callable[[Report], None] | None = None
         self._keeper: KeeperProcess | None = None
         self._recovery: asyncio.Task[None] | None = None
@@ -79,6 +80,7 @@ class CommandExecutor:
     async def open(self, report: Callable[[Report], None]) -> None:
         """Start the keeper, which first ends what dead keepers have left. Raises `Refused` where it does not start."""
         self._report = report
+        make_exchanges(self._exchanges)
         self._keeper = await KeeperProcess.start(self._settings, self._heard, self._lost)
 
     def start(self, tasks: Sequence[Task]) -> None:
@@ -125,7 +127,7 @@ class CommandExecutor:
         if not isinstance(command, Command):
             raise Bug(f"a {type(command).__name__} was given to the executor of commands")
         account = account_for(command.user, self._own)
-        exchange = open_exchange(task, account, self._own, self._settings.runs_dir)
+        exchange = open_exchange(task, account, self._own, self._exchanges)
         environment = environment_of(task, command, account, self._environ, exchange.variables())
         self._last += 1
         self._attempts[self._last] = _Attempt(task, exchange)

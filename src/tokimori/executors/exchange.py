@@ -18,10 +18,10 @@ MOST_IN_ENVIRONMENT = 100_000
 class Exchange:
     """The files of one attempt, for the account that it runs as."""
 
-    __slots__ = ("_folder", "_is_large", "_outcome", "_payload", "_text", "_uid")
+    __slots__ = ("_is_large", "_outcome", "_own_folder", "_payload", "_text", "_uid")
 
-    def __init__(self, folder: Path, prefix: str, payload: str | None, uid: int) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, prefix: str, payload: str | None, uid: int, *, own_folder: bool) -> None:
+        self._own_folder = folder if own_folder else None
         self._outcome = folder / f"{prefix}outcome"
         self._payload = folder / f"{prefix}payload"
         self._text = payload
@@ -67,28 +67,36 @@ class Exchange:
             os.close(descriptor)
 
     def remove(self) -> None:
-        """Take the files away, and the folder where nothing else is in it."""
+        """Take the files away, and the folder where it was made for them."""
         for file in (self._outcome, self._payload):
             with suppress(OSError):
                 file.unlink()
-        with suppress(OSError):
-            self._folder.rmdir()
+        if self._own_folder is not None:
+            with suppress(OSError):
+                self._own_folder.rmdir()
 
 
-def open_exchange(task: Task, account: Account, own: Account, runs_dir: Path) -> Exchange:
-    """Make the place for an attempt's files: the run's folder; for another account, which can't get there, a new one.
+def make_exchanges(folder: Path) -> None:
+    """Make the folder of all attempts' files. Raises `Refused`."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as fault:
+        raise Refused(f"{folder} can't be made: {fault.strerror}", field="state_dir", value=str(folder)) from None
 
-    Raises `Refused`.
+
+def open_exchange(task: Task, account: Account, own: Account, folder: Path) -> Exchange:
+    """Make the place for an attempt's files: in the folder of all; a new one for an account that can't get there.
+
+    One folder for all, because a folder for each takes milliseconds to remove. Raises `Refused`.
     """
     try:
         if account.uid == own.uid:
-            folder = runs_dir.absolute() / task.run_id
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            exchange = Exchange(folder, f"{task.attempt}.", task.payload, account.uid)
+            prefix = f"{task.run_id}.{task.attempt}."
+            exchange = Exchange(folder, prefix, task.payload, account.uid, own_folder=False)
         else:
-            folder = Path(tempfile.mkdtemp(prefix="tokimori-"))
-            os.chown(folder, account.uid, account.gid)
-            exchange = Exchange(folder, "", task.payload, account.uid)
+            theirs = Path(tempfile.mkdtemp(prefix="tokimori-"))
+            os.chown(theirs, account.uid, account.gid)
+            exchange = Exchange(theirs, "", task.payload, account.uid, own_folder=True)
         exchange.write_payload(account)
     except OSError as fault:
         raise Refused(f"the files of this attempt can't be made: {fault}") from None

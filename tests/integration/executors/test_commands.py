@@ -76,7 +76,7 @@ async def test_the_environment_is_exact(workshop: Workshop) -> None:
         "TOKIMORI_TOKEN": "7",
         "TOKIMORI_NOMINAL_TIME": "2030-01-01T00:00:00Z",
         "TOKIMORI_DUE_TIME": "2030-01-01T00:00:01.500000Z",
-        "TOKIMORI_OUTCOME_FILE": str(workshop.runs / ended.run_id / "1.outcome"),
+        "TOKIMORI_OUTCOME_FILE": str(workshop.state / "exchange" / f"{ended.run_id}.1.outcome"),
     }
 
 
