@@ -101,8 +101,8 @@ GUARDS = (
         LOST_REPLY,
         "runs that the store gives a node and that it does not know are handed back",
         "node/node.py",
-        "await self._hand_back(unknown)",
-        "pass",
+        "await hand_back(self._store, unknown, self.id, self.now)",
+        "False",
         "tests/unit/node/test_node_faults.py::test_a_lost_reply_to_a_claim_strands_nothing",
     ),
     Guard(

@@ -83,6 +83,9 @@ class SimulatedExecutor:
         self._lease_until = sent + LEASE
         asyncio.get_running_loop().call_later(self._lease_until - self._clock.monotonic(), self._check_lease)
 
+    def forget(self, before: Moment) -> None:
+        """See `Executor.forget`."""
+
     async def close(self) -> None:
         """See `Executor.close`."""
         self.die()

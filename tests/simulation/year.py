@@ -138,6 +138,9 @@ class TimedExecutor:
     def renew(self, sent: float) -> None:
         """See `Executor.renew`."""
 
+    def forget(self, before: Moment) -> None:
+        """See `Executor.forget`."""
+
     async def close(self) -> None:
         """See `Executor.close`."""
 

@@ -13,7 +13,7 @@ from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.service.graph import direct
 from tokimori.service.service import Service
-from tokimori.service.views import backfill_view, edge_view, explanation_view, job_view, run_view, skip_view
+from tokimori.service.views import backfill_view, count_view, edge_view, explanation_view, job_view, run_view, skip_view
 
 SHOWN_TIMES = 5
 """How many next moments a shown job has."""
@@ -111,6 +111,7 @@ class Jobs:
             Route(f"{job}/skips", self.skips, methods=["GET"]),
             Route(f"{job}/graph", self.graph, methods=["GET"]),
             Route("/api/v2/graph", self.graph, methods=["GET"]),
+            Route(f"{job}/counts", self.counts, methods=["GET"]),
         ]
 
     async def list(self, request: Request) -> Response:
@@ -202,6 +203,10 @@ class Jobs:
         """Which jobs run after which: all, or what is above and below one."""
         edges = await self._service.graph(request.path_params.get("job_id"))
         return answer([edge_view(edge) for edge in edges])
+
+    async def counts(self, request: Request) -> Response:
+        """How many runs ended and occurrences were skipped, by day and outcome, pruned ones too."""
+        return answer([count_view(count) for count in await self._service.counts(_job_id(request))])
 
 
 def _job_id(request: Request) -> str:

@@ -170,6 +170,22 @@ def skips(job_id: str) -> None:
 
 @job.command()
 @click.argument("job_id", metavar="ID")
+def counts(job_id: str) -> None:
+    """Count a job's runs and skips by day (UTC) and outcome, also those whose retention is over."""
+
+    from tokimori.service.views import count_view
+
+    views = [count_view(each) for each in in_service(lambda service: service.counts(job_id))]
+    if options().as_json:
+        print_json(views)
+        return
+    print_table(
+        ("DAY", "OUTCOME", "COUNT", "PRUNED"), [(each.day, each.outcome, each.count, each.pruned) for each in views]
+    )
+
+
+@job.command()
+@click.argument("job_id", metavar="ID")
 @click.option("--cascade", is_flag=True, help="Delete what runs only after it, too.")
 @click.option("--now", is_flag=True, help="Cancel its running runs, too, instead of letting them finish.")
 def delete(job_id: str, cascade: bool, now: bool) -> None:

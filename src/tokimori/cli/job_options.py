@@ -74,6 +74,8 @@ _OPTIONS = (
         help="Run after it: on success, failure or always.",
     ),
     click.option("--join", type=_choice(Join), help="Run after each of several parents, or after all of them."),
+    click.option("--retention", metavar="DURATION", help="How long runs and skips are kept, such as P7D."),
+    click.option("--keep-runs", type=int, metavar="N", help="So many of the newest runs are kept longer."),
     click.option("--env", multiple=True, metavar="KEY=VALUE", help="A variable for the command."),
     click.option("--cwd", metavar="FOLDER", help="Where the command runs."),
     click.option("--user", metavar="NAME", help="The OS user that it runs as; the node must be root."),

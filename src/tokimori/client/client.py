@@ -139,6 +139,7 @@ class Client:
     explain_job = synchronous(Service.explain_job)
     skips = synchronous(Service.skips)
     graph = synchronous(Service.graph)
+    counts = synchronous(Service.counts)
     get_run = synchronous(Service.get_run)
     list_runs = synchronous(Service.list_runs)
     cancel = synchronous(Service.cancel)

@@ -12,6 +12,7 @@ from tokimori.executors.exchange import Exchange, make_exchanges, open_exchange
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_process import KeeperProcess, KeeperSettings
+from tokimori.executors.old_output import remove_old_output
 from tokimori.executors.outcomes import outcome_of
 from tokimori.model.ids import RunId, Token
 from tokimori.model.job import Command
@@ -76,6 +77,7 @@ class CommandExecutor:
         self._lease: wire.Lease | None = None
         self._last = 0
         self._closing = False
+        self._forgetting: asyncio.Task[int] | None = None
 
     async def open(self, report: Callable[[Report], None]) -> None:
         """Start the keeper, which first ends what dead keepers have left. Raises `Refused` where it does not start."""
@@ -107,9 +109,17 @@ class CommandExecutor:
         self._lease = wire.Lease(sent + LEASE, sent + LEASE_KILL)
         self._send([self._lease])
 
+    def forget(self, before: Moment) -> None:
+        """Remove old output in a thread of its own, one at a time."""
+        if self._forgetting is None or self._forgetting.done():
+            work = asyncio.to_thread(remove_old_output, self._settings.runs_dir, before)
+            self._forgetting = asyncio.get_running_loop().create_task(work)
+
     async def close(self) -> None:
         """Kill what is left, and the keeper with it. What it could no longer tell of is released."""
         self._closing = True
+        if self._forgetting is not None:
+            await asyncio.wait([self._forgetting])
         if self._recovery is not None:
             self._recovery.cancel()
             await asyncio.wait([self._recovery])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from tokimori.clock import Moment
 from tokimori.model.ids import RunId, Token
 from tokimori.model.job import Command, Noop
 from tokimori.ports.executor import Executor, Report, StopReason, Task
@@ -41,6 +42,11 @@ class Executors:
         """Move the lease's deadlines everywhere."""
         self._noop.renew(sent)
         self._command.renew(sent)
+
+    def forget(self, before: Moment) -> None:
+        """Remove old output everywhere."""
+        self._noop.forget(before)
+        self._command.forget(before)
 
     async def close(self) -> None:
         """End whatever is left."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tokimori.clock import Clock
+from tokimori.clock import Clock, Moment
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Succeeded
 from tokimori.ports.executor import Ended, Report, StopReason, Task
@@ -30,6 +30,9 @@ class NoopExecutor:
 
     def renew(self, sent: float) -> None:
         """Nothing ever outlives a lease."""
+
+    def forget(self, before: Moment) -> None:
+        """Nothing is ever left."""
 
     async def close(self) -> None:
         """Nothing is left."""

@@ -14,7 +14,19 @@ from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.dependents import Edge, Join, On, Parent
 from tokimori.model.ids import Incarnation, JobId, Lane, check_job_id
-from tokimori.model.policies import LONGEST, AnchoredOn, Misfire, OnExhausted, OnLostLease, Overlap, Retry, Seconds
+from tokimori.model.policies import (
+    DEFAULT_RETENTION,
+    LONGEST,
+    MOST_KEPT_RUNS,
+    AnchoredOn,
+    Misfire,
+    OnExhausted,
+    OnLostLease,
+    Overlap,
+    Retry,
+    Seconds,
+    retention_of,
+)
 from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.business_days import Shift, on_business_days
 from tokimori.schedules.parse import parse_schedule
@@ -70,6 +82,8 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     Outside of `starts_at` … `ends_at` the schedule names nothing: RFC 3339, or without offset in the job's zone. A run
     is due `delay` after its nominal time, and up to `jitter` later (`tokimori.model.timing`). `calendars` name days
     off, on which nothing runs; `shift` moves what falls on them to the same time on the next or previous business day.
+
+    `retention` (an ISO 8601 duration) is how long what has ended is kept; the newest `keep_runs` runs stay longer.
     """
 
     schedule: str | None = None
@@ -103,6 +117,8 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     auto_complete_success: bool = True
     parents: tuple[Parent, ...] = ()
     join: Join = Join.ANY
+    retention: str = DEFAULT_RETENTION
+    keep_runs: Annotated[int, Meta(ge=0, le=MOST_KEPT_RUNS)] = 1000
     mailto: str | None = None
 
 
@@ -118,17 +134,22 @@ FIRST_FORMAT = frozenset((
     "misfire", "late_after", "grace", "max_running", "on_overlap", "retry", "priority",
     "queue", "labels", "timeout", "timeout_grace", "on_lost_lease", "mailto", "target",
 ))
+SECOND_FORMAT = FIRST_FORMAT | frozenset((
+    "calendars", "shift", "starts_at", "ends_at", "delay", "jitter", "anchored_on",
+    "on_exhausted", "on_failure_job", "parents", "join", "auto_complete_success",
+))
 # fmt: on
-"""The fields that programs of the first format of definitions read: nothing is ever added here."""
-FORMAT = 2
-"""The format of definitions that use what came after the first one."""
-_LATER_FIELDS = {
+"""The fields that programs of the first and of the second format of definitions read: nothing is ever added here."""
+FORMAT = 3
+"""The format of definitions that use what came after the second one."""
+_DEFAULTS = {
     each.name: each.default if each.default_factory is msgspec.NODEFAULT else each.default_factory()
     for each in msgspec.structs.fields(Definition)
-    if each.name not in FIRST_FORMAT
 }
-_LATER_DEFAULTS = tuple(_LATER_FIELDS.values())
-_later_values = attrgetter(*_LATER_FIELDS)
+_SECOND, _THIRD = SECOND_FORMAT - FIRST_FORMAT, _DEFAULTS.keys() - SECOND_FORMAT
+_second_values, _third_values = attrgetter(*sorted(_SECOND)), attrgetter(*sorted(_THIRD))
+_SECOND_DEFAULTS = tuple(_DEFAULTS[name] for name in sorted(_SECOND))
+_THIRD_DEFAULTS = tuple(_DEFAULTS[name] for name in sorted(_THIRD))
 _FORMAT_LABEL = "tokimori:format"
 """No label of a user's: those have no colon."""
 
@@ -229,8 +250,10 @@ def lane_of(definition: Definition) -> Lane:
     What programs of before could not read is marked as with a label that they don't carry.
     """
     labels = [f"{key}={value}" for key, value in sorted(definition.labels.items())]
-    if _later_values(definition) != _LATER_DEFAULTS:
+    if _third_values(definition) != _THIRD_DEFAULTS:
         labels.append(f"{_FORMAT_LABEL}={FORMAT}")
+    elif _second_values(definition) != _SECOND_DEFAULTS:
+        labels.append(f"{_FORMAT_LABEL}=2")
     return Lane(f"{definition.queue}||{','.join(labels)}")
 
 
@@ -275,6 +298,7 @@ def check_definition(definition: Definition) -> Definition:
         check_word("labels", key)
         check_word(f"labels.{key}", value)
     _check_dependents(definition)
+    retention_of(definition.retention)
     match definition.target:
         case Command() as command:
             _check_command(command)

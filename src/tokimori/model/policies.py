@@ -5,11 +5,18 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from tokimori.clock import DAY, SECOND
+from tokimori.errors import InvalidInput, InvalidSchedule
+from tokimori.schedules.duration import parse_duration
+
 LONGEST = 3_155_760_000
 """A hundred years: the most seconds that a policy may name, so that every sum of moments stays a date.
 
 Infinity has no form in JSON: a stored one could not be read back."""
 Seconds = Annotated[float, Meta(ge=0, le=LONGEST)]
+DEFAULT_RETENTION = "P30D"
+MOST_KEPT_RUNS = 100_000
+"""The most that `keep_runs` may be: so many index entries are walked to find the oldest one that stays."""
 
 
 class Misfire(StrEnum):
@@ -72,3 +79,16 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     jitter: Annotated[float, Meta(ge=0, le=1)] = 0
     epsilon: Seconds | None = None
     lost_attempts: Annotated[int, Meta(ge=0, le=1_000_000)] = 3
+
+
+def retention_of(text: str) -> int:
+    """The microseconds of a retention; a month counts 31 days: nothing goes too early. Raises `InvalidInput`."""
+    try:
+        duration = parse_duration(text, field="retention")
+    except InvalidSchedule as fault:
+        raise InvalidInput(fault.message, field=fault.field, value=fault.value, allowed=fault.allowed) from None
+    length = (duration.months * 31 + duration.days) * DAY + duration.exact
+    if length > LONGEST * SECOND:
+        allowed = "at most a hundred years"
+        raise InvalidInput(f"retention: {text!r} is too long", field="retention", value=text, allowed=allowed)
+    return length

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
@@ -11,29 +10,26 @@ from msgspec.structs import replace
 
 from tokimori.clock import MILLISECOND, SECOND, Clock, Moment
 from tokimori.engine.fire import Schedules, fire
+from tokimori.engine.hand_back import hand_back
+from tokimori.engine.prune import Pruner
 from tokimori.engine.reap import reap
 from tokimori.engine.reckon import reckon
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm, newest_tick, next_look
-from tokimori.engine.settle import change_of
 from tokimori.engine.timeline import Timeline, follow
 from tokimori.engine.watch import LATE_TICK, Watch, next_overdue, observe, overdue
 from tokimori.engine.work import Key, Work
-from tokimori.errors import NotFound, StoreError, StoreUnavailable
-from tokimori.model.ids import ClaimId, Lane, NodeId, RandomBytes, RunId, uuid7
+from tokimori.errors import StoreError
+from tokimori.model.ids import ClaimId, Lane, NodeId, RandomBytes, uuid7
 from tokimori.model.job import serves
 from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
-from tokimori.model.outcome import Released
-from tokimori.model.run import Run
-from tokimori.model.transitions import RunState
 from tokimori.node.alarm import Alarm
 from tokimori.ports.executor import Executor, Report, StopReason
-from tokimori.ports.store import Beat, Claim, Claimed, NodeRecord, NodeState, Pulse, Store, Survey
+from tokimori.ports.store import Beat, Claim, NodeRecord, NodeState, Pulse, Store, Survey
 
 log = logging.getLogger(__name__)
 
 LONGEST_SLEEP = 2.0
 FIRST_BACKOFF = 0.1
-LOST_REPLY = Released("the reply to its claim was lost")
 NOT_STARTED_REASON = "the node stops"
 
 
@@ -86,6 +82,7 @@ class Node:
         self._alarm = Alarm()
         self._schedules = Schedules()
         self._reports: list[Report] = []
+        self._pruner = Pruner(clock.monotonic(), self._chance, executor.forget)
         self._begin()
 
     def _begin(self) -> None:
@@ -217,7 +214,8 @@ class Node:
         began, ended = self._clock.monotonic(), len(self._work.changes())
         # The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
         duties = (self._fire(), self._settle(), self._claim(), self._save_outputs(), self._reap(), self._reckon())
-        fired, _, claimed, *_ = results = await asyncio.gather(*duties, return_exceptions=True)
+        pruning = self._pruner.step(self._store, self.now, began)
+        fired, _, claimed, *_ = results = await asyncio.gather(*duties, pruning, return_exceptions=True)
         self._start_tasks()
         if fired is True or self._clock.monotonic() >= self._look_at:
             self._stale = True
@@ -354,27 +352,9 @@ class Node:
             log.warning("run %s is no longer this node's; its process is ended", key[0])
             self._executor.stop(*key, StopReason.DISOWN)
             self._work.disown(key)
-        await self._hand_back(unknown)
+        self._stale |= await hand_back(self._store, unknown, self.id, self.now)
         for run_id, token, reason in pulse.cancels:
             self._cancel((run_id, token), reason)
-
-    async def _hand_back(self, keys: Sequence[Key]) -> None:
-        """Give back, unpenalised, what a claim took whose reply was lost."""
-        runs = await asyncio.gather(*(self._run(run_id) for run_id, _ in keys))
-        changes = [
-            change_of(Claimed(run=run, definition=None), LOST_REPLY, owner=self.id, now=self.now, chance=0)
-            for run, (_, token) in zip(runs, keys, strict=True)
-            if run is not None and (run.state, run.node_id, run.token) == (RunState.RUNNING, self.id, token)
-        ]
-        if changes:
-            await self._store.settle(changes, self.id, self.now)
-            self._stale = True
-
-    async def _run(self, run_id: RunId) -> Run | None:
-        try:
-            return await self._store.get_run(run_id)
-        except (NotFound, StoreUnavailable):
-            return None  # the next tick tells of it again, if it is still there
 
     def _cancel(self, key: Key, reason: str) -> None:
         if self._work.note_cancel(key, reason) and not self._work.cancel_backlog(key, self.id, self.now):
@@ -419,7 +399,7 @@ class Node:
             moments.append(self._release_at)
         next_due = self._survey.next_due
         if self.phase is Phase.WORKING:
-            moments.append(self._look_at)
+            moments += [self._look_at, self._pruner.next_at]
         if self.phase is Phase.WORKING and next_due is not None and self._timeline.trusted:
             look = next_look(self._aligned, next_due, self._rhythm)
             moments.append(at + max(0, look - self.now) / SECOND)

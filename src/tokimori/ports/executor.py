@@ -104,6 +104,10 @@ class Executor(Protocol):
         """The lease was renewed by a beat sent at this `CLOCK_BOOTTIME` (seconds): its deadlines count from there."""
         ...
 
+    def forget(self, before: Moment) -> None:
+        """Remove what attempts that ended before have left on this machine, their output above all, in its own time."""
+        ...
+
     async def close(self) -> None:
         """End whatever is left, at once, and free everything."""
         ...

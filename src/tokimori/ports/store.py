@@ -21,6 +21,7 @@ from tokimori.model.job import Definition, Job
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Copying
+from tokimori.ports.pruning import Pruning
 
 
 class SchemaStatus(Struct, frozen=True, kw_only=True):
@@ -416,5 +417,5 @@ class Working(Protocol):
         ...
 
 
-class Store(Schema, Jobs, Calendars, Runs, Planning, Nodes, Working, Copying, Protocol):
+class Store(Schema, Jobs, Calendars, Runs, Planning, Nodes, Working, Copying, Pruning, Protocol):
     """The shared database, and the only truth."""

@@ -16,6 +16,7 @@ from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, check_text, edges_of, lane_of, schedule_of, serves
+from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run, Skip
 from tokimori.ports.store import NodeRecord, SchemaStatus, Store
 from tokimori.schedules.business_days import Shift
@@ -315,6 +316,17 @@ class Service(RunService):
         checked_id = None if job_id is None else (await self.get(job_id)).id
         edges = sorted((await self._store.family()).edges)
         return edges if checked_id is None else around(edges, checked_id)
+
+    async def counts(self, job_id: str) -> Sequence[DailyCount]:
+        """What ended and what was skipped by day and outcome, of all that ever had this id, pruned or not.
+
+        Raises `NotFound` where nothing has or had it.
+        """
+        checked = check_job_id(job_id)
+        counts = await self._store.counts(checked)
+        if not counts:
+            await self._store.get_job(checked)
+        return counts
 
     # Starts
 

@@ -13,6 +13,7 @@ from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, Terms, Unreadable
 from tokimori.model.policies import Retry
+from tokimori.model.retention import DailyCount
 from tokimori.model.run import Output, Run, Skip
 from tokimori.ports.store import NodeRecord
 from tokimori.schedules.explain import Explanation
@@ -129,6 +130,15 @@ class SkipView(Struct, frozen=True, kw_only=True):
     last: str
     count: int
     reason: str
+
+
+class CountView(Struct, frozen=True, kw_only=True):
+    """How many runs of a job ended so on a day (UTC), or were skipped for that reason; `pruned` of them have no row."""
+
+    day: str
+    outcome: str
+    count: int
+    pruned: int
 
 
 class MomentView(Struct, frozen=True, kw_only=True):
@@ -306,6 +316,12 @@ def skip_view(skip: Skip) -> SkipView:
     return SkipView(
         first=format_moment(skip.first), last=format_moment(skip.last), count=skip.count, reason=skip.reason.value
     )
+
+
+def count_view(count: DailyCount) -> CountView:
+    """The count as JSON shows it."""
+    day = to_datetime(count.day).date().isoformat()
+    return CountView(day=day, outcome=count.outcome, count=count.count, pruned=count.pruned)
 
 
 def explanation_view(explanation: Explanation) -> ExplanationView:

@@ -12,6 +12,7 @@ from tokimori.model.decide import Plan
 from tokimori.model.dependents import Edge, origin_after, root_of
 from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token, uuid7
 from tokimori.model.job import Job, JobState, Unreadable, edges_of, lane_of, rank_of
+from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run, SkipReason
 from tokimori.model.transitions import ENDS, Event, RunState, move
 from tokimori.ports.store import Change, NodeState, Verdict
@@ -232,3 +233,16 @@ def check_family(known: int, given: int | None) -> None:
     """Raises `FamilyChanged` where the caller checked edges against another family, or against none."""
     if given != known:
         raise FamilyChanged(FAMILY_CHANGED, field="parents")
+
+
+def daily_counts(kept: Mapping[tuple[Moment, str], int], pruned: Mapping[tuple[Moment, str], int]) -> list[DailyCount]:
+    """Kept and pruned rows by day and outcome, together."""
+    return [
+        DailyCount(
+            day=day,
+            outcome=str(outcome),
+            count=kept.get((day, outcome), 0) + pruned.get((day, outcome), 0),
+            pruned=pruned.get((day, outcome), 0),
+        )
+        for day, outcome in sorted({*kept, *pruned})
+    ]

@@ -54,6 +54,9 @@ class _AtOnce:
     def renew(self, sent: float) -> None:
         """Nothing ever outlives a lease."""
 
+    def forget(self, before: Moment) -> None:
+        """Nothing is ever left."""
+
     async def close(self) -> None:
         """Nothing is left."""
 

@@ -136,6 +136,26 @@ async def test_skips(world: World, door: Asker) -> None:
     assert len((await door.get(f"{JOBS}/hello/skips?limit=1")).json) == 1
 
 
+async def test_counts(world: World, door: Asker) -> None:
+    """What became of a job's occurrences is counted by day and outcome."""
+    await door.post(JOBS, HELLO | {"schedule": "* * * * *", "misfire": "skip", "retention": "P7D", "keep_runs": 5})
+    world.pass_seconds(600)
+    await world.fire()
+    shown = (await door.get(f"{JOBS}/hello")).json
+    assert (shown["retention"], shown["keep_runs"]) == ("P7D", 5)
+    counted = (await door.get(f"{JOBS}/hello/counts")).json
+    assert {"day": "2030-01-01", "outcome": "misfire", "count": 8, "pruned": 0} in counted
+
+
+@pytest.mark.parametrize(("field", "value"), [("retention", "soon"), ("keep_runs", -1)])
+async def test_bad_retention(door: Asker, field: str, value: object) -> None:
+    """A retention that is none is refused with field, value and what is allowed."""
+    answer = await door.post(JOBS, HELLO | {field: value})
+    assert answer.status == 422
+    assert (answer.error["field"], answer.error["value"]) == (field, value)
+    assert answer.error["allowed"]
+
+
 async def test_delete(door: Asker) -> None:
     """A deleted job is gone."""
     await door.post(JOBS, HELLO)
@@ -144,7 +164,7 @@ async def test_delete(door: Asker) -> None:
     assert (await door.get(f"{JOBS}/hello")).status == 404
 
 
-@pytest.mark.parametrize("path", ["", "/next", "/skips"])
+@pytest.mark.parametrize("path", ["", "/next", "/skips", "/counts"])
 async def test_unknown_job(door: Asker, path: str) -> None:
     """A job that does not exist is 404."""
     answer = await door.get(f"{JOBS}/nobody{path}")

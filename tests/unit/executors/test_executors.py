@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from tests.unit.examples import seconds
+from tokimori.clock import Moment
 from tokimori.executors.executors import Executors
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.job import Command, Noop, Target
@@ -30,6 +31,10 @@ class Recorder:
     def renew(self, sent: float) -> None:
         """See `Executor`."""
         self.asked.append(("renew", sent))
+
+    def forget(self, before: Moment) -> None:
+        """See `Executor`."""
+        self.asked.append(("forget", before))
 
     async def close(self) -> None:
         """See `Executor`."""

@@ -1,6 +1,5 @@
 """What a job's definition means, and which definitions can be kept."""
 
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -15,7 +14,6 @@ from tokimori.model import job
 from tokimori.model.ids import Lane
 from tokimori.model.job import (
     FIRST_FORMAT,
-    FORMAT,
     Command,
     Definition,
     Noop,
@@ -78,16 +76,31 @@ def test_a_lane_is_the_same_for_the_same_needs() -> None:
 
 
 def test_what_programs_of_before_cannot_read_waits_in_a_lane_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A definition that uses later fields has a lane that today's nodes serve, and those of the first format do not."""
+    """A definition that uses later fields has a lane that today's nodes serve, and those of its first format do."""
     plain = lane_of(a_definition(labels={"a": "1"}))
-    monkeypatch.setattr(job, "_LATER_DEFAULTS", (None, "default"))
-    monkeypatch.setattr(job, "_later_values", attrgetter("owner", "queue"))
-    assert lane_of(a_definition(labels={"a": "1"})) == plain
-    newer = lane_of(a_definition(owner="me", labels={"a": "1"}))
-    assert newer == f"{plain},tokimori:format={FORMAT}"
-    assert serves({"a": "1"}, newer)
-    monkeypatch.setattr(job, "FORMAT", FORMAT - 1)
-    assert not serves({"a": "1"}, newer)
+    second = lane_of(a_definition(delay=1, labels={"a": "1"}))
+    third = lane_of(a_definition(delay=1, retention="P7D", labels={"a": "1"}))
+    assert (second, third) == (f"{plain},tokimori:format=2", f"{plain},tokimori:format=3")
+    assert [serves({"a": "1"}, lane) for lane in (plain, second, third)] == [True, True, True]
+    monkeypatch.setattr(job, "FORMAT", 2)
+    assert [serves({"a": "1"}, lane) for lane in (plain, second, third)] == [True, True, False]
+
+
+@pytest.mark.parametrize("retention", ["", "30", "P", "P0D", "PT0S", "-P1D", "P1X", "P101Y", "P1D\0"])
+def test_a_retention_is_a_duration(retention: str) -> None:
+    """What is no ISO 8601 duration above zero, or longer than a hundred years, is refused by the name of its field."""
+    with pytest.raises(InvalidInput) as refused:
+        check_definition(a_definition(retention=retention))
+    assert (refused.value.field, refused.value.value) == ("retention", retention)
+    assert refused.value.allowed
+
+
+@pytest.mark.parametrize("keep_runs", [-1, 100_001])
+def test_how_many_runs_stay_is_bounded(keep_runs: int) -> None:
+    """A number of runs to keep that is below zero, or that would be long to count, is refused."""
+    with pytest.raises(InvalidInput) as refused:
+        check_definition(a_definition(keep_runs=keep_runs))
+    assert refused.value.field == "keep_runs"
 
 
 def test_the_first_format_is_what_the_first_programs_read() -> None:

@@ -59,6 +59,9 @@ class ScriptedExecutor:
         """See `Executor.renew`."""
         self.renewed.append(sent)
 
+    def forget(self, before: Moment) -> None:
+        """See `Executor.forget`."""
+
     async def close(self) -> None:
         """See `Executor.close`."""
 

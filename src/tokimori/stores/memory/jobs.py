@@ -70,6 +70,7 @@ def delete_job(tables: Tables, job_id: JobId, now: Moment) -> None:
     tables.change_edges(edges_by_job(job), {})
     del tables.jobs[job_id]
     del tables.job_ids[job.incarnation]
+    tables.deleted[job.incarnation] = job_id
     rows = [tables.live[run_id] for run_id in tables.by_job.get(job.incarnation, ())]
     tables.cancel([row for row in rows if row.run.state is not RunState.RUNNING], JOB_DELETED, now)
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from tokimori.clock import Clock, Moment
 from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
-from tokimori.model.ids import JobId, NodeId, RunId
+from tokimori.model.ids import Incarnation, JobId, NodeId, RunId
 from tokimori.model.job import Job
+from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.store import (
@@ -23,7 +24,7 @@ from tokimori.ports.store import (
     Survey,
     Verdict,
 )
-from tokimori.stores.memory import calendars, copying, jobs, nodes, planning, runs, working
+from tokimori.stores.memory import calendars, copying, jobs, nodes, planning, pruning, runs, working
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.migrations import no_script
 
@@ -230,3 +231,19 @@ class MemoryStore:
     async def import_rows(self, kind: Kind, rows: Sequence[Copied]) -> None:
         """See `Copying.import_rows`."""
         copying.import_rows(await self._turn(), rows)
+
+    async def prune(self, expiries: Sequence[Expiry], limit: int) -> int:
+        """See `Pruning.prune`."""
+        return pruning.prune(await self._turn(), expiries, limit)
+
+    async def deleted_jobs(self, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
+        """See `Pruning.deleted_jobs`."""
+        return pruning.deleted_jobs(await self._turn(), after, limit)
+
+    async def prune_nodes(self, before: Moment, limit: int) -> int:
+        """See `Pruning.prune_nodes`."""
+        return pruning.prune_nodes(await self._turn(), before, limit)
+
+    async def counts(self, job_id: JobId) -> list[DailyCount]:
+        """See `Pruning.counts`."""
+        return pruning.counts(await self._turn(), job_id)

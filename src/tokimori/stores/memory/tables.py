@@ -60,6 +60,9 @@ class Tables:
     family_version: int = 0
     arrived: dict[tuple[Incarnation, str], set[JobId]] = field(default_factory=dict)
     """For a child that waits for all of its parents, and a root: those that have ended as asked."""
+    deleted: dict[Incarnation, JobId] = field(default_factory=dict)
+    pruned: Counter[tuple[JobId, Incarnation, Moment, str]] = field(default_factory=Counter)
+    """How many rows went: by job, day and outcome."""
 
     def job(self, job_id: JobId) -> Job:
         """The job. Raises `NotFound`."""

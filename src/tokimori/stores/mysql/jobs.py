@@ -174,5 +174,6 @@ async def _delete(transaction: Transaction, job_id: JobId, now: Moment) -> None:
     (runs,) = await transaction.ask(line.locked("incarnation = %s AND state <> 'running'", incarnation))
     await transaction.commit(
         sql("DELETE FROM tokimori_jobs WHERE incarnation = %s", incarnation),
+        sql("INSERT INTO tokimori_deleted_jobs (incarnation, job_id) VALUES %s", (incarnation, job_id)),
         *line.cancel(runs.rows, JOB_DELETED, now),
     )

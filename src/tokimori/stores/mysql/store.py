@@ -13,6 +13,7 @@ from tokimori.stores.mysql.copying import MysqlCopying
 from tokimori.stores.mysql.jobs import MysqlJobs
 from tokimori.stores.mysql.nodes import MysqlNodes
 from tokimori.stores.mysql.planning import MysqlPlanning
+from tokimori.stores.mysql.pruning import MysqlPruning
 from tokimori.stores.mysql.runs import MysqlRuns
 from tokimori.stores.mysql.sessions import Sessions
 from tokimori.stores.mysql.working import MysqlWorking
@@ -22,7 +23,9 @@ MOST_SESSIONS = 8
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "innodb_doublewrite": "ON"}
 
 
-class MysqlStore(MysqlJobs, MysqlCalendars, MysqlRuns, MysqlPlanning, MysqlNodes, MysqlWorking, MysqlCopying):
+class MysqlStore(
+    MysqlJobs, MysqlCalendars, MysqlRuns, MysqlPlanning, MysqlNodes, MysqlWorking, MysqlCopying, MysqlPruning
+):
     """A `Store` in a MariaDB or MySQL database. The server's clock is the store's; `clock` only dates migrations.
 
     Belongs to the event loop that opened it.

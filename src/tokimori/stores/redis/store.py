@@ -8,8 +8,9 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
 from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
-from tokimori.model.ids import JobId, NodeId, RunId
+from tokimori.model.ids import Incarnation, JobId, NodeId, RunId
 from tokimori.model.job import Job
+from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import ENDS
 from tokimori.ports.copying import Copied, Key, Kind
@@ -28,7 +29,7 @@ from tokimori.ports.store import (
 )
 from tokimori.stores.migrations import no_script
 from tokimori.stores.notices import Sender
-from tokimori.stores.redis import calendars, copying, jobs, nodes, planning, runs, schema, working
+from tokimori.stores.redis import calendars, copying, jobs, nodes, planning, pruning, runs, schema, working
 from tokimori.stores.redis.address import Address
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.notices import Listener, notify
@@ -285,3 +286,19 @@ class RedisStore:
     async def import_rows(self, kind: Kind, rows: Sequence[Copied]) -> None:
         """See `Copying.import_rows`."""
         await copying.import_rows(self._db, kind, rows)
+
+    async def prune(self, expiries: Sequence[Expiry], limit: int) -> int:
+        """See `Pruning.prune`."""
+        return await pruning.prune(self._db, expiries, limit)
+
+    async def deleted_jobs(self, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
+        """See `Pruning.deleted_jobs`."""
+        return await pruning.deleted_jobs(self._db, after, limit)
+
+    async def prune_nodes(self, before: Moment, limit: int) -> int:
+        """See `Pruning.prune_nodes`."""
+        return await pruning.prune_nodes(self._db, before, limit)
+
+    async def counts(self, job_id: JobId) -> list[DailyCount]:
+        """See `Pruning.counts`."""
+        return await pruning.counts(self._db, job_id)

@@ -112,6 +112,8 @@ def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> None:
     job = get_job(db, job_id)
     drop_edges(db, job_id)
     db.execute("DELETE FROM tokimori_jobs WHERE incarnation = ?", (job.incarnation,))
+    gone = "INSERT INTO tokimori_deleted_jobs (incarnation, job_id) VALUES (?, ?)"
+    db.execute(gone, (job.incarnation, job_id))
     line.cancel(db, "incarnation = ? AND state <> 'running'", (job.incarnation,), JOB_DELETED, now)
 
 

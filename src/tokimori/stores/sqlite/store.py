@@ -10,8 +10,9 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
 from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
-from tokimori.model.ids import JobId, NodeId, RunId
+from tokimori.model.ids import Incarnation, JobId, NodeId, RunId
 from tokimori.model.job import Job
+from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.store import (
@@ -28,7 +29,19 @@ from tokimori.ports.store import (
     Verdict,
 )
 from tokimori.stores.namespace import UNNAMED, Namespace
-from tokimori.stores.sqlite import calendars, connection, copying, family, jobs, nodes, planning, runs, schema, working
+from tokimori.stores.sqlite import (
+    calendars,
+    connection,
+    copying,
+    family,
+    jobs,
+    nodes,
+    planning,
+    pruning,
+    runs,
+    schema,
+    working,
+)
 from tokimori.stores.sqlite.connection_thread import ConnectionThread, T
 from tokimori.stores.sqlite.file_lock import FileLock
 from tokimori.stores.sqlite.watch import Poller
@@ -280,3 +293,19 @@ class SqliteStore:
     async def import_rows(self, kind: Kind, rows: Sequence[Copied]) -> None:
         """See `Copying.import_rows`."""
         await self._write(copying.import_rows, kind, rows)
+
+    async def prune(self, expiries: Sequence[Expiry], limit: int) -> int:
+        """See `Pruning.prune`."""
+        return await self._write(pruning.prune, expiries, limit)
+
+    async def deleted_jobs(self, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
+        """See `Pruning.deleted_jobs`."""
+        return await self._read(pruning.deleted_jobs, after, limit)
+
+    async def prune_nodes(self, before: Moment, limit: int) -> int:
+        """See `Pruning.prune_nodes`."""
+        return await self._write(pruning.prune_nodes, before, limit)
+
+    async def counts(self, job_id: JobId) -> list[DailyCount]:
+        """See `Pruning.counts`."""
+        return await self._read(pruning.counts, job_id)

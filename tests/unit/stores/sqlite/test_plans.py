@@ -5,13 +5,15 @@ import sqlite3
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, a_claim, a_job, a_node, a_request, later, planned
 from tokimori.model.decide import Due
 from tokimori.model.ids import Lane
+from tokimori.model.retention import expiry_of, expiry_of_deleted
 from tokimori.model.run import Output
 from tokimori.ports.store import Beat, RunFilter, StartedRun
-from tokimori.stores.sqlite import jobs, nodes, planning, runs, schema, working
+from tokimori.stores.sqlite import jobs, nodes, planning, pruning, runs, schema, working
 
 
 @pytest.fixture
@@ -58,7 +60,14 @@ def work(db: sqlite3.Connection) -> None:
     jobs.list_jobs(db, None, 10, idle=True)
     stored = jobs.get_job(db, job.id)
     jobs.replace_job(db, stored, stored, [])
+    old = expiry_of(stored, later(86400 * 90))
+    assert old is not None
+    pruning.prune(db, [replace(old, keep_runs=0)], 10)
     jobs.delete_job(db, job.id, NOW)
+    pruning.prune(db, [expiry_of_deleted(job.id, job.incarnation, NOW)], 10)
+    pruning.deleted_jobs(db, None, 10)
+    pruning.prune_nodes(db, NOW, 10)
+    pruning.counts(db, job.id)
 
 
 def test_no_statement_walks_a_table(db: sqlite3.Connection) -> None:

@@ -10,6 +10,7 @@ call('HDEL', P .. 'job_ids', ask.id)
 call('ZREM', P .. 'jobs', ask.id)
 index(ask.id, inc, call('HGET', P .. 'job:' .. inc, 'tzdata'), 'deleted')
 call('DEL', P .. 'job:' .. inc)
+call('ZADD', P .. 'deleted', 0, padded(inc) .. ' ' .. ask.id)
 local idle = {}
 for _, id in ipairs(call('SMEMBERS', P .. 'live:' .. inc)) do
     if call('HGET', P .. 'run:' .. id, 'state') ~= 'running' then

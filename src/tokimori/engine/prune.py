@@ -1,0 +1,86 @@
+"""Prune: walk over what has ended, a small step at a time, and have the store turn what is old into counts."""
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from typing import Protocol
+
+from tokimori.clock import Moment
+from tokimori.errors import StoreError
+from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.retention import KEYS_KEPT, NODES_KEPT, Expiry, expiry_of, expiry_of_deleted
+from tokimori.ports.pruning import Pruning
+from tokimori.ports.store import Jobs
+
+log = logging.getLogger(__name__)
+
+EVERY = 300.0
+"""Seconds from one walk to the next, give or take a half by chance: nodes do not walk at the same time."""
+PAUSE = 0.05
+"""Seconds between two steps."""
+BATCH = 500
+"""How many rows go in one transaction."""
+PAGE = 200
+"""How many jobs are looked at in one transaction."""
+
+
+class PruningStore(Jobs, Pruning, Protocol):
+    """What pruning asks of the store."""
+
+
+class Pruner:
+    """Begins a walk every few minutes, and goes a step of it with each call of `step`.
+
+    `forget` removes what attempts that ended before a moment have left on this machine. All times but those are seconds
+    of the caller's monotonic clock.
+    """
+
+    def __init__(self, at: float, chance: Callable[[], float], forget: Callable[[Moment], None]) -> None:
+        self._chance = chance
+        self._forget = forget
+        self._walk: AsyncGenerator[None] | None = None
+        self.next_at = at + EVERY * chance()
+
+    async def step(self, store: PruningStore, now: Moment, at: float) -> None:
+        """Go one step, if it is time for one. What fails is tried again with the next walk and hinders nothing else."""
+        if at < self.next_at:
+            return
+        self._walk = self._walk or walk(store, now, self._forget)
+        self.next_at = at + PAUSE
+        try:
+            await anext(self._walk)
+        except StopAsyncIteration:
+            self._end(at)
+        except StoreError as fault:
+            log.warning("pruning was broken off: %s", fault)
+            self._end(at)
+        except Exception:
+            log.exception("pruning failed")
+            self._end(at)
+
+    def _end(self, at: float) -> None:
+        self._walk = None
+        self.next_at = at + EVERY * (0.5 + self._chance())
+
+
+async def walk(store: PruningStore, now: Moment, forget: Callable[[Moment], None]) -> AsyncGenerator[None]:
+    """Prune everything that is old at this moment; one transaction or two between two yields."""
+    oldest = Moment(now - KEYS_KEPT)
+    async for expiries in _expiries(store, now):
+        oldest = Moment(min([oldest, *(expiry.before for expiry in expiries)]))
+        while await store.prune(expiries, BATCH) == BATCH:
+            yield
+        yield
+    while await store.prune_nodes(Moment(now - NODES_KEPT), BATCH) == BATCH:
+        yield
+    forget(oldest)
+
+
+async def _expiries(store: PruningStore, now: Moment) -> AsyncIterator[Sequence[Expiry]]:
+    after: JobId | None = None
+    while jobs := await store.list_jobs(after=after, limit=PAGE):
+        after = jobs[-1].id
+        yield [expiry for job in jobs if (expiry := expiry_of(job, now)) is not None]
+    gone: Incarnation | None = None
+    while deleted := await store.deleted_jobs(gone, PAGE):
+        gone = deleted[-1][0]
+        yield [expiry_of_deleted(job_id, incarnation, now) for incarnation, job_id in deleted]

@@ -1,0 +1,37 @@
+"""Old output files of attempts: `<run>/<attempt>.log`."""
+
+import shutil
+from pathlib import Path
+
+from tokimori.clock import SECOND, Moment
+from tokimori.model.retention import first_id_at
+
+MOST = 1000
+"""How many runs' folders are removed in one go."""
+
+
+def remove_old_output(runs_dir: Path, before: Moment) -> int:
+    """Remove folders of runs made before the moment, of which no file was written since; how many.
+
+    The name of a folder is the run's id, and that tells when it was made.
+    """
+    bound = first_id_at(before)
+    if not runs_dir.is_dir():
+        return 0
+    removed = 0
+    for folder in runs_dir.iterdir():
+        if removed < MOST and folder.name < bound and _last_written(folder) < before:
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += 1
+    return removed
+
+
+def _last_written(folder: Path) -> float:
+    """A moment. A file that is gone meanwhile was old."""
+    times = [0.0]
+    for path in (folder, *folder.glob("*.log")):
+        try:
+            times.append(path.stat().st_mtime * SECOND)
+        except OSError:
+            continue
+    return max(times)

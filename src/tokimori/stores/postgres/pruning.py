@@ -1,0 +1,56 @@
+"""From old rows to counts: the database's own functions do it."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tokimori.clock import DAY, Moment
+from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.retention import DailyCount, Expiry, first_id_at
+from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.rules import daily_counts
+
+_PRUNE_NODES = """
+DELETE FROM tokimori_nodes WHERE id = ANY (ARRAY(
+    SELECT id FROM tokimori_nodes n WHERE state <> 'alive' AND "left" < $1 AND NOT EXISTS (
+        SELECT FROM tokimori_runs WHERE state = 'running' AND node_id = n.id)
+    ORDER BY "left" LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1
+"""
+_COUNTS = f"""
+SELECT ended - ended % {DAY} AS day, state, count(*), 0 FROM tokimori_history WHERE job_id = $1 GROUP BY 1, 2
+UNION ALL
+SELECT last - last % {DAY}, reason, sum(count)::bigint, 0 FROM tokimori_skips WHERE incarnation IN (
+    SELECT incarnation FROM tokimori_jobs WHERE id = $1
+    UNION SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = $1) GROUP BY 1, 2
+UNION ALL
+SELECT day, outcome, 0, sum(count)::bigint FROM tokimori_counts WHERE job_id = $1 GROUP BY 1, 2
+"""
+
+
+async def prune(db: Connections, expiries: Sequence[Expiry], limit: int) -> int:
+    """See `Pruning.prune`."""
+    rows = [{**msgspec.to_builtins(expiry), "first_id": first_id_at(expiry.before)} for expiry in expiries]
+    pruned: int = await db.value("SELECT tokimori_prune($1, $2)", msgspec.json.encode(rows).decode(), limit)
+    return pruned
+
+
+async def deleted_jobs(db: Connections, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
+    """See `Pruning.deleted_jobs`."""
+    statement = "SELECT incarnation, job_id FROM tokimori_deleted_jobs WHERE incarnation > $1 ORDER BY 1 LIMIT $2"
+    return [(row[0], row[1]) for row in await db.rows(statement, -1 if after is None else after, limit)]
+
+
+async def prune_nodes(db: Connections, before: Moment, limit: int) -> int:
+    """See `Pruning.prune_nodes`."""
+    return len(await db.rows(_PRUNE_NODES, before, limit))
+
+
+async def counts(db: Connections, job_id: JobId) -> list[DailyCount]:
+    """See `Pruning.counts`. One statement: what is pruned meanwhile is in it once."""
+    kept, pruned = {}, {}
+    for day, outcome, there, gone in await db.rows(_COUNTS, job_id):
+        if gone:
+            pruned[day, outcome] = gone
+        else:
+            kept[day, outcome] = there
+    return daily_counts(kept, pruned)

@@ -1,0 +1,10 @@
+-- Forget nodes that went before a moment and own nothing; how many.
+local pruned = 0
+for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'gone', '-inf', '(' .. ask.before, 'LIMIT', 0, ask.limit)) do
+    if call('EXISTS', P .. 'owned:' .. id) == 0 then
+        call('DEL', P .. 'node:' .. id)
+        call('ZREM', P .. 'gone', id)
+        pruned = pruned + 1
+    end
+end
+return pruned
