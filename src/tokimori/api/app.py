@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp
 
 from tokimori.api.answers import answer, error_answer, refusal
@@ -67,7 +67,13 @@ def create_app(
             Exception: _on_bug,
         },
     )
-    return guarded(app, clock=clock, interface=interface, host_name=host_name or socket.gethostname())
+    return guarded(
+        app,
+        clock=clock,
+        interface=interface,
+        host_name=host_name or socket.gethostname(),
+        is_answered=lambda scope: any(route.matches(scope)[0] is Match.FULL for route in app.routes),
+    )
 
 
 async def _on_error(_: Request, error: Exception) -> Response:

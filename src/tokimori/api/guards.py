@@ -35,9 +35,19 @@ _HEADERS: Final = {
 }
 
 
-def guarded(app: ASGIApp, *, clock: Clock, interface: str, host_name: str) -> ASGIApp:
-    """The app behind every guard. `interface` is where the door listens, `host_name` the name of this machine."""
-    inner = JsonBody(app)
+def guarded(
+    app: ASGIApp,
+    *,
+    clock: Clock,
+    interface: str,
+    host_name: str,
+    is_answered: Callable[[Scope], bool] = lambda _: True,
+) -> ASGIApp:
+    """The app behind every guard. `interface` is where the door listens, `host_name` the name of this machine.
+
+    `is_answered` says whether the app does anything for a request but refuse its path or method.
+    """
+    inner = JsonBody(app, is_answered)
     return ResponseHeaders(HostAndOrigin(inner, host_rule(interface, host_name)), clock)
 
 
@@ -102,10 +112,11 @@ class HostAndOrigin:
 
 
 class JsonBody:
-    """Reads the body of a write: 415 if it isn't said to be JSON, 413 if it is too large."""
+    """Reads the body of a write: 413 if it is too large, 415 if it is for somebody and isn't said to be JSON."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, is_answered: Callable[[Scope], bool]) -> None:
         self._app = app
+        self._is_answered = is_answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -117,10 +128,11 @@ class JsonBody:
         except ClientDisconnect:
             return
         content_type = Headers(scope=scope).get("content-type", "")
+        needs_json = (body or scope["method"] not in _WITHOUT_BODY) and self._is_answered(scope)
         if body is None:
             response = refusal(413, "too_large", "the body is too large", allowed=f"at most {MOST_BODY} bytes")
             response.headers["connection"] = "close"
-        elif not _is_json(content_type) and (body or scope["method"] not in _WITHOUT_BODY):
+        elif needs_json and not _is_json(content_type):
             response = refusal(
                 415,
                 "unsupported_media_type",

@@ -48,6 +48,16 @@ async def test_unknown_method(door: Asker) -> None:
     assert set(answer.headers["allow"].split(", ")) == set(answer.error["allowed"].split(", ")) == {"GET", "HEAD"}
 
 
+async def test_what_nobody_answers_is_not_asked_to_be_json(door: Asker) -> None:
+    """A method or a path that there is not is told as that; what would be answered has to be JSON."""
+    host = [("host", "localhost")]
+    statuses = [
+        (await door.ask(method, path, headers=host)).status
+        for method, path in (("PUT", "/api/v2/jobs"), ("POST", "/api/v2/nope"), ("POST", "/api/v2/jobs"))
+    ]
+    assert statuses == [405, 404, 415]
+
+
 async def test_errors_have_their_status(world: World) -> None:
     """A store that does not answer is 503, in the same shape as on the command line."""
 
