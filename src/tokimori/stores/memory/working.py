@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from tokimori.model.ids import Incarnation, NodeId
-from tokimori.model.job import Job, JobState, limit_of
+from tokimori.model.job import JobState, limit_of
 from tokimori.model.run import Output
 from tokimori.model.transitions import Event, RunState, move
 from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
@@ -71,6 +71,9 @@ def settle(tables: Tables, changes: Sequence[Change], by: NodeId) -> list[Verdic
             _write(tables, row, change, by)
             freed[change.incarnation] += 1
         verdicts.append(verdict)
+    for change, verdict in zip(changes, verdicts, strict=True):
+        if change.parks and verdict is Verdict.APPLIED:
+            _park(tables, tables.history.get(change.run_id))
     tables.wake(freed)
     return verdicts
 
@@ -88,19 +91,18 @@ def _write(tables: Tables, row: RunRow, change: Change, by: NodeId) -> None:
     after = settled_run(run, change, state, error)
     tables.put(row, after)
     bear_children(tables, after)
-    if change.parks and state is RunState.FAILED and job is not None:
-        _park(tables, job, error)
     if change.attempt is not None:
         tables.attempts.setdefault(run.id, {})[change.attempt.number] = change.attempt
     if change.output is not None:
         tables.outputs[run.id, change.output.attempt] = OutputRow(change.output, settled=True)
 
 
-def _park(tables: Tables, job: Job, error: str | None) -> None:
-    """A job that is claimable stops, with the error of its run; nothing of it is claimed until it is resolved."""
-    if job.state not in CLAIMABLE:
+def _park(tables: Tables, row: RunRow | None) -> None:
+    """A claimable job whose run failed stops, with the run's error; nothing of it is claimed until it is resolved."""
+    job = None if row is None or row.run.state is not RunState.FAILED else tables.job_of(row.run.incarnation)
+    if row is None or job is None or job.state not in CLAIMABLE:
         return
-    tables.jobs[job.id] = replace(job, state=JobState.PARKED, reason=error, by=PARKED_BY, next_due=None)
+    tables.jobs[job.id] = replace(job, state=JobState.PARKED, reason=row.run.error, by=PARKED_BY, next_due=None)
     for run_id in tables.by_job.get(job.incarnation, ()):
         live = tables.live[run_id]
         live.run = replace(live.run, lane=None)

@@ -150,7 +150,8 @@ local function park(job, inc, reason)
     end
 end
 
--- What follows the end of a run: the runs of the jobs that depend on its job, and the parking of that job.
+-- What follows the end of a run: the runs of the jobs that depend on its job. Its own job is parked after all of them.
+local parks = {}
 local function follow(change)
     local parent = {id = change.run_id}
     local job, state, inc, origin, fault
@@ -164,7 +165,7 @@ local function follow(change)
         end
     end
     if change.parks and state == 'failed' then
-        park(job, inc, fault)
+        parks[#parks + 1] = {job, inc, fault}
     end
 end
 
@@ -183,6 +184,9 @@ for n, change in ipairs(ask.changes) do
         end
         freed[run.inc] = (freed[run.inc] or 0) + 1
     end
+end
+for _, parked in ipairs(parks) do
+    park(unpack(parked, 1, 3))
 end
 wake(freed)
 for owner in pairs(owners) do
