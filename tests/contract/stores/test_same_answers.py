@@ -1,218 +1,275 @@
 """Every store gives the answers that the memory store gives, whatever it is asked and in whatever order."""
 
-import asyncio
-import tempfile
-from collections.abc import Awaitable, Callable, Sequence
-from itertools import count
-from pathlib import Path
-from typing import Any, ClassVar
-from uuid import UUID
+import hashlib
+from collections.abc import Sequence
+from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+from hypothesis.stateful import consumes, initialize, multiple, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import EVERY_SECOND, NOW, a_job, a_node, a_request, later
-from tests.contract.stores.conftest import STORES, forget
+from tests.contract.stores.actors import EVERY_SECOND, a_job, a_node, a_request, later
+from tests.contract.stores.conftest import STORES
+from tests.contract.stores.machine import NAMES, Call, Machine, answer_of, child_run_by, comparable, no_call
+from tokimori.clock import SECOND, Moment
 from tokimori.engine.settle import change_of
-from tokimori.errors import TokimoriError
+from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Plan, decide
-from tokimori.model.ids import ClaimId, JobId, NodeId, RunId
-from tokimori.model.job import Job, JobState, schedule_of
-from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded
-from tokimori.model.policies import Misfire, Overlap, Retry
-from tokimori.model.run import Output, Skip, SkipReason
-from tokimori.ports.store import Beat, Claim, Claimed, Pulse, RunFilter, StartedRun, Store
+from tokimori.model.dependents import Join, On, Parent
+from tokimori.model.ids import ClaimId, Incarnation, JobId, NodeId, RunId
+from tokimori.model.job import schedule_of
+from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded, TimedOut
+from tokimori.model.policies import Misfire, OnExhausted, Overlap, Retry
+from tokimori.model.run import Output
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import Beat, Change, Claim, Claimed, RunFilter, StartedRun, Store, Verdict
+from tokimori.service.edits import Edit, edited, paused, resumed
+from tokimori.stores.memory import family as memory_family
 
-NAMES = [JobId(name) for name in ("a", "b", "c")]
 names = st.sampled_from(NAMES)
-limits = st.sampled_from([None, 0, 1, 2])
 outcomes: st.SearchStrategy[Outcome] = st.sampled_from(
-    [Succeeded(0), Failed("broken", exit_code=1), RetryAt(later(2)), Hold("look"), Released("later"), Lost("dead")]
+    [
+        Succeeded(0),
+        Succeeded(0, result="done"),
+        Failed("broken", exit_code=1),
+        TimedOut("too long"),
+        RetryAt(later(2)),
+        Hold("look"),
+        Released("later"),
+        Lost("dead"),
+        Cancelled("enough"),
+    ]
 )
-Call = Callable[[Store], Awaitable[object]]
+terms: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "max_running": st.sampled_from([None, 0, 1, 2]),
+        "queue": st.sampled_from("xy"),
+        "priority": st.sampled_from([0, 1]),
+        "on_exhausted": st.sampled_from(OnExhausted),
+        "retry": st.sampled_from([Retry(attempts=2), Retry(lost_attempts=0)]),
+    }
+)
+times = st.fixed_dictionaries(
+    {
+        "schedule": st.just(EVERY_SECOND),
+        "on_overlap": st.sampled_from(Overlap),
+        "misfire": st.sampled_from(Misfire),
+        "late_after": st.just(2),
+    }
+)
+ends = st.sampled_from(On)
+joins = st.sampled_from(Join)
+kinds = st.one_of(times, st.just({}), st.just({"on_failure_job": "c"}))
+rarely = st.sampled_from([False, False, False, True])
 
 
-class SameAnswers(RuleBasedStateMachine):
-    """Asks a store and the memory store the same, with ids and moments that come from the machine alone."""
+class SameAnswers(Machine):
+    """What the stores are asked."""
 
-    kind: ClassVar[str]
-    nodes: Bundle[NodeId] = Bundle("nodes")
-    claims: Bundle[Claimed] = Bundle("claims")
-    repeatable: Bundle[Call] = Bundle("repeatable")
+    @initialize(target=Machine.nodes, terms=st.tuples(terms, terms, terms), times=times, join=joins, on=ends)
+    def begin(self, terms: Sequence[dict[str, Any]], times: dict[str, Any], join: Join, on: On) -> Any:
+        """A job on demand, one with a schedule, one that runs after them, and two nodes."""
+        self.open()
+        parents = tuple(Parent(job=name, on=on) for name in NAMES[:2])
+        self.add(NAMES[:1], terms[0])
+        self.add(NAMES[1:2], terms[1] | times)
+        self.add(NAMES[2:], terms[2] | {"parents": parents, "join": join})
+        return multiple(self.register(), self.register())
 
-    @initialize()
-    def open(self) -> None:
-        """Open one store of each kind."""
-        self.runner = asyncio.Runner()
-        self.folder = tempfile.TemporaryDirectory()
-        self.stores = [STORES[kind](Path(self.folder.name)) for kind in ("memory", self.kind)]
-        self.numbers = count(1)
-        self.now = NOW
-        for store in self.stores:
-            self.runner.run(store.open())
-            self.runner.run(store.migrate())
+    def add(self, jobs: Sequence[JobId], terms: dict[str, Any]) -> None:
+        """Add jobs of these ids, if they are free; asked again at once they are there already.
 
-    def teardown(self) -> None:
-        """Close them."""
-        for store in self.stores:
-            self.runner.run(store.close())
-        self.runner.close()
-        forget(self.kind, Path(self.folder.name))
-        self.folder.cleanup()
+        Not later: who repeats it after somebody deleted the job begins the same incarnation anew.
+        """
+        upcoming = later(1) if "schedule" in terms else None
+        new = [replace(a_job(name, next_due=upcoming, **terms), incarnation=self.incarnation()) for name in jobs]
+        family = self.ask(lambda store: store.family()).version
+        for _ in range(2):
+            self.ask(lambda store: store.add_jobs(new, family))
 
-    def ask(self, call: Call) -> Any:
-        """The one answer of all stores; None where it is an error, the same one."""
-        answers = [self.runner.run(answer_of(call, store)) for store in self.stores]
-        assert all(comparable(answer) == comparable(answers[0]) for answer in answers)
-        return None if isinstance(answers[0], TokimoriError) else answers[0]
+    def incarnation(self) -> Incarnation:
+        """One that no job has had."""
+        return Incarnation(next(self.numbers))
 
-    def run_id(self) -> RunId:
-        """Run ids that ascend."""
-        return RunId(str(UUID(int=next(self.numbers))))
+    @rule(names=st.lists(names, min_size=1, max_size=2), terms=terms, kind=kinds)
+    def add_jobs(self, names: list[JobId], terms: dict[str, Any], kind: dict[str, Any]) -> None:
+        """Add one job or two, perhaps one twice: `a` and `b` of any kind, `c` as a child."""
+        child = {"parents": (Parent(job="a", on=On.ALWAYS),)}
+        self.add(names, terms | (child if "c" in names else kind))
 
-    @rule(seconds=st.integers(0, 3))
-    def pass_time(self, seconds: int) -> None:
-        """Time goes on."""
-        self.now = type(self.now)(self.now + seconds * 1_000_000)
+    @rule(target=Machine.repeatable, name=names, terms=terms, orphan=rarely)
+    def edit(self, name: JobId, terms: dict[str, Any], *, orphan: bool) -> Call:
+        """Give a job other terms, and perhaps take its parents from it."""
+        due = self.ask(lambda store: store.get_due(name))
+        if due is None:
+            return no_call
+        definition = replace(due.job.definition, **terms | ({"parents": ()} if orphan else {}))
+        edit = edited(due, definition, self.now, due.job.runs_remaining)
+        family = self.ask(lambda store: store.family()).version
+        return self.ask_repeatable(lambda store: store.replace_job(due.job, edit.job, edit.skips, family))
+
+    @rule(target=Machine.repeatable, name=names, how=st.sampled_from(["pause", "resume", "resume", "delete"]))
+    def stop(self, name: JobId, how: str) -> Call:
+        """Pause, enable or delete a job, whatever its state."""
+        due, now = self.ask(lambda store: store.get_due(name)), self.now
+        if due is None or how == "delete":
+            self.ask(lambda store: store.delete_job(name, now))
+            return no_call
+        edit = Edit(paused(due.job, now, "by hand", "me"), ()) if how == "pause" else resumed(due, now)
+        after = replace(edit.job, version=due.job.version + 1)
+        return self.ask_repeatable(lambda store: store.replace_job(due.job, after, edit.skips))
+
+    @rule(
+        target=Machine.repeatable,
+        names=st.lists(names, min_size=1, max_size=4),
+        key=st.sampled_from("klmnop"),
+        wait=st.sampled_from([0, 0, 2]),
+        root=st.sampled_from([None, "s:1", "s:2"]),
+    )
+    def request(self, names: list[JobId], key: str, wait: int, root: str | None) -> Call:
+        """Request runs under keys that may be taken; the root is what joins of several parents go by."""
+        due, now = Moment(self.now + wait * SECOND), self.now
+        state = RunState.WAITING if wait else RunState.READY
+        jobs = [job for name in names if (job := self.job(name)) is not None]
+        requests = [
+            replace(a_request(job, f"{key}{number}", due=due), id=run_id, state=state, root=root, created=now)
+            for number, (job, run_id) in enumerate(zip(jobs, self.run_ids(len(jobs)), strict=True))
+        ]
+
+        async def call(store: Store) -> object:
+            return [comparable(await answer_of(store.add_run(run, now))) for run in requests]
+
+        return self.ask_repeatable(call)
+
+    @rule(target=Machine.repeatable, seconds=st.integers(1, 4), limit=st.integers(1, 3))
+    def fire(self, seconds: int, limit: int) -> Call:
+        """Let time pass, decide what is due, and make waiting runs ready."""
+        now = self.now = Moment(self.now + seconds * SECOND)
+        plans: list[tuple[Plan, Sequence[RunId]]] = []
+        for due in self.ask(lambda store: store.due(now, limit)):
+            plan = decide(due, schedule_of(due.job.definition, due.job.anchor, due.job.id), now)
+            plans.append((plan, self.run_ids(len(plan.runs))))
+        call = self.ask_repeatable(lambda store: store.apply(plans, now))
+        self.ask(lambda store: store.promote(now, limit))
+        return call
+
+    @rule(how=st.sampled_from(["cancel", "hold", "resume"]), which=st.integers(0, 20))
+    def order(self, how: str, which: int) -> None:
+        """Cancel, hold or resume some run, wherever it stands."""
+        run_id = self.some_run(which)
+        calls: dict[str, Call] = {
+            "cancel": lambda store: store.cancel_run(run_id, "enough", self.now),
+            "hold": lambda store: store.hold_run(run_id, "wait"),
+            "resume": lambda store: store.resume_run(run_id),
+        }
+        self.ask(calls[how])
+
+    def some_run(self, which: int) -> RunId:
+        """The id of one of the newest runs, or of none."""
+        runs = self.runs()
+        return runs[which % len(runs)].id if runs else RunId(self.next_id())
 
     @rule(
         name=names,
-        scheduled=st.booleans(),
-        limit=limits,
-        overlap=st.sampled_from(Overlap),
-        misfire=st.sampled_from(Misfire),
-        queue=st.sampled_from(["x", "y"]),
+        states=st.sets(st.sampled_from(RunState)),
+        which=st.integers(0, 20),
+        calendar=st.sampled_from("pq"),
+        kept=st.booleans(),
     )
-    def add_job(
-        self, name: JobId, *, scheduled: bool, limit: int | None, overlap: Overlap, misfire: Misfire, queue: str
-    ) -> None:
-        """Add a job, if its id is free."""
-        terms: dict[str, object] = {"max_running": limit, "queue": queue, "retry": Retry(attempts=2), "late_after": 2}
-        if scheduled:
-            terms |= {"schedule": EVERY_SECOND, "on_overlap": overlap, "misfire": misfire}
-        job = a_job(name, next_due=later(1) if scheduled else None, **terms)
-        job = replace(job, incarnation=next(self.numbers))
-        self.ask(lambda store: store.add_jobs([job]))
+    def look_around(self, name: JobId, states: set[RunState], which: int, calendar: str, *, kept: bool) -> None:
+        """Ask for a page of runs and for what another tzdata reckoned; keep a calendar, or forget it."""
+        wanted = RunFilter(job_id=name, states=frozenset(states), before=self.some_run(which), limit=2)
+        self.ask(lambda store: store.list_runs(wanted))
+        self.ask(lambda store: store.outdated("9999z", 2))
+        days = Calendar(name=calendar, dates=("12-25",))
+        self.ask(lambda store: store.put_calendar(days) if kept else store.delete_calendar(calendar))
+        self.ask(lambda store: store.get_calendar(calendar))
 
-    @rule(target=repeatable, name=names, state=st.sampled_from(JobState), limit=limits)
-    def edit(self, name: JobId, state: JobState, limit: int | None) -> Call:
-        """Change a job's state and limit, from what the memory store says it is."""
-        old: Job | None = self.ask(lambda store: store.get_job(name))
-        if old is None:
-            return no_call
-        definition = replace(old.definition, max_running=limit)
-        new = replace(old, definition=definition, state=state, version=old.version + 1)
-        skips = [Skip(first=self.now, last=self.now, count=1, reason=SkipReason.PAUSED)]
-
-        def call(store: Store) -> Awaitable[object]:
-            return store.replace_job(old, new, skips)
-
-        self.ask(call)
-        return call
-
-    @rule(name=names)
-    def delete(self, name: JobId) -> None:
-        """Delete a job, if there is one."""
-        self.ask(lambda store: store.delete_job(name, self.now))
-
-    @rule(target=repeatable, name=names, key=st.sampled_from("kl"), wait=st.integers(0, 2))
-    def request(self, name: JobId, key: str, wait: int) -> Call:
-        """Request a run under a key that may be taken."""
-        job: Job | None = self.ask(lambda store: store.get_job(name))
-        if job is None:
-            return no_call
-        due = type(self.now)(self.now + wait * 1_000_000)
-        run = replace(a_request(job, key, due=due), id=self.run_id())
-
-        def call(store: Store) -> Awaitable[object]:
-            return store.add_run(run, self.now)
-
-        self.ask(call)
-        return call
-
-    @rule(target=repeatable, limit=st.integers(1, 3))
-    def plan(self, limit: int) -> Call:
-        """Decide what is due."""
-        dues = self.ask(lambda store: store.due(self.now, limit))
-        plans: list[tuple[Plan, Sequence[RunId]]] = []
-        for due in dues:
-            plan = decide(due, schedule_of(due.job.definition, due.job.anchor, due.job.id), self.now)
-            plans.append((plan, [self.run_id() for _ in plan.runs]))
-
-        def call(store: Store) -> Awaitable[object]:
-            return store.apply(plans, self.now)
-
-        self.ask(call)
-        return call
-
-    @rule(limit=st.integers(1, 3))
-    def promote(self, limit: int) -> None:
-        """Make waiting runs ready."""
-        self.ask(lambda store: store.promote(self.now, limit))
-
-    @rule(target=nodes)
-    def register(self) -> NodeId:
+    @rule(target=Machine.nodes)
+    def join(self) -> NodeId:
         """A node joins."""
-        node = a_node(id=NodeId(str(UUID(int=next(self.numbers)))))
+        return self.register()
+
+    def register(self) -> NodeId:
+        """Another node."""
+        node = a_node(id=NodeId(self.next_id()))
         self.ask(lambda store: store.register(node))
         return node.id
 
-    @rule(target=claims, node=nodes, limit=st.integers(1, 4), again=st.booleans())
-    def claim(self, node: NodeId, limit: int, *, again: bool) -> Any:
+    @rule(gone=consumes(Machine.nodes), by=Machine.nodes, leaves=rarely)
+    def go(self, gone: NodeId, by: NodeId, *, leaves: bool) -> None:
+        """A node leaves, or is declared dead, sometimes by itself; what it does afterwards is refused."""
+        beat = next(node.beat for node in self.ask(lambda store: store.list_nodes()) if node.id == gone)
+        if leaves:
+            self.ask(lambda store: store.leave(gone, self.now))
+        else:
+            self.ask(lambda store: store.bury(gone, beat, by, self.now))
+        self.take(gone, 2)
+        self.ask(lambda store: store.tick(Beat(node=gone), self.now))
+
+    def take(self, node: NodeId, limit: int, *, again: bool = False) -> list[Claimed]:
         """Claim from all lanes, perhaps asking twice."""
         lanes = self.ask(lambda store: store.survey(self.now)).lanes
-        claim = Claim(id=ClaimId(str(UUID(int=next(self.numbers)))), node=node, lanes=lanes, limit=limit)
-        claimed = self.ask(lambda store: store.claim(claim, self.now))
+        claim = Claim(id=ClaimId(self.next_id()), node=node, lanes=lanes, limit=limit)
+        claimed: list[Claimed] = self.ask(lambda store: store.claim(claim, self.now))
         if again:
             assert self.ask(lambda store: store.claim(claim, self.now)) == claimed or claimed == []
-        return multiple(*claimed)
+        alive = {each.id for each in self.ask(lambda store: store.list_nodes()) if each.left is None}
+        assert node in alive or not claimed, "a dead node was given work"
+        self.check_limits(claimed)
+        return claimed
 
-    @rule(target=repeatable, claimed=claims, outcome=outcomes, by=nodes, own=st.booleans())
-    def settle(self, claimed: Claimed, outcome: Outcome, by: NodeId, *, own: bool) -> Call:
-        """Settle something once claimed, by its owner or by anybody else."""
+    @rule(target=Machine.claims, node=Machine.nodes, limit=st.integers(1, 4), again=rarely)
+    def claim(self, node: NodeId, limit: int, *, again: bool) -> Any:
+        """A node takes work."""
+        return multiple(*self.take(node, limit, again=again))
+
+    @rule(target=Machine.repeatable, claimed=Machine.claims, outcome=outcomes, by=Machine.nodes, stranger=rarely)
+    def settle(self, claimed: Claimed, outcome: Outcome, by: NodeId, *, stranger: bool) -> Call:
+        """Settle something once claimed, twice at once, by its owner or by anybody else."""
         owner = claimed.run.node_id
         assert owner is not None
         output = Output(run_id=claimed.run.id, attempt=claimed.run.attempt, size=2, head=b"ok")
         change = change_of(claimed, outcome, owner=owner, now=self.now, chance=0.5, started=self.now, output=output)
+        return self.write([change, change], by if stranger else owner)
 
-        def call(store: Store) -> Awaitable[object]:
-            return store.settle([change, change], owner if own else by, self.now)
+    @rule(target=Machine.repeatable, node=Machine.nodes, results=st.lists(outcomes, min_size=2, max_size=4))
+    def work(self, node: NodeId, results: list[Outcome]) -> Call:
+        """A second passes; a node takes what is ready and settles as much of it in one call."""
+        now = self.now = Moment(self.now + SECOND)
+        self.ask(lambda store: store.promote(now, 5))
+        claimed = sorted(self.take(node, 4), key=lambda each: each.run.id)
+        changes = [
+            change_of(each, outcome, owner=node, now=self.now, chance=0.5, started=self.now)
+            for each, outcome in zip(claimed, results, strict=False)
+        ]
+        return self.write(changes, node)
 
-        self.ask(call)
+    def write(self, changes: Sequence[Change], by: NodeId) -> Call:
+        """Settle, and look for the children of what ended."""
+        now, edges = self.now, self.ask(lambda store: store.family()).edges
+
+        def call(store: Store) -> Any:
+            return store.settle(changes, by, now)
+
+        verdicts = self.ask(call)
+        for change, verdict in zip(changes, verdicts, strict=True):
+            if verdict is Verdict.APPLIED:
+                self.check_children(self.ask(lambda store, id=change.run_id: store.get_run(id)), edges)  # type: ignore[misc]
         return call
 
-    @rule(claimed=claims, size=st.integers(0, 3))
-    def save_output(self, claimed: Claimed, size: int) -> None:
-        """Save some output of something once claimed."""
+    @rule(node=Machine.nodes, claimed=Machine.claims, size=st.integers(0, 3))
+    def tick(self, node: NodeId, claimed: Claimed, size: int) -> None:
+        """Beat, tell of a process that began, and save what it wrote."""
+        began = StartedRun(run_id=claimed.run.id, token=claimed.run.token, pid=9, at=self.now)
+        self.ask(lambda store: store.tick(Beat(node=node, started=(began,)), self.now))
         output = Output(run_id=claimed.run.id, attempt=claimed.run.attempt, size=size, tail=b"x" * size)
         self.ask(lambda store: store.save_outputs([output]))
         self.ask(lambda store: store.output(claimed.run.id, claimed.run.attempt))
 
-    @rule(claimed=claims)
-    def cancel(self, claimed: Claimed) -> None:
-        """Cancel something once claimed, wherever it stands."""
-        self.ask(lambda store: store.cancel_run(claimed.run.id, "enough", self.now))
-
-    @rule(node=nodes, claimed=claims)
-    def tick(self, node: NodeId, claimed: Claimed) -> None:
-        """Beat, and tell of a process that began."""
-        began = StartedRun(run_id=claimed.run.id, token=claimed.run.token, pid=9, at=self.now)
-        self.ask(lambda store: store.tick(Beat(node=node, started=(began,)), self.now))
-
-    @rule(dead=consumes(nodes), by=nodes)
-    def bury(self, dead: NodeId, by: NodeId) -> None:
-        """A node is declared dead; sometimes by itself."""
-        beat = next(node.beat for node in self.ask(lambda store: store.list_nodes()) if node.id == dead)
-        self.ask(lambda store: store.bury(dead, beat, by, self.now))
-
-    @rule(node=nodes)
-    def leave(self, node: NodeId) -> None:
-        """A node goes."""
-        self.ask(lambda store: store.leave(node, self.now))
-
-    @rule(target=claims, by=nodes)
+    @rule(target=Machine.claims, by=Machine.nodes)
     def take_over(self, by: NodeId) -> Any:
         """Settle what dead nodes own."""
         orphans = self.ask(lambda store: store.orphans(2))
@@ -220,83 +277,34 @@ class SameAnswers(RuleBasedStateMachine):
         self.ask(lambda store: store.settle(changes, by, self.now))
         return multiple(*orphans)
 
-    @rule(call=repeatable)
-    def repeat(self, call: Call) -> None:
-        """Call again what was called before, however long ago."""
-        self.ask(call)
 
-    @invariant()
-    def hold_the_same(self) -> None:
-        """After every step the stores hold the same."""
-        if not hasattr(self, "stores"):
-            return
-        runs = self.ask(lambda store: store.list_runs(RunFilter(limit=10_000)))
-        self.ask(lambda store: store.list_nodes())
-        self.ask(lambda store: store.survey(self.now))
-        for name in NAMES:
-            self.ask(lambda store, name=name: store.get_due(name))  # type: ignore[misc]
-            self.ask(lambda store, name=name: store.skips(name))  # type: ignore[misc]
-        for run in runs[:20]:
-            self.ask(lambda store, run=run: store.attempts(run.id))  # type: ignore[misc]
+def machine_for(kind: str) -> type[SameAnswers]:
+    """The machine that asks this store."""
+    return type(f"SameAnswersOf{kind.title()}", (SameAnswers,), {"kind": kind})
 
 
-async def answer_of(call: Call, store: Store) -> object:
-    """What a store answers; an error is an answer."""
-    try:
-        return await call(store)
-    except TokimoriError as error:
-        return error
+DIGESTS = {"postgres": hashlib.md5, "redis": hashlib.sha1}
+"""Of stores whose server makes the ids of children's runs."""
+others = pytest.mark.parametrize("kind", [kind for kind in STORES if kind != "memory"])
 
 
-async def _nothing() -> None:
-    return None
+def compare(kind: str, examples: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask this store and memory the same, in so many conversations."""
+    if kind in DIGESTS:
+        monkeypatch.setattr(memory_family, "child_run", child_run_by(DIGESTS[kind]))
+    run_state_machine_as_test(machine_for(kind), settings=settings(max_examples=examples, stateful_step_count=steps))
 
 
-def no_call(_store: Store) -> Awaitable[object]:
-    """A call that asks nothing."""
-    return _nothing()
+@pytest.mark.timeout(300)  # whatever it finds is made small first
+@others
+def test_a_store_answers_as_memory_does(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a store is asked, in whatever order, it answers as the memory store does, and the promises hold."""
+    compare(kind, 6, 40, monkeypatch)
 
 
-def comparable(answer: object) -> object:
-    """An answer without what no store promises: order within a tick, its clock, the wording of a name."""
-    match answer:
-        case Pulse():
-            return replace(answer, now=NOW, cancels=tuple(sorted(answer.cancels)), peers=tuple(sorted(answer.peers)))
-        case TokimoriError():
-            return type(answer)
-        case _:
-            return answer
-
-
-class SqliteAnswers(SameAnswers):
-    """SQLite answers as memory does."""
-
-    kind = "sqlite"
-
-
-class PostgresAnswers(SameAnswers):
-    """PostgreSQL answers as memory does."""
-
-    kind = "postgres"
-
-
-class RedisAnswers(SameAnswers):
-    """Redis answers as memory does."""
-
-    kind = "redis"
-
-
-class MariadbAnswers(SameAnswers):
-    """MariaDB answers as memory does."""
-
-    kind = "mariadb"
-
-
-TestSqlite = SqliteAnswers.TestCase
-TestSqlite.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestPostgres = PostgresAnswers.TestCase
-TestPostgres.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
-TestRedis = RedisAnswers.TestCase
-TestRedis.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
-TestMariadb = MariadbAnswers.TestCase
-TestMariadb.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+@pytest.mark.prove
+@pytest.mark.timeout(1200)
+@others
+def test_a_store_answers_as_memory_does_for_long(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, with many more and longer conversations."""
+    compare(kind, 300, 60, monkeypatch)
