@@ -282,12 +282,18 @@ def _run_row(run: Run, zone: str, now: Moment) -> RunRow:
         id=run.id,
         job_id=run.job_id,
         state=run.state.value,
-        origin=_ORIGINS.get(run.origin[:2], "request"),
+        origin=_origin(run, zone, now),
         began=_time(run.due if run.started is None or awaits_start else run.started, zone, now),
         is_started=run.started is not None and not awaits_start,
         duration=_lasted(run.started, run.ended, now, is_running=run.state is RunState.RUNNING),
         exit=_exit(run.exit_code, run.signal),
     )
+
+
+def _origin(run: Run, zone: str, now: Moment) -> str:
+    """By what it was asked for; of a backfill also which occurrence it makes good, for it starts at another time."""
+    name = _ORIGINS.get(run.origin[:2], "request")
+    return f"{name} of {clock_time(run.nominal, zone, now)}" if name == "backfill" else name
 
 
 async def _panel(service: Service, run_id: str, attempt: str | None, now: Moment) -> RunPanel:
