@@ -28,13 +28,25 @@ _SMOOTHING = 0.3
 class Pace:
     """How many runs a second this node gets through while it is busy, smoothed."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: int) -> None:
         self.rate = 0.0
+        self._places = places
+        self._since = 0.0
 
-    def note(self, ended: int, seconds: float) -> None:
-        """So many runs ended within so many seconds of work."""
-        if ended and seconds > 0:
-            self.rate += _SMOOTHING * (ended / seconds - self.rate)
+    def begin(self, at: float) -> None:
+        """Nothing was in hand until now (monotonic seconds): what ends next has taken the time from here."""
+        self._since = at
+
+    def note(self, ended: int, at: float) -> None:
+        """So many runs ended by now, in the time since others did.
+
+        A rise is believed at once where every place was used: a few ends that fall together make no pace.
+        """
+        if ended and at > self._since:
+            measured = ended / (at - self._since)
+            weight = 1.0 if ended >= self._places and measured > self.rate else _SMOOTHING
+            self.rate += weight * (measured - self.rate)
+            self._since = at
 
 
 class Work:
@@ -42,7 +54,7 @@ class Work:
 
     def __init__(self, concurrency: int) -> None:
         self.concurrency = concurrency
-        self.pace = Pace()
+        self.pace = Pace(concurrency)
         self._owned: dict[Key, Claimed] = {}
         self._backlog: deque[Claimed] = deque()
         self._running: set[Key] = set()

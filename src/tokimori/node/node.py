@@ -211,7 +211,9 @@ class Node:
 
     async def _work_on(self) -> None:
         """Every duty once. One that fails keeps no other from its work; its error is raised at the end."""
-        began, ended = self._clock.monotonic(), len(self._work.changes())
+        if not self._work.busy:
+            self._work.pace.begin(self._clock.monotonic())
+        ended = len(self._work.changes())
         # The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
         duties = (self._fire(), self._settle(), self._claim(), self._save_outputs(), self._reap(), self._reckon())
         pruning = self._pruner.step(self._store, self.now, began)
@@ -221,7 +223,7 @@ class Node:
             self._stale = True
         if self._stale and claimed is not True:
             await self._look()
-        self._work.pace.note(ended, self._clock.monotonic() - began)
+        self._work.pace.note(ended, self._clock.monotonic())
         if self._work.busy:
             self._tick_at = min(self._tick_at, max(self._clock.monotonic(), self._lease.sent + TICK_BUSY))
         for result in results:
@@ -271,6 +273,7 @@ class Node:
         claim = Claim(id=ClaimId(self._random(16).hex()), node=self.id, lanes=lanes, limit=limit)
         claimed = await self._store.claim(claim, self.now)
         self._work.accept(claimed, self.id, self.now)
+        self._start_tasks()  # the store may still be busy with what ended before
         if len(claimed) < limit:
             self._survey = replace(self._survey, lanes=_without(self._survey.lanes, lanes))
         return len(claimed) == limit

@@ -102,21 +102,40 @@ def test_room_is_what_is_free() -> None:
 def test_a_fast_node_claims_ahead() -> None:
     """A node claims about 100 ms of work ahead of its places, and never more than one transaction should hold."""
     work = Work(4)
-    for _ in range(50):
-        work.pace.note(1000, 1.0)
-    assert work.room() == 4 + 99
+    work.pace.note(1000, at=1.0)
+    assert work.room() == 4 + 100
     work.pace.rate = 1e9
     assert work.room() == MOST_CLAIMED
 
 
-def test_pace_is_smoothed() -> None:
-    """One fast or idle cycle does not make the pace."""
-    pace = Pace()
-    pace.note(100, 1.0)
-    assert pace.rate == pytest.approx(30)
-    for ended_runs, duration in [(0, 1.0), (5, 0.0)]:
-        pace.note(ended_runs, duration)
-    assert pace.rate == pytest.approx(30)
+def test_a_rise_of_the_pace_is_believed_where_every_place_was_used() -> None:
+    """Runs that end as fast as they are claimed let the next claim be as large; then one slow round changes little."""
+    pace = Pace(4)
+    pace.note(4, at=0.01)
+    assert pace.rate == pytest.approx(400)
+    pace.note(4, at=1.01)
+    assert pace.rate == pytest.approx(400 + 0.3 * (4 - 400))
+
+
+def test_a_few_ends_at_a_time_make_no_pace() -> None:
+    """Long runs of which some happen to end together are smoothed; a round in which none ended takes its time."""
+    pace = Pace(4)
+    pace.note(1, at=1.0)
+    assert pace.rate == pytest.approx(0.3)
+    pace.note(0, at=2.0)
+    pace.note(3, at=3.0)
+    assert pace.rate == pytest.approx(0.3 + 0.3 * (1.5 - 0.3))
+
+
+def test_idle_time_is_no_part_of_the_pace() -> None:
+    """What a node does after a rest is measured from the end of the rest; all places at once after 10 s is slow."""
+    pace = Pace(4)
+    pace.begin(100.0)
+    pace.note(4, at=110.0)
+    assert pace.rate == pytest.approx(0.4)
+    pace.begin(200.0)
+    pace.note(4, at=200.01)
+    assert pace.rate == pytest.approx(400)
 
 
 def test_a_claim_answered_twice_is_taken_once() -> None:
