@@ -13,7 +13,7 @@ from tokimori.model.dependents import Edge, origin_after, root_of
 from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token, uuid7
 from tokimori.model.job import Job, JobState, Unreadable, edges_of, lane_of, rank_of
 from tokimori.model.retention import DailyCount
-from tokimori.model.run import Run, SkipReason
+from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.model.transitions import ENDS, Event, RunState, move
 from tokimori.ports.store import Change, NodeState, Verdict
 
@@ -214,6 +214,15 @@ def child_run(parent: Run, edge: Edge, child: Job, place: int, lane: Lane | None
         parent_id=parent.id,
         root=root_of(parent),
     )
+
+
+def child_skip(parent: Run, reason: SkipReason) -> Skip:
+    """What a stopped child gets instead: at the moment of the parent's end.
+
+    At the nominal time a range of skips of the child's own schedule may begin, and take its place.
+    """
+    moment = parent.due if parent.ended is None else parent.ended
+    return Skip(first=moment, last=moment, count=1, reason=reason)
 
 
 NOT_RUN = {JobState.PAUSED: SkipReason.PAUSED, JobState.PARKED: SkipReason.PARKED}

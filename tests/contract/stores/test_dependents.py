@@ -12,7 +12,7 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
-from tokimori.model.run import Run, SkipReason
+from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store, Verdict
 
@@ -161,6 +161,22 @@ async def test_a_stopped_child_is_skipped(store: Store, worker: Worker, state: J
     assert await runs_of(store, "child") == []
     (skip,) = await store.skips(JobId("child"))
     assert (skip.first, skip.last, skip.count, skip.reason) == (NOW, NOW, 2, reason)
+
+
+async def test_a_child_with_a_schedule_loses_no_skip(store: Store, worker: Worker) -> None:
+    """What a paused job missed by its schedule, and as a job after a failure at that moment, are counted apart."""
+    repair = await add_job(store, "repair", schedule="* * * * * *", next_due=later(1))
+    parent = a_job("parent", on_failure_job="repair")
+    await store.add_jobs([parent], (await store.family()).version)
+    paused = msgspec.structs.replace(repair, state=JobState.PAUSED, next_due=None)
+    await store.replace_job(repair, paused)
+    await store.add_run(a_request(parent, due=later(1)), NOW)
+    await store.promote(later(1), 10)
+    (claimed,) = await worker.claim(now=later(1))
+    await worker.settle(claimed, Failed("no"), later(1.5))
+    through = msgspec.structs.replace(paused, state=JobState.ENABLED, fired_through=later(3), next_due=later(4))
+    await store.replace_job(paused, through, [Skip(first=later(1), last=later(3), count=3, reason=SkipReason.PAUSED)])
+    assert sum(skip.count for skip in await store.skips(repair.id)) == 4
 
 
 async def test_a_deleted_child_is_forgotten(store: Store, worker: Worker) -> None:

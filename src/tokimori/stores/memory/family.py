@@ -4,10 +4,10 @@ from msgspec.structs import replace
 
 from tokimori.model.dependents import Edge, follows, root_of
 from tokimori.model.job import Job
-from tokimori.model.run import Run, Skip
+from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules import NOT_RUN, child_run, lane_for
+from tokimori.stores.rules import NOT_RUN, child_run, child_skip, lane_for
 
 
 def bear_children(tables: Tables, parent: Run) -> None:
@@ -40,6 +40,6 @@ def _bear(tables: Tables, parent: Run, child: Job, edge: Edge, place: int) -> No
     if reason is None:
         tables.add(child_run(parent, edge, child, place, lane_for(child)))
         return
-    skip = Skip(first=parent.nominal, last=parent.nominal, count=1, reason=reason)
-    known = tables.skips.get(child.incarnation, {}).get(parent.nominal)
+    skip = child_skip(parent, reason)
+    known = tables.skips.get(child.incarnation, {}).get(skip.first)
     tables.keep_skips(child.incarnation, [skip if known is None else replace(skip, count=known.count + 1)])

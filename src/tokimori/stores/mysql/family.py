@@ -7,13 +7,13 @@ from typing import NamedTuple
 from tokimori.model.dependents import Edge, On, follows, origin_after, root_of
 from tokimori.model.ids import JobId, Lane
 from tokimori.model.job import Job
-from tokimori.model.run import Run, Skip
+from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.ports.store import Family
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import SHARED, Answer, insert, sql
 from tokimori.stores.rows import JOB, RUN, SKIP, Row, job_of, prefixed, run_row, skip_row
-from tokimori.stores.rules import NOT_RUN, check_family, child_run
+from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip
 
 _EDGE = 'parent, child, "on", joins, declared_by'
 _EDGE_COLUMNS = _EDGE.count(",") + 1
@@ -146,8 +146,6 @@ def _skips(children: Iterable[Child]) -> Iterator[str]:
     for child in children:
         reason = NOT_RUN.get(child.job.state)
         if reason is not None:
-            nominal = child.parent.nominal
-            skip = Skip(first=nominal, last=nominal, count=1, reason=reason)
             more = 'ON DUPLICATE KEY UPDATE last = VALUES(last), "count" = "count" + 1, reason = VALUES(reason)'
-            row = (child.job.incarnation, *skip_row(skip))
+            row = (child.job.incarnation, *skip_row(child_skip(child.parent, reason)))
             yield from insert("INSERT", "tokimori_skips", f"incarnation, {SKIP}", [row], more)

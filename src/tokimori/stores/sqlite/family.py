@@ -9,10 +9,10 @@ from typing import NamedTuple
 from tokimori.model.dependents import Edge, On, follows, root_of
 from tokimori.model.ids import JobId, Lane, RunId
 from tokimori.model.job import Job
-from tokimori.model.run import Run, Skip
+from tokimori.model.run import Run
 from tokimori.ports.store import Family
 from tokimori.stores.rows import JOB, RUN, RUN_COLUMNS, SKIP, Row, job_of, marks, prefixed, run_of, run_row, skip_row
-from tokimori.stores.rules import NOT_RUN, check_family, child_run
+from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip
 
 _EDGE = 'parent, child, "on", joins, declared_by'
 _CHILDREN = f"""
@@ -120,6 +120,4 @@ def _bear(db: sqlite3.Connection, child: _Child, place: int) -> None:
         run = child_run(child.parent, child.edge, child.job, place, child.lane)
         db.execute(_ADD, (*run_row(run), run.incarnation, run.origin))
         return
-    nominal = child.parent.nominal
-    skip = Skip(first=nominal, last=nominal, count=1, reason=reason)
-    db.execute(_SKIP, (child.job.incarnation, *skip_row(skip)))
+    db.execute(_SKIP, (child.job.incarnation, *skip_row(child_skip(child.parent, reason))))

@@ -108,17 +108,18 @@ local function joined(child, root, parent)
     return true
 end
 
-local function skip_child(child, nominal, reason)
-    local known = call('ZRANGEBYSCORE', P .. 'skips:' .. child.inc, nominal, nominal)[1]
+-- At the moment of the parent's end: a range of skips that begins at its nominal time would take its place.
+local function skip_child(child, ended, reason)
+    local known = call('ZRANGEBYSCORE', P .. 'skips:' .. child.inc, ended, ended)[1]
     local count = known and tonumber(string.match(known, '^%S+ %S+ (%S+)')) or 0
-    keep_skips(child.inc, {{nominal, table.concat({nominal, nominal, string.format('%d', count + 1), reason}, ' ')}})
+    keep_skips(child.inc, {{ended, table.concat({ended, ended, string.format('%d', count + 1), reason}, ' ')}})
 end
 
 -- The child's run, or where it is paused or parked its skip.
 local function bear(child, parent, place)
     local state, lane, definition = unpack(call('HMGET', P .. 'job:' .. child.inc, 'state', 'lane', 'definition'))
     if state == 'paused' or state == 'parked' then
-        return skip_child(child, parent.nominal, state)
+        return skip_child(child, parent.ended, state)
     end
     local priority = cjson.decode(definition).priority or 0
     local due = tonumber(parent.ended) + place
