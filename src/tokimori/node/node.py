@@ -211,9 +211,9 @@ class Node:
 
     async def _work_on(self) -> None:
         """Every duty once. One that fails keeps no other from its work; its error is raised at the end."""
+        began, ended = self._clock.monotonic(), len(self._work.changes())
         if not self._work.busy:
-            self._work.pace.begin(self._clock.monotonic())
-        ended = len(self._work.changes())
+            self._work.pace.begin(began)
         # The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
         duties = (self._fire(), self._settle(), self._claim(), self._save_outputs(), self._reap(), self._reckon())
         pruning = self._pruner.step(self._store, self.now, began)
