@@ -1,6 +1,6 @@
 """A copy: between any two stores all rows arrive as they are, once, and work goes on where it stood."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -134,18 +134,38 @@ async def test_nothing_is_mixed(store: Store, tmp_path: Path) -> None:
         assert await store.list_jobs() == []
         await store.delete_calendar("mine")
         await copied(source, store)
-        await store.add_run(a_request(await store.get_job(JobId("father"))), NOW)
-        with pytest.raises(Conflict, match="runs are not those of FROM"):
+        await add_job(store, "zz-last")
+        with pytest.raises(Conflict, match="jobs are not those of FROM, as zz-last shows"):
             await copied(source, store)
+
+
+class Forgetful(Breaking):
+    """A store that keeps all but the last row of each page."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, 100)
+
+    async def import_rows(self, kind: Kind, rows: Sequence[Copied]) -> None:
+        """See `Copying.import_rows`."""
+        await self._store.import_rows(kind, rows[:-1])
+
+
+async def test_what_did_not_arrive_is_noticed(store: Store, tmp_path: Path) -> None:
+    """Both sides are read again at the end: a row that was lost on the way is told, by its kind."""
+    async with opened("memory", tmp_path / "from") as source:
+        await fill(source)
+        with pytest.raises(Conflict, match=r"the skips differ after the copy: 4 rows .* 3 with"):
+            await copied(source, Forgetful(store))  # type: ignore[arg-type]
 
 
 async def test_nobody_may_work_meanwhile(store: Store, worker: Worker, tmp_path: Path) -> None:
     """Neither a store where a node lives is copied nor one where a run was left running, nor copied to."""
     async with opened("memory", tmp_path / "other") as other:
+        run = await store.add_run(a_request(await add_job(store)), NOW)
+        await add_job(other, "theirs")
         for source, target, name in ((store, other, "FROM"), (other, store, "TO")):
             with pytest.raises(Refused, match=rf"{name}: the node {worker.id} .* works there"):
                 await copied(source, target)
-        run = await store.add_run(a_request(await add_job(store)), NOW)
         await worker.claim()
         second = await Worker.join(store)
         await worker.die(second)

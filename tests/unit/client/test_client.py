@@ -4,6 +4,7 @@ import inspect
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +64,15 @@ def test_runs_are_asked_for_and_waited_for(client: Client) -> None:
     assert client.list_runs(RunFilter()) == [run]
     client.cancel(run.id)
     assert client.wait(run.id).state is RunState.CANCELLED
+
+
+def test_a_store_is_copied(tmp_path: Path) -> None:
+    """To another URL, with how many rows of each kind were written."""
+    with open_client(f"sqlite://{tmp_path}/a.db") as here, open_client(f"sqlite://{tmp_path}/b.db") as there:
+        here.add("nightly", command="make report")
+        copied = here.copy_to(f"sqlite://{tmp_path}/b.db")
+        assert [(each.kind, each.written) for each in copied if each.rows] == [("jobs", 1)]
+        assert there.get("nightly") == here.get("nightly")
 
 
 def test_errors_arrive_as_they_are(client: Client) -> None:
