@@ -13,6 +13,7 @@ from tokimori.ports.store import Beat, RunFilter, StartedRun, Store, Verdict
 from tokimori.stores.postgres import jobs, nodes, planning, runs
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections, Row
+from tokimori.stores.postgres.store import FIRST_SESSIONS
 
 RUNS = 1000
 MOST_READ = 12
@@ -175,3 +176,9 @@ async def test_no_statement_reads_a_whole_table(store: Store) -> None:
     await db.close()
     assert len(db.plans) >= 10
     assert [plan for plan in db.plans.values() if "Seq Scan" in plan] == []
+
+
+async def test_a_node_that_registers_has_its_sessions_open(store: Store) -> None:
+    """What is due opens no session: settle and claim find one each."""
+    await Worker.join(store)
+    assert len(store._db._free) == FIRST_SESSIONS  # type: ignore[attr-defined]

@@ -36,6 +36,8 @@ from tokimori.stores.postgres.notices import Listener, notify
 
 MOST_SESSIONS = 8
 """Of one store, besides one for beats, which wait for nothing else, and one for notices."""
+FIRST_SESSIONS = 2
+"""Of those, what a node that registers has open before anything is due."""
 
 
 class PostgresStore:
@@ -239,6 +241,9 @@ class PostgresStore:
     async def register(self, node: NodeRecord) -> None:
         """See `Nodes.register`."""
         await nodes.register(self._db, node)
+        # Settle and claim, apply and promote fall together: each finds a session. Nothing is planned in advance: plans
+        # that are made while the tables are empty are bad, and are kept.
+        await asyncio.gather(*(self._db.rows("SELECT 1") for _ in range(FIRST_SESSIONS)))
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
         """See `Nodes.tick`."""
