@@ -6,7 +6,7 @@ PIP := bin/python -m pip --quiet --disable-pip-version-check install
 SOURCES := src tests benchmarks docs
 RULES := */tokimori/model/decide.py,*/tokimori/model/settle.py,*/tokimori/model/transitions.py
 
-.PHONY: help run test prove bench lint coverage format docs lock clean
+.PHONY: help run test prove bench lint coverage format docs promises lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## +' '/^[a-z]+:.*##/ { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,9 @@ format: .venv/.installed-dev  ## let ruff write what it can
 
 docs: .venv/.installed  ## write what of docs/ is made from the code
 	$(BIN)/python docs/run_states.py
+
+promises: .venv/.installed-dev  ## run the tests of each promise on each store, and write docs/promises.md
+	$(BIN)/python -m docs.promises
 
 lock:  ## write requirements-dev.lock anew, with the newest versions
 	scratch=$$(mktemp -d) && $(PYTHON) -m venv $$scratch && \
