@@ -307,4 +307,4 @@ def test_a_store_answers_as_memory_does(kind: str, monkeypatch: pytest.MonkeyPat
 @others
 def test_a_store_answers_as_memory_does_for_long(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same, with many more and longer conversations."""
-    compare(kind, 300, 60, monkeypatch)
+    compare(kind, 40, 60, monkeypatch)
