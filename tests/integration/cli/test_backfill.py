@@ -33,7 +33,11 @@ def test_an_interrupted_backfill_goes_on(served: Program) -> None:
     served("job", "add", "paced", "--schedule", "* * * * *", "--max-running", "0", "--command", "sleep 0.3")
     words = ["job", "backfill", "paced", *RANGE, "--max-running", "2"]
     first = subprocess.Popen(
-        [str(PROGRAM), *words], cwd=served.home, env=served.environment, stderr=subprocess.PIPE, text=True
+        ["env", "--default-signal=INT", str(PROGRAM), *words],  # a shell's background job ignores it
+        cwd=served.home,
+        env=served.environment,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert first.stderr is not None
     assert first.stderr.readline() == "2 of 10 made: 2 ready\n"

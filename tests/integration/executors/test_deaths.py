@@ -135,7 +135,7 @@ async def test_a_frozen_engine_does_not_hold_the_keeper(engines: list[Engine], t
     await until(lambda: not any(map(alive, pids)))
     await until(lambda: not any(map(exists, pids)))  # zombies: the keeper is stuck
     engines[0].signal(signal.SIGCONT)
-    await until(lambda: engines[0].heard.read_text().count("Succeeded(exit_code=0)") == 8)
+    await until(lambda: engines[0].heard.read_text().count("Succeeded(exit_code=0,") == 8)
     assert engines[0].heard.read_text().count("Grew") <= 8, "growth was queued"
 
 
@@ -234,14 +234,13 @@ async def test_a_note_about_a_stranger_ends_nobody(tmp_path: Path) -> None:
     await stranger.wait()
 
 
-async def test_a_keeper_that_can_not_work_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Where the state folder can't be made, opening is refused and says why on standard error; closing works."""
+async def test_a_keeper_that_can_not_work_is_refused(tmp_path: Path) -> None:
+    """Where the state folder can't be made, opening is refused and says why; closing works."""
     (tmp_path / "state").write_text("in the way")
     workshop = Workshop(tmp_path)
-    with pytest.raises(Refused, match="the keeper did not start"):
+    with pytest.raises(Refused, match="Not a directory"):
         await workshop.open()
     await workshop.executor.close()
-    assert "Not a directory" in capfd.readouterr().err
 
 
 async def test_a_keeper_that_is_slow_to_come_back_loses_nothing(workshop: Workshop, tmp_path: Path) -> None:
