@@ -44,7 +44,7 @@ def full(program: Program) -> Program:
 
 def defined(job: dict[str, object]) -> dict[str, object]:
     """What JSON says of a job but for how it stands."""
-    standing = ("version", "state", "reason", "by", "created", "updated", "next_due", "next_times")
+    standing = ("version", "state", "reason", "by", "created", "updated", "anchor", "next_due", "next_times")
     return {name: value for name, value in job.items() if name not in standing}
 
 
