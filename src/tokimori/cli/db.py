@@ -62,8 +62,8 @@ def check() -> int:
 def copy(source: str, target: str) -> None:
     """Copy everything from the store at one URL to an empty one at another; no node may work on either.
 
-    Jobs with their cursors, calendars, runs, attempts, outputs and the ledger, compared on both sides at the end. A
-    copy that was interrupted goes on when it is asked for again.
+    Jobs with their cursors, calendars, runs, attempts, outputs, the ledger and the counts of what was pruned, of
+    deleted jobs too, compared on both sides at the end. A copy that was interrupted goes on when it is asked for again.
     """
     with copying_bar() as tell:
         copied = asyncio.run(_copied(source, target, tell))

@@ -6,6 +6,7 @@ from typing import Protocol, assert_never
 
 from msgspec import Struct
 
+from tokimori.clock import Moment
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
@@ -20,7 +21,11 @@ class Kind(StrEnum):
     CALENDARS = "calendars"
     """Read and written by `Calendars`."""
     SKIPS = "skips"
-    """Of jobs that exist: nothing reads those of others."""
+    """Of jobs that exist."""
+    DELETED_JOBS = "deleted_jobs"
+    """Those that may have left rows behind: by them counts and retention find these."""
+    DELETED_SKIPS = "deleted_skips"
+    """Of deleted jobs."""
     HISTORY = "history"
     """Finished runs."""
     RUNS = "runs"
@@ -28,12 +33,28 @@ class Kind(StrEnum):
     ATTEMPTS = "attempts"
     OUTPUTS = "outputs"
     ARRIVALS = "arrivals"
+    COUNTS = "counts"
+    """What pruned rows became."""
 
 
 class JobSkip(Struct, frozen=True, kw_only=True):
     """A row of the ledger, and whose it is."""
 
     job_id: JobId
+    incarnation: Incarnation
+    skip: Skip
+
+
+class DeletedJob(Struct, frozen=True, kw_only=True):
+    """A job that is gone, and the id that it had."""
+
+    incarnation: Incarnation
+    job_id: JobId
+
+
+class DeletedSkip(Struct, frozen=True, kw_only=True):
+    """A row of the ledger of a job that is gone."""
+
     incarnation: Incarnation
     skip: Skip
 
@@ -46,8 +67,18 @@ class Arrival(Struct, frozen=True, kw_only=True):
     parents: tuple[str, ...]
 
 
-Copied = JobSkip | Run | Attempt | Output | Arrival
-Key = tuple[str] | tuple[str | int, str | int]
+class PrunedCount(Struct, frozen=True, kw_only=True):
+    """How many pruned rows of one life of a job ended so on one day; `day` as in `DailyCount`."""
+
+    job_id: JobId
+    incarnation: Incarnation
+    day: Moment
+    outcome: str
+    count: int
+
+
+Copied = JobSkip | DeletedJob | DeletedSkip | Run | Attempt | Output | Arrival | PrunedCount
+Key = tuple[str | int, ...]
 
 
 def key_of(row: Job | Calendar | Copied) -> Key:
@@ -59,12 +90,18 @@ def key_of(row: Job | Calendar | Copied) -> Key:
             return (row.name,)
         case JobSkip():
             return row.job_id, row.skip.first
+        case DeletedJob():
+            return (row.incarnation,)
+        case DeletedSkip():
+            return row.incarnation, row.skip.first
         case Attempt():
             return row.run_id, row.number
         case Output():
             return row.run_id, row.attempt
         case Arrival():
             return row.incarnation, row.root
+        case PrunedCount():
+            return row.job_id, row.incarnation, row.day, row.outcome
         case _:
             assert_never(row)
 

@@ -20,8 +20,8 @@ from tokimori.ports.store import NodeState, RunFilter, Store
 from tokimori.service.asking import retried
 from tokimori.service.schema import prepare_schema
 
-ROWS, OUTPUTS = 200, 8
-"""How many rows are in memory at a time; of outputs, each up to 128 KiB, fewer."""
+ROWS, OUTPUTS, COUNTS = 200, 8, 5000
+"""How many rows are in memory at a time; of outputs, each up to 128 KiB, fewer; of counts, each a line, more."""
 
 Row = Job | Calendar | Copied
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -162,7 +162,13 @@ async def _pages(store: Store, kind: Kind) -> AsyncIterator[Sequence[Row]]:
 
 
 def _limit(kind: Kind) -> int:
-    return OUTPUTS if kind is Kind.OUTPUTS else ROWS
+    match kind:
+        case Kind.OUTPUTS:
+            return OUTPUTS
+        case Kind.COUNTS:
+            return COUNTS
+        case _:
+            return ROWS
 
 
 async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tuple[int, int]:

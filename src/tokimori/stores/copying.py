@@ -1,9 +1,10 @@
 """Which columns of which tables a copy reads and writes: the same for all with tables."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, assert_never
 
 from tokimori.model.run import Attempt, Output, Run
-from tokimori.ports.copying import Arrival, Copied, JobSkip, Key, Kind
+from tokimori.ports.copying import Arrival, Copied, DeletedJob, DeletedSkip, JobSkip, Kind, PrunedCount
 from tokimori.stores.rows import (
     ATTEMPT,
     OUTPUT,
@@ -21,6 +22,8 @@ from tokimori.stores.rows import (
     skip_row,
 )
 
+COUNT = "job_id, incarnation, day, outcome, count"
+
 
 class Source(NamedTuple):
     """Where the rows of a kind are read: all but the condition on the key. `rest` stands behind it."""
@@ -37,26 +40,34 @@ SOURCES = {
         "tokimori_skips s JOIN tokimori_jobs j ON j.incarnation = s.incarnation",
         ("j.id", "s.first"),
     ),
+    Kind.DELETED_JOBS: Source("incarnation, job_id", "tokimori_deleted_jobs", ("incarnation",)),
+    Kind.DELETED_SKIPS: Source(
+        f"s.incarnation, {prefixed(SKIP, 's')}",
+        "tokimori_skips s JOIN tokimori_deleted_jobs d ON d.incarnation = s.incarnation",
+        ("s.incarnation", "s.first"),
+    ),
     Kind.HISTORY: Source(RUN, "tokimori_history", ("id",)),
     Kind.ATTEMPTS: Source(ATTEMPT, "tokimori_attempts", ("run_id", "number")),
     Kind.OUTPUTS: Source(OUTPUT, "tokimori_outputs", ("run_id", "attempt")),
     Kind.ARRIVALS: Source("incarnation, root, parents", "tokimori_arrivals", ("incarnation", "root")),
     Kind.RUNS: Source(RUN, "tokimori_runs", ("id",)),
+    Kind.COUNTS: Source(COUNT, "tokimori_counts", ("job_id", "incarnation", "day", "outcome")),
 }
 
 
-def page(source: Source, after: Key | None, first: str, last: str, limit: str) -> str:
-    """The statement that reads a page; the texts stand for the first value of the key, its last one, and the limit.
-
-    A pair is compared in the words that every database serves by an index.
-    """
-    condition = "1 = 1"
-    if after is not None and len(source.key) == 1:
-        condition = f"{source.key[0]} > {first}"
-    elif after is not None:
-        condition = f"{source.key[0]} >= {first} AND ({source.key[0]} > {first} OR {source.key[1]} > {last})"
+def page(source: Source, after: Sequence[str], limit: str) -> str:
+    """The statement that reads a page; the texts stand for the key of the last row before, if any, and the limit."""
+    condition = _is_behind(source.key, after) if after else "1 = 1"
     order = ", ".join(source.key)
     return f"SELECT {source.columns} FROM {source.table} WHERE {condition} {source.rest} ORDER BY {order} LIMIT {limit}"
+
+
+def _is_behind(key: Sequence[str], after: Sequence[str]) -> str:
+    """In the words that every database serves by an index."""
+    (column, *columns), (value, *values) = key, after
+    if not columns:
+        return f"{column} > {value}"
+    return f"{column} >= {value} AND ({column} > {value} OR {_is_behind(columns, values)})"
 
 
 def value_of(kind: Kind, row: Row) -> Copied:
@@ -64,6 +75,10 @@ def value_of(kind: Kind, row: Row) -> Copied:
     match kind:
         case Kind.SKIPS:
             return JobSkip(job_id=row[0], incarnation=row[1], skip=skip_of(row[2:]))
+        case Kind.DELETED_JOBS:
+            return DeletedJob(incarnation=row[0], job_id=row[1])
+        case Kind.DELETED_SKIPS:
+            return DeletedSkip(incarnation=row[0], skip=skip_of(row[1:]))
         case Kind.HISTORY | Kind.RUNS:
             return run_of(row)
         case Kind.ATTEMPTS:
@@ -72,6 +87,8 @@ def value_of(kind: Kind, row: Row) -> Copied:
             return output_of(row)
         case Kind.ARRIVALS:
             return Arrival(incarnation=row[0], root=row[1], parents=tuple(sorted(row[2].split(","))))
+        case Kind.COUNTS:
+            return PrunedCount(job_id=row[0], incarnation=row[1], day=row[2], outcome=row[3], count=row[4])
         case Kind.JOBS | Kind.CALENDARS:
             raise ValueError(kind)
         case _:
@@ -87,26 +104,33 @@ class Target(NamedTuple):
 
 TARGETS = {
     Kind.SKIPS: Target("tokimori_skips", f"incarnation, {SKIP}"),
+    Kind.DELETED_JOBS: Target("tokimori_deleted_jobs", "incarnation, job_id"),
+    Kind.DELETED_SKIPS: Target("tokimori_skips", f"incarnation, {SKIP}"),
     Kind.HISTORY: Target("tokimori_history", RUN),
     Kind.ATTEMPTS: Target("tokimori_attempts", ATTEMPT),
     Kind.OUTPUTS: Target("tokimori_outputs", f"{OUTPUT}, settled"),
     Kind.ARRIVALS: Target("tokimori_arrivals", "incarnation, root, parents"),
     Kind.RUNS: Target("tokimori_runs", RUN),
+    Kind.COUNTS: Target("tokimori_counts", COUNT),
 }
 
 
 def row_of(value: Copied) -> Row:
     """The columns of the kind's target. Nobody writes on to an output that was copied: it is settled."""
     match value:
-        case JobSkip():
+        case JobSkip() | DeletedSkip():
             return value.incarnation, *skip_row(value.skip)
         case Run():
             return run_row(value)
         case Attempt():
             return attempt_row(value)
+        case DeletedJob():
+            return value.incarnation, value.job_id
         case Output():
             return *output_row(value), True
         case Arrival():
             return value.incarnation, value.root, ",".join(value.parents)
+        case PrunedCount():
+            return value.job_id, value.incarnation, value.day, value.outcome, value.count
         case _:
             assert_never(value)

@@ -1,5 +1,6 @@
 """A store with something of everything in it."""
 
+import os
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -7,21 +8,26 @@ from msgspec.structs import replace
 from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, add_runs, fire, later
 from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Join, Parent
-from tokimori.model.job import JobState
+from tokimori.model.ids import RunId, uuid7
+from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
 from tokimori.model.policies import Retry
+from tokimori.model.retention import expiry_of, expiry_of_deleted
 from tokimori.model.run import Output, Skip, SkipReason
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
 
 OPEN = {RunState.WAITING, RunState.READY, RunState.BLOCKED, RunState.HELD}
 """In which runs are there."""
+PRUNED = ("pruned", "z-gone", "gone", "forgotten")
+"""Of which rows became counts: a job that exists, two that left rows, and one of which nothing else is left."""
 
 
 async def fill(store: Store) -> None:
     """Rows of every kind, and a run in every state but running; nobody works there any more."""
     worker = await Worker.join(store)
     await store.put_calendar(Calendar(name="de", description="Feiertage „de“", dates=("12-25",)))
+    await _prune_some(store, worker)
     await _end_some(store, worker)
     await _keep_some_open(store, worker)
     await _skip_some(store)
@@ -70,3 +76,28 @@ async def _skip_some(store: Store) -> None:
     skips = [Skip(first=later(-n), last=later(-n), count=1, reason=SkipReason.PAUSED) for n in (3, 2, 1)]
     await store.replace_job(every, replace(every, version=2), skips)
     await fire(store, later(3))
+
+
+async def _prune_some(store: Store, worker: Worker) -> None:
+    """Counts of a job that exists, of deleted ones that left rows, two of them under one id, and of a forgotten one."""
+    expiries = [expiry_of(await _add_past(store, worker, "pruned", (40, 20)), NOW)]
+    for name, days in (("z-gone", (40, 20)), ("gone", (40, 20)), ("gone", (40, 20)), ("forgotten", (40,))):
+        job = await _add_past(store, worker, name, days)
+        await store.delete_job(job.id, NOW)
+        expiries.append(expiry_of_deleted(job.id, job.incarnation, NOW))
+    assert await store.prune([each for each in expiries if each], 100) == 2 * len(expiries)
+
+
+async def _add_past(store: Store, worker: Worker, name: str, days: Sequence[int]) -> Job:
+    """A job of which a run failed and an occurrence was skipped so many days ago."""
+    job = await add_job(store, name, keep_runs=0)
+    moments = [later(-each * 86400) for each in days]
+    for moment in moments:
+        await store.add_run(a_request(job, id=RunId(uuid7(moment, os.urandom))), NOW)
+        (claimed,) = await worker.claim()
+        output = Output(run_id=claimed.run.id, attempt=1, size=1, head=b"x")
+        await store.settle([worker.change(claimed, Failed("old"), moment, output)], worker.id, NOW)
+    skips = [Skip(first=moment, last=moment, count=3, reason=SkipReason.OVERLAP) for moment in moments]
+    changed = replace(job, version=2)
+    await store.replace_job(job, changed, skips)
+    return changed

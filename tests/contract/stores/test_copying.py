@@ -2,17 +2,23 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, fire, later
 from tests.contract.stores.conftest import STORES, forget
-from tests.contract.stores.filled import OPEN, fill
+from tests.contract.stores.filled import OPEN, PRUNED, fill
+from tests.contract.stores.test_pruning import totals
+from tokimori.clock import Moment
 from tokimori.errors import Conflict, Refused, StoreError
 from tokimori.model.calendar import Calendar
-from tokimori.model.ids import JobId
-from tokimori.ports.copying import Copied, Kind, key_of
+from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.retention import expiry_of_deleted
+from tokimori.model.run import Skip, SkipReason
+from tokimori.ports.copying import Copied, DeletedJob, DeletedSkip, Kind, PrunedCount, key_of
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.copying import KindCopied, Step, copy_store
 
@@ -58,6 +64,35 @@ async def test_rows_are_read_in_pages(store: Store) -> None:
     assert {run.state for run in await store.list_runs(RunFilter())} > OPEN
 
 
+async def test_keys_are_in_the_same_order(store: Store) -> None:
+    """Jobs, lives, days and outcomes are ordered alike by every store, and a count that is known is not replaced."""
+    lives = [Incarnation(number) for number in (9, 10, 2**53 + 1, 2**53 + 2, 2**62)]
+    names = [JobId(name) for name in ("a", "a:b", "A", "a-b", "Z", "a.", "aa")]
+    rows: dict[Kind, list[Copied]] = {
+        Kind.DELETED_JOBS: [DeletedJob(incarnation=life, job_id=names[n]) for n, life in enumerate(lives)],
+        Kind.DELETED_SKIPS: [
+            DeletedSkip(incarnation=life, skip=Skip(first=first, last=first, count=2, reason=SkipReason.GRACE))
+            for life in lives
+            for first in (NOW, later(1), later(100))
+        ],
+        Kind.COUNTS: [
+            PrunedCount(job_id=name, incarnation=life, day=Moment(day), outcome=outcome, count=n)
+            for n, (name, life, day, outcome) in enumerate(
+                product(names, lives, (0, 86400_000_000, NOW), ("cancelled", "misfire", "succeeded")), 1
+            )
+        ],
+    }
+    for kind, all_rows in rows.items():
+        await store.import_rows(kind, all_rows)
+        for limit in (7, 1000):
+            assert await rows_of(store, kind, limit) == sorted(all_rows, key=key_of)
+    assert await store.deleted_jobs(None, 10) == list(zip(lives, names, strict=False))
+    before = await totals(store, names[0])
+    more = [msgspec.structs.replace(row, count=10**6) for row in rows[Kind.COUNTS] if isinstance(row, PrunedCount)]
+    await store.import_rows(Kind.COUNTS, more)
+    assert await totals(store, names[0]) == before
+
+
 async def test_a_row_that_exists_stays(store: Store, tmp_path: Path) -> None:
     """Importing again what is there changes nothing: a reply may have been lost."""
     async with opened("memory", tmp_path / "from") as source:
@@ -72,7 +107,7 @@ async def test_a_row_that_exists_stays(store: Store, tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", STORES)
 @pytest.mark.parametrize("source", STORES)
 async def test_a_copy_is_the_same(source: str, target: str, tmp_path: Path) -> None:
-    """Between any two stores all arrives; a second copy finds nothing to write; edges and claims work there as here."""
+    """Between any two stores all arrives; a second copy finds nothing to write; edges, claims, counts are as here."""
     async with opened(source, tmp_path / "from") as old, opened(target, tmp_path / "to") as new:
         await fill(old)
         first = await copied(old, new)
@@ -82,7 +117,24 @@ async def test_a_copy_is_the_same(source: str, target: str, tmp_path: Path) -> N
             kind: (each.rows, 0, each.digest) for kind, each in first.items()
         }
         assert (await new.family()).edges == (await old.family()).edges
+        await _check_counted(old, new)
         assert await _worked(new) == await _worked(old)
+
+
+async def _check_counted(old: Store, new: Store) -> None:
+    """Every job that ever was has the same counts there, and what a deleted one left is still found by retention."""
+    for job_id in [*(job.id for job in await old.list_jobs()), *map(JobId, PRUNED)]:
+        assert await new.counts(job_id) == await old.counts(job_id)
+    gone = await old.deleted_jobs(None, 10)
+    assert sorted(job_id for _, job_id in gone) == ["gone", "gone", "z-gone"]
+    assert await new.deleted_jobs(None, 10) == gone
+    expiries = [expiry_of_deleted(job_id, incarnation, later(86400 * 11)) for incarnation, job_id in gone]
+    for store in (old, new):
+        before = {job_id: await totals(store, JobId(job_id)) for job_id in PRUNED}
+        assert all(before.values())
+        assert await store.prune(expiries, 100) == 2 * len(expiries)
+        assert await store.deleted_jobs(None, 10) == []
+        assert {job_id: await totals(store, JobId(job_id)) for job_id in PRUNED} == before
 
 
 async def _worked(store: Store) -> list[tuple[str, str, str, int, int]]:
@@ -112,7 +164,7 @@ class Breaking:
         return getattr(self._store, name)
 
 
-@pytest.mark.parametrize("pages", [0, 1, 3, 6])
+@pytest.mark.parametrize("pages", [0, 1, 3, 6, 9])
 async def test_a_broken_copy_goes_on(store: Store, tmp_path: Path, pages: int) -> None:
     """A copy that was broken off writes, asked for again, only what is missing."""
     async with opened("memory", tmp_path / "from") as source:
@@ -139,6 +191,17 @@ async def test_nothing_is_mixed(store: Store, tmp_path: Path) -> None:
             await copied(source, store)
 
 
+async def test_a_store_whose_jobs_are_gone_is_not_empty(store: Store, tmp_path: Path) -> None:
+    """Where nothing but a count is left, nothing is copied to: whose it is could not be told any more."""
+    async with opened("memory", tmp_path / "from") as source:
+        await fill(source)
+        count = PrunedCount(job_id=JobId("mine"), incarnation=Incarnation(1), day=Moment(0), outcome="failed", count=1)
+        await store.import_rows(Kind.COUNTS, [count])
+        with pytest.raises(Conflict, match="counts are not those of FROM, as mine 1 0 failed shows"):
+            await copied(source, store)
+        assert await store.list_jobs() == []
+
+
 class Forgetful(Breaking):
     """A store that keeps all but the last row of each page."""
 
@@ -154,7 +217,7 @@ async def test_what_did_not_arrive_is_noticed(store: Store, tmp_path: Path) -> N
     """Both sides are read again at the end: a row that was lost on the way is told, by its kind."""
     async with opened("memory", tmp_path / "from") as source:
         await fill(source)
-        with pytest.raises(Conflict, match=r"the skips differ after the copy: 4 rows .* 3 with"):
+        with pytest.raises(Conflict, match=r"the skips differ after the copy: 5 rows .* 4 with"):
             await copied(source, Forgetful(store))  # type: ignore[arg-type]
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.run import Skip, SkipReason
-from tokimori.ports.copying import Arrival, JobSkip
+from tokimori.ports.copying import Arrival, DeletedSkip, JobSkip, PrunedCount
 from tokimori.service.copying import Row, Tally
 
 moments = st.integers(0, 2**52).map(Moment)
@@ -14,6 +14,15 @@ skips = st.builds(Skip, first=moments, last=moments, count=st.integers(1, 9), re
 incarnations = st.integers(1, 2**62).map(Incarnation)
 rows: st.SearchStrategy[list[Row]] = st.lists(
     st.builds(JobSkip, job_id=st.text().map(JobId), incarnation=incarnations, skip=skips)
+    | st.builds(DeletedSkip, incarnation=incarnations, skip=skips)
+    | st.builds(
+        PrunedCount,
+        job_id=st.text().map(JobId),
+        incarnation=incarnations,
+        day=moments,
+        outcome=st.text(),
+        count=st.integers(1, 9),
+    )
     | st.builds(Arrival, incarnation=incarnations, root=st.text(), parents=st.lists(st.text()).map(tuple))
 )
 

@@ -6,7 +6,17 @@ from itertools import islice
 from tokimori.model.ids import JobId
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS
-from tokimori.ports.copying import Arrival, Copied, JobSkip, Key, Kind, key_of
+from tokimori.ports.copying import (
+    Arrival,
+    Copied,
+    DeletedJob,
+    DeletedSkip,
+    JobSkip,
+    Key,
+    Kind,
+    PrunedCount,
+    key_of,
+)
 from tokimori.stores.memory.tables import OutputRow, RunRow, Tables
 
 
@@ -19,20 +29,32 @@ def export_rows(tables: Tables, kind: Kind, after: Key | None, limit: int) -> li
 def _all(tables: Tables, kind: Kind) -> Iterator[Copied]:
     match kind:
         case Kind.SKIPS:
-            for job in tables.jobs.values():
-                for skip in tables.skips.get(job.incarnation, {}).values():
-                    yield JobSkip(job_id=job.id, incarnation=job.incarnation, skip=skip)
+            yield from (
+                JobSkip(job_id=job.id, incarnation=job.incarnation, skip=skip)
+                for job in tables.jobs.values()
+                for skip in tables.skips.get(job.incarnation, {}).values()
+            )
+        case Kind.DELETED_JOBS:
+            yield from (DeletedJob(incarnation=life, job_id=job_id) for life, job_id in tables.deleted.items())
+        case Kind.DELETED_SKIPS:
+            yield from (
+                DeletedSkip(incarnation=life, skip=skip)
+                for life in tables.deleted
+                for skip in tables.skips.get(life, {}).values()
+            )
         case Kind.HISTORY | Kind.RUNS:
             rows = tables.history if kind is Kind.HISTORY else tables.live
             yield from (row.run for row in rows.values())
         case Kind.ATTEMPTS:
-            for attempts in tables.attempts.values():
-                yield from attempts.values()
+            yield from (each for attempts in tables.attempts.values() for each in attempts.values())
         case Kind.OUTPUTS:
             yield from (row.output for row in tables.outputs.values())
         case Kind.ARRIVALS:
-            for (incarnation, root), parents in tables.arrived.items():
-                yield Arrival(incarnation=incarnation, root=root, parents=tuple(sorted(parents)))
+            for (life, root), parents in tables.arrived.items():
+                yield Arrival(incarnation=life, root=root, parents=tuple(sorted(parents)))
+        case Kind.COUNTS:
+            for (job_id, life, day, outcome), count in tables.pruned.items():
+                yield PrunedCount(job_id=job_id, incarnation=life, day=day, outcome=str(outcome), count=count)
         case _:
             raise ValueError(kind)
 
@@ -41,7 +63,9 @@ def import_rows(tables: Tables, rows: Sequence[Copied]) -> None:
     """See `Copying.import_rows`."""
     for row in rows:
         match row:
-            case JobSkip():
+            case DeletedJob():
+                tables.deleted.setdefault(row.incarnation, row.job_id)
+            case JobSkip() | DeletedSkip():
                 tables.skips.setdefault(row.incarnation, {}).setdefault(row.skip.first, row.skip)
             case Run():
                 _import_run(tables, row)
@@ -51,6 +75,8 @@ def import_rows(tables: Tables, rows: Sequence[Copied]) -> None:
                 tables.outputs.setdefault((row.run_id, row.attempt), OutputRow(row, settled=True))
             case Arrival():
                 tables.arrived.setdefault((row.incarnation, row.root), set(map(JobId, row.parents)))
+            case PrunedCount():
+                tables.pruned.setdefault((row.job_id, row.incarnation, row.day, row.outcome), row.count)
 
 
 def _import_run(tables: Tables, run: Run) -> None:

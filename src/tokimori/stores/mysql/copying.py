@@ -14,8 +14,8 @@ class MysqlCopying(Part):
 
     async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
         """See `Copying.export_rows`."""
-        first, last = ("", "") if after is None else (sql("%s", after[0]), sql("%s", after[-1]))
-        rows = await self._db.rows(page(SOURCES[kind], after, first, last, str(limit)))
+        behind = [sql("%s", value) for value in after or ()]
+        rows = await self._db.rows(page(SOURCES[kind], behind, str(limit)))
         return [value_of(kind, row) for row in rows]
 
     async def import_rows(self, kind: Kind, rows: Sequence[Copied]) -> None:

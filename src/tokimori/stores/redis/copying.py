@@ -6,11 +6,23 @@ from typing import Any, assert_never
 
 import msgspec
 
+from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.run import Attempt, Output, Run
-from tokimori.ports.copying import Arrival, Copied, JobSkip, Key, Kind, key_of
+from tokimori.ports.copying import (
+    Arrival,
+    Copied,
+    DeletedJob,
+    DeletedSkip,
+    JobSkip,
+    Key,
+    Kind,
+    PrunedCount,
+    key_of,
+)
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import output_map, run_of, skip_pairs, skips_of
+from tokimori.stores.redis.pruning import deleted_jobs
 from tokimori.stores.redis.runs import born_map, output
 
 PAGE = 200
@@ -18,16 +30,30 @@ PAGE = 200
 
 
 async def export_rows(db: Connections, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
-    """See `Copying.export_rows`. Read in pages, as few members may have many rows, and many none."""
-    if kind is Kind.ARRIVALS:
-        found = [row for row in await _arrivals(db) if after is None or key_of(row) > after]
-        return [*sorted(found, key=key_of)[:limit]]
+    """See `Copying.export_rows`."""
+    match kind:
+        case Kind.DELETED_JOBS:
+            found = await deleted_jobs(db, None if after is None else Incarnation(int(after[0])), limit)
+            return [DeletedJob(incarnation=incarnation, job_id=job_id) for incarnation, job_id in found]
+        case Kind.ARRIVALS:
+            rows = [row for row in await _arrivals(db) if after is None or key_of(row) > after]
+            return [*sorted(rows, key=key_of)[:limit]]
+        case Kind.COUNTS:
+            return [*await _counts(db, after, limit)]
+        case _:
+            return await _indexed(db, kind, after, limit)
+
+
+async def _indexed(db: Connections, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
+    """Read in pages, as few members of an index may have many rows, and many none."""
     rows: list[Copied] = []
-    start = "-" if after is None else f"[{after[0]}"
-    job, first = (None, None) if after is None else (after[0], after[-1])
+    start, owner, first = "-", None, None
+    if after is not None:
+        owner, first = str(after[0]), after[-1]
+        start = f"[{owner:0>19}" if kind is Kind.DELETED_SKIPS else f"[{owner}"
     while len(rows) < limit:
         asked = {"limit": limit - len(rows), "most": PAGE}
-        seen, answer = await db.run("export_rows", kind=kind, job=job, first=first, **{"from": start}, **asked)
+        seen, answer = await db.run("export_rows", kind=kind, after=owner, first=first, **{"from": start}, **asked)
         if seen is None:
             break
         start = f"({seen}"
@@ -41,6 +67,9 @@ async def _value_of(db: Connections, kind: Kind, words: Any) -> Copied:
         case Kind.SKIPS:
             job_id, incarnation, text = words
             return JobSkip(job_id=job_id, incarnation=Incarnation(int(incarnation)), skip=skips_of([text])[0])
+        case Kind.DELETED_SKIPS:
+            incarnation, _, text = words
+            return DeletedSkip(incarnation=Incarnation(int(incarnation)), skip=skips_of([text])[0])
         case Kind.HISTORY | Kind.RUNS:
             return run_of(words)
         case Kind.ATTEMPTS:
@@ -53,20 +82,46 @@ async def _value_of(db: Connections, kind: Kind, words: Any) -> Copied:
             raise ValueError(kind)
 
 
-async def _arrivals(db: Connections) -> list[Arrival]:
-    """All of them: no index knows their names. Only children that wait for the rest of their parents have one."""
-    prefix = f"{db.address.prefix}arrived:"
+async def _names(db: Connections, begin: str) -> list[str]:
+    """What stands behind this in the names of keys that no index knows."""
+    prefix = f"{db.address.prefix}{begin}"
     names: set[str] = set()
     cursor = ""
     while cursor != "0":
         cursor, some = await db.do("SCAN", cursor or "0", "MATCH", f"{prefix}*", "COUNT", "1000")
-        names.update(some)
+        names.update(name.removeprefix(prefix) for name in some)
+    return sorted(names)
+
+
+async def _arrivals(db: Connections) -> list[Arrival]:
+    """All of them. Only children that wait for the rest of their parents have one."""
     found = []
-    for name in names:
-        incarnation, _, root = name.removeprefix(prefix).partition(":")
-        parents = await db.do("SMEMBERS", name)
+    for name in await _names(db, "arrived:"):
+        incarnation, _, root = name.partition(":")
+        parents = await db.do("SMEMBERS", f"{db.address.prefix}arrived:{name}")
         found.append(Arrival(incarnation=Incarnation(int(incarnation)), root=root, parents=tuple(sorted(parents))))
     return found
+
+
+async def _counts(db: Connections, after: Key | None, limit: int) -> list[PrunedCount]:
+    """Job by job. Of jobs that were forgotten nothing else is left."""
+    rows: list[PrunedCount] = []
+    for name in await _names(db, "counts:"):
+        if len(rows) >= limit:
+            break
+        if after is None or name >= str(after[0]):
+            rows += [row for row in await _counts_of(db, JobId(name)) if after is None or key_of(row) > after]
+    return rows[:limit]
+
+
+async def _counts_of(db: Connections, job_id: JobId) -> list[PrunedCount]:
+    flat = await db.do("HGETALL", f"{db.address.prefix}counts:{job_id}")
+    found = []
+    for key, number in zip(flat[::2], flat[1::2], strict=True):
+        incarnation, day, outcome = key.split(" ")
+        life, midnight = Incarnation(int(incarnation)), Moment(int(day))
+        found.append(PrunedCount(job_id=job_id, incarnation=life, day=midnight, outcome=outcome, count=int(number)))
+    return sorted(found, key=key_of)
 
 
 async def import_rows(db: Connections, kind: Kind, rows: Sequence[Copied]) -> None:
@@ -76,8 +131,10 @@ async def import_rows(db: Connections, kind: Kind, rows: Sequence[Copied]) -> No
 
 def _words(row: Copied) -> tuple[object, ...]:
     match row:
-        case JobSkip():
+        case JobSkip() | DeletedSkip():
             return (str(row.incarnation), *skip_pairs([row.skip])[0])
+        case DeletedJob():
+            return str(row.incarnation), row.job_id
         case Run():
             return (born_map(row),)
         case Attempt():
@@ -86,5 +143,7 @@ def _words(row: Copied) -> tuple[object, ...]:
             return (output_map(row),)
         case Arrival():
             return str(row.incarnation), row.root, [JobId(parent) for parent in row.parents]
+        case PrunedCount():
+            return row.job_id, f"{row.incarnation} {row.day} {row.outcome}", row.count
         case _:
             assert_never(row)

@@ -18,8 +18,9 @@ _TARGETS = TARGETS | {Kind.ARRIVALS: Target("tokimori_arrivals", "incarnation, r
 
 def export_rows(db: sqlite3.Connection, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
     """See `Copying.export_rows`."""
-    values = {"limit": limit} if after is None else {"first": after[0], "last": after[-1], "limit": limit}
-    rows = db.execute(page(_SOURCES[kind], after, ":first", ":last", ":limit"), values)
+    behind = after or ()
+    statement = page(_SOURCES[kind], [f"?{n}" for n, _ in enumerate(behind, 2)], "?1")
+    rows = db.execute(statement, (limit, *behind))
     return [value_of(kind, row) for row in rows]
 
 

@@ -1,6 +1,8 @@
 -- Rows of a kind, by key, of the members of an index from ask.from on, as many members as give enough rows, or at most
 -- ask.most: {the last member that was looked at or false, rows}.
-local INDEX = {skips = 'jobs', history = 'runs', attempts = 'runs', outputs = 'runs', runs = 'live'}
+local INDEX = {
+    skips = 'jobs', deleted_skips = 'deleted', history = 'runs', attempts = 'runs', outputs = 'runs', runs = 'live',
+}
 
 local found, seen = {}, false
 local function keep(...)
@@ -14,13 +16,20 @@ local function keep_run(id)
     end
 end
 
+local function keep_skips(owner, inc)
+    local first = owner == ask.after and '(' .. ask.first or '-inf'
+    for _, text in ipairs(call('ZRANGEBYSCORE', P .. 'skips:' .. inc, first, '+inf', 'LIMIT', 0, ask.limit)) do
+        keep(owner, inc, text)
+    end
+end
+
 local READ = {
     skips = function(job)
-        local inc = call('HGET', P .. 'job_ids', job)
-        local first = job == ask.job and '(' .. ask.first or '-inf'
-        for _, text in ipairs(call('ZRANGEBYSCORE', P .. 'skips:' .. inc, first, '+inf', 'LIMIT', 0, ask.limit)) do
-            keep(job, inc, text)
-        end
+        keep_skips(job, call('HGET', P .. 'job_ids', job))
+    end,
+    deleted_skips = function(deleted)
+        local inc = unpadded(string.sub(deleted, 1, 19))
+        keep_skips(inc, inc)
     end,
     history = keep_run,
     runs = keep_run,

@@ -1,10 +1,16 @@
 -- Keep rows as they are; one whose key exists stays as it is.
+local function keep_skip(inc, first, text)
+    if call('ZCOUNT', P .. 'skips:' .. inc, first, first) == 0 then
+        call('ZADD', P .. 'skips:' .. inc, first, text)
+    end
+end
+
 local WRITE = {
-    skips = function(inc, first, text)
-        if call('ZCOUNT', P .. 'skips:' .. inc, first, first) == 0 then
-            call('ZADD', P .. 'skips:' .. inc, first, text)
-        end
+    skips = keep_skip,
+    deleted_jobs = function(inc, job)
+        call('ZADD', P .. 'deleted', 0, padded(inc) .. ' ' .. job)
     end,
+    deleted_skips = keep_skip,
     runs = function(born)
         add(born)
     end,
@@ -33,6 +39,9 @@ local WRITE = {
         if call('EXISTS', key) == 0 then
             call('SADD', key, unpack(parents))
         end
+    end,
+    counts = function(job, key, number)
+        call('HSETNX', P .. 'counts:' .. job, key, number)
     end,
 }
 
