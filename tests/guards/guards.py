@@ -93,7 +93,7 @@ GUARDS = (
         LOST_REPLY,
         "a settle is known by (node, token) of who settled: asked again it is `already applied`",
         SQL,
-        "(r.settled_by = _by AND r.settled_token = c.token) OR (h.settled_by = _by AND h.settled_token = c.token)",
+        "(h.settled_by = _by AND h.settled_token = c.token)",
         "false",
         _contract("test_lost_replies.py::test_settle"),
     ),
