@@ -10,6 +10,7 @@ import pytest
 from tests.cluster.accounts import finish, prepare, read, report
 from tests.cluster.fleet import Fleet
 from tests.servers import mariadb, redis
+from tokimori.node.node import LONGEST_SLEEP
 from tokimori.testing.checker import check, take_overs
 
 JOBS = 50
@@ -62,9 +63,10 @@ def prove(server: Server, folder: Path, seconds: int) -> None:
         cut(server, 3)
         fleet.kill(second)
         restart(server)
-        for silent in (first, second):  # as long as the server is away nobody can tell
+        time.sleep(LONGEST_SLEEP)  # a node that found the server away looks again by then
+        for silent in (first, second):  # as long as nobody reaches the server nobody can tell
             fleet.note_silence(silent)
-        time.sleep(seconds - 8)
+        time.sleep(seconds - 10)
         fleet.thaw(first)
         time.sleep(2)
         end = asyncio.run(finish(fleet, JOBS, patience=30))

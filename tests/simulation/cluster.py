@@ -80,11 +80,13 @@ class RecordingStore(MemoryStore):
         super().__init__(clock)
         self.taken: list[Taken] = []
         self.silences: list[float] = []
-        """Of each node that was declared dead: seconds since its last beat, or since a stall that hid its beats."""
+        """Of each node that was declared dead: seconds from its last beat to a stall that hid its beats, or from the
+        later of both to the declaration. An observer may have seen enough before a stall that held up the declaration.
+        """
         self._known: set[tuple[RunId, Token]] = set()
         self._heard: dict[NodeId, float] = {}
         self._stalled_until = 0.0
-        self._hidden_until = 0.0
+        self._hidden = 0.0, 0.0
 
     def stall(self, seconds: float) -> None:
         """Answer nobody for so long: somebody holds a lock."""
@@ -92,7 +94,7 @@ class RecordingStore(MemoryStore):
         if now >= self._stalled_until:
             self._stalled_until = now + seconds
             if seconds > TICK_IDLE + LATE_TICK:  # whoever observes notices it: a tick of his own is late
-                self._hidden_until = self._stalled_until
+                self._hidden = now, self._stalled_until
 
     async def _turn(self) -> Tables:
         left = self._stalled_until - asyncio.get_running_loop().time()
@@ -110,11 +112,12 @@ class RecordingStore(MemoryStore):
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
         """See `Nodes.bury`."""
         asked = asyncio.get_running_loop().time()
-        hidden = self._hidden_until if self._hidden_until <= asked else 0.0
+        began, ended = self._hidden if self._hidden[1] <= asked else (0.0, 0.0)
         alive = self._tables.nodes[dead].state is NodeState.ALIVE
         buried = await super().bury(dead, beat, by, now)
         if alive and buried and dead in self._heard:
-            self.silences.append(asked - max(self._heard[dead], hidden))
+            heard = self._heard[dead]
+            self.silences.append(max(asked - max(heard, ended), began - heard))
         return buried
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:

@@ -125,7 +125,8 @@ class Jobs(Protocol):
     async def delete_job(self, job_id: JobId, now: Moment) -> None:
         """Forget the job; its runs that have not started are cancelled, those that run go on to their end.
 
-        Raises `NotFound`.
+        The family's version grows, so that nobody adds a child to what is gone. Raises `NotFound`, and `Refused` where
+        other jobs say that they run after it.
         """
         ...
 

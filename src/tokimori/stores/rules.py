@@ -235,6 +235,16 @@ def edges_by_job(*jobs: Job) -> dict[JobId, tuple[Edge, ...]]:
     return {job_id: declared for job_id, declared in edges.items() if declared}
 
 
+def is_parent(job_id: str) -> Refused:
+    """The error for deleting a job after which others say that they run."""
+    return Refused(
+        f"other jobs run after {job_id}: delete them first, or with it (cascade)",
+        field="id",
+        value=job_id,
+        allowed="a job after which none runs",
+    )
+
+
 FAMILY_CHANGED = "which jobs run after which was changed meanwhile: read it again"
 
 

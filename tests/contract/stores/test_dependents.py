@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.contract.stores.actors import NOW, Worker, a_job, a_request, add_job, add_runs, later, state_of
-from tokimori.errors import Conflict
+from tokimori.errors import Conflict, FamilyChanged, Refused
 from tokimori.model.dependents import Edge, Join, On, Parent
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job, JobState
@@ -186,6 +186,28 @@ async def test_a_deleted_child_is_forgotten(store: Store, worker: Worker) -> Non
     await store.delete_job(JobId("child"), NOW)
     assert (await work(store, worker, parent)).state is RunState.SUCCEEDED
     assert (await store.family()).edges == ()
+
+
+async def test_a_parent_is_not_deleted(store: Store) -> None:
+    """A job after which others say that they run stays; its own `on_failure_job` keeps no job from being deleted."""
+    parent = a_job("parent", on_failure_job="child")
+    await store.add_jobs([a_job("child")])
+    await store.add_jobs([parent], (await store.family()).version)
+    await add_child(store, "other", after("parent"))
+    with pytest.raises(Refused):
+        await store.delete_job(parent.id, NOW)
+    await store.delete_job(JobId("other"), NOW)
+    await store.delete_job(parent.id, NOW)
+    assert (await store.family()).edges == ()
+
+
+async def test_what_is_deleted_gets_no_child(store: Store) -> None:
+    """Who looked at the family while a job was there adds no child to it once it is gone."""
+    await add_job(store, "parent")
+    known = (await store.family()).version
+    await store.delete_job(JobId("parent"), NOW)
+    with pytest.raises(FamilyChanged):
+        await store.add_jobs([a_job("child", parents=after("parent"))], known)
 
 
 async def test_a_child_waits_for_all_of_its_parents(store: Store, worker: Worker) -> None:

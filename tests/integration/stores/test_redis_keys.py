@@ -15,7 +15,7 @@ from tokimori.ports.store import RunFilter, Store
 from tokimori.stores.open import open_store
 from tokimori.stores.redis import working
 
-KEPT = {"schema", "runs", "run", "origins", "attempts", "skips", "node", "alive", "gone", "deleted"}
+KEPT = {"schema", "runs", "run", "origins", "attempts", "skips", "node", "alive", "gone", "deleted", "family"}
 """What stays when all jobs are deleted and all runs have ended: the ledger, whose it is, and who took part."""
 RUNS = 1000
 MOST_COMMANDS = {"fire": 10, "claim": 6, "settle": 5, "request": 15, "pause": 4, "delete": 5}

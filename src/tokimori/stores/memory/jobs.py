@@ -15,7 +15,7 @@ from tokimori.model.run import Skip
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import Family
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules import JOB_DELETED, edges_by_job, lane_for, may_replace, was_replaced
+from tokimori.stores.rules import JOB_DELETED, edges_by_job, is_parent, lane_for, may_replace, was_replaced
 
 
 def add_jobs(tables: Tables, jobs: Sequence[Job], family: int | None) -> None:
@@ -67,7 +67,9 @@ def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip], famil
 def delete_job(tables: Tables, job_id: JobId, now: Moment) -> None:
     """See `Jobs.delete_job`."""
     job = tables.job(job_id)
-    tables.change_edges(edges_by_job(job), {})
+    if any(edge.declared_by == edge.child for edge in tables.edges.get(job_id, ())):
+        raise is_parent(job_id)
+    tables.change_edges({job_id: (), **edges_by_job(job)}, {})
     del tables.jobs[job_id]
     del tables.job_ids[job.incarnation]
     tables.deleted[job.incarnation] = job_id

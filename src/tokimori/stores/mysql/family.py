@@ -13,7 +13,7 @@ from tokimori.ports.store import Family
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import SHARED, Answer, insert, sql
 from tokimori.stores.rows import JOB, RUN, SKIP, Row, job_of, prefixed, run_row, skip_row
-from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip
+from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip, is_parent
 
 _EDGE = 'parent, child, "on", joins, declared_by'
 _EDGE_COLUMNS = _EDGE.count(",") + 1
@@ -38,11 +38,16 @@ async def change_edges(transaction: Transaction, before: Edges, after: Edges, fa
     )
 
 
-async def drop_edges(transaction: Transaction, job_id: JobId) -> None:
-    """Forget the edges that the job declared, whatever its definition says."""
-    (declared,) = await transaction.ask(sql("SELECT 1 FROM tokimori_edges WHERE declared_by = %s LIMIT 1", job_id))
-    if declared.rows:
-        await change_edges(transaction, {job_id: ()}, {})
+async def leave_family(transaction: Transaction, job_id: JobId) -> None:
+    """Forget the edges that the job declared, whatever its definition says. Raises `Refused` where it has children.
+
+    The family is locked before the children are looked for: whoever adds one meanwhile is waited for, or waits.
+    """
+    children = "SELECT 1 FROM tokimori_edges WHERE parent = %s AND declared_by = child LIMIT 1"
+    _, found = await transaction.ask(_LOCK, sql(children, job_id))
+    if found.rows:
+        raise is_parent(job_id)
+    await change_edges(transaction, {job_id: ()}, {})
 
 
 READ_FAMILY = (_VERSION, f'SELECT {_EDGE} FROM tokimori_edges ORDER BY parent, child, "on", joins, declared_by')

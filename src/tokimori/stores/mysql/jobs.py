@@ -11,7 +11,7 @@ from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.mysql import line
-from tokimori.stores.mysql.family import READ_FAMILY, change_edges, drop_edges, family_of
+from tokimori.stores.mysql.family import READ_FAMILY, change_edges, family_of, leave_family
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import insert, sql
@@ -165,12 +165,12 @@ async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence
 
 
 async def _delete(transaction: Transaction, job_id: JobId, now: Moment) -> None:
-    (found,) = await transaction.ask(sql(f"SELECT {JOB} FROM tokimori_jobs WHERE id = %s FOR UPDATE", job_id))
+    """The family first, then the gate, then the runs."""
+    await leave_family(transaction, job_id)
+    (found,) = await transaction.ask(sql("SELECT incarnation FROM tokimori_jobs WHERE id = %s FOR UPDATE", job_id))
     if not found.rows:
         raise unknown(job_id)
-    job = job_of(found.rows[0])
-    incarnation = job.incarnation
-    await drop_edges(transaction, job_id)
+    ((incarnation,),) = found.rows
     (runs,) = await transaction.ask(line.locked("incarnation = %s AND state <> 'running'", incarnation))
     await transaction.commit(
         sql("DELETE FROM tokimori_jobs WHERE incarnation = %s", incarnation),

@@ -15,7 +15,15 @@ from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.rows import JOB, JOB_COLUMNS, JOB_STAMPS, SKIP, job_of, job_row, prefixed, skip_of
-from tokimori.stores.rules import FAMILY_CHANGED, JOB_DELETED, edges_by_job, lane_for, may_replace, was_replaced
+from tokimori.stores.rules import (
+    FAMILY_CHANGED,
+    JOB_DELETED,
+    edges_by_job,
+    is_parent,
+    lane_for,
+    may_replace,
+    was_replaced,
+)
 
 DUE = f"""
 SELECT {prefixed(JOB, "j")},
@@ -167,8 +175,13 @@ async def _replaced(
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
     """See `Jobs.delete_job`."""
-    if not await db.value("SELECT tokimori_delete_job($1, $2, $3)", job_id, JOB_DELETED, now):
-        raise unknown(job_id)
+    match await db.value("SELECT tokimori_delete_job_10($1, $2, $3)", job_id, JOB_DELETED, now):
+        case "unknown":
+            raise unknown(job_id)
+        case "parent":
+            raise is_parent(job_id)
+        case _:
+            pass
 
 
 def due_of(row: Row) -> Due:

@@ -15,7 +15,15 @@ from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
-from tokimori.stores.rules import FAMILY_CHANGED, JOB_DELETED, edges_by_job, lane_for, may_replace, was_replaced
+from tokimori.stores.rules import (
+    FAMILY_CHANGED,
+    JOB_DELETED,
+    edges_by_job,
+    is_parent,
+    lane_for,
+    may_replace,
+    was_replaced,
+)
 
 
 async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = None) -> None:
@@ -121,8 +129,13 @@ async def _replaced(
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
     """See `Jobs.delete_job`."""
-    if not await db.run("delete_job", id=job_id, reason=JOB_DELETED, now=now):
-        raise unknown(job_id)
+    match await db.run("delete_job", id=job_id, reason=JOB_DELETED, now=now):
+        case "unknown":
+            raise unknown(job_id)
+        case "parent":
+            raise is_parent(job_id)
+        case _:
+            pass
 
 
 async def get_due(db: Connections, job_id: JobId) -> Due:

@@ -12,7 +12,7 @@ from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.ports.store import Family
 from tokimori.stores.rows import JOB, RUN, RUN_COLUMNS, SKIP, Row, job_of, marks, prefixed, run_of, run_row, skip_row
-from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip
+from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip, is_parent
 
 _EDGE = 'parent, child, "on", joins, declared_by'
 _CHILDREN = f"""
@@ -48,10 +48,12 @@ def change_edges(db: sqlite3.Connection, before: Edges, after: Edges, family: in
     db.execute("INSERT INTO tokimori_family VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET version = version + 1")
 
 
-def drop_edges(db: sqlite3.Connection, job_id: JobId) -> None:
-    """Forget the edges that the job declared, whatever its definition says."""
-    if db.execute("SELECT 1 FROM tokimori_edges WHERE declared_by = ?", (job_id,)).fetchone() is not None:
-        change_edges(db, {job_id: ()}, {})
+def leave_family(db: sqlite3.Connection, job_id: JobId) -> None:
+    """Forget the edges that the job declared, whatever its definition says. Raises `Refused` where it has children."""
+    children = "SELECT 1 FROM tokimori_edges WHERE parent = ? AND declared_by = child"
+    if db.execute(children, (job_id,)).fetchone() is not None:
+        raise is_parent(job_id)
+    change_edges(db, {job_id: ()}, {})
 
 
 def _version(db: sqlite3.Connection) -> int:

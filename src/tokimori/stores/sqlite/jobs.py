@@ -26,7 +26,7 @@ from tokimori.stores.rows import (
 )
 from tokimori.stores.rules import JOB_DELETED, PARKED_BY, edges_by_job, may_replace, was_replaced
 from tokimori.stores.sqlite import line
-from tokimori.stores.sqlite.family import change_edges, drop_edges
+from tokimori.stores.sqlite.family import change_edges, leave_family
 
 _ACTIVE = "FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held'"
 
@@ -110,7 +110,7 @@ def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None) ->
 def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> None:
     """See `Jobs.delete_job`."""
     job = get_job(db, job_id)
-    drop_edges(db, job_id)
+    leave_family(db, job_id)
     db.execute("DELETE FROM tokimori_jobs WHERE incarnation = ?", (job.incarnation,))
     gone = "INSERT INTO tokimori_deleted_jobs (incarnation, job_id) VALUES (?, ?)"
     db.execute(gone, (job.incarnation, job_id))

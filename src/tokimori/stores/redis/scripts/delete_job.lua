@@ -1,11 +1,15 @@
--- Forget a job, and end its runs that have not started; whether there was one.
+-- Forget a job, and end its runs that have not started: 'deleted', 'unknown', or 'parent' where others run after it.
 local inc = call('HGET', P .. 'job_ids', ask.id)
 if not inc then
-    return false
+    return 'unknown'
 end
-if call('EXISTS', P .. 'declares:' .. ask.id) == 1 then
-    declare({ask.id}, {})
+for _, edge in ipairs(call('SMEMBERS', P .. 'children:' .. ask.id)) do
+    local child, declared_by = string.match(edge, '^%S+ (%S+) %S+ %S+ (%S+)$')
+    if child == declared_by then
+        return 'parent'
+    end
 end
+declare({ask.id}, {})
 call('HDEL', P .. 'job_ids', ask.id)
 call('ZREM', P .. 'jobs', ask.id)
 index(ask.id, inc, call('HGET', P .. 'job:' .. inc, 'tzdata'), 'deleted')
@@ -18,4 +22,4 @@ for _, id in ipairs(call('SMEMBERS', P .. 'live:' .. inc)) do
     end
 end
 cancel(idle, ask.reason, ask.now)
-return true
+return 'deleted'
