@@ -37,8 +37,8 @@ FAULTS = (
     TimeoutError,
     ValueError,
 )
-"""What the driver raises. A certificate's error is an `OSError`, a bad file of certificates a `ValueError`; a session that
-was cut, and is closed while the driver still waits for an answer, is an `InternalClientError`."""
+"""What the driver raises. A certificate's error is an `OSError`, a bad file of certificates a `ValueError`; a session
+that was cut, and is closed while the driver still waits for an answer, is an `InternalClientError`."""
 
 
 def store_error(fault: BaseException, name: str) -> StoreError:
