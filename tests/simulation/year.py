@@ -17,6 +17,7 @@ from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.job import Definition, limit_of
 from tokimori.model.outcome import Cancelled, Outcome, Succeeded
 from tokimori.model.policies import Misfire, Overlap
+from tokimori.model.retention import Expiry
 from tokimori.model.run import Skip
 from tokimori.node.node import Identity, Node
 from tokimori.ports.executor import Ended, Report, StopReason, Task
@@ -27,6 +28,16 @@ from tokimori.stores.memory.store import MemoryStore
 from tokimori.testing.clock import VirtualClock
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
+
+
+class WholeStore(MemoryStore):
+    """Prunes nothing: every row of the year is held against the walk."""
+
+    async def prune(self, expiries: Sequence[Expiry], limit: int) -> int:
+        """Nothing may go."""
+        return 0
+
+
 CHUNK = 20 * DAY
 """Seconds that are walked at a time."""
 EVERYTHING = 10**7
@@ -179,7 +190,7 @@ class Machine:
     def __init__(self, jobs: Mapping[str, Timed]) -> None:
         self._jobs = jobs
         self._clock = VirtualClock()
-        self._store = MemoryStore(self._clock)
+        self._store = WholeStore(self._clock)
         self._executor = TimedExecutor(self._clock, {name: job.lasts for name, job in jobs.items()})
         chance = random.Random(1).randbytes
         self._service = Service(self._store, self._clock, chance)
