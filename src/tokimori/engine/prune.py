@@ -16,7 +16,10 @@ log = logging.getLogger(__name__)
 EVERY = 300.0
 """Seconds from one walk to the next, give or take a half by chance: nodes do not walk at the same time."""
 PAUSE = 0.05
-"""Seconds between two steps."""
+"""Seconds to the next step after one that found a whole batch of old rows."""
+REST = 20.0
+"""And after one that found less: looking at all jobs must cost next to nothing, however many are stored. A million take
+a day and a half."""
 BATCH = 500
 """How many rows go in one transaction."""
 PAGE = 200
@@ -37,7 +40,7 @@ class Pruner:
     def __init__(self, at: float, chance: Callable[[], float], forget: Callable[[Moment], None]) -> None:
         self._chance = chance
         self._forget = forget
-        self._walk: AsyncGenerator[None] | None = None
+        self._walk: AsyncGenerator[bool] | None = None
         self.next_at = at + EVERY * chance()
 
     async def step(self, store: PruningStore, now: Moment, at: float) -> None:
@@ -45,9 +48,8 @@ class Pruner:
         if at < self.next_at:
             return
         self._walk = self._walk or walk(store, now, self._forget)
-        self.next_at = at + PAUSE
         try:
-            await anext(self._walk)
+            self.next_at = at + (PAUSE if await anext(self._walk) else REST)
         except StopAsyncIteration:
             self._end(at)
         except StoreError as fault:
@@ -62,16 +64,19 @@ class Pruner:
         self.next_at = at + EVERY * (0.5 + self._chance())
 
 
-async def walk(store: PruningStore, now: Moment, forget: Callable[[Moment], None]) -> AsyncGenerator[None]:
-    """Prune everything that is old at this moment; one transaction or two between two yields."""
+async def walk(store: PruningStore, now: Moment, forget: Callable[[Moment], None]) -> AsyncGenerator[bool]:
+    """Prune everything that is old at this moment; one transaction or two between two yields.
+
+    Each says whether there may be more of the same right now.
+    """
     oldest = Moment(now - KEYS_KEPT)
     async for expiries in _expiries(store, now):
         oldest = Moment(min([oldest, *(expiry.before for expiry in expiries)]))
         while await store.prune(expiries, BATCH) == BATCH:
-            yield
-        yield
+            yield True
+        yield False
     while await store.prune_nodes(Moment(now - NODES_KEPT), BATCH) == BATCH:
-        yield
+        yield True
     forget(oldest)
 
 

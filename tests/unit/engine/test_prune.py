@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
 from tokimori.clock import DAY, Moment
-from tokimori.engine.prune import BATCH, EVERY, PAUSE, Pruner, walk
+from tokimori.engine.prune import BATCH, EVERY, PAGE, PAUSE, REST, Pruner, walk
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import Incarnation, JobId, RunId, uuid7
 from tokimori.model.transitions import RunState
@@ -72,6 +72,19 @@ async def test_walks_begin_by_chance_and_pause_between_steps() -> None:
         if pruner.next_at < EVERY:
             await pruner.step(store, seconds(1), pruner.next_at)
     assert pruner.next_at > EVERY
+
+
+async def test_looking_at_many_jobs_is_slow_work() -> None:
+    """A node that finds nothing old looks at the next page of jobs after a rest: idle work does not grow with jobs."""
+    store = await a_store(0)
+    await store.add_jobs(
+        [a_job(a_definition(), id=JobId(f"job{n:04}"), incarnation=Incarnation(n + 2)) for n in range(PAGE)]
+    )
+    pruner = Pruner(0.0, lambda: 0.0, lambda _before: None)
+    for step in range(2):
+        assert pruner.next_at == step * REST
+        await pruner.step(store, NEW_YEAR, pruner.next_at)
+    assert pruner.next_at == 2 * REST
 
 
 class Broken(MemoryStore):
