@@ -39,7 +39,18 @@ def test_a_test_fails_without_the_guard(guard: Guard, tmp_path: Path) -> None:
     only = ("-k", "postgres") if "contract" in guard.test else ()
     assert guard.take_out(tmp_path / "src/tokimori")
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", guard.test, *only],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            guard.test,
+            *only,
+            "--basetemp",
+            str(tmp_path / "made"),
+        ],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(tmp_path / "src")},
         capture_output=True,
