@@ -7,7 +7,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from tests.cluster import previous
@@ -73,6 +73,13 @@ class Fleet:
         while not all("runs jobs" in log.read_text() for log in logs):
             assert time.monotonic() < end, "the nodes don't come up"
             time.sleep(0.1)
+
+    def wait_until_it_runs(self, node: subprocess.Popen[bytes], seconds: float = 20) -> None:
+        """Wait until a command of some seconds runs on this node: what holds nothing loses nothing."""
+        end = time.monotonic() + seconds
+        while not any(words.startswith(b"sleep\x003\x00") for words in _below(node.pid)):
+            assert time.monotonic() < end, "the node runs nothing"
+            time.sleep(0.05)
 
     def note_silence(self, node: subprocess.Popen[bytes]) -> None:
         """From now on the others may count this node as dead."""
@@ -162,6 +169,22 @@ def _line(words: Sequence[str], ended: str | None) -> Line:
         began=Moment(int(began)),
         ended=None if ended is None else Moment(int(ended)),
     )
+
+
+def _below(pid: int) -> Iterator[bytes]:
+    """The command lines of all processes that this one started, or one of these."""
+    try:
+        children = [int(child) for each in Path(f"/proc/{pid}/task").iterdir() for child in _words(each / "children")]
+    except OSError:  # it has ended since
+        return
+    for child in children:
+        with suppress(OSError):
+            yield Path(f"/proc/{child}/cmdline").read_bytes()
+        yield from _below(child)
+
+
+def _words(file: Path) -> list[str]:
+    return file.read_text().split()
 
 
 def _processes_of(folder: str) -> Iterator[str]:

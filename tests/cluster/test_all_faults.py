@@ -59,6 +59,7 @@ def prove(server: Server, folder: Path, seconds: int) -> None:
         first, second, _ = (fleet.start_node() for _ in range(3))
         fleet.wait_until_up()
         time.sleep(2)
+        fleet.wait_until_it_runs(first)
         fleet.freeze(first)
         cut(server, 3)
         fleet.kill(second)

@@ -31,6 +31,7 @@ def prove(fleet: Fleet, seconds: int, frozen: int) -> None:
     try:
         first, second, _ = (fleet.start_node() for _ in range(3))
         time.sleep(seconds / 4)
+        fleet.wait_until_it_runs(first)
         fleet.freeze(first)
         time.sleep(max(0, seconds / 2 - seconds / 4))
         fleet.kill(second)
