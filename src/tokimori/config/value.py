@@ -11,7 +11,7 @@ import msgspec
 from msgspec import inspect
 
 from tokimori.errors import InvalidInput
-from tokimori.model.job import check_word
+from tokimori.model.words import check_word
 from tokimori.schedules.zones import check_zone
 
 _PASSWORD = re.compile(r"(://[^/:@]*:).*(@)")

@@ -7,9 +7,9 @@ from msgspec import Meta, Struct, field
 
 from tokimori.clock import parse_moment
 from tokimori.errors import InvalidInput
-from tokimori.model.job import check_text
 from tokimori.model.outcome import Failed, Hold, Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import LONGEST, Seconds
+from tokimori.model.words import check_text
 
 MOST_TEXT = 64 * 1024
 """Bytes of a result, an error or a reason, in UTF-8: it is kept in the store, and handed on to children."""

@@ -50,7 +50,8 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     `skips` are finished rows: one that begins where a known row began replaces it. `replaces`: the active scheduled
     runs from before this plan are to be cancelled. `anchor`, `runs_remaining` and `tzdata` are the job's from now on;
-    `tzdata` is that of the runs too. `walked` is how many occurrences were decided one by one: what the plan cost.
+    `tzdata` and `concurrency_key` are those of the runs. `walked` is how many occurrences were decided one by one: what
+    the plan cost.
     """
 
     job_id: JobId
@@ -67,6 +68,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     skips: tuple[Skip, ...] = ()
     replaces: bool = False
     walked: int = 0
+    concurrency_key: str | None = None
 
 
 @dataclass(slots=True)
@@ -195,6 +197,7 @@ def _plan(draft: _Draft, schedule: Schedule, state: JobState, again: Moment | No
         skips=tuple(draft.skips),
         replaces=draft.replaces,
         walked=draft.walked,
+        concurrency_key=job.definition.concurrency_key,
     )
 
 

@@ -12,6 +12,8 @@ JobId = NewType("JobId", str)
 RunId = NewType("RunId", str)
 NodeId = NewType("NodeId", str)
 ClaimId = NewType("ClaimId", str)
+PermitId = NewType("PermitId", str)
+"""Of what holds units of a semaphore, or stands in its line. A program makes its own; a run has one per semaphore."""
 Incarnation = NewType("Incarnation", int)
 """A job's life from `add` to `delete`; the same id added again is another one. A random number below 2^63."""
 Token = NewType("Token", int)

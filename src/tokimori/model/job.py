@@ -1,7 +1,6 @@
 """Jobs: what to run, when, and under which rules."""
 
 import re
-from collections.abc import Iterator
 from enum import StrEnum
 from operator import attrgetter
 from typing import Annotated
@@ -27,14 +26,13 @@ from tokimori.model.policies import (
     Seconds,
     retention_of,
 )
+from tokimori.model.semaphores import MOST_UNITS, check_concurrency_key, wanted
+from tokimori.model.words import check_text, check_word, texts_in
 from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.business_days import Shift, on_business_days
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, OnDemand, Schedule
 from tokimori.schedules.stamp import parse_stamp
-
-_WORD = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)
-WORD_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -"
 
 
 class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="command"):
@@ -84,6 +82,10 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     off, on which nothing runs; `shift` moves what falls on them to the same time on the next or previous business day.
 
     `retention` (an ISO 8601 duration) is how long what has ended is kept; the newest `keep_runs` runs stay longer.
+
+    A run holds permits of all its `semaphores` (`NAME`, or `NAME:WEIGHT` for several units) while it runs.
+    `max_running_per_key` runs of one concurrency key may run at a time; `concurrency_key` is that of runs that bring
+    none (None: those have no such limit). A key counts within its job alone.
     """
 
     schedule: str | None = None
@@ -120,6 +122,9 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     retention: str = DEFAULT_RETENTION
     keep_runs: Annotated[int, Meta(ge=0, le=MOST_KEPT_RUNS)] = 1000
     mailto: str | None = None
+    semaphores: tuple[str, ...] = ()
+    concurrency_key: str | None = None
+    max_running_per_key: Annotated[int, Meta(ge=1, le=MOST_UNITS)] = 1
 
 
 class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -138,18 +143,24 @@ SECOND_FORMAT = FIRST_FORMAT | frozenset((
     "calendars", "shift", "starts_at", "ends_at", "delay", "jitter", "anchored_on",
     "on_exhausted", "on_failure_job", "parents", "join", "auto_complete_success",
 ))
+THIRD_FORMAT = SECOND_FORMAT | frozenset(("retention", "keep_runs"))
 # fmt: on
-"""The fields that programs of the first and of the second format of definitions read: nothing is ever added here."""
-FORMAT = 3
-"""The format of definitions that use what came after the second one."""
+"""The fields that programs of the first three formats of definitions read: nothing is ever added here."""
+FORMAT = 4
+"""The format of definitions that use what came after the third one."""
 _DEFAULTS = {
     each.name: each.default if each.default_factory is msgspec.NODEFAULT else each.default_factory()
     for each in msgspec.structs.fields(Definition)
 }
-_SECOND, _THIRD = SECOND_FORMAT - FIRST_FORMAT, _DEFAULTS.keys() - SECOND_FORMAT
-_second_values, _third_values = attrgetter(*sorted(_SECOND)), attrgetter(*sorted(_THIRD))
-_SECOND_DEFAULTS = tuple(_DEFAULTS[name] for name in sorted(_SECOND))
-_THIRD_DEFAULTS = tuple(_DEFAULTS[name] for name in sorted(_THIRD))
+_LATER_FIELDS = (
+    (FORMAT, sorted(_DEFAULTS.keys() - THIRD_FORMAT)),
+    (3, sorted(THIRD_FORMAT - SECOND_FORMAT)),
+    (2, sorted(SECOND_FORMAT - FIRST_FORMAT)),
+)
+_LATER = tuple(
+    (number, attrgetter(*names), tuple(_DEFAULTS[name] for name in names)) for number, names in _LATER_FIELDS
+)
+"""The newest format first: its number, the values of its fields, and what these are where nobody said any."""
 _FORMAT_LABEL = "tokimori:format"
 """No label of a user's: those have no colon."""
 
@@ -234,14 +245,18 @@ def limit_of(definition: Definition) -> int:
 
 
 def kills_on_lost_lease(definition: Definition) -> bool:
-    """Whether the node ends the job's processes before others may take them over: so where a limit is stated."""
+    """Whether the node ends the job's processes before others may take them over.
+
+    So where a limit, a semaphore or a concurrency key is stated.
+    """
     match definition.on_lost_lease:
         case OnLostLease.KILL:
             return True
         case OnLostLease.CONTINUE:
             return False
         case None:
-            return bool(definition.max_running)
+            keyed = definition.concurrency_key is not None or definition.max_running_per_key != 1
+            return bool(definition.max_running) or bool(definition.semaphores) or keyed
 
 
 def lane_of(definition: Definition) -> Lane:
@@ -250,10 +265,9 @@ def lane_of(definition: Definition) -> Lane:
     What programs of before could not read is marked as with a label that they don't carry.
     """
     labels = [f"{key}={value}" for key, value in sorted(definition.labels.items())]
-    if _third_values(definition) != _THIRD_DEFAULTS:
-        labels.append(f"{_FORMAT_LABEL}={FORMAT}")
-    elif _second_values(definition) != _SECOND_DEFAULTS:
-        labels.append(f"{_FORMAT_LABEL}=2")
+    number = next((number for number, values, defaults in _LATER if values(definition) != defaults), 1)
+    if number > 1:
+        labels.append(f"{_FORMAT_LABEL}={number}")
     return Lane(f"{definition.queue}||{','.join(labels)}")
 
 
@@ -282,7 +296,7 @@ def check_definition(definition: Definition) -> Definition:
     except msgspec.ValidationError as fault:
         raise invalid_json(fault, plain) from None
     for name, value in plain.items():
-        for text in _texts(value):
+        for text in texts_in(value):
             check_text(name, text)
     check_word("queue", definition.queue)
     for name in definition.calendars:
@@ -298,6 +312,8 @@ def check_definition(definition: Definition) -> Definition:
         check_word("labels", key)
         check_word(f"labels.{key}", value)
     _check_dependents(definition)
+    wanted(definition.semaphores)
+    check_concurrency_key(definition.concurrency_key)
     retention_of(definition.retention)
     match definition.target:
         case Command() as command:
@@ -340,36 +356,6 @@ def edges_of(job_id: JobId, definition: Definition) -> tuple[Edge, ...]:
     if definition.on_failure_job is not None:
         edges.append(Edge(job_id, JobId(definition.on_failure_job), On.FAILURE, 0, job_id))
     return tuple(edges)
-
-
-def check_word(name: str, text: str) -> None:
-    """Refuse what can't be the key or the value of a label, or a queue's name. Raises `InvalidInput`."""
-    if _WORD.match(text) is None:
-        raise InvalidInput(f"{name}: {text!r} is not a word", field=name, value=text, allowed=WORD_ALLOWED)
-
-
-def _texts(value: object) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for part in (*value, *value.values()):
-                yield from _texts(part)
-        case list() | tuple():
-            for part in value:
-                yield from _texts(part)
-        case _:
-            pass
-
-
-def check_text(name: str, text: str) -> None:
-    """Refuse what neither a program's arguments nor every database can hold: NUL, and half of a surrogate pair.
-
-    Raises `InvalidInput`.
-    """
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        allowed = "characters of Unicode except NUL"
-        raise InvalidInput(f"{name}: {text!r} can't be kept", field=name, value=text, allowed=allowed)
 
 
 def _check_command(command: Command) -> None:

@@ -40,7 +40,8 @@ class Run(Struct, frozen=True, kw_only=True):
     end that its node has still to carry out. `lane` is None while the job is paused. `tzdata` is the version of the
     time zone data by which an occurrence got its moment, None for a request. `parent_id` is the run whose end, or whose
     code, asked for this one, and `root` where that chain began (`tokimori.model.dependents`). `result` is what the run
-    hands on to its children as their payload.
+    hands on to its children as their payload. `concurrency_key` is fixed when the run is made. `blocked_on` is the line
+    in which a blocked run stands (`tokimori.model.semaphores`): None is that of its job's `max_running`.
     """
 
     id: RunId
@@ -71,6 +72,8 @@ class Run(Struct, frozen=True, kw_only=True):
     parent_id: RunId | None = None
     root: str | None = None
     result: str | None = None
+    concurrency_key: str | None = None
+    blocked_on: str | None = None
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

@@ -20,6 +20,8 @@ class Kind(StrEnum):
     """With their edges. Read by `Jobs.list_jobs`, written by `Jobs.add_jobs`."""
     CALENDARS = "calendars"
     """Read and written by `Calendars`."""
+    SEMAPHORES = "semaphores"
+    """Without permits: no node works, so that nobody holds any."""
     SKIPS = "skips"
     """Of jobs that exist."""
     DELETED_JOBS = "deleted_jobs"
@@ -43,6 +45,14 @@ class JobSkip(Struct, frozen=True, kw_only=True):
     job_id: JobId
     incarnation: Incarnation
     skip: Skip
+
+
+class BareSemaphore(Struct, frozen=True, kw_only=True):
+    """A semaphore that nobody holds, and how often it was granted: tokens go on from there."""
+
+    name: str
+    limit: int
+    granted: int
 
 
 class DeletedJob(Struct, frozen=True, kw_only=True):
@@ -77,7 +87,7 @@ class PrunedCount(Struct, frozen=True, kw_only=True):
     count: int
 
 
-Copied = JobSkip | DeletedJob | DeletedSkip | Run | Attempt | Output | Arrival | PrunedCount
+Copied = BareSemaphore | JobSkip | DeletedJob | DeletedSkip | Run | Attempt | Output | Arrival | PrunedCount
 Key = tuple[str | int, ...]
 
 
@@ -86,7 +96,7 @@ def key_of(row: Job | Calendar | Copied) -> Key:
     match row:
         case Job() | Run():
             return (row.id,)
-        case Calendar():
+        case Calendar() | BareSemaphore():
             return (row.name,)
         case JobSkip():
             return row.job_id, row.skip.first

@@ -22,6 +22,7 @@ from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Copying
 from tokimori.ports.pruning import Pruning
+from tokimori.ports.semaphores import Semaphores
 
 
 class SchemaStatus(Struct, frozen=True, kw_only=True):
@@ -118,7 +119,8 @@ class Jobs(Protocol):
 
         When this returns, nothing of the old definition is claimed any more: runs of a paused or parked job lose their
         lane, runs of an enabled or finished one get the lane of the new definition, runs blocked by its limit are woken
-        as far as there is room. Raises `Conflict` (it changed meanwhile) and `NotFound`.
+        as far as there is room, and those in the line of a key or a semaphore are ready again: they find their line by
+        claim. What the old definition wanted serves its line. Raises `Conflict` (it changed meanwhile) and `NotFound`.
         """
         ...
 
@@ -197,14 +199,15 @@ class Runs(Protocol):
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
         """End a run that has not started; leave the order (`cancel`) with one that runs.
 
-        An ended one stays as it is. Raises `NotFound`.
+        A ready one passes its turn on in the lines of all its constraints, a blocked one in its own. An ended one stays
+        as it is. Raises `NotFound`.
         """
         ...
 
     async def hold_run(self, run_id: RunId, reason: str) -> Run:
         """Keep a run that has not started from starting. Raises `NotFound`, and `Refused` for one that runs or ended.
 
-        A held one stays as it is.
+        A held one stays as it is. A turn is passed on as by `cancel_run`.
         """
         ...
 
@@ -314,7 +317,11 @@ class Nodes(Protocol):
         ...
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        """Raise the node's counter and tell it what concerns it. None: it is dead, for good."""
+        """Raise the node's counter and tell it what concerns it. None: it is dead, for good.
+
+        A few semaphores with units that a run at the head of a lane's line could have serve that lane, if nothing in it
+        is ready: nobody has to rely on it but who imported runs.
+        """
         ...
 
     async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
@@ -322,11 +329,14 @@ class Nodes(Protocol):
         ...
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
-        """Declare a node dead if its counter still is `beat` and `by` lives. Whether it is dead now."""
+        """Declare a node dead if its counter still is `beat` and `by` lives. Whether it is dead now.
+
+        What its programs hold is free, and their places in line are gone; its runs keep their permits until settled.
+        """
         ...
 
     async def leave(self, node: NodeId, now: Moment) -> bool:
-        """The node goes; refused (False) while it owns runs."""
+        """The node goes, and with it what its programs hold or wait for; refused (False) while it owns runs."""
         ...
 
     async def orphans(self, limit: int) -> list["Claimed"]:
@@ -398,9 +408,11 @@ class Working(Protocol):
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         """Give the node ready runs by (rank, id): running, token + 1, attempt + 1. Asked again, the same ones.
 
-        A run whose job is at its limit joins the line as blocked instead; a paused or parked job yields nothing; a dead
-        node gets nothing. The limit is exact, whatever claims at the same time. One call sends a bounded number of runs
-        to the line: it may give fewer than there are, and goes on when it is asked anew.
+        A run that a constraint refuses joins its line as blocked instead, and passes its turn on in the lines of its
+        other constraints: the job's limit, then its concurrency key, then the semaphores by name; the first one that
+        refuses counts, and none is taken unless all are. A paused or parked job yields nothing; a dead node gets
+        nothing. Limits are exact, whatever claims at the same time. One call sends a bounded number of runs to the
+        lines: it may give fewer than there are, and goes on when it is asked anew.
         """
         ...
 
@@ -408,7 +420,7 @@ class Working(Protocol):
         """Write each change that still holds; a verdict for each, in order. A refused one hinders no other.
 
         The owner settles its own runs while it lives; those of a dead owner any living node (`by`) may settle. What
-        ends moves to the history; a freed place wakes the next in line, and the children of what ended get their runs
+        ends moves to the history; a freed place or unit serves its line, and the children of what ended get their runs
         (`tokimori.stores.rules.child_run`; a paused or parked child a skip), in this transaction.
         """
         ...
@@ -418,5 +430,5 @@ class Working(Protocol):
         ...
 
 
-class Store(Schema, Jobs, Calendars, Runs, Planning, Nodes, Working, Copying, Pruning, Protocol):
+class Store(Schema, Jobs, Calendars, Runs, Planning, Nodes, Working, Semaphores, Copying, Pruning, Protocol):
     """The shared database, and the only truth."""

@@ -11,9 +11,10 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.backfill import Backfill
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
-from tokimori.model.job import Job, check_text, lane_of, rank_of
+from tokimori.model.job import Job, lane_of, rank_of
 from tokimori.model.run import Attempt, Output, Run, manual_origin
 from tokimori.model.transitions import ENDS, RunState
+from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter, Store
 from tokimori.schedules.stamp import parse_stamp
 from tokimori.service.asking import MOST_LISTED, checked, retried

@@ -15,9 +15,10 @@ from tokimori.model.calendar import decode_days_off
 from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
-from tokimori.model.job import Definition, Job, JobState, check_text, edges_of, lane_of, schedule_of, serves
+from tokimori.model.job import Definition, Job, JobState, edges_of, lane_of, schedule_of, serves
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run, Skip
+from tokimori.model.words import check_text
 from tokimori.ports.store import NodeRecord, SchemaStatus, Store
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.explain import Explanation, explain, explained

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, assert_never
 
 from tokimori.model.run import Attempt, Output, Run
-from tokimori.ports.copying import Arrival, Copied, DeletedJob, DeletedSkip, JobSkip, Kind, PrunedCount
+from tokimori.ports.copying import Arrival, BareSemaphore, Copied, DeletedJob, DeletedSkip, JobSkip, Kind, PrunedCount
 from tokimori.stores.rows import (
     ATTEMPT,
     OUTPUT,
@@ -34,7 +34,10 @@ class Source(NamedTuple):
     rest: str = ""
 
 
+SEMAPHORE = 'name, "limit", granted'
+
 SOURCES = {
+    Kind.SEMAPHORES: Source(SEMAPHORE, "tokimori_semaphores", ("name",)),
     Kind.SKIPS: Source(
         f"j.id, s.incarnation, {prefixed(SKIP, 's')}",
         "tokimori_skips s JOIN tokimori_jobs j ON j.incarnation = s.incarnation",
@@ -73,6 +76,8 @@ def _is_behind(key: Sequence[str], after: Sequence[str]) -> str:
 def value_of(kind: Kind, row: Row) -> Copied:
     """From the columns of the kind's source."""
     match kind:
+        case Kind.SEMAPHORES:
+            return BareSemaphore(name=row[0], limit=row[1], granted=row[2])
         case Kind.SKIPS:
             return JobSkip(job_id=row[0], incarnation=row[1], skip=skip_of(row[2:]))
         case Kind.DELETED_JOBS:
@@ -103,6 +108,7 @@ class Target(NamedTuple):
 
 
 TARGETS = {
+    Kind.SEMAPHORES: Target("tokimori_semaphores", SEMAPHORE),
     Kind.SKIPS: Target("tokimori_skips", f"incarnation, {SKIP}"),
     Kind.DELETED_JOBS: Target("tokimori_deleted_jobs", "incarnation, job_id"),
     Kind.DELETED_SKIPS: Target("tokimori_skips", f"incarnation, {SKIP}"),
@@ -118,6 +124,8 @@ TARGETS = {
 def row_of(value: Copied) -> Row:
     """The columns of the kind's target. Nobody writes on to an output that was copied: it is settled."""
     match value:
+        case BareSemaphore():
+            return value.name, value.limit, value.granted
         case JobSkip() | DeletedSkip():
             return value.incarnation, *skip_row(value.skip)
         case Run():

@@ -6,7 +6,9 @@ from typing import Any
 
 from tokimori.model.job import Definition, Job, JobState, Unreadable, encode_definition, limit_of, stored_definition
 from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason
+from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import RunState
+from tokimori.ports.semaphores import Permit
 from tokimori.ports.store import Claimed, NodeRecord, NodeState
 from tokimori.stores.rules import lane_for
 
@@ -16,15 +18,16 @@ JOB = (
     'id, incarnation, version, definition, state, reason, "by", created, updated, anchor, fired_through, next_due, '
     "runs_remaining, tzdata, days_off"
 )
-JOB_STAMPS = "max_running, lane"
+JOB_STAMPS = "max_running, lane, semaphores, max_per_key"
 """What the store keeps of the definition in columns of its own."""
 
 RUN = (
     'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, attempt, '
     'failures, lost, token, node_id, pid, started, ended, exit_code, "signal", error, cancel, tzdata, '
-    "parent_id, root, result"
+    "parent_id, root, result, concurrency_key, blocked_on"
 )
 SETTLED = "settled_by, settled_token"
+PERMIT = 'id, semaphore, node_id, run_id, weight, "rank", token, since'
 ATTEMPT = 'run_id, number, token, node_id, outcome, pid, started, ended, exit_code, "signal", error'
 OUTPUT = "run_id, attempt, size, head, tail"
 SKIP = "first, last, count, reason"
@@ -99,14 +102,22 @@ def job_row(job: Job) -> Row:
         job.days_off,
         limit_of(job.definition),
         lane_for(job),
+        semaphores_column(job.definition),
+        job.definition.max_running_per_key,
     )
+
+
+def semaphores_column(definition: Definition) -> str | None:
+    """`[[name, weight], …]` by name, as JSON; None where the job wants none."""
+    found = wanted(definition.semaphores)
+    return json.dumps(found) if found else None
 
 
 def run_of(row: Row) -> Run:
     """A run from the columns `RUN`."""
     (id_, job_id, incarnation, origin, nominal, due, state, priority, rank, lane, created, payload, *rest) = row
     attempt, failures, lost, token, node_id, pid, started, ended, exit_code, signal, error, cancel, *rest = rest
-    tzdata, parent_id, root, result = rest
+    tzdata, parent_id, root, result, concurrency_key, blocked_on = rest
     return Run(
         id=id_,
         job_id=job_id,
@@ -136,6 +147,8 @@ def run_of(row: Row) -> Run:
         parent_id=parent_id,
         root=root,
         result=result,
+        concurrency_key=concurrency_key,
+        blocked_on=blocked_on,
     )
 
 
@@ -164,6 +177,28 @@ def attempt_of(row: Row) -> Attempt:
 def attempt_row(attempt: Attempt) -> Row:
     """The columns `ATTEMPT` of an attempt."""
     return tuple(getattr(attempt, name) for name in _names(ATTEMPT))
+
+
+def permit_of(row: Row) -> Permit:
+    """A permit from the columns `PERMIT`."""
+    id_, semaphore, node, run_id, weight, rank, token, since = row
+    return Permit(
+        id=id_, semaphore=semaphore, node=node, run_id=run_id, weight=weight, rank=rank, token=token, since=since
+    )
+
+
+def permit_row(permit: Permit) -> Row:
+    """The columns `PERMIT` of a permit."""
+    return (
+        permit.id,
+        permit.semaphore,
+        permit.node,
+        permit.run_id,
+        permit.weight,
+        permit.rank,
+        permit.token,
+        permit.since,
+    )
 
 
 def output_of(row: Row) -> Output:

@@ -1,7 +1,8 @@
 """The few rules that live in the stores, because only they see all at once. Pure, and the same for every store."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
+from itertools import takewhile
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from tokimori.model.job import Job, JobState, Unreadable, edges_of, lane_of, ran
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.model.transitions import ENDS, Event, RunState, move
+from tokimori.ports.semaphores import Permit, permit_of
 from tokimori.ports.store import Change, NodeState, Verdict
 
 JOB_DELETED = "the job was deleted"
@@ -38,14 +40,115 @@ def is_readable(job: Job) -> bool:
     return not isinstance(job.definition.target, Unreadable)
 
 
-def fits(running: int, limit: int) -> bool:
-    """Whether one more run may run; limit 0 is unlimited."""
-    return not limit or running < limit
+def fits(used: int, limit: int, weight: int = 1) -> bool:
+    """Whether one more run may run, or so many more units be held; limit 0 is unlimited."""
+    return not limit or used + weight <= limit
 
 
 def room(running: int, limit: int, waiters: int) -> int:
     """How many of the waiters may be woken."""
     return waiters if not limit else max(0, min(waiters, limit - running))
+
+
+class Place(NamedTuple):
+    """Where a run or a program stands in the line of a semaphore, smaller first, and the units that it wants."""
+
+    rank: int
+    id: str
+    weight: int
+
+
+def must_join(run: Place, *, fits: bool, ahead: Place | None, program: Place | None) -> bool:
+    """Whether a ready run joins the line of a semaphore or a key instead of taking a unit.
+
+    So where the units do not fit, and where somebody is before it in the line: the first blocked run of its own lane
+    (`ahead`), or the first program that waits (before a run of its rank). A heavy head must not starve.
+    """
+    behind = ahead is not None and ahead[:2] < run[:2]
+    return not fits or behind or (program is not None and program.rank <= run.rank)
+
+
+def programs_served(free: int, programs: Iterable[Place], first_run: Place | None) -> list[Place]:
+    """The programs of a line, in order, that are granted: not behind any blocked run, as far as they fit."""
+    before = takewhile(lambda program: first_run is None or program.rank <= first_run.rank, programs)
+    return list(_fitting(free, before))
+
+
+def runs_woken(free: int, lane: Iterable[Place], first_program: Place | None) -> list[Place]:
+    """The blocked runs of one lane, in order, that are made ready, as far as they fit together.
+
+    `first_program` is the first of those that still wait: no run behind it is woken.
+    """
+    before = takewhile(lambda run: first_program is None or run.rank < first_program.rank, lane)
+    return list(_fitting(free, before))
+
+
+def _fitting(free: int, line: Iterable[Place]) -> Iterator[Place]:
+    """Who does not fit lets nobody behind pass."""
+    for place in line:
+        if place.weight > free:
+            return
+        free -= place.weight
+        yield place
+
+
+def check_weight(name: str, weight: int, limit: int) -> None:
+    """Raises `Refused` for more units than the semaphore has."""
+    if weight > limit:
+        raise Refused(
+            f"the semaphore {name!r} has a limit of {limit}: {weight} units never fit",
+            field="weight",
+            value=weight,
+            allowed=f"1 to {limit}",
+        )
+
+
+def check_same_limit(name: str, wanted: int | None, limit: int) -> None:
+    """Raises `Refused` where a program means a semaphore of another limit."""
+    if wanted not in {None, limit}:
+        raise Refused(
+            f"the semaphore {name!r} has a limit of {limit}", field="limit", value=wanted, allowed=f"{limit}, or none"
+        )
+
+
+def check_lowered(name: str, limit: int, heaviest: int) -> None:
+    """Raises `Refused` where something in the line wants more units than the new limit."""
+    if heaviest > limit:
+        raise Refused(
+            f"something that waits for the semaphore {name!r} wants {heaviest} units",
+            field="limit",
+            value=limit,
+            allowed=f"{heaviest} and more",
+        )
+
+
+def in_use(name: str) -> Refused:
+    """The error for deleting a semaphore that somebody holds or waits for."""
+    message = f"units of the semaphore {name!r} are held or waited for"
+    return Refused(message, field="name", value=name, allowed="a semaphore that nobody uses")
+
+
+def no_semaphore(name: str) -> NotFound:
+    """The error for a name that no semaphore has."""
+    return NotFound(f"there is no semaphore {name!r} yet", field="semaphore", value=name)
+
+
+def run_permit(run: Run, name: str, weight: int, now: Moment) -> Permit:
+    """What a run holds of a semaphore after its claim."""
+    return Permit(
+        id=permit_of(run.id, name),
+        semaphore=name,
+        node=NodeId(run.node_id or ""),
+        run_id=run.id,
+        weight=weight,
+        rank=run.rank,
+        token=run.token,
+        since=now,
+    )
+
+
+MOST_SWEPT = 4
+"""How many semaphores one tick may serve."""
 
 
 def born(due: Moment, now: Moment) -> RunState:
@@ -213,6 +316,7 @@ def child_run(parent: Run, edge: Edge, child: Job, place: int, lane: Lane | None
         payload=parent.payload if parent.result is None else parent.result,
         parent_id=parent.id,
         root=root_of(parent),
+        concurrency_key=child.definition.concurrency_key,
     )
 
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -11,11 +12,12 @@ from tokimori.clock import SECOND, Moment, parse_moment
 from tokimori.engine.fire import decide_and_apply
 from tokimori.engine.settle import change_of
 from tokimori.model.decide import Due, Plan, decide
-from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId, uuid7
+from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, PermitId, RunId, uuid7
 from tokimori.model.job import Definition, Job, Noop, lane_of, rank_of, schedule_of
 from tokimori.model.outcome import Outcome, Succeeded
 from tokimori.model.run import Output, Run, manual_origin
 from tokimori.model.transitions import RunState
+from tokimori.ports.semaphores import Answer, Grant, Wish
 from tokimori.ports.store import Beat, Change, Claim, Claimed, NodeRecord, NodeState, Pulse, Store, Verdict
 
 NOW = parse_moment("2030-01-01T00:00:00Z")
@@ -114,6 +116,18 @@ def a_claim(node: NodeId, lanes: Sequence[Lane], limit: int) -> Claim:
     return Claim(id=ClaimId(uuid7(NOW, random_bytes)), node=node, lanes=tuple(lanes), limit=limit)
 
 
+class Held(NamedTuple):
+    """What a program asked for, and the answer that it got."""
+
+    wish: Wish
+    answer: Answer
+
+    @property
+    def token(self) -> int | None:
+        """The token, where the wish was granted at once."""
+        return self.answer.token if isinstance(self.answer, Grant) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Worker:
     """A node worked by hand."""
@@ -158,6 +172,16 @@ class Worker:
         """Report one attempt's end."""
         (verdict,) = await self.store.settle([self.change(claimed, outcome, now)], self.id, now)
         return verdict
+
+    async def acquire(self, semaphore: str, weight: int = 1, *, limit: int | None = None, rank: int = NOW) -> Held:
+        """Ask for units, as a program of this session would."""
+        wish_id = PermitId(uuid7(NOW, random_bytes))
+        wish = Wish(id=wish_id, node=self.id, semaphore=semaphore, weight=weight, limit=limit, rank=rank)
+        return Held(wish, await self.store.acquire(wish, NOW))
+
+    async def release(self, held: Held, now: Moment = NOW) -> bool:
+        """Give back what was asked for."""
+        return await self.store.release(held.wish.id, self.id, now)
 
     async def die(self, by: "Worker") -> None:
         """Be declared dead."""

@@ -5,11 +5,22 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, add_runs, fire, later
+from tests.contract.stores.actors import (
+    EVERY_SECOND,
+    NOW,
+    Worker,
+    a_claim,
+    a_job,
+    a_request,
+    add_job,
+    add_runs,
+    fire,
+    later,
+)
 from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Join, Parent
 from tokimori.model.ids import RunId, uuid7
-from tokimori.model.job import Job, JobState
+from tokimori.model.job import Job, JobState, lane_of
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.retention import expiry_of, expiry_of_deleted
@@ -31,6 +42,7 @@ async def fill(store: Store) -> None:
     await _end_some(store, worker)
     await _keep_some_open(store, worker)
     await _skip_some(store)
+    await _leave_some_in_line(store, worker)
     assert await store.leave(worker.id, later(100))
 
 
@@ -76,6 +88,15 @@ async def _skip_some(store: Store) -> None:
     skips = [Skip(first=later(-n), last=later(-n), count=1, reason=SkipReason.PAUSED) for n in (3, 2, 1)]
     await store.replace_job(every, replace(every, version=2), skips)
     await fire(store, later(3))
+
+
+async def _leave_some_in_line(store: Store, worker: Worker) -> None:
+    """Semaphores, one of which a program holds as long as the worker is there, and runs that stand in the lines."""
+    await store.put_semaphore("api", 5, NOW)
+    assert (await worker.acquire("db")).token == 1
+    mutual = await add_job(store, "mutual", semaphores=("db", "api:2"), concurrency_key="ä", queue="mutual")
+    await add_runs(store, mutual, 3)
+    assert await store.claim(a_claim(worker.id, [lane_of(mutual.definition)], 9), NOW) == []
 
 
 async def _prune_some(store: Store, worker: Worker) -> None:

@@ -217,7 +217,7 @@ async def test_what_did_not_arrive_is_noticed(store: Store, tmp_path: Path) -> N
     """Both sides are read again at the end: a row that was lost on the way is told, by its kind."""
     async with opened("memory", tmp_path / "from") as source:
         await fill(source)
-        with pytest.raises(Conflict, match=r"the skips differ after the copy: 5 rows .* 4 with"):
+        with pytest.raises(Conflict, match=r"the semaphores differ after the copy: 2 rows .* 1 with"):
             await copied(source, Forgetful(store))  # type: ignore[arg-type]
 
 

@@ -80,10 +80,12 @@ def test_what_programs_of_before_cannot_read_waits_in_a_lane_of_its_own(monkeypa
     plain = lane_of(a_definition(labels={"a": "1"}))
     second = lane_of(a_definition(delay=1, labels={"a": "1"}))
     third = lane_of(a_definition(delay=1, retention="P7D", labels={"a": "1"}))
-    assert (second, third) == (f"{plain},tokimori:format=2", f"{plain},tokimori:format=3")
-    assert [serves({"a": "1"}, lane) for lane in (plain, second, third)] == [True, True, True]
+    fourth = lane_of(a_definition(keep_runs=1, semaphores=("db",), labels={"a": "1"}))
+    lanes = (plain, second, third, fourth)
+    assert lanes[1:] == tuple(f"{plain},tokimori:format={number}" for number in (2, 3, 4))
+    assert [serves({"a": "1"}, lane) for lane in lanes] == [True, True, True, True]
     monkeypatch.setattr(job, "FORMAT", 2)
-    assert [serves({"a": "1"}, lane) for lane in (plain, second, third)] == [True, True, False]
+    assert [serves({"a": "1"}, lane) for lane in lanes] == [True, True, False, False]
 
 
 @pytest.mark.parametrize("retention", ["", "30", "P", "P0D", "PT0S", "-P1D", "P1X", "P101Y", "P1D\0"])

@@ -8,6 +8,7 @@ from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS
 from tokimori.ports.copying import (
     Arrival,
+    BareSemaphore,
     Copied,
     DeletedJob,
     DeletedSkip,
@@ -17,7 +18,7 @@ from tokimori.ports.copying import (
     PrunedCount,
     key_of,
 )
-from tokimori.stores.memory.tables import OutputRow, RunRow, Tables
+from tokimori.stores.memory.tables import OutputRow, RunRow, SemaphoreRow, Tables
 
 
 def export_rows(tables: Tables, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
@@ -28,20 +29,11 @@ def export_rows(tables: Tables, kind: Kind, after: Key | None, limit: int) -> li
 
 def _all(tables: Tables, kind: Kind) -> Iterator[Copied]:
     match kind:
-        case Kind.SKIPS:
-            yield from (
-                JobSkip(job_id=job.id, incarnation=job.incarnation, skip=skip)
-                for job in tables.jobs.values()
-                for skip in tables.skips.get(job.incarnation, {}).values()
-            )
-        case Kind.DELETED_JOBS:
-            yield from (DeletedJob(incarnation=life, job_id=job_id) for life, job_id in tables.deleted.items())
-        case Kind.DELETED_SKIPS:
-            yield from (
-                DeletedSkip(incarnation=life, skip=skip)
-                for life in tables.deleted
-                for skip in tables.skips.get(life, {}).values()
-            )
+        case Kind.SEMAPHORES:
+            for name, semaphore in tables.semaphores.items():
+                yield BareSemaphore(name=name, limit=semaphore.limit, granted=semaphore.granted)
+        case Kind.SKIPS | Kind.DELETED_SKIPS | Kind.DELETED_JOBS:
+            yield from _ledger(tables, kind)
         case Kind.HISTORY | Kind.RUNS:
             rows = tables.history if kind is Kind.HISTORY else tables.live
             yield from (row.run for row in rows.values())
@@ -59,10 +51,30 @@ def _all(tables: Tables, kind: Kind) -> Iterator[Copied]:
             raise ValueError(kind)
 
 
+def _ledger(tables: Tables, kind: Kind) -> Iterator[Copied]:
+    match kind:
+        case Kind.SKIPS:
+            yield from (
+                JobSkip(job_id=job.id, incarnation=job.incarnation, skip=skip)
+                for job in tables.jobs.values()
+                for skip in tables.skips.get(job.incarnation, {}).values()
+            )
+        case Kind.DELETED_JOBS:
+            yield from (DeletedJob(incarnation=life, job_id=job_id) for life, job_id in tables.deleted.items())
+        case _:
+            yield from (
+                DeletedSkip(incarnation=life, skip=skip)
+                for life in tables.deleted
+                for skip in tables.skips.get(life, {}).values()
+            )
+
+
 def import_rows(tables: Tables, rows: Sequence[Copied]) -> None:
     """See `Copying.import_rows`."""
     for row in rows:
         match row:
+            case BareSemaphore():
+                tables.semaphores.setdefault(row.name, SemaphoreRow(row.limit, row.granted))
             case DeletedJob():
                 tables.deleted.setdefault(row.incarnation, row.job_id)
             case JobSkip() | DeletedSkip():

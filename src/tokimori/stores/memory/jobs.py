@@ -1,6 +1,5 @@
 """Definitions, in memory."""
 
-from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
@@ -12,8 +11,10 @@ from tokimori.model.decide import Due
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Skip
+from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import Family
+from tokimori.stores.memory.line import Freed, cancel, rejoin, serve
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rules import JOB_DELETED, edges_by_job, is_parent, lane_for, may_replace, was_replaced
 
@@ -61,7 +62,10 @@ def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip], famil
     for run_id in runs:
         row = tables.live[run_id]
         row.run = replace(row.run, lane=lane)
-    tables.wake(Counter({new.incarnation: len(runs)}))
+    rejoin(tables, new)
+    freed = Freed(semaphores={name for name, _ in wanted(stored.definition.semaphores)})
+    freed.places[new.incarnation] = len(runs)
+    serve(tables, freed)
 
 
 def delete_job(tables: Tables, job_id: JobId, now: Moment) -> None:
@@ -74,7 +78,7 @@ def delete_job(tables: Tables, job_id: JobId, now: Moment) -> None:
     del tables.job_ids[job.incarnation]
     tables.deleted[job.incarnation] = job_id
     rows = [tables.live[run_id] for run_id in tables.by_job.get(job.incarnation, ())]
-    tables.cancel([row for row in rows if row.run.state is not RunState.RUNNING], JOB_DELETED, now)
+    cancel(tables, [row for row in rows if row.run.state is not RunState.RUNNING], JOB_DELETED, now, job)
 
 
 def due_of(tables: Tables, job: Job) -> Due:

@@ -7,6 +7,7 @@ from tokimori.model.ids import NodeId
 from tokimori.model.job import JobState
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
+from tokimori.stores.memory.line import drop_programs, sweep
 from tokimori.stores.memory.tables import RunRow, Tables, in_line
 
 
@@ -21,6 +22,7 @@ def tick(tables: Tables, beat: Beat, store_now: Moment) -> Pulse | None:
     if node is None or node.state is not NodeState.ALIVE:
         return None
     tables.nodes[node.id] = replace(node, beat=node.beat + 1)
+    sweep(tables)
     owned = {row.run.id: row for row in owned_by(tables, node.id)}
     for started in beat.started:
         row = owned.get(started.run_id)
@@ -58,6 +60,7 @@ def bury(tables: Tables, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bo
         return False
     if node.state is NodeState.ALIVE and node.beat == beat and judge is not None and judge.state is NodeState.ALIVE:
         node = tables.nodes[dead] = replace(node, state=NodeState.DEAD, left=now)
+        drop_programs(tables, dead)
     return node.state is NodeState.DEAD
 
 
@@ -69,6 +72,7 @@ def leave(tables: Tables, node_id: NodeId, now: Moment) -> bool:
     if owned_by(tables, node_id):
         return False
     tables.nodes[node_id] = replace(node, state=NodeState.LEFT, left=now)
+    drop_programs(tables, node_id)
     return True
 
 

@@ -12,6 +12,7 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.model.transitions import ACTIVE, Event, RunState, move
 from tokimori.stores.memory.jobs import due_of
+from tokimori.stores.memory.line import cancel
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rules import REPLACED, Cursor, born, is_readable, may_apply, was_applied
 
@@ -54,6 +55,7 @@ def _apply(tables: Tables, plan: Plan, ids: Sequence[RunId], now: Moment) -> boo
                 lane=planned.lane,
                 created=now,
                 tzdata=plan.tzdata,
+                concurrency_key=plan.concurrency_key,
             )
         )
     tables.keep_skips(plan.incarnation, plan.skips)
@@ -76,7 +78,7 @@ def _moved(job: Job, plan: Plan) -> Job:
 
 def _replace_scheduled(tables: Tables, plan: Plan, now: Moment) -> None:
     rows = tables.runs_of(plan.incarnation, *ACTIVE)
-    tables.cancel([row for row in rows if row.run.origin.startswith("s:")], REPLACED, now)
+    cancel(tables, [row for row in rows if row.run.origin.startswith("s:")], REPLACED, now)
 
 
 def outdated(tables: Tables, tzdata: str, limit: int) -> list[Job]:

@@ -1,15 +1,14 @@
 """Runs as people and programs ask for them, in memory."""
 
-from collections import Counter
-
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound, Refused
 from tokimori.model.ids import RunId
 from tokimori.model.run import Attempt, Output, Run
-from tokimori.model.transitions import ENDS, Event, RunState, move
+from tokimori.model.transitions import ENDS, Event, move
 from tokimori.ports.store import RunFilter
+from tokimori.stores.memory.line import Freed, cancel, serve
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rules import CLAIMABLE, lane_for, may_hold, may_resume
 
@@ -59,7 +58,7 @@ def cancel_run(tables: Tables, run_id: RunId, reason: str, now: Moment) -> Run:
     """See `Runs.cancel_run`."""
     row = tables.row(run_id)
     if row.run.state not in ENDS:
-        tables.cancel([row], reason, now)
+        cancel(tables, [row], reason, now)
     return row.run
 
 
@@ -67,9 +66,10 @@ def hold_run(tables: Tables, run_id: RunId, reason: str) -> Run:
     """See `Runs.hold_run`."""
     row = tables.row(run_id)
     if may_hold(row.run):
-        passed = row.run.state is RunState.READY
-        row.run = replace(row.run, state=move(row.run.state, Event.HOLD), error=reason)
-        tables.wake(Counter({row.run.incarnation: int(passed)}))
+        freed = Freed()
+        freed.leave(row.run, tables.job_of(row.run.incarnation))
+        row.run = replace(row.run, state=move(row.run.state, Event.HOLD), error=reason, blocked_on=None)
+        serve(tables, freed)
     return row.run
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from tokimori.clock import Clock, Moment
 from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
-from tokimori.model.ids import Incarnation, JobId, NodeId, RunId
+from tokimori.model.ids import Incarnation, JobId, NodeId, PermitId, RunId
 from tokimori.model.job import Job
 from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
+from tokimori.ports.semaphores import Answer, Semaphore, Wish
 from tokimori.ports.store import (
     Beat,
     Change,
@@ -24,7 +25,7 @@ from tokimori.ports.store import (
     Survey,
     Verdict,
 )
-from tokimori.stores.memory import calendars, copying, jobs, nodes, planning, pruning, runs, working
+from tokimori.stores.memory import calendars, copying, jobs, nodes, planning, pruning, runs, semaphores, working
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.migrations import no_script
 
@@ -214,7 +215,7 @@ class MemoryStore:
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         """See `Working.claim`."""
-        return working.claim(await self._turn(), claim)
+        return working.claim(await self._turn(), claim, now)
 
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
         """See `Working.settle`."""
@@ -223,6 +224,33 @@ class MemoryStore:
     async def save_outputs(self, outputs: Sequence[Output]) -> None:
         """See `Working.save_outputs`."""
         working.save_outputs(await self._turn(), outputs)
+
+    async def put_semaphore(self, name: str, limit: int, now: Moment) -> None:
+        """See `Semaphores.put_semaphore`."""
+        semaphores.put_semaphore(await self._turn(), name, limit)
+        self._tell()
+
+    async def list_semaphores(self, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
+        """See `Semaphores.list_semaphores`."""
+        return semaphores.list_semaphores(await self._turn(), after, limit)
+
+    async def get_semaphore(self, name: str) -> Semaphore:
+        """See `Semaphores.get_semaphore`."""
+        return semaphores.get_semaphore(await self._turn(), name)
+
+    async def delete_semaphore(self, name: str) -> None:
+        """See `Semaphores.delete_semaphore`."""
+        semaphores.delete_semaphore(await self._turn(), name)
+
+    async def acquire(self, wish: Wish, now: Moment) -> Answer:
+        """See `Semaphores.acquire`."""
+        return semaphores.acquire(await self._turn(), wish, now)
+
+    async def release(self, permit: PermitId, node: NodeId, now: Moment) -> bool:
+        """See `Semaphores.release`."""
+        held = semaphores.release(await self._turn(), permit, node)
+        self._tell()
+        return held
 
     async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
         """See `Copying.export_rows`."""

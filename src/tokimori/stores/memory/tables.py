@@ -5,18 +5,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
-from msgspec.structs import replace
-
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
 from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Edge
-from tokimori.model.ids import ClaimId, Incarnation, JobId, NodeId, RunId, Token
-from tokimori.model.job import Job, limit_of
+from tokimori.model.ids import ClaimId, Incarnation, JobId, NodeId, PermitId, RunId, Token
+from tokimori.model.job import Job
 from tokimori.model.run import Attempt, Output, Run, Skip
-from tokimori.model.transitions import ENDS, Event, RunState, move
+from tokimori.model.semaphores import DEFAULT_LIMIT
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.semaphores import Permit
 from tokimori.ports.store import NodeRecord
-from tokimori.stores.rules import check_family, room
+from tokimori.stores.rules import check_family
 
 Edges = Mapping[JobId, tuple[Edge, ...]]
 """By the job that declares them."""
@@ -38,6 +38,14 @@ class OutputRow:
 
     output: Output
     settled: bool
+
+
+@dataclass(slots=True)
+class SemaphoreRow:
+    """How many units there are, and how often programs were granted some."""
+
+    limit: int = DEFAULT_LIMIT
+    granted: int = 0
 
 
 @dataclass(slots=True)
@@ -63,6 +71,8 @@ class Tables:
     deleted: dict[Incarnation, JobId] = field(default_factory=dict)
     pruned: Counter[tuple[JobId, Incarnation, Moment, str]] = field(default_factory=Counter)
     """How many rows went: by job, day and outcome."""
+    semaphores: dict[str, SemaphoreRow] = field(default_factory=dict)
+    permits: dict[PermitId, Permit] = field(default_factory=dict)
 
     def job(self, job_id: JobId) -> Job:
         """The job. Raises `NotFound`."""
@@ -101,29 +111,6 @@ class Tables:
             del self.live[run.id]
             self.by_job[run.incarnation].discard(run.id)
             self.history[run.id] = row
-
-    def cancel(self, rows: Iterable[RunRow], reason: str, now: Moment) -> None:
-        """End runs that have not started, order the others to end; those that were ready pass their turn on."""
-        passed: Counter[Incarnation] = Counter()
-        for row in rows:
-            run = row.run
-            if run.state is RunState.RUNNING:
-                row.run = replace(run, cancel=run.cancel or reason)
-                continue
-            passed[run.incarnation] += run.state is RunState.READY
-            self.put(row, replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now))
-        self.wake(passed)
-
-    def wake(self, freed: Counter[Incarnation]) -> None:
-        """Make the next in line ready, as many as places were freed; a paused job's are claimed after its resume."""
-        for incarnation, places in freed.items():
-            job = self.job_of(incarnation)
-            line = self.runs_of(incarnation, RunState.BLOCKED)
-            if job is None or not line:
-                continue
-            running = len(self.runs_of(incarnation, RunState.RUNNING))
-            for row in line[: room(running, limit_of(job.definition), min(places, len(line)))]:
-                row.run = replace(row.run, state=move(row.run.state, Event.WAKE))
 
     def change_edges(self, before: Edges, after: Edges, family: int | None = None) -> None:
         """Put the edges that jobs declare now in place of those from before. Raises `FamilyChanged`."""

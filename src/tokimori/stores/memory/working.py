@@ -1,16 +1,19 @@
 """From ready runs to ended ones, in memory."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from tokimori.model.ids import Incarnation, NodeId
-from tokimori.model.job import JobState, limit_of
+from tokimori.clock import Moment
+from tokimori.model.ids import NodeId
+from tokimori.model.job import JobState
 from tokimori.model.run import Output
+from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import Event, RunState, move
 from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
+from tokimori.stores.memory.admission import Admission
 from tokimori.stores.memory.family import bear_children
+from tokimori.stores.memory.line import Freed, give_back, rejoin, serve
 from tokimori.stores.memory.nodes import claimed, owned_by
 from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
 from tokimori.stores.rules import (
@@ -20,61 +23,60 @@ from tokimori.stores.rules import (
     Standing,
     claimed_run,
     ending,
-    fits,
     judge,
     settled_run,
 )
 
 
-def claim(tables: Tables, claim: Claim) -> list[Claimed]:
+def claim(tables: Tables, claim: Claim, now: Moment) -> list[Claimed]:
     """See `Working.claim`."""
     node = tables.nodes.get(claim.node)
     if node is None or node.state is not NodeState.ALIVE:
         return []
     taken = [row for row in owned_by(tables, claim.node) if row.claim_id == claim.id]
     if not taken:
-        taken = _take(tables, claim)
+        taken = _take(tables, claim, now)
     return [claimed(tables, row) for row in sorted(taken, key=in_line)]
 
 
-def _take(tables: Tables, claim: Claim) -> list[RunRow]:
-    """Walk the ready runs in order: what fits is taken, what does not joins the line."""
+def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
+    """Walk the ready runs in order: what fits is taken, what does not joins a line and passes on its other turns."""
     ready = [row for row in tables.live.values() if row.run.state is RunState.READY and row.run.lane in claim.lanes]
-    running: dict[Incarnation, int] = {}
-    taken: list[RunRow] = []
+    admission, freed, taken = Admission(tables), Freed(), list[RunRow]()
     for row in sorted(ready, key=in_line)[: claim.limit + MOST_EXAMINED]:
         if len(taken) == claim.limit:
             break
-        incarnation = row.run.incarnation
-        if incarnation not in running:
-            running[incarnation] = len(tables.runs_of(incarnation, RunState.RUNNING))
-        job = tables.job_of(incarnation)
-        if job is None or not fits(running[incarnation], limit_of(job.definition)):
-            row.run = replace(row.run, state=move(row.run.state, Event.REFUSE))
+        job = tables.job_of(row.run.incarnation)
+        refused_by = admission.refusal(row.run, job)
+        if refused_by is not None:
+            freed.pass_on(row.run, job, refused_by)
+            row.run = replace(row.run, state=move(row.run.state, Event.REFUSE), blocked_on=refused_by or None)
             continue
-        running[incarnation] += 1
         row.claim_id = claim.id
         row.run = claimed_run(row.run, claim.node)
+        admission.take(row.run, job, now)
         taken.append(row)
+    serve(tables, freed)
     return taken
 
 
 def settle(tables: Tables, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
     """See `Working.settle`."""
     nodes = {node.id: node.state for node in tables.nodes.values()}
-    freed: Counter[Incarnation] = Counter()
+    freed = Freed()
     verdicts = []
     for change in changes:
         row = tables.live.get(change.run_id) or tables.history.get(change.run_id)
         verdict = judge(change, None if row is None else _standing(row), by, nodes)
         if row is not None and verdict is Verdict.APPLIED:
+            freed.pass_on(row.run, None)
+            freed.semaphores |= give_back(tables, row.run.id)
             _write(tables, row, change, by)
-            freed[change.incarnation] += 1
         verdicts.append(verdict)
     for change, verdict in zip(changes, verdicts, strict=True):
         if change.parks and verdict is Verdict.APPLIED:
-            _park(tables, tables.history.get(change.run_id))
-    tables.wake(freed)
+            _park(tables, tables.history.get(change.run_id), freed)
+    serve(tables, freed)
     return verdicts
 
 
@@ -97,7 +99,7 @@ def _write(tables: Tables, row: RunRow, change: Change, by: NodeId) -> None:
         tables.outputs[run.id, change.output.attempt] = OutputRow(change.output, settled=True)
 
 
-def _park(tables: Tables, row: RunRow | None) -> None:
+def _park(tables: Tables, row: RunRow | None, freed: Freed) -> None:
     """A claimable job whose run failed stops, with the run's error; nothing of it is claimed until it is resolved."""
     job = None if row is None or row.run.state is not RunState.FAILED else tables.job_of(row.run.incarnation)
     if row is None or job is None or job.state not in CLAIMABLE:
@@ -106,6 +108,8 @@ def _park(tables: Tables, row: RunRow | None) -> None:
     for run_id in tables.by_job.get(job.incarnation, ()):
         live = tables.live[run_id]
         live.run = replace(live.run, lane=None)
+    freed.semaphores.update(name for name, _ in wanted(job.definition.semaphores))
+    rejoin(tables, job)
 
 
 def save_outputs(tables: Tables, outputs: Iterable[Output]) -> None:

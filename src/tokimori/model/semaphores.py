@@ -1,0 +1,62 @@
+"""What a job asks of semaphores and concurrency keys, and how the lines are called in which its runs may stand."""
+
+import re
+from collections.abc import Sequence
+
+from tokimori.errors import InvalidInput
+from tokimori.model.words import WORD_ALLOWED, check_text, check_word
+
+MOST_UNITS = 1_000_000
+"""The most units that a semaphore may have, a run may want, or a key may have running."""
+LONGEST_KEY = 255
+DEFAULT_LIMIT = 1
+"""Of a semaphore that nobody made: a mutex."""
+
+LIMIT_LINE = ""
+"""The line of the job's `max_running`; with a run it is kept as None."""
+KEY_LINE = "key"
+"""The line of the run's own concurrency key."""
+_SEMAPHORE_LINE = "semaphore:"
+
+_WANTED = re.compile(r"(?P<name>[^:]*)(?::(?P<weight>[1-9][0-9]{0,6}))?\Z", re.ASCII)
+_ALLOWED = f"NAME or NAME:WEIGHT, each name once; a name is {WORD_ALLOWED}, a weight 1 to {MOST_UNITS}"
+
+
+def line_of(semaphore: str) -> str:
+    """What `Run.blocked_on` is for a run that stands in the line of this semaphore."""
+    return _SEMAPHORE_LINE + semaphore
+
+
+def semaphore_of(blocked_on: str | None) -> str | None:
+    """The semaphore in whose line a run stands; None in any other line."""
+    text = blocked_on or LIMIT_LINE
+    return text.removeprefix(_SEMAPHORE_LINE) if text.startswith(_SEMAPHORE_LINE) else None
+
+
+def wanted(semaphores: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """(name, weight) of each that the definition names, by name: the order in which they are locked and judged.
+
+    Raises `InvalidInput`.
+    """
+    found: dict[str, int] = {}
+    for text in semaphores:
+        match = _WANTED.match(text)
+        weight = int((match and match["weight"]) or 1)
+        if match is None or match["name"] in found or weight > MOST_UNITS:
+            raise InvalidInput(
+                f"semaphores: {text!r} is not one more semaphore", field="semaphores", value=text, allowed=_ALLOWED
+            )
+        check_word("semaphores", match["name"])
+        found[match["name"]] = weight
+    return tuple(sorted(found.items()))
+
+
+def check_concurrency_key(key: str | None, *, field: str = "concurrency_key") -> str | None:
+    """The key, if runs can have it. Raises `InvalidInput`."""
+    if key is None:
+        return None
+    check_text(field, key)
+    if not 1 <= len(key) <= LONGEST_KEY:
+        allowed = f"1 to {LONGEST_KEY} characters"
+        raise InvalidInput(f"{field}: {len(key)} characters are no key", field=field, value=key, allowed=allowed)
+    return key

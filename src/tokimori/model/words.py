@@ -1,0 +1,40 @@
+"""What texts may be: words, and all that every database and every program can hold."""
+
+import re
+from collections.abc import Iterator
+
+from tokimori.errors import InvalidInput
+
+_WORD = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)
+WORD_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -"
+
+
+def check_word(name: str, text: str) -> None:
+    """Refuse what can't be a key or a value of labels, or the name of a queue or a semaphore. Raises `InvalidInput`."""
+    if _WORD.match(text) is None:
+        raise InvalidInput(f"{name}: {text!r} is not a word", field=name, value=text, allowed=WORD_ALLOWED)
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Every text in plain values, the keys of dictionaries included."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for part in (*value, *value.values()):
+                yield from texts_in(part)
+        case list() | tuple():
+            for part in value:
+                yield from texts_in(part)
+        case _:
+            pass
+
+
+def check_text(name: str, text: str) -> None:
+    """Refuse what neither a program's arguments nor every database can hold: NUL, and half of a surrogate pair.
+
+    Raises `InvalidInput`.
+    """
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        allowed = "characters of Unicode except NUL"
+        raise InvalidInput(f"{name}: {text!r} can't be kept", field=name, value=text, allowed=allowed)

@@ -1,0 +1,197 @@
+"""Who waits for a place or for units, and who is next when some become free, in memory."""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from msgspec.structs import replace
+
+from tokimori.clock import Moment
+from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
+from tokimori.model.job import Job, limit_of
+from tokimori.model.run import Run
+from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of, semaphore_of, wanted
+from tokimori.model.transitions import Event, RunState, move
+from tokimori.ports.semaphores import Permit
+from tokimori.stores.memory.tables import RunRow, Tables, in_line
+from tokimori.stores.rules import MOST_SWEPT, Place, programs_served, room, runs_woken
+
+
+@dataclass(slots=True)
+class Freed:
+    """What became free in a transaction, or whose turn has to be passed on: served together, at its end."""
+
+    places: Counter[Incarnation] = field(default_factory=Counter)
+    keys: set[tuple[Incarnation, str]] = field(default_factory=set)
+    semaphores: set[str] = field(default_factory=set)
+
+    def pass_on(self, run: Run, job: Job | None, refused_by: str | None = None) -> None:
+        """The turn that the run may have had in each of its lines, but for the one that refuses it now."""
+        if refused_by != LIMIT_LINE:
+            self.places[run.incarnation] += 1
+        if run.concurrency_key is not None and refused_by != KEY_LINE:
+            self.keys.add((run.incarnation, run.concurrency_key))
+        names = () if job is None else wanted(job.definition.semaphores)
+        self.semaphores.update(name for name, _ in names if line_of(name) != refused_by)
+
+    def leave(self, run: Run, job: Job | None) -> None:
+        """A ready run goes and passes its turn on; a blocked one makes way in the line of its semaphore."""
+        semaphore = semaphore_of(run.blocked_on)
+        if run.state is RunState.READY:
+            self.pass_on(run, job)
+        elif semaphore is not None:
+            self.semaphores.add(semaphore)
+
+
+def cancel(tables: Tables, rows: Iterable[RunRow], reason: str, now: Moment, job: Job | None = None) -> None:
+    """End runs that have not started, order the others to end. `job`: theirs, where it is gone already."""
+    freed = Freed()
+    for row in rows:
+        run = row.run
+        if run.state is RunState.RUNNING:
+            row.run = replace(run, cancel=run.cancel or reason)
+            continue
+        freed.leave(run, job or tables.job_of(run.incarnation))
+        ended = replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now, blocked_on=None)
+        tables.put(row, ended)
+    serve(tables, freed)
+
+
+def rejoin(tables: Tables, job: Job) -> None:
+    """Runs of a job in the lines of keys and semaphores are ready again: their claim finds them the line of today."""
+    for row in tables.runs_of(job.incarnation, RunState.BLOCKED):
+        if row.run.blocked_on is not None:
+            _wake(row)
+
+
+def give_back(tables: Tables, run_id: RunId) -> set[str]:
+    """Take the permits of a run away; the semaphores of which units are free now."""
+    held = [permit for permit in tables.permits.values() if permit.run_id == run_id]
+    for permit in held:
+        del tables.permits[permit.id]
+    return {permit.semaphore for permit in held}
+
+
+def serve(tables: Tables, freed: Freed) -> None:
+    """Make ready, or grant, who is next in the lines of what is free; a paused job's are claimed after its resume."""
+    for incarnation, places in freed.places.items():
+        job = tables.job_of(incarnation)
+        line = [row for row in tables.runs_of(incarnation, RunState.BLOCKED) if row.run.blocked_on is None]
+        if job is not None and line:
+            running = len(tables.runs_of(incarnation, RunState.RUNNING))
+            _wake(*line[: room(running, limit_of(job.definition), min(places, len(line)))])
+    for incarnation, key in freed.keys:
+        _serve_key(tables, incarnation, key)
+    for name in freed.semaphores:
+        serve_semaphore(tables, name)
+
+
+def _serve_key(tables: Tables, incarnation: Incarnation, key: str) -> None:
+    job = tables.job_of(incarnation)
+    rows = [row for row in tables.runs_of(incarnation, RunState.BLOCKED) if row.run.concurrency_key == key]
+    line = [row for row in rows if row.run.blocked_on == KEY_LINE]
+    if job is not None:
+        _wake(*line[: room(running_of_key(tables, incarnation, key), job.definition.max_running_per_key, len(line))])
+
+
+def running_of_key(tables: Tables, incarnation: Incarnation, key: str) -> int:
+    """How many runs of the job and the key run."""
+    return sum(row.run.concurrency_key == key for row in tables.runs_of(incarnation, RunState.RUNNING))
+
+
+def serve_semaphore(tables: Tables, name: str) -> None:
+    """Grant the programs and wake the runs whose turn it is."""
+    if name in tables.semaphores:
+        grant_programs(tables, name)
+        wake_runs(tables, name)
+
+
+def grant_programs(tables: Tables, name: str) -> bool:
+    """Give units to the programs whose turn it is; whether there are any."""
+    row, line = tables.semaphores[name], runs_in_line(tables, name)
+    first = place_of(tables, line[0], name) if line else None
+    served = programs_served(free_units(tables, name), map(_place, programs_in_line(tables, name)), first)
+    for program in served:
+        row.granted += 1
+        tables.permits[PermitId(program.id)] = replace(tables.permits[PermitId(program.id)], token=row.granted)
+    return bool(served)
+
+
+def wake_runs(tables: Tables, name: str, busy: Container[Lane] = ()) -> None:
+    """Make ready the runs whose turn it is, but for those of the lanes that are busy."""
+    free, program = free_units(tables, name), next(map(_place, programs_in_line(tables, name)), None)
+    for lane, rows in _by_lane(runs_in_line(tables, name)):
+        if lane not in busy:
+            places = {place_of(tables, each, name): each for each in rows}
+            _wake(*(places[place] for place in runs_woken(free, places, program)))
+
+
+def _by_lane(line: Iterable[RunRow]) -> Iterator[tuple[Lane, Iterator[RunRow]]]:
+    return groupby(sorted(line, key=_lane), key=_lane)
+
+
+def _lane(row: RunRow) -> Lane:
+    return row.run.lane or Lane("")
+
+
+def free_units(tables: Tables, name: str) -> int:
+    """Units of a semaphore that nobody holds; below zero where its limit was lowered below what is held."""
+    return tables.semaphores[name].limit - used_units(tables, name)
+
+
+def used_units(tables: Tables, name: str) -> int:
+    """Units of a semaphore that are held."""
+    return sum(each.weight for each in tables.permits.values() if each.semaphore == name and each.token is not None)
+
+
+def runs_in_line(tables: Tables, name: str) -> list[RunRow]:
+    """The runs that wait for a semaphore, in order."""
+    line = line_of(name)
+    return sorted((row for row in tables.live.values() if row.run.blocked_on == line), key=in_line)
+
+
+def programs_in_line(tables: Tables, name: str) -> list[Permit]:
+    """The places of programs that wait for a semaphore, in order."""
+    places = (each for each in tables.permits.values() if each.semaphore == name and each.token is None)
+    return sorted(places, key=_place)
+
+
+def place_of(tables: Tables, row: RunRow, name: str) -> Place:
+    """A run's place, with the units that its job wants now."""
+    job = tables.job_of(row.run.incarnation)
+    names = {} if job is None else dict(wanted(job.definition.semaphores))
+    return Place(row.run.rank, row.run.id, names.get(name, 1))
+
+
+def _place(permit: Permit) -> Place:
+    return Place(permit.rank, permit.id, permit.weight)
+
+
+def drop_programs(tables: Tables, node: NodeId) -> None:
+    """A node is gone, and with it what its programs hold and wait for."""
+    theirs = [permit for permit in tables.permits.values() if permit.node == node and permit.run_id is None]
+    for permit in theirs:
+        del tables.permits[permit.id]
+    serve(tables, Freed(semaphores={permit.semaphore for permit in theirs}))
+
+
+def sweep(tables: Tables) -> None:
+    """Serve a few semaphores for which a run waits though it could have its units, and nothing of its lane is ready."""
+    if not tables.semaphores:
+        return
+    ready = {_lane(row) for row in tables.live.values() if row.run.state is RunState.READY}
+    stuck = []
+    for name in sorted(tables.semaphores):
+        free = free_units(tables, name)
+        heads = [next(rows) for lane, rows in _by_lane(runs_in_line(tables, name)) if lane not in ready]
+        program = next(map(_place, programs_in_line(tables, name)), None)
+        if any(runs_woken(free, [place_of(tables, head, name)], program) for head in heads):
+            stuck.append(name)
+    for name in stuck[:MOST_SWEPT]:
+        wake_runs(tables, name, busy=ready)
+
+
+def _wake(*rows: RunRow) -> None:
+    for row in rows:
+        row.run = replace(row.run, state=move(row.run.state, Event.WAKE), blocked_on=None)

@@ -1,0 +1,117 @@
+"""Named semaphores as people and programs ask for them, in memory."""
+
+from itertools import islice
+
+from tokimori.clock import Moment
+from tokimori.model.ids import NodeId, PermitId
+from tokimori.model.semaphores import DEFAULT_LIMIT
+from tokimori.ports.semaphores import (
+    MOST_COUNTED,
+    MOST_HOLDERS,
+    Answer,
+    Grant,
+    InLine,
+    NodeGone,
+    Permit,
+    Semaphore,
+    Wish,
+)
+from tokimori.ports.store import NodeState
+from tokimori.stores.memory.line import (
+    grant_programs,
+    place_of,
+    programs_in_line,
+    runs_in_line,
+    serve_semaphore,
+    used_units,
+    wake_runs,
+)
+from tokimori.stores.memory.tables import SemaphoreRow, Tables
+from tokimori.stores.rules import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+
+
+def put_semaphore(tables: Tables, name: str, limit: int) -> None:
+    """See `Semaphores.put_semaphore`."""
+    weights = [place_of(tables, row, name).weight for row in runs_in_line(tables, name)]
+    weights += [permit.weight for permit in programs_in_line(tables, name)]
+    check_lowered(name, limit, max(weights, default=0))
+    tables.semaphores.setdefault(name, SemaphoreRow()).limit = limit
+    serve_semaphore(tables, name)
+
+
+def list_semaphores(tables: Tables, after: str, limit: int) -> list[Semaphore]:
+    """See `Semaphores.list_semaphores`."""
+    names = (name for name in sorted(tables.semaphores) if name > after)
+    return [get_semaphore(tables, name) for name in islice(names, limit)]
+
+
+def get_semaphore(tables: Tables, name: str) -> Semaphore:
+    """See `Semaphores.get_semaphore`."""
+    row = tables.semaphores.get(name)
+    if row is None:
+        raise no_semaphore(name)
+    held = [each for each in tables.permits.values() if each.semaphore == name and each.token is not None]
+    waiting = len(runs_in_line(tables, name)) + len(programs_in_line(tables, name))
+    return Semaphore(
+        name=name,
+        limit=row.limit,
+        used=used_units(tables, name),
+        waiting=min(waiting, MOST_COUNTED),
+        holders=tuple(sorted(held, key=lambda permit: (permit.since, permit.id))[:MOST_HOLDERS]),
+    )
+
+
+def delete_semaphore(tables: Tables, name: str) -> None:
+    """See `Semaphores.delete_semaphore`."""
+    if any(permit.semaphore == name for permit in tables.permits.values()) or runs_in_line(tables, name):
+        raise in_use(name)
+    tables.semaphores.pop(name, None)
+
+
+def acquire(tables: Tables, wish: Wish, now: Moment) -> Answer:
+    """See `Semaphores.acquire`."""
+    node = tables.nodes.get(wish.node)
+    if node is None or node.state is not NodeState.ALIVE:
+        return NodeGone()
+    if wish.id not in tables.permits:
+        _join(tables, wish, now)
+    permit = tables.permits[wish.id]
+    if permit.token is None and grant_programs(tables, wish.semaphore):
+        wake_runs(tables, wish.semaphore)
+        permit = tables.permits[wish.id]
+    return InLine(ahead=_ahead(tables, permit)) if permit.token is None else Grant(token=permit.token)
+
+
+def _join(tables: Tables, wish: Wish, now: Moment) -> None:
+    known = tables.semaphores.get(wish.semaphore)
+    if known is not None:
+        check_same_limit(wish.semaphore, wish.limit, known.limit)
+    limit = known.limit if known is not None else DEFAULT_LIMIT if wish.limit is None else wish.limit
+    check_weight(wish.semaphore, wish.weight, limit)
+    tables.semaphores.setdefault(wish.semaphore, SemaphoreRow(limit))
+    tables.permits[wish.id] = Permit(
+        id=wish.id,
+        semaphore=wish.semaphore,
+        node=wish.node,
+        run_id=None,
+        weight=wish.weight,
+        rank=wish.rank,
+        token=None,
+        since=now,
+    )
+
+
+def _ahead(tables: Tables, place: Permit) -> int:
+    programs = sum((each.rank, each.id) < (place.rank, place.id) for each in programs_in_line(tables, place.semaphore))
+    runs = sum(row.run.rank < place.rank for row in runs_in_line(tables, place.semaphore))
+    return min(programs + runs, MOST_COUNTED)
+
+
+def release(tables: Tables, permit_id: PermitId, node: NodeId) -> bool:
+    """See `Semaphores.release`."""
+    permit = tables.permits.get(permit_id)
+    if permit is None or permit.node != node or permit.run_id is not None:
+        return False
+    del tables.permits[permit_id]
+    serve_semaphore(tables, permit.semaphore)
+    return True
