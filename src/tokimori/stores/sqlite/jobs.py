@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Sequence
 
 from tokimori.clock import Moment
@@ -87,16 +86,25 @@ def replace_job(db: sqlite3.Connection, old: Job, new: Job, skips: Sequence[Skip
     values = ", ".join(f"{column} = ?" for column in columns.split(", ") if column != "fired_through")
     row = dict(zip(columns.split(", "), job_row(new), strict=True))
     fired_through = row.pop("fired_through")
+    freed = _units(db, new.incarnation)
     db.execute(
         f"UPDATE tokimori_jobs SET {values}, fired_through = max(fired_through, ?) WHERE incarnation = ?",
         (*row.values(), fired_through, old.incarnation),
     )
     keep_skips(db, [(new.incarnation, skip) for skip in skips])
     moved = db.execute("UPDATE tokimori_runs SET lane = ? WHERE incarnation = ?", (row["lane"], new.incarnation))
-    line.wake(db, Counter({new.incarnation: moved.rowcount}))
+    freed.places[new.incarnation] = moved.rowcount
+    line.rejoin(db, new.incarnation)
+    line.serve(db, freed)
 
 
-def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None) -> None:
+def _units(db: sqlite3.Connection, incarnation: Incarnation) -> line.Freed:
+    """The semaphores for which runs of the job may stand in line, or have the turn."""
+    (semaphores,) = db.execute("SELECT semaphores FROM tokimori_jobs WHERE incarnation = ?", (incarnation,)).fetchone()
+    return line.Freed(semaphores={name for name, _ in line.units_in(semaphores)})
+
+
+def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None, freed: line.Freed) -> None:
     """A job that is claimable stops, with the error of its run; nothing of it is claimed until it is resolved."""
     parked = db.execute(
         """UPDATE tokimori_jobs SET state = 'parked', reason = ?, "by" = ?, next_due = NULL, lane = NULL
@@ -105,16 +113,18 @@ def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None) ->
     )
     if parked.rowcount:
         db.execute("UPDATE tokimori_runs SET lane = NULL WHERE incarnation = ?", (incarnation,))
+        line.rejoin(db, incarnation)
+        freed.semaphores |= _units(db, incarnation).semaphores
 
 
 def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> None:
     """See `Jobs.delete_job`."""
     job = get_job(db, job_id)
     leave_family(db, job_id)
+    line.cancel(db, "incarnation = ? AND state <> 'running'", (job.incarnation,), JOB_DELETED, now)
     db.execute("DELETE FROM tokimori_jobs WHERE incarnation = ?", (job.incarnation,))
     gone = "INSERT INTO tokimori_deleted_jobs (incarnation, job_id) VALUES (?, ?)"
     db.execute(gone, (job.incarnation, job_id))
-    line.cancel(db, "incarnation = ? AND state <> 'running'", (job.incarnation,), JOB_DELETED, now)
 
 
 def due_of(row: Row) -> Due:

@@ -1,20 +1,117 @@
-"""Moves that several methods share: ending runs, cancelling them, and waking the next in line."""
+"""Moves that several methods share: ending runs, cancelling them, and serving those who wait for what became free."""
 
 import json
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Incarnation, RunId
+from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
+from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of, semaphore_of
+from tokimori.model.transitions import RunState
 from tokimori.stores.rows import RUN, SETTLED
-from tokimori.stores.rules import room
+from tokimori.stores.rules import MOST_SWEPT, Place, programs_served, room, runs_woken
 
-_KEPT = [column for column in f"{RUN}, {SETTLED}".split(", ") if column not in {"state", "error", "ended"}]
+_ENDING = {"state", "error", "ended", "blocked_on"}
+_KEPT = [column for column in f"{RUN}, {SETTLED}".split(", ") if column not in _ENDING]
 _CANCEL = f"""
 INSERT INTO tokimori_history (state, error, ended, {", ".join(_KEPT)})
 SELECT 'cancelled', ?, ?, {", ".join(_KEPT)} FROM tokimori_runs WHERE id = ?
 """
+TURN = (
+    "incarnation, state, concurrency_key, blocked_on, "
+    "(SELECT semaphores FROM tokimori_jobs WHERE incarnation = tokimori_runs.incarnation)"
+)
+MOST_LOOKED_AT = 100
+"""At so many semaphores does one sweep look."""
+_OF_KEY = """
+FROM tokimori_runs WHERE incarnation = ? AND concurrency_key = ? AND state = 'blocked' AND blocked_on = 'key'
+ORDER BY "rank", id LIMIT ?
+"""
+_RUNS = """
+SELECT r."rank", r.id, coalesce((SELECT value ->> 1 FROM json_each(j.semaphores) WHERE value ->> 0 = ?1), 1)
+FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+WHERE r.state = 'blocked' AND r.blocked_on = 'semaphore:' || ?1 AND r.lane = ?2 ORDER BY r."rank", r.id
+"""
+_PROGRAMS = 'SELECT "rank", id, weight FROM tokimori_permits WHERE semaphore = ? AND token IS NULL ORDER BY "rank", id'
+_UNITS = """
+SELECT "limit" - (SELECT coalesce(sum(weight), 0) FROM tokimori_permits WHERE semaphore = name AND token IS NOT NULL)
+FROM tokimori_semaphores WHERE name = ?
+"""
+# These walk an index from one distinct value to the next.
+_LANES = """
+WITH RECURSIVE lanes (lane) AS (
+    SELECT min(lane) FROM tokimori_runs WHERE state = 'blocked' AND blocked_on = 'semaphore:' || ?1
+    UNION ALL
+    SELECT (SELECT min(lane) FROM tokimori_runs
+        WHERE state = 'blocked' AND blocked_on = 'semaphore:' || ?1 AND lane > lanes.lane)
+    FROM lanes WHERE lanes.lane IS NOT NULL)
+SELECT lane FROM lanes WHERE lane IS NOT NULL
+"""
+_NAMES = """
+WITH RECURSIVE lines (line) AS (
+    SELECT min(blocked_on) FROM tokimori_runs WHERE state = 'blocked' AND blocked_on >= 'semaphore:'
+    UNION ALL
+    SELECT (SELECT min(blocked_on) FROM tokimori_runs WHERE state = 'blocked' AND blocked_on > lines.line)
+    FROM lines WHERE lines.line IS NOT NULL)
+SELECT substr(line, length('semaphore:') + 1) FROM lines WHERE line IS NOT NULL LIMIT ?
+"""
+_OWNERS_GONE = """
+WITH RECURSIVE owners (id) AS (
+    SELECT min(node_id) FROM tokimori_permits
+    UNION ALL
+    SELECT (SELECT min(node_id) FROM tokimori_permits WHERE node_id > owners.id)
+    FROM owners WHERE owners.id IS NOT NULL)
+SELECT o.id FROM owners o LEFT JOIN tokimori_nodes n ON n.id = o.id WHERE o.id IS NOT NULL AND n.state IS NOT 'alive'
+"""
+_LOST = """
+DELETE FROM tokimori_permits WHERE node_id = ? AND NOT EXISTS (
+    SELECT 1 FROM tokimori_runs r WHERE r.id = run_id AND r.state = 'running' AND r.token = tokimori_permits.token)
+RETURNING semaphore
+"""
+
+
+class Turn(NamedTuple):
+    """What of a run says whose turn it may have: the columns `TURN`."""
+
+    incarnation: Incarnation
+    state: RunState
+    concurrency_key: str | None
+    blocked_on: str | None
+    semaphores: str | None
+
+
+@dataclass(slots=True)
+class Freed:
+    """What became free in a transaction, or whose turn has to be passed on: served together, at its end."""
+
+    places: Counter[Incarnation] = field(default_factory=Counter)
+    keys: set[tuple[Incarnation, str]] = field(default_factory=set)
+    semaphores: set[str] = field(default_factory=set)
+
+    def pass_on(self, turn: Turn, refused_by: str | None = None) -> None:
+        """The turn that the run may have had in each of its lines, but for the one that refuses it now."""
+        if refused_by != LIMIT_LINE:
+            self.places[turn.incarnation] += 1
+        if turn.concurrency_key is not None and refused_by != KEY_LINE:
+            self.keys.add((turn.incarnation, turn.concurrency_key))
+        self.semaphores.update(name for name, _ in units_in(turn.semaphores) if line_of(name) != refused_by)
+
+    def leave(self, turn: Turn) -> None:
+        """A ready run goes and passes its turn on; a blocked one makes way in the line of its semaphore."""
+        semaphore = semaphore_of(turn.blocked_on)
+        if turn.state == RunState.READY:
+            self.pass_on(turn)
+        elif semaphore is not None:
+            self.semaphores.add(semaphore)
+
+
+def units_in(semaphores: str | None) -> list[tuple[str, int]]:
+    """What a job's column of semaphores says: names and weights, by name."""
+    return [] if semaphores is None else [(name, weight) for name, weight in json.loads(semaphores)]
 
 
 def forget(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
@@ -23,40 +120,188 @@ def forget(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
 
 
 def cancel(db: sqlite3.Connection, which: str, values: tuple[object, ...], reason: str, now: Moment) -> None:
-    """End the runs that have not started, order the others to end; those that were ready pass their turn on."""
-    rows = db.execute(f"SELECT id, incarnation, state FROM tokimori_runs WHERE {which}", values).fetchall()
-    running = [run_id for run_id, _, state in rows if state == "running"]
-    ended = [run_id for run_id, _, state in rows if state != "running"]
+    """End the runs that have not started, order the others to end. Their job, if it goes, goes after them."""
+    rows = db.execute(f"SELECT id, {TURN} FROM tokimori_runs WHERE {which}", values).fetchall()
+    turns = {run_id: Turn(*turn) for run_id, *turn in rows}
+    running = [run_id for run_id, turn in turns.items() if turn.state == RunState.RUNNING]
+    ended = [run_id for run_id, turn in turns.items() if turn.state != RunState.RUNNING]
     db.executemany(
         "UPDATE tokimori_runs SET cancel = coalesce(cancel, ?) WHERE id = ?", [(reason, run_id) for run_id in running]
     )
     db.executemany(_CANCEL, [(reason, now, run_id) for run_id in ended])
     forget(db, ended)
-    wake(db, Counter(incarnation for _, incarnation, state in rows if state == "ready"))
+    freed = Freed()
+    for run_id in ended:
+        freed.leave(turns[run_id])
+    serve(db, freed)
 
 
-def wake(db: sqlite3.Connection, freed: Counter[Incarnation]) -> None:
-    """Make the next in line ready, for as many places as were freed. A paused job's are claimed after its resume."""
+def rejoin(db: sqlite3.Connection, incarnation: Incarnation) -> None:
+    """Runs of a job in the lines of keys and semaphores are ready again: their claim finds them the line of today."""
+    db.execute(
+        """UPDATE tokimori_runs SET state = 'ready', blocked_on = NULL
+        WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NOT NULL""",
+        (incarnation,),
+    )
+
+
+def give_back(db: sqlite3.Connection, runs: Sequence[RunId]) -> set[str]:
+    """Take the permits of these runs away; the semaphores of which units are free now."""
+    held = "DELETE FROM tokimori_permits WHERE run_id IN (SELECT value FROM json_each(?)) RETURNING semaphore"
+    return {name for (name,) in db.execute(held, (json.dumps(runs),))}
+
+
+def serve(db: sqlite3.Connection, freed: Freed) -> None:
+    """Make ready, or grant, who is next in the lines of what is free; a paused job's are claimed after its resume."""
+    if freed.places:
+        _serve_limits(db, freed.places)
+    for incarnation, key in sorted(freed.keys):
+        _serve_key(db, incarnation, key)
+    for name in sorted(freed.semaphores):
+        serve_semaphore(db, name)
+
+
+def _serve_limits(db: sqlite3.Connection, places: Counter[Incarnation]) -> None:
     waiting = db.execute(
         """
         SELECT incarnation, max_running FROM tokimori_jobs j
-        WHERE incarnation IN (SELECT value FROM json_each(?))
-            AND EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'blocked')
+        WHERE incarnation IN (SELECT value FROM json_each(?)) AND EXISTS (
+            SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'blocked' AND blocked_on IS NULL)
         """,
-        (json.dumps(list(freed)),),
+        (json.dumps(list(places)),),
     ).fetchall()
     for incarnation, limit in waiting:
-        _wake(db, incarnation, limit, freed[incarnation])
+        (running,) = db.execute(
+            "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND state = 'running'", (incarnation,)
+        ).fetchone()
+        db.execute(
+            """
+            UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
+                SELECT id FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NULL
+                ORDER BY "rank", id LIMIT ?)
+            """,
+            (incarnation, room(running, limit, places[incarnation])),
+        )
 
 
-def _wake(db: sqlite3.Connection, incarnation: Incarnation, limit: int, places: int) -> None:
-    (running,) = db.execute(
-        "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND state = 'running'", (incarnation,)
-    ).fetchone()
-    db.execute(
-        """
-        UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
-            SELECT id FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' ORDER BY "rank", id LIMIT ?)
-        """,
-        (incarnation, room(running, limit, places)),
-    )
+def _serve_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> None:
+    limit = db.execute("SELECT coalesce(max_per_key, 1) FROM tokimori_jobs WHERE incarnation = ?", (incarnation,))
+    for (most,) in limit.fetchall():
+        db.execute(
+            f"UPDATE tokimori_runs SET state = 'ready', blocked_on = NULL WHERE id IN (SELECT id {_OF_KEY})",
+            (incarnation, key, room(running_of_key(db, incarnation, key), most, most)),
+        )
+
+
+def running_of_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> int:
+    """How many runs of the job and the key run."""
+    running = "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND concurrency_key = ? AND state = 'running'"
+    (count,) = db.execute(running, (incarnation, key)).fetchone()
+    return int(count)
+
+
+def head_of_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> Place | None:
+    """The first run of a job that waits for this key."""
+    row = db.execute(f'SELECT "rank", id, 1 {_OF_KEY}', (incarnation, key, 1)).fetchone()
+    return None if row is None else Place._make(row)
+
+
+def serve_semaphore(db: sqlite3.Connection, name: str) -> None:
+    """Grant the programs and wake the runs whose turn it is."""
+    grant_programs(db, name)
+    wake_runs(db, name)
+
+
+def grant_programs(db: sqlite3.Connection, name: str) -> bool:
+    """Give units to the programs whose turn it is; whether there are any."""
+    if first_program(db, name) is None:
+        return False
+    heads = filter(None, [head_of(db, name, lane) for lane in lanes_in_line(db, name)])
+    with closing(db.execute(_PROGRAMS, (name,))) as rows:
+        served = programs_served(free_units(db, name), map(Place._make, rows), min(heads, default=None))
+    for program in served:
+        db.execute("UPDATE tokimori_semaphores SET granted = granted + 1 WHERE name = ?", (name,))
+        db.execute(
+            """UPDATE tokimori_permits SET token = (SELECT granted FROM tokimori_semaphores WHERE name = semaphore)
+            WHERE id = ?""",
+            (program.id,),
+        )
+    return bool(served)
+
+
+def wake_runs(db: sqlite3.Connection, name: str) -> None:
+    """Make ready the runs whose turn it is."""
+    _wake(db, _next_runs(db, name, lanes_in_line(db, name)))
+
+
+def _wake(db: sqlite3.Connection, runs: Sequence[str]) -> None:
+    db.executemany("UPDATE tokimori_runs SET state = 'ready', blocked_on = NULL WHERE id = ?", [(id_,) for id_ in runs])
+
+
+def _next_runs(db: sqlite3.Connection, name: str, lanes: Sequence[Lane]) -> list[str]:
+    """Whose turn it is in these lanes of the line."""
+    if not lanes:
+        return []
+    free, program = free_units(db, name), first_program(db, name)
+    found = []
+    for lane in lanes:
+        with closing(db.execute(_RUNS, (name, lane))) as rows:
+            found += [place.id for place in runs_woken(free, map(Place._make, rows), program)]
+    return found
+
+
+def free_units(db: sqlite3.Connection, name: str) -> int:
+    """Units that nobody holds: counted, so that a crash can't leak any. Below zero where the limit was lowered."""
+    row = db.execute(_UNITS, (name,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def first_program(db: sqlite3.Connection, name: str) -> Place | None:
+    """The first program that waits for a semaphore."""
+    row = db.execute(f"{_PROGRAMS} LIMIT 1", (name,)).fetchone()
+    return None if row is None else Place._make(row)
+
+
+def lanes_in_line(db: sqlite3.Connection, name: str) -> list[Lane]:
+    """The lanes of which runs wait for a semaphore."""
+    return [Lane(lane) for (lane,) in db.execute(_LANES, (name,))]
+
+
+def head_of(db: sqlite3.Connection, name: str, lane: Lane) -> Place | None:
+    """The first run of a lane that waits for a semaphore."""
+    row = db.execute(f"{_RUNS} LIMIT 1", (name, lane)).fetchone()
+    return None if row is None else Place._make(row)
+
+
+def heaviest_in_line(db: sqlite3.Connection, name: str) -> int:
+    """The largest weight of those that wait; 0 where nobody does."""
+    weights = [weight for _, _, weight in db.execute(_PROGRAMS, (name,))]
+    for lane in lanes_in_line(db, name):
+        weights += [weight for _, _, weight in db.execute(_RUNS, (name, lane))]
+    return max(weights, default=0)
+
+
+def drop_permits(db: sqlite3.Connection, node: NodeId) -> None:
+    """A node is gone, and with it what its programs hold and wait for; its runs keep theirs until they are settled."""
+    serve(db, Freed(semaphores={name for (name,) in db.execute(_LOST, (node,))}))
+
+
+def sweep(db: sqlite3.Connection) -> None:
+    """Serve a few semaphores for which a run waits though it could have its units, and nothing of its lane is ready.
+
+    Nodes that an older program buried leave their permits, and runs that it settled.
+    """
+    for (node,) in db.execute(_OWNERS_GONE).fetchall():
+        drop_permits(db, node)
+    stuck: list[list[str]] = []
+    for (name,) in db.execute(_NAMES, (MOST_LOOKED_AT,)):
+        lanes = [lane for lane in lanes_in_line(db, name) if not _has_ready(db, lane)]
+        stuck += filter(None, [_next_runs(db, name, lanes)])
+        if len(stuck) == MOST_SWEPT:
+            break
+    for runs in stuck:
+        _wake(db, runs)
+
+
+def _has_ready(db: sqlite3.Connection, lane: Lane) -> bool:
+    return db.execute("SELECT 1 FROM tokimori_runs WHERE state = 'ready' AND lane = ?", (lane,)).fetchone() is not None

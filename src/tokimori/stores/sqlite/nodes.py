@@ -6,6 +6,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId
 from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
 from tokimori.stores.rows import NODE, RUN, RUN_COLUMNS, Row, definition_of, marks, node_of, node_row, prefixed, run_of
+from tokimori.stores.sqlite import line
 
 CLAIMED = f"""
 SELECT {prefixed(RUN, "r")}, j.definition
@@ -50,6 +51,7 @@ def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
     raised = db.execute("UPDATE tokimori_nodes SET beat = beat + 1 WHERE id = ? AND state = 'alive'", (beat.node,))
     if not raised.rowcount:
         return None
+    line.sweep(db)
     db.executemany(
         """UPDATE tokimori_runs SET pid = ?, started = ?
         WHERE id = ? AND state = 'running' AND node_id = ? AND token = ?""",
@@ -77,25 +79,29 @@ def survey(db: sqlite3.Connection, past: Moment | None = None) -> Survey:
 
 def bury(db: sqlite3.Connection, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
     """See `Nodes.bury`."""
-    db.execute(
+    buried = db.execute(
         """
         UPDATE tokimori_nodes SET state = 'dead', "left" = ? WHERE id = ? AND beat = ? AND state = 'alive'
             AND EXISTS (SELECT 1 FROM tokimori_nodes WHERE id = ? AND state = 'alive')
         """,
         (now, dead, beat, by),
     )
+    if buried.rowcount:
+        line.drop_permits(db, dead)
     return state_of(db, dead) is NodeState.DEAD
 
 
 def leave(db: sqlite3.Connection, node: NodeId, now: Moment) -> bool:
     """See `Nodes.leave`."""
-    db.execute(
+    left = db.execute(
         """
         UPDATE tokimori_nodes SET state = 'left', "left" = ? WHERE id = ? AND state = 'alive'
             AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = tokimori_nodes.id)
         """,
         (now, node),
     )
+    if left.rowcount:
+        line.drop_permits(db, node)
     return state_of(db, node) is not NodeState.ALIVE
 
 

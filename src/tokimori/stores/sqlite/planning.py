@@ -16,12 +16,15 @@ from tokimori.stores.rules import REPLACED, Cursor, born, is_readable, may_apply
 from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.jobs import DUE, due_of, keep_skips
 
-_BORN = 'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, tzdata, token'
+_BORN = (
+    'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, tzdata, concurrency_key, '
+    "token"
+)
 
 # One statement for a whole batch: each step of a statement gives up the GIL, and taking it back is what costs.
 _BEAR = f"""
 INSERT INTO tokimori_runs ({_BORN})
-SELECT {", ".join(f"value ->> {column}" for column in range(12))}, {FIRST_TOKEN} FROM json_each(?) WHERE true
+SELECT {", ".join(f"value ->> {column}" for column in range(13))}, {FIRST_TOKEN} FROM json_each(?) WHERE true
 ON CONFLICT (incarnation, origin) DO NOTHING
 """
 _ADVANCE = """
@@ -107,6 +110,7 @@ def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Row]:
             planned.lane,
             now,
             plan.tzdata,
+            plan.concurrency_key,
         )
 
 

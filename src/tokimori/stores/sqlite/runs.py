@@ -1,7 +1,6 @@
 """Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
 
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -11,7 +10,6 @@ from tokimori.errors import NotFound, Refused
 from tokimori.model.ids import RunId
 from tokimori.model.job import JobState
 from tokimori.model.run import Attempt, Output, Run
-from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, marks, output_of, run_of, run_row
 from tokimori.stores.rules import CLAIMABLE, may_hold, may_resume
@@ -103,10 +101,13 @@ def cancel_run(db: sqlite3.Connection, run_id: RunId, reason: str, now: Moment) 
 
 def hold_run(db: sqlite3.Connection, run_id: RunId, reason: str) -> Run:
     """See `Runs.hold_run`."""
-    run = get_run(db, run_id)
-    if may_hold(run):
-        db.execute("UPDATE tokimori_runs SET state = 'held', error = ? WHERE id = ?", (reason, run_id))
-        line.wake(db, Counter({run.incarnation: int(run.state is RunState.READY)}))
+    if may_hold(get_run(db, run_id)):
+        freed = line.Freed()
+        turn = db.execute(f"SELECT {line.TURN} FROM tokimori_runs WHERE id = ?", (run_id,)).fetchone()
+        freed.leave(line.Turn._make(turn))
+        held = "UPDATE tokimori_runs SET state = 'held', error = ?, blocked_on = NULL WHERE id = ?"
+        db.execute(held, (reason, run_id))
+        line.serve(db, freed)
     return get_run(db, run_id)
 
 

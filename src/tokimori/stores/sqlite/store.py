@@ -10,11 +10,12 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
 from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
-from tokimori.model.ids import Incarnation, JobId, NodeId, RunId
+from tokimori.model.ids import Incarnation, JobId, NodeId, PermitId, RunId
 from tokimori.model.job import Job
 from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
+from tokimori.ports.semaphores import Answer, Semaphore, Wish
 from tokimori.ports.store import (
     Beat,
     Change,
@@ -40,6 +41,7 @@ from tokimori.stores.sqlite import (
     pruning,
     runs,
     schema,
+    semaphores,
     working,
 )
 from tokimori.stores.sqlite.connection_thread import ConnectionThread, T
@@ -276,7 +278,7 @@ class SqliteStore:
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         """See `Working.claim`."""
-        return await self._write(working.claim, claim)
+        return await self._write(working.claim, claim, now)
 
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
         """See `Working.settle`."""
@@ -285,6 +287,33 @@ class SqliteStore:
     async def save_outputs(self, outputs: Sequence[Output]) -> None:
         """See `Working.save_outputs`."""
         await self._write(working.save_outputs, outputs)
+
+    async def put_semaphore(self, name: str, limit: int, now: Moment) -> None:
+        """See `Semaphores.put_semaphore`."""
+        await self._write(semaphores.put_semaphore, name, limit)
+        self._tell()
+
+    async def list_semaphores(self, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
+        """See `Semaphores.list_semaphores`."""
+        return await self._read(semaphores.list_semaphores, after, limit)
+
+    async def get_semaphore(self, name: str) -> Semaphore:
+        """See `Semaphores.get_semaphore`."""
+        return await self._read(semaphores.get_semaphore, name)
+
+    async def delete_semaphore(self, name: str) -> None:
+        """See `Semaphores.delete_semaphore`."""
+        await self._write(semaphores.delete_semaphore, name)
+
+    async def acquire(self, wish: Wish, now: Moment) -> Answer:
+        """See `Semaphores.acquire`."""
+        return await self._write(semaphores.acquire, wish, now)
+
+    async def release(self, permit: PermitId, node: NodeId, now: Moment) -> bool:
+        """See `Semaphores.release`."""
+        held = await self._write(semaphores.release, permit, node)
+        self._tell()
+        return held
 
     async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
         """See `Copying.export_rows`."""

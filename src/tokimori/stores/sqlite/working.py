@@ -9,13 +9,16 @@ from contextlib import ExitStack, closing
 from itertools import islice
 from typing import NamedTuple
 
+from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
 from tokimori.model.run import Output
+from tokimori.model.semaphores import LIMIT_LINE
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
 from tokimori.stores.rows import ATTEMPT, OUTPUT, Row, attempt_row, marks, output_row
 from tokimori.stores.rules import MOST_EXAMINED, Standing, ending, fits, judge
 from tokimori.stores.sqlite import line
+from tokimori.stores.sqlite.admission import Admission, Candidate
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.jobs import park
 from tokimori.stores.sqlite.nodes import CLAIMED, claimed_of, state_of
@@ -23,26 +26,27 @@ from tokimori.stores.sqlite.nodes import CLAIMED, claimed_of, state_of
 _READY = """
 SELECT r."rank", r.id, r.incarnation, j.max_running,
     CASE WHEN j.max_running = 0 THEN 0 ELSE (
-        SELECT count(*) FROM tokimori_runs WHERE incarnation = r.incarnation AND state = 'running') END
+        SELECT count(*) FROM tokimori_runs WHERE incarnation = r.incarnation AND state = 'running') END,
+    r.concurrency_key, j.semaphores, r.lane, j.max_per_key
 FROM tokimori_runs r JOIN tokimori_jobs j ON j.incarnation = r.incarnation
 WHERE r.state = 'ready' AND r.lane = ? ORDER BY r."rank", r.id
 """
 _TAKE = """
 UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = ?, claim_id = ?,
-    pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL
+    pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL, holds = NULL
 WHERE id IN (SELECT value FROM json_each(?))
 """
 _STANDING = """
 SELECT r.id, r.state, r.node_id, r.token, r.settled_by, r.settled_token, r.cancel, r.incarnation,
-    EXISTS (SELECT 1 FROM tokimori_jobs WHERE incarnation = r.incarnation)
+    EXISTS (SELECT 1 FROM tokimori_jobs WHERE incarnation = r.incarnation), r.concurrency_key, r.holds
 FROM tokimori_runs r WHERE r.id IN (SELECT value FROM json_each(?1))
 UNION ALL
-SELECT id, state, node_id, token, settled_by, settled_token, NULL, incarnation, 0
+SELECT id, state, node_id, token, settled_by, settled_token, NULL, incarnation, 0, NULL, NULL
 FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))
 """
 _KEPT = (
     "id, job_id, incarnation, origin, nominal, priority, lane, created, payload, attempt, token, node_id, cancel, "
-    "tzdata, parent_id, root"
+    "tzdata, parent_id, root, concurrency_key"
 )
 """What a settle leaves as it is."""
 _SETTLED = (
@@ -71,11 +75,11 @@ FROM {_CHANGES.format(join="CROSS JOIN tokimori_runs AS run ON")}
 """
 
 
-def claim(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
+def claim(db: sqlite3.Connection, claim: Claim, now: Moment) -> list[Claimed]:
     """See `Working.claim`."""
     if state_of(db, claim.node) is not NodeState.ALIVE:
         return []
-    return _taken(db, claim) or (_taken(db, claim) if _take(db, claim) else [])
+    return _taken(db, claim) or (_taken(db, claim) if _take(db, claim, now) else [])
 
 
 def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
@@ -84,23 +88,30 @@ def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
     return [claimed_of(row) for row in rows]
 
 
-def _take(db: sqlite3.Connection, claim: Claim) -> bool:
-    """Walk the ready runs in order: what fits is taken, what does not joins the line. Whether any was taken."""
+def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
+    """Walk the ready runs in order: what fits is taken, what does not joins a line. Whether any was taken."""
     running: dict[Incarnation, int] = {}
     taken: list[RunId] = []
-    refused: list[RunId] = []
+    refused: list[tuple[str | None, RunId]] = []
+    admission = Admission(db)
     with closing(_ready(db, claim.lanes, claim.limit + MOST_EXAMINED)) as ready:
-        for _, run_id, incarnation, limit, counted in ready:
+        for rank, run_id, incarnation, limit, counted, key, semaphores, lane, most in ready:
             if len(taken) == claim.limit:
                 break
             others = running.setdefault(incarnation, counted)
-            if fits(others, limit):
+            refused_by = None if fits(others, limit) else LIMIT_LINE
+            if key is not None or semaphores is not None:
+                candidate = Candidate(rank, run_id, incarnation, lane, key, most, semaphores)
+                refused_by = admission.admit(candidate, refused_by)
+            if refused_by is None:
                 running[incarnation] = others + 1
                 taken.append(run_id)
             else:
-                refused.append(run_id)
+                refused.append((refused_by or None, run_id))
     db.execute(_TAKE, (claim.node, claim.id, json.dumps(taken)))
-    db.executemany("UPDATE tokimori_runs SET state = 'blocked' WHERE id = ?", [(run_id,) for run_id in refused])
+    db.executemany("UPDATE tokimori_runs SET state = 'blocked', blocked_on = ? WHERE id = ?", refused)
+    admission.hold(now)
+    line.serve(db, admission.freed)
     return bool(taken)
 
 
@@ -118,6 +129,8 @@ class _Held(NamedTuple):
     cancel: str | None
     incarnation: Incarnation
     job_exists: bool
+    key: str | None
+    holds: bool
 
 
 def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
@@ -137,20 +150,30 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId) -> lis
         verdicts.append(verdict)
     _write(db, accepted, by)
     bear_children(db, [change.run_id for change, state, _ in accepted if state in ENDS])
+    freed = _freed(db, {change.run_id: held[change.run_id] for change, _, _ in accepted})
     for change, state, error in accepted:
         if change.parks and state is RunState.FAILED:
-            park(db, change.incarnation, error)
-    line.wake(db, Counter(held[change.run_id].incarnation for change, _, _ in accepted))
+            park(db, change.incarnation, error, freed)
+    line.serve(db, freed)
     return verdicts
+
+
+def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> line.Freed:
+    """What these runs held: places, and where there were any keys and units."""
+    holders = [run_id for run_id, run in settled.items() if run.holds]
+    return line.Freed(
+        places=Counter(run.incarnation for run in settled.values()),
+        keys={(run.incarnation, run.key) for run in settled.values() if run.key is not None},
+        semaphores=line.give_back(db, holders) if holders else set(),
+    )
 
 
 def _held(db: sqlite3.Connection, runs: Sequence[RunId]) -> dict[RunId, _Held]:
     held = {}
-    for run_id, state, node_id, token, settled_by, settled_token, cancel, incarnation, job_exists in db.execute(
-        _STANDING, (json.dumps(runs),)
-    ):
+    for run_id, state, node_id, token, settled_by, settled_token, *rest in db.execute(_STANDING, (json.dumps(runs),)):
+        cancel, incarnation, job_exists, key, holds = rest
         standing = Standing(state == RunState.RUNNING, node_id, token, settled_by, settled_token)
-        held[run_id] = _Held(standing, cancel, incarnation, bool(job_exists))
+        held[run_id] = _Held(standing, cancel, incarnation, bool(job_exists), key, bool(holds))
     return held
 
 

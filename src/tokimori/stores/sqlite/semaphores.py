@@ -1,0 +1,133 @@
+"""Named semaphores as people and programs ask for them: statements on semaphores and permits."""
+
+import sqlite3
+
+from tokimori.clock import Moment
+from tokimori.model.ids import NodeId, PermitId
+from tokimori.model.semaphores import DEFAULT_LIMIT
+from tokimori.ports.semaphores import (
+    MOST_COUNTED,
+    MOST_HOLDERS,
+    Answer,
+    Grant,
+    InLine,
+    NodeGone,
+    Permit,
+    Semaphore,
+    Wish,
+)
+from tokimori.ports.store import NodeState
+from tokimori.stores.rows import PERMIT, marks, permit_of, permit_row
+from tokimori.stores.rules import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.sqlite.line import (
+    free_units,
+    grant_programs,
+    heaviest_in_line,
+    serve_semaphore,
+    wake_runs,
+)
+from tokimori.stores.sqlite.nodes import state_of
+
+_MAKE = 'INSERT INTO tokimori_semaphores (name, "limit") VALUES (?, ?)'
+_RUNS_WAIT = "FROM tokimori_runs WHERE state = 'blocked' AND blocked_on = 'semaphore:' || ?1"
+_PROGRAMS_WAIT = "FROM tokimori_permits WHERE semaphore = ?1 AND token IS NULL"
+_HELD = "FROM tokimori_permits WHERE semaphore = ?1 AND token IS NOT NULL"
+_WAITING = f"""
+SELECT (SELECT count(*) FROM (SELECT 1 {_RUNS_WAIT} LIMIT {MOST_COUNTED}))
+    + (SELECT count(*) FROM (SELECT 1 {_PROGRAMS_WAIT} LIMIT {MOST_COUNTED}))
+"""
+_AHEAD = f"""
+SELECT (SELECT count(*) FROM (SELECT 1 {_RUNS_WAIT} AND "rank" < ?2 LIMIT {MOST_COUNTED}))
+    + (SELECT count(*) FROM (SELECT 1 {_PROGRAMS_WAIT} AND ("rank", id) < (?2, ?3) LIMIT {MOST_COUNTED}))
+"""
+_HOLDERS = f"SELECT {PERMIT} {_HELD} ORDER BY since, id LIMIT {MOST_HOLDERS}"
+
+
+def put_semaphore(db: sqlite3.Connection, name: str, limit: int) -> None:
+    """See `Semaphores.put_semaphore`."""
+    check_lowered(name, limit, heaviest_in_line(db, name))
+    db.execute(f'{_MAKE} ON CONFLICT (name) DO UPDATE SET "limit" = excluded."limit"', (name, limit))
+    serve_semaphore(db, name)
+
+
+def list_semaphores(db: sqlite3.Connection, after: str, limit: int) -> list[Semaphore]:
+    """See `Semaphores.list_semaphores`."""
+    names = db.execute("SELECT name FROM tokimori_semaphores WHERE name > ? ORDER BY name LIMIT ?", (after, limit))
+    return [get_semaphore(db, name) for (name,) in names.fetchall()]
+
+
+def get_semaphore(db: sqlite3.Connection, name: str) -> Semaphore:
+    """See `Semaphores.get_semaphore`."""
+    limit = _limit_of(db, name)
+    if limit is None:
+        raise no_semaphore(name)
+    (waiting,) = db.execute(_WAITING, (name,)).fetchone()
+    return Semaphore(
+        name=name,
+        limit=limit,
+        used=limit - free_units(db, name),
+        waiting=min(waiting, MOST_COUNTED),
+        holders=tuple(map(permit_of, db.execute(_HOLDERS, (name,)))),
+    )
+
+
+def _limit_of(db: sqlite3.Connection, name: str) -> int | None:
+    row = db.execute('SELECT "limit" FROM tokimori_semaphores WHERE name = ?', (name,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def delete_semaphore(db: sqlite3.Connection, name: str) -> None:
+    """See `Semaphores.delete_semaphore`."""
+    in_line = f"SELECT 1 {_RUNS_WAIT} UNION ALL SELECT 1 {_PROGRAMS_WAIT} UNION ALL SELECT 1 {_HELD} LIMIT 1"
+    if db.execute(in_line, (name,)).fetchone() is not None:
+        raise in_use(name)
+    db.execute("DELETE FROM tokimori_semaphores WHERE name = ?", (name,))
+
+
+def acquire(db: sqlite3.Connection, wish: Wish, now: Moment) -> Answer:
+    """See `Semaphores.acquire`."""
+    if state_of(db, wish.node) is not NodeState.ALIVE:
+        return NodeGone()
+    permit = _permit(db, wish.id) or _join(db, wish, now)
+    if permit.token is None and grant_programs(db, wish.semaphore):
+        wake_runs(db, wish.semaphore)
+        permit = _permit(db, wish.id) or permit
+    if permit.token is not None:
+        return Grant(token=permit.token)
+    (ahead,) = db.execute(_AHEAD, (permit.semaphore, permit.rank, permit.id)).fetchone()
+    return InLine(ahead=min(ahead, MOST_COUNTED))
+
+
+def _permit(db: sqlite3.Connection, permit_id: PermitId) -> Permit | None:
+    row = db.execute(f"SELECT {PERMIT} FROM tokimori_permits WHERE id = ?", (permit_id,)).fetchone()
+    return None if row is None else permit_of(row)
+
+
+def _join(db: sqlite3.Connection, wish: Wish, now: Moment) -> Permit:
+    known = _limit_of(db, wish.semaphore)
+    if known is not None:
+        check_same_limit(wish.semaphore, wish.limit, known)
+    limit = known or wish.limit or DEFAULT_LIMIT
+    check_weight(wish.semaphore, wish.weight, limit)
+    db.execute(f"{_MAKE} ON CONFLICT DO NOTHING", (wish.semaphore, limit))
+    permit = Permit(
+        id=wish.id,
+        semaphore=wish.semaphore,
+        node=wish.node,
+        run_id=None,
+        weight=wish.weight,
+        rank=wish.rank,
+        token=None,
+        since=now,
+    )
+    db.execute(f"INSERT INTO tokimori_permits ({PERMIT}) VALUES ({marks(PERMIT)})", permit_row(permit))
+    return permit
+
+
+def release(db: sqlite3.Connection, permit_id: PermitId, node: NodeId) -> bool:
+    """See `Semaphores.release`."""
+    theirs = "DELETE FROM tokimori_permits WHERE id = ? AND node_id = ? AND run_id IS NULL RETURNING semaphore"
+    given_back = db.execute(theirs, (permit_id, node)).fetchall()
+    for (name,) in given_back:
+        serve_semaphore(db, name)
+    return bool(given_back)

@@ -1,0 +1,63 @@
+"""Many nodes and programs, a few units: nobody has more than there are, none is leaked, and all get theirs."""
+
+import asyncio
+import sqlite3
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import msgspec
+
+from tests.contract.stores.struggle import Use, add_work, check, take_part
+from tokimori.clock import SystemClock
+from tokimori.ports.store import Store
+from tokimori.stores.open import open_store
+
+ROOT = Path(__file__).parents[3]
+
+WATCH = """
+CREATE TRIGGER watch_{event} AFTER {event} ON tokimori_permits
+WHEN (SELECT sum(weight) FROM tokimori_permits WHERE semaphore = NEW.semaphore AND token IS NOT NULL)
+    > (SELECT "limit" FROM tokimori_semaphores WHERE name = NEW.semaphore)
+BEGIN INSERT INTO exceeded VALUES (NEW.id); END;
+"""
+"""Looks at every change of who holds what, whatever its transaction does later."""
+
+
+async def test_four_nodes_and_programs_of_one_process(store: Store) -> None:
+    """However they take turns, units and keys are exact, and everybody is served in the end."""
+    await add_work(store)
+    done = await asyncio.gather(*(take_part(store, seed) for seed in range(4)))
+    await check(store, [use for part in done for use in part])
+
+
+async def test_four_processes_share_one_sqlite_file(tmp_path: Path) -> None:
+    """Neither at a commit nor between two statements are more units held than there are."""
+    url = f"sqlite://{tmp_path}/tokimori.db"
+    store = open_store(url, SystemClock())
+    await store.open()
+    await store.migrate()
+    await add_work(store)
+    db = sqlite3.connect(tmp_path / "tokimori.db")
+    db.execute("CREATE TABLE exceeded (permit TEXT)")
+    for event in ("INSERT", "UPDATE"):
+        db.execute(WATCH.format(event=event))
+    db.commit()
+    start = asyncio.Barrier(4)
+    done = await asyncio.gather(*(in_a_process(url, seed, start) for seed in range(4)))
+    await check(store, [use for part in done for use in part])
+    await store.close()
+    assert db.execute("SELECT * FROM exceeded").fetchall() == []
+    db.close()
+
+
+async def in_a_process(url: str, seed: int, start: asyncio.Barrier) -> list[Use]:
+    """Take part from a process of its own, once all are ready to."""
+    command = [sys.executable, "-m", "tests.contract.stores.struggle", url, str(seed)]
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=ROOT)
+    assert process.stdout is not None
+    await process.stdout.readline()
+    await start.wait()
+    answer, faults = await process.communicate(b"go\n")
+    assert process.returncode == 0, faults.decode()
+    return msgspec.json.decode(answer, type=list[Use])
