@@ -192,6 +192,17 @@ async def test_a_heavy_head_is_not_starved(store: Store, worker: Worker) -> None
     assert ids(await worker.claim()) == ["heavy"]
 
 
+async def test_a_heavy_run_before_the_head_is_not_starved_either(store: Store, worker: Worker) -> None:
+    """One that joins before the head of the line lets nobody between the two pass, in the same claim."""
+    await store.put_semaphore("db", 3, NOW)
+    await one(store, "a", 0, "db")
+    await one(store, "heavy", 9, "db:3")
+    await worker.claim()
+    before = [await one(store, "urgent", 1, "db:3"), await one(store, "light", 2, "db")]
+    assert await worker.claim() == []
+    assert await line(store, before) == ["semaphore:db"] * 2
+
+
 async def test_a_newcomer_before_the_head_takes_what_fits(store: Store, worker: Worker) -> None:
     """A run of a smaller rank than all in line takes a free unit."""
     await store.put_semaphore("db", 3, NOW)

@@ -16,7 +16,9 @@ from tokimori.stores.open import open_store
 from tokimori.stores.redis import working
 
 KEPT = {"schema", "runs", "run", "origins", "attempts", "skips", "node", "alive", "gone", "deleted", "family"}
-"""What stays when all jobs are deleted and all runs have ended: the ledger, whose it is, and who took part."""
+KEPT |= {"semaphores", "semaphore"}
+"""What stays when all jobs are deleted and all runs have ended: the ledger, whose it is, who took part, and how many
+units there are of what."""
 RUNS = 1000
 MOST_COMMANDS = {"fire": 10, "claim": 6, "settle": 5, "request": 15, "pause": 4, "delete": 5}
 """For each run, in all."""
@@ -53,17 +55,24 @@ async def test_nothing_is_left_in_an_index(server: Server) -> None:
     free = await add_job(store, "free", schedule=EVERY_SECOND, next_due=later(1), max_running=0, queue="other")
     await add_runs(store, limited, 3)
     await store.add_run(a_request(limited, due=later(60)), NOW)
+    heavy = await add_job(store, "heavy", semaphores=("db:2", "api"), concurrency_key="k", queue="heavy")
+    await store.put_semaphore("db", 3, NOW)
+    await add_runs(store, heavy, 4)
+    for weight in (1, 2, 2):
+        await worker.acquire("db", weight)
     await fire(store, later(5))
     outcomes: list[Outcome] = [Succeeded(0), Failed("broken"), RetryAt(later(60)), Hold("look"), Released("later")]
+    outcomes.append(Succeeded(0))
     for claimed, outcome in zip(await worker.claim(len(outcomes)), outcomes, strict=True):
         await worker.settle(claimed, outcome)
     await worker.claim()
     await worker.die(by=heir)
     changes = [worker.change(each, Lost("dead")) for each in await store.orphans(10)]
     await store.settle(changes, heir.id, NOW)
-    for job in (limited, free):
+    for job in (limited, free, heavy):
         await store.delete_job(job.id, NOW)
     assert (await heir.tick()).survey.lanes == ()
+    assert [each.used for each in await store.list_semaphores()] == [0, 0]
     assert {key.partition(":")[0] for key in keys(server)} <= KEPT
     assert f"origins:{free.incarnation}" not in keys(server)
     await store.close()

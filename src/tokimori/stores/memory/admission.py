@@ -55,7 +55,7 @@ class Admission:
         place = Place(run.rank, run.id, weight)
         joins = must_join(place, fits=fits, ahead=self._heads.get((line, run.lane)), program=program)
         if joins:
-            self._heads.setdefault((line, run.lane), place)
+            self._heads[line, run.lane] = place  # before all that this claim still looks at
         return joins
 
     def take(self, run: Run, job: Job | None, now: Moment) -> None:

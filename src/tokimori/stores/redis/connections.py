@@ -35,14 +35,14 @@ class Script(NamedTuple):
 
 
 def load_scripts() -> dict[str, Script]:
-    """Every script, with the prelude before it and what it puts off behind it, by its method's name."""
+    """Every script, with what all of them share before it and what it puts off behind it, by its method's name."""
     texts = {
         entry.name.removesuffix(".lua"): entry.read_text()
         for entry in files("tokimori.stores.redis.scripts").iterdir()
         if entry.name.endswith(".lua")
     }
-    prelude = texts.pop("prelude")
-    whole = {name: prelude + _METHOD.format(body=body) for name, body in texts.items()}
+    shared = texts.pop("prelude") + texts.pop("lines")
+    whole = {name: shared + _METHOD.format(body=body) for name, body in texts.items()}
     return {name: Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest()) for name, text in whole.items()}
 
 

@@ -11,6 +11,7 @@ from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.copying import (
     Arrival,
+    BareSemaphore,
     Copied,
     DeletedJob,
     DeletedSkip,
@@ -64,6 +65,9 @@ async def _indexed(db: Connections, kind: Kind, after: Key | None, limit: int) -
 
 async def _value_of(db: Connections, kind: Kind, words: Any) -> Copied:
     match kind:
+        case Kind.SEMAPHORES:
+            name, limit, granted = words
+            return BareSemaphore(name=name, limit=int(limit), granted=int(granted))
         case Kind.SKIPS:
             job_id, incarnation, text = words
             return JobSkip(job_id=job_id, incarnation=Incarnation(int(incarnation)), skip=skips_of([text])[0])
@@ -131,6 +135,8 @@ async def import_rows(db: Connections, kind: Kind, rows: Sequence[Copied]) -> No
 
 def _words(row: Copied) -> tuple[object, ...]:
     match row:
+        case BareSemaphore():
+            return row.name, row.limit, row.granted
         case JobSkip() | DeletedSkip():
             return (str(row.incarnation), *skip_pairs([row.skip])[0])
         case DeletedJob():

@@ -90,6 +90,7 @@ async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip]
     while True:
         stored = await get_job(db, old.id)
         if was_replaced(stored, new):
+            await move_runs(db, old.incarnation)
             return
         if not may_replace(stored, old):
             raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
@@ -100,7 +101,9 @@ async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip]
         answer = await _replaced(db, old, new, skips, edges)
         if answer == "other family":
             raise FamilyChanged(FAMILY_CHANGED, field="parents")
-        if answer == "replaced":
+        if answer == "moving":
+            await move_runs(db, old.incarnation)
+        if answer in {"replaced", "moving"}:
             return
 
 
@@ -130,12 +133,20 @@ async def _replaced(
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
     """See `Jobs.delete_job`."""
     match await db.run("delete_job", id=job_id, reason=JOB_DELETED, now=now):
-        case "unknown":
+        case ["unknown"]:
             raise unknown(job_id)
-        case "parent":
+        case ["parent"]:
             raise is_parent(job_id)
+        case ["moving", incarnation]:
+            await move_runs(db, incarnation)
         case _:
             pass
+
+
+async def move_runs(db: Connections, incarnation: int | str) -> None:
+    """Let all runs of a job follow its change, some at a time: others get their turn in between."""
+    while not await db.run("move_runs", inc=str(incarnation)):
+        pass
 
 
 async def get_due(db: Connections, job_id: JobId) -> Due:

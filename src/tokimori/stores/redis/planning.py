@@ -65,6 +65,7 @@ def _run(plan: Plan, planned: PlannedRun, run_id: RunId, now: Moment) -> Run:
         lane=planned.lane,
         created=now,
         tzdata=plan.tzdata,
+        concurrency_key=plan.concurrency_key,
     )
 
 

@@ -42,6 +42,8 @@ def born_map(run: Run) -> dict[str, object]:
         "lane": run.lane,
         "due": run.due,
         "rank": run.rank,
+        "key": run.concurrency_key,
+        "blocked_on": run.blocked_on,
         "row": run_hash(run),
     }
 

@@ -5,31 +5,34 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.run import Attempt, Output
 from tokimori.ports.store import Change, Claim, Claimed, Verdict
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import all_claimed, output_map
+from tokimori.stores.redis.jobs import move_runs
 from tokimori.stores.rules import JOB_DELETED, PARKED_BY
 from tokimori.stores.text import storable
 
 MOST_REFUSED = 1000
-"""How many ready runs one claim may send to the line of a full job: the server does nothing else meanwhile."""
+"""How many ready runs one claim may send to lines: the server does nothing else meanwhile."""
 
 
-async def claim(db: Connections, claim: Claim) -> list[Claimed]:
+async def claim(db: Connections, claim: Claim, now: Moment) -> list[Claimed]:
     """See `Working.claim`."""
-    return all_claimed(
-        await db.run("claim", id=claim.id, node=claim.node, lanes=claim.lanes, limit=claim.limit, most=MOST_REFUSED)
-    )
+    asked = {"id": claim.id, "node": claim.node, "lanes": claim.lanes, "limit": claim.limit}
+    return all_claimed(await db.run("claim", **asked, most=MOST_REFUSED, now=now))
 
 
-async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
-    """See `Working.settle`."""
-    verdicts = await db.run(
+async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
+    """See `Working.settle`; also whether anybody else got a semaphore's units, or the turn for them."""
+    served, verdicts, moving = await db.run(
         "settle", changes=[_change_map(change) for change in changes], by=by, deleted=JOB_DELETED, parked_by=PARKED_BY
     )
-    return [Verdict(verdict) for verdict in verdicts]
+    for incarnation in moving:
+        await move_runs(db, incarnation)
+    return [Verdict(verdict) for verdict in verdicts], served > 0
 
 
 def _change_map(change: Change) -> dict[str, object]:

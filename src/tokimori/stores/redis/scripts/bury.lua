@@ -6,6 +6,7 @@ if state == 'alive' and tonumber(beat) == ask.beat and is_alive(ask.by) then
     call('HSET', key, 'state', state, 'left', ask.now)
     call('ZREM', P .. 'alive', ask.dead)
     call('ZADD', P .. 'gone', ask.now, ask.dead)
+    drop_programs(ask.dead)
     if call('EXISTS', P .. 'owned:' .. ask.dead) == 1 then
         call('SADD', P .. 'dead_owners', ask.dead)
     end

@@ -58,13 +58,74 @@ local function next_run()
     return run
 end
 
-local refused, running, limits = {}, {}, {}
-local function fits(inc)
-    if not limits[inc] then
-        limits[inc] = tonumber(call('HGET', P .. 'job:' .. inc, 'max_running') or -1)
-        running[inc] = call('SCARD', P .. 'running:' .. inc)
+-- What of each constraint is taken, and who is first in which line: as of now, with what this claim takes and refuses.
+local running, semaphores, firsts = {}, {}, {}
+local function count(line)
+    running[line] = running[line] or call('SCARD', P .. 'running:' .. line)
+    return running[line]
+end
+
+local function state_of(name)
+    local semaphore = semaphores[name]
+    if not semaphore then
+        semaphore = semaphore_of(name) or {limit = 1, used = 0, new = true}
+        semaphore.before = semaphore.used
+        semaphore.program = tonumber(call('ZRANGE', P .. 'programs:' .. name, 0, 0, 'WITHSCORES')[2])
+        semaphores[name] = semaphore
     end
-    return limits[inc] == 0 or running[inc] < limits[inc]
+    return semaphore
+end
+
+-- Whether somebody of its lane is before the run in that line. Whom this claim refused is before all that follow.
+local function is_behind(run, line)
+    if firsts[line] == nil then
+        local id, rank = unpack(call('ZRANGE', line, 0, 0, 'WITHSCORES'))
+        firsts[line] = id and {id = id, rank = tonumber(rank)} or false
+    end
+    return firsts[line] and sooner(firsts[line], run)
+end
+
+local function is_refused(run, name, weight)
+    local semaphore = state_of(name)
+    local overtaken = semaphore.program and semaphore.program <= run.rank
+    return overtaken or semaphore.used + weight > semaphore.limit
+        or is_behind(run, line_of(run.inc, run.lane, 'semaphore:' .. name))
+end
+
+-- The first constraint that refuses the run; nil: it is taken.
+local function refusal(run)
+    local terms = terms_of(run.inc)
+    if terms.limit ~= 0 and count(run.inc) >= terms.limit then
+        return ''
+    end
+    if run.key and (count(run.inc .. ':' .. run.key) >= terms.per_key
+        or is_behind(run, line_of(run.inc, run.lane, 'key', run.key))) then
+        return 'key'
+    end
+    for _, wanted in ipairs(terms.semaphores) do
+        if is_refused(run, wanted[1], wanted[2]) then
+            return 'semaphore:' .. wanted[1]
+        end
+    end
+    return nil
+end
+
+local function take(run)
+    taken[#taken + 1] = run
+    running[run.inc] = count(run.inc) + 1
+    if run.key then
+        running[run.inc .. ':' .. run.key] = running[run.inc .. ':' .. run.key] + 1
+    end
+    for _, wanted in ipairs(terms_of(run.inc).semaphores) do
+        semaphores[wanted[1]].used = semaphores[wanted[1]].used + wanted[2]
+    end
+end
+
+local refused, misplaced = {}, {}
+local function refuse(run, constraint)
+    run.constraint = constraint
+    refused[#refused + 1] = run
+    firsts[line_of(run.inc, run.lane, constraint, run.key)] = run
 end
 
 local repeated = #taken > 0
@@ -73,31 +134,78 @@ for _ = 1, repeated and 0 or ask.limit + ask.most do
     if not run then
         break
     end
-    run.inc, run.token, run.attempt = unpack(call('HMGET', P .. 'run:' .. run.id, 'incarnation', 'token', 'attempt'))
-    if fits(run.inc) then
-        running[run.inc] = running[run.inc] + 1
-        taken[#taken + 1] = run
+    run.inc, run.token, run.attempt, run.key, run.holds =
+        unpack(call('HMGET', P .. 'run:' .. run.id, 'incarnation', 'token', 'attempt', 'concurrency_key', 'holds'))
+    local constraint = refusal(run)
+    if terms_of(run.inc).lane ~= run.lane then
+        misplaced[#misplaced + 1] = run
+    elseif constraint then
+        refuse(run, constraint)
     else
-        refused[#refused + 1] = run
+        take(run)
     end
 end
 
+-- What the run holds of semaphores, kept with it until it is settled.
+local function hold_units(run, wanted)
+    local holds = {}
+    for n, each in ipairs(wanted) do
+        holds[n] = each[1] .. ' ' .. each[2]
+        later('ZADD', P .. 'holders:' .. each[1], ask.now, run.id .. '/' .. each[1])
+    end
+    if #holds > 0 then
+        call('HSET', P .. 'run:' .. run.id, 'holds', table.concat(holds, ' '))
+    end
+end
+
+local function write_taken(run)
+    local key = P .. 'run:' .. run.id
+    exit(run.id, run.inc, 'ready', run.lane)
+    if run.attempt ~= '0' then
+        call('HDEL', key, 'pid', 'started', 'exit_code', 'signal', 'error')
+    end
+    call('HSET', key, 'state', 'running', 'node_id', ask.node, 'token', run.token + 1, 'attempt', run.attempt + 1)
+    later('SADD', P .. 'running:' .. run.inc, run.id)
+    later('HSET', P .. 'owned:' .. ask.node, run.id, ask.id)
+    if run.key then
+        later('SADD', P .. 'running:' .. run.inc .. ':' .. run.key, run.id)
+    end
+    if run.holds then -- an older program settled it
+        give_back(run.id, run.holds)
+        flush()
+    end
+    hold_units(run, terms_of(run.inc).semaphores)
+end
+
+local function write_refused(run)
+    exit(run.id, run.inc, 'ready', run.lane)
+    call('HSET', P .. 'run:' .. run.id, 'state', 'blocked')
+    if run.constraint ~= '' then
+        call('HSET', P .. 'run:' .. run.id, 'blocked_on', run.constraint)
+    end
+    join_line(run.id, run.inc, run.lane, run.rank, run.constraint, run.key)
+    pass_on(run.inc, run.key, run.constraint)
+end
+
 if not repeated then
-    for _, run in ipairs(taken) do
-        local key = P .. 'run:' .. run.id
-        exit(run.id, run.inc, 'ready', run.lane)
-        if run.attempt ~= '0' then
-            call('HDEL', key, 'pid', 'started', 'exit_code', 'signal', 'error')
+    for name, semaphore in pairs(semaphores) do
+        if semaphore.new then
+            make_semaphore(name, semaphore.limit, 0)
         end
-        call('HSET', key, 'state', 'running', 'node_id', ask.node, 'token', run.token + 1, 'attempt', run.attempt + 1)
-        later('SADD', P .. 'running:' .. run.inc, run.id)
-        later('HSET', P .. 'owned:' .. ask.node, run.id, ask.id)
+        if semaphore.used > semaphore.before then
+            call('HINCRBY', P .. 'semaphore:' .. name, 'used', semaphore.used - semaphore.before)
+        end
+    end
+    for _, run in ipairs(taken) do
+        write_taken(run)
     end
     for _, run in ipairs(refused) do
-        exit(run.id, run.inc, 'ready', run.lane)
-        call('HSET', P .. 'run:' .. run.id, 'state', 'blocked')
-        enter(run.id, run.inc, 'blocked', nil, nil, run.rank)
+        write_refused(run)
     end
+    for _, run in ipairs(misplaced) do
+        relane(run.id, run.inc)
+    end
+    serve()
 end
 
 table.sort(taken, sooner)

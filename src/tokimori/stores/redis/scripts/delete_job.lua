@@ -1,25 +1,20 @@
--- Forget a job, and end its runs that have not started: 'deleted', 'unknown', or 'parent' where others run after it.
+-- Forget a job, and end its runs that have not started: {'deleted' or 'moving' when all or some of them have, its
+-- incarnation}, {'unknown'}, or {'parent'} where others run after it.
 local inc = call('HGET', P .. 'job_ids', ask.id)
 if not inc then
-    return 'unknown'
+    return {'unknown'}
 end
 for _, edge in ipairs(call('SMEMBERS', P .. 'children:' .. ask.id)) do
     local child, declared_by = string.match(edge, '^%S+ (%S+) %S+ %S+ (%S+)$')
     if child == declared_by then
-        return 'parent'
+        return {'parent'}
     end
 end
 declare({ask.id}, {})
 call('HDEL', P .. 'job_ids', ask.id)
 call('ZREM', P .. 'jobs', ask.id)
 index(ask.id, inc, call('HGET', P .. 'job:' .. inc, 'tzdata'), 'deleted')
+local move = begin_move(inc, false, ask.reason, ask.now)
 call('DEL', P .. 'job:' .. inc)
 call('ZADD', P .. 'deleted', 0, padded(inc) .. ' ' .. ask.id)
-local idle = {}
-for _, id in ipairs(call('SMEMBERS', P .. 'live:' .. inc)) do
-    if call('HGET', P .. 'run:' .. id, 'state') ~= 'running' then
-        idle[#idle + 1] = id
-    end
-end
-cancel(idle, ask.reason, ask.now)
-return 'deleted'
+return {move_runs(inc, move) and 'deleted' or 'moving', inc}

@@ -1,7 +1,8 @@
 -- Rows of a kind, by key, of the members of an index from ask.from on, as many members as give enough rows, or at most
 -- ask.most: {the last member that was looked at or false, rows}.
 local INDEX = {
-    skips = 'jobs', deleted_skips = 'deleted', history = 'runs', attempts = 'runs', outputs = 'runs', runs = 'live',
+    semaphores = 'semaphores', skips = 'jobs', deleted_skips = 'deleted', history = 'runs', attempts = 'runs',
+    outputs = 'runs', runs = 'live',
 }
 
 local found, seen = {}, false
@@ -24,6 +25,9 @@ local function keep_skips(owner, inc)
 end
 
 local READ = {
+    semaphores = function(name)
+        keep(name, unpack(call('HMGET', P .. 'semaphore:' .. name, 'limit', 'granted')))
+    end,
     skips = function(job)
         keep_skips(job, call('HGET', P .. 'job_ids', job))
     end,

@@ -1,12 +1,13 @@
 -- Keep a run that has not started from starting; its row.
-local key = P .. 'run:' .. ask.id
-local state, inc, lane = unpack(call('HMGET', key, 'state', 'incarnation', 'lane'))
+local run = P .. 'run:' .. ask.id
+local state, inc, lane, constraint, key =
+    unpack(call('HMGET', run, 'state', 'incarnation', 'lane', 'blocked_on', 'concurrency_key'))
 if state == 'waiting' or state == 'ready' or state == 'blocked' then
-    exit(ask.id, inc, state, lane)
-    call('HSET', key, 'state', 'held', 'error', ask.reason)
+    exit(ask.id, inc, state, lane, constraint, key)
+    call('HSET', run, 'state', 'held', 'error', ask.reason)
+    call('HDEL', run, 'blocked_on')
     enter(ask.id, inc, 'held')
-    if state == 'ready' then
-        wake({[inc] = 1})
-    end
+    make_way(inc, state, constraint, key)
+    serve()
 end
-return row(key)
+return row(run)

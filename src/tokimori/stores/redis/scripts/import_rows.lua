@@ -6,6 +6,11 @@ local function keep_skip(inc, first, text)
 end
 
 local WRITE = {
+    semaphores = function(name, limit, granted)
+        if not semaphore_of(name) then
+            make_semaphore(name, limit, granted)
+        end
+    end,
     skips = keep_skip,
     deleted_jobs = function(inc, job)
         call('ZADD', P .. 'deleted', 0, padded(inc) .. ' ' .. job)

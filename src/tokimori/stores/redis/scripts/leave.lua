@@ -6,5 +6,6 @@ if is_alive(ask.node) then
     call('HSET', P .. 'node:' .. ask.node, 'state', 'left', 'left', ask.now)
     call('ZREM', P .. 'alive', ask.node)
     call('ZADD', P .. 'gone', ask.now, ask.node)
+    drop_programs(ask.node)
 end
 return true

@@ -50,32 +50,6 @@ local function unpadded(text)
     return (string.gsub(text, '^0+(%d)', '%1'))
 end
 
--- Where the run stands as long as it is in that state. Those that run are kept by claim and settle.
-local function enter(id, inc, state, lane, due, rank)
-    if state == 'waiting' then
-        later('ZADD', P .. 'waiting', due, id)
-    elseif state == 'ready' and lane then
-        later('ZADD', P .. 'ready:' .. lane, rank, id)
-        later('SADD', P .. 'lanes', lane)
-    elseif state == 'blocked' then
-        later('ZADD', P .. 'blocked:' .. inc, rank, id)
-    elseif state == 'held' then
-        later('SADD', P .. 'held:' .. inc, id)
-    end
-end
-
-local function exit(id, inc, state, lane)
-    if state == 'waiting' then
-        later('ZREM', P .. 'waiting', id)
-    elseif state == 'ready' and lane then
-        later('ZREM', P .. 'ready:' .. lane, id)
-    elseif state == 'blocked' then
-        later('ZREM', P .. 'blocked:' .. inc, id)
-    elseif state == 'held' then
-        later('SREM', P .. 'held:' .. inc, id)
-    end
-end
-
 -- A run that ended is not live any more. The origin of a scheduled one is guarded by fired_through from now on.
 local function forget(id, inc, origin)
     later('ZREM', P .. 'live', id)
@@ -83,60 +57,6 @@ local function forget(id, inc, origin)
     if string.sub(origin, 1, 2) == 's:' then
         later('HDEL', P .. 'origins:' .. inc, origin)
     end
-end
-
--- Keep a new run, unless its origin is known. born: id, job, inc, origin, state, lane, due, rank, and its row, flat.
-local function add(born)
-    if call('HSETNX', P .. 'origins:' .. born.inc, born.origin, born.id) == 0 then
-        return
-    end
-    call('HSET', P .. 'run:' .. born.id, unpack(born.row))
-    later('ZADD', P .. 'runs', 0, born.id)
-    later('ZADD', P .. 'runs:' .. born.job, 0, born.id)
-    later('ZADD', P .. 'live', 0, born.id)
-    later('SADD', P .. 'live:' .. born.inc, born.id)
-    enter(born.id, born.inc, born.state, born.lane, born.due, born.rank)
-end
-
--- Make the next in line ready, as many as places were freed (inc → number) and as there is room for. A paused job's
--- have no lane, and are claimed after its resume.
-local function wake(freed)
-    flush()
-    for inc, places in pairs(freed) do
-        local limit = tonumber(call('HGET', P .. 'job:' .. inc, 'max_running') or -1)
-        if limit > 0 then
-            places = math.min(places, limit - call('SCARD', P .. 'running:' .. inc))
-        end
-        if limit >= 0 and places > 0 then
-            local line = call('ZRANGE', P .. 'blocked:' .. inc, 0, places - 1, 'WITHSCORES')
-            for n = 1, #line, 2 do
-                local id, rank = line[n], line[n + 1]
-                exit(id, inc, 'blocked')
-                call('HSET', P .. 'run:' .. id, 'state', 'ready')
-                enter(id, inc, 'ready', call('HGET', P .. 'run:' .. id, 'lane'), nil, rank)
-            end
-        end
-    end
-end
-
--- End runs that have not started, order the others to end; those that were ready pass their turn on.
-local function cancel(ids, reason, now)
-    local passed = {}
-    for _, id in ipairs(ids) do
-        local key = P .. 'run:' .. id
-        local state, inc, lane, origin = unpack(call('HMGET', key, 'state', 'incarnation', 'lane', 'origin'))
-        if state == 'running' then
-            call('HSETNX', key, 'cancel', reason)
-        elseif not ENDS[state] then
-            if state == 'ready' then
-                passed[inc] = (passed[inc] or 0) + 1
-            end
-            exit(id, inc, state, lane)
-            call('HSET', key, 'state', 'cancelled', 'error', reason, 'ended', now)
-            forget(id, inc, origin)
-        end
-    end
-    wake(passed)
 end
 
 -- Where a job stands while it is enabled: with the moments, or with those that no moment wakes. `was`: the tzdata by
@@ -164,26 +84,6 @@ local function keep_skips(inc, skips)
     for _, skip in ipairs(skips) do
         call('ZREMRANGEBYSCORE', P .. 'skips:' .. inc, skip[1], skip[1])
         call('ZADD', P .. 'skips:' .. inc, skip[1], skip[2])
-    end
-end
-
--- Give the live runs of a job a lane, or none.
-local function relane(inc, lane)
-    flush()
-    for _, id in ipairs(call('SMEMBERS', P .. 'live:' .. inc)) do
-        local run = P .. 'run:' .. id
-        local was, standing, rank = unpack(call('HMGET', run, 'lane', 'state', 'rank'))
-        if was ~= (lane or false) then
-            if standing == 'ready' then
-                exit(id, inc, standing, was)
-                enter(id, inc, standing, lane, nil, rank)
-            end
-            if lane then
-                call('HSET', run, 'lane', lane)
-            else
-                call('HDEL', run, 'lane')
-            end
-        end
     end
 end
 

@@ -1,4 +1,5 @@
--- Put a job in place of another, if it still is what the caller read. Its runs get its lane.
+-- Put a job in place of another, if it still is what the caller read: 'replaced' when all its runs have its lane, 'moving'
+-- when some have.
 local key = P .. 'job:' .. ask.inc
 local version, state, fired_through, tzdata = unpack(call('HMGET', key, 'version', 'state', 'fired_through', 'tzdata'))
 if tonumber(version) ~= ask.old_version or state ~= ask.old_state
@@ -11,11 +12,11 @@ if ask.edges then
     end
     declare({ask.id}, ask.edges)
 end
+local move = begin_move(ask.inc, true)
 call('DEL', key)
 call('HSET', key, unpack(ask.row))
 index(ask.id, ask.inc, tzdata, ask.state, ask.next_due, ask.tzdata)
 keep_skips(ask.inc, ask.skips)
-local live = call('SCARD', P .. 'live:' .. ask.inc)
-relane(ask.inc, ask.lane)
-wake({[ask.inc] = live})
-return 'replaced'
+local done = move_runs(ask.inc, move)
+serve()
+return done and 'replaced' or 'moving'

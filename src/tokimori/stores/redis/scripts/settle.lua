@@ -1,4 +1,5 @@
--- Write each change that still holds: 'applied', 'already applied' or 'lost', in order. A freed place wakes the next.
+-- Write each change that still holds: how many others got a semaphore's units, or their turn for them, and for each change
+-- 'applied', 'already applied' or 'lost', in order; and jobs that are parked before all their runs know.
 local states = {}
 local function state_of(node)
     if states[node] == nil then
@@ -48,6 +49,18 @@ local function put(key, change, state, fault)
     call('HSET', key, unpack(words))
 end
 
+-- Its place and its units are free.
+local function give_up(id, key, run)
+    free_place(run.inc, run.key)
+    if run.key then
+        later('SREM', P .. 'running:' .. run.inc .. ':' .. run.key, id)
+    end
+    if run.holds then
+        give_back(id, run.holds)
+        call('HDEL', key, 'holds')
+    end
+end
+
 local owners = {}
 local function write(change, run)
     local id, key = change.run_id, P .. 'run:' .. change.run_id
@@ -56,6 +69,7 @@ local function write(change, run)
     later('HDEL', P .. 'owned:' .. run.owner, id)
     owners[run.owner] = true
     put(key, change, state, fault)
+    give_up(id, key, run)
     if ENDS[state] then
         forget(id, run.inc, run.origin)
     else
@@ -117,11 +131,12 @@ end
 
 -- The child's run, or where it is paused or parked its skip.
 local function bear(child, parent, place)
-    local state, lane, definition = unpack(call('HMGET', P .. 'job:' .. child.inc, 'state', 'lane', 'definition'))
+    local state, lane, text = unpack(call('HMGET', P .. 'job:' .. child.inc, 'state', 'lane', 'definition'))
     if state == 'paused' or state == 'parked' then
         return skip_child(child, parent.ended, state)
     end
-    local priority = cjson.decode(definition).priority or 0
+    local definition = cjson.decode(text)
+    local priority = definition.priority or 0
     local due = tonumber(parent.ended) + place
     local rank = string.format('%.0f', due - priority * 60000000)
     local time, digest = string.format('%012x', math.floor(due / 1000)), redis.sha1hex(parent.id .. '/' .. child.inc)
@@ -134,20 +149,26 @@ local function bear(child, parent, place)
         'id', born.id, 'job_id', child.id, 'incarnation', child.inc, 'origin', born.origin, 'nominal', parent.nominal,
         'due', string.format('%.0f', due), 'state', 'ready', 'priority', priority, 'rank', rank,
         'created', parent.ended, 'attempt', 0, 'failures', 0, 'lost', 0, 'token', 0, 'parent_id', parent.id, 'root', parent.root}
-    for name, value in pairs({lane = lane or nil, payload = parent.result or parent.payload or nil}) do
+    local key = definition.concurrency_key
+    for name, value in pairs({
+        lane = lane or nil, payload = parent.result or parent.payload or nil, concurrency_key = key}) do
         born.row[#born.row + 1], born.row[#born.row + 2] = name, value
     end
     add(born)
 end
 
+local moving = {}
 local function park(job, inc, reason)
     local key = P .. 'job:' .. inc
     local state, tzdata = unpack(call('HMGET', key, 'state', 'tzdata'))
     if state == 'enabled' or state == 'finished' then
         call('HSET', key, 'state', 'parked', 'reason', reason or '', 'by', ask.parked_by)
+        local move = begin_move(inc, false)
         call('HDEL', key, 'next_due', 'lane')
         index(job, inc, tzdata, 'parked')
-        relane(inc, nil)
+        if not move_runs(inc, move) then
+            moving[#moving + 1] = inc
+        end
     end
 end
 
@@ -171,28 +192,27 @@ local function follow(change)
 end
 
 local families = call('EXISTS', P .. 'edges') == 1
-local verdicts, freed = {}, {}
+local verdicts = {}
 for n, change in ipairs(ask.changes) do
     local run = {}
     run.state, run.inc, run.owner, run.token, run.settled_by, run.settled_token, run.cancel, run.lane,
-        run.origin = unpack(call('HMGET', P .. 'run:' .. change.run_id, 'state', 'incarnation', 'node_id', 'token',
-            'settled_by', 'settled_token', 'cancel', 'lane', 'origin'))
+        run.origin, run.key, run.holds = unpack(call('HMGET', P .. 'run:' .. change.run_id, 'state', 'incarnation',
+            'node_id', 'token', 'settled_by', 'settled_token', 'cancel', 'lane', 'origin', 'concurrency_key', 'holds'))
     verdicts[n] = judge(change, run)
     if verdicts[n] == 'applied' then
         write(change, run)
         if (families or change.parks) and ENDS[call('HGET', P .. 'run:' .. change.run_id, 'state')] then
             follow(change)
         end
-        freed[run.inc] = (freed[run.inc] or 0) + 1
     end
 end
 for _, parked in ipairs(parks) do
     park(unpack(parked, 1, 3))
 end
-wake(freed)
+local served = serve()
 for owner in pairs(owners) do
     if call('EXISTS', P .. 'owned:' .. owner) == 0 then
         call('SREM', P .. 'dead_owners', owner)
     end
 end
-return verdicts
+return {served, verdicts, moving}

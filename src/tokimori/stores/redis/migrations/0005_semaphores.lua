@@ -1,0 +1,26 @@
+-- What runs and programs hold of semaphores, the lines of those who wait, and changes of jobs that some of their runs have
+-- still to follow, besides the keys of before:
+--
+--   job:<inc>                   hash   also semaphores (JSON, {name, weight} each by name) and max_per_key
+--   run:<id>                    hash   also concurrency_key, blocked_on, and while it runs holds: "name weight" for each
+--                                      semaphore
+--   running:<inc>:<key>         set    running runs of a key
+--   blocked:<inc>:<key>         zset   the line of a full key, by rank, then id
+--   awaited_keys                zset   "inc key" of such lines
+--
+--   semaphores                  zset   names, all of one score: by name
+--   semaphore:<name>            hash   limit, used: the sum of the weights that are held, granted: how often to programs
+--   holders:<name>              zset   permits that are held, by since: of a run "run/name", of a program its id
+--   line:<name>:<lane>          zset   runs that wait, by rank, then id
+--   lines:<name>                set    lanes that may have such runs
+--   permit:<id>                 hash   what a program holds, or its place in line: semaphore, node_id, weight, rank, since,
+--                                      and token once it is granted
+--   permits:<node>              set    those of a program's node
+--   programs:<name>             zset   permits that wait, by rank, then id
+--   heavy:<name>                zset   of runs and programs that wait: the weight of those that want more than one unit
+--   awaited                     zset   names of semaphores for which somebody may wait
+--   moves                       hash   incarnation of a changed or deleted job → how far its runs have followed it
+--   swept                       hash   where the last tick stopped looking at awaited and awaited_keys
+--
+-- Nodes since schema 3 work on this one.
+return true

@@ -1,0 +1,12 @@
+-- Forget a semaphore, unless units are held or waited for; whether it is gone.
+local line = line_up(ask.name)
+if not line then
+    return true
+end
+if #line.heads > 0 or line.program or call('EXISTS', P .. 'holders:' .. ask.name) == 1 then
+    return false
+end
+call('DEL', P .. 'semaphore:' .. ask.name, P .. 'heavy:' .. ask.name)
+call('ZREM', P .. 'semaphores', ask.name)
+call('ZREM', P .. 'awaited', ask.name)
+return true

@@ -1,0 +1,116 @@
+"""Named semaphores: what is asked of the scripts on them."""
+
+from typing import Any
+
+from tokimori.clock import Moment
+from tokimori.errors import Bug
+from tokimori.model.ids import NodeId, PermitId, RunId
+from tokimori.ports.semaphores import (
+    MOST_COUNTED,
+    MOST_HOLDERS,
+    Answer,
+    Grant,
+    InLine,
+    NodeGone,
+    Permit,
+    Semaphore,
+    Wish,
+)
+from tokimori.stores.redis.connections import Connections
+from tokimori.stores.rules import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+
+PAGE = 20
+"""How many semaphores one script describes, with their holders: others wait meanwhile."""
+
+
+async def put_semaphore(db: Connections, name: str, limit: int) -> None:
+    """See `Semaphores.put_semaphore`."""
+    check_lowered(name, limit, await db.run("put_semaphore", name=name, limit=limit))
+
+
+async def list_semaphores(db: Connections, after: str, limit: int) -> list[Semaphore]:
+    """See `Semaphores.list_semaphores`. Read in pages, each as of its own moment."""
+    found: list[Semaphore] = []
+    while len(found) < limit:
+        page = await _described(db, after=after, limit=min(PAGE, limit - len(found)))
+        if not page:
+            break
+        found += page
+        after = page[-1].name
+    return found
+
+
+async def get_semaphore(db: Connections, name: str) -> Semaphore:
+    """See `Semaphores.get_semaphore`."""
+    found = await _described(db, name=name, limit=1)
+    if not found:
+        raise no_semaphore(name)
+    return found[0]
+
+
+async def _described(db: Connections, **asked: object) -> list[Semaphore]:
+    answer = await db.run("list_semaphores", **asked, most=MOST_COUNTED, holders=MOST_HOLDERS)
+    return [
+        Semaphore(
+            name=name,
+            limit=limit,
+            used=used,
+            waiting=waiting,
+            holders=tuple(_permit_of(name, holder) for holder in holders),
+        )
+        for name, limit, used, waiting, holders in answer
+    ]
+
+
+def _permit_of(semaphore: str, words: list[Any]) -> Permit:
+    id_, node, run_id, weight, rank, token, since = words
+    return Permit(
+        id=PermitId(id_),
+        semaphore=semaphore,
+        node=NodeId(node),
+        run_id=None if run_id is None else RunId(run_id),
+        weight=int(weight),
+        rank=int(rank),
+        token=int(token),
+        since=Moment(int(since)),
+    )
+
+
+async def delete_semaphore(db: Connections, name: str) -> None:
+    """See `Semaphores.delete_semaphore`."""
+    if not await db.run("delete_semaphore", name=name):
+        raise in_use(name)
+
+
+async def acquire(db: Connections, wish: Wish, now: Moment) -> Answer:
+    """See `Semaphores.acquire`."""
+    answer, *rest = await db.run(
+        "acquire",
+        id=wish.id,
+        node=wish.node,
+        semaphore=wish.semaphore,
+        weight=wish.weight,
+        limit=wish.limit,
+        rank=wish.rank,
+        now=now,
+        most=MOST_COUNTED,
+    )
+    match answer:
+        case "gone":
+            return NodeGone()
+        case "refused":
+            (limit,) = rest
+            check_same_limit(wish.semaphore, wish.limit, limit)
+            check_weight(wish.semaphore, wish.weight, limit)
+            raise Bug(f"{wish} was refused by a limit of {limit}")
+        case "in line":
+            (ahead,) = rest
+            return InLine(ahead=ahead)
+        case _:
+            (token,) = rest
+            return Grant(token=token)
+
+
+async def release(db: Connections, permit: PermitId, node: NodeId) -> bool:
+    """See `Semaphores.release`."""
+    return bool(await db.run("release", id=permit, node=node))

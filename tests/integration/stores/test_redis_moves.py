@@ -1,0 +1,159 @@
+"""An edit, a pause or a deletion of a job with many live runs: others get their turn meanwhile, and nothing is left."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from tests.contract.stores.actors import NOW, Worker, a_request, add_job, state_of
+from tests.servers.redis import Server
+from tokimori.clock import Moment, SystemClock
+from tokimori.model.ids import Incarnation
+from tokimori.model.job import Job, JobState, lane_of
+from tokimori.model.outcome import Failed
+from tokimori.model.policies import OnExhausted
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
+from tokimori.ports.copying import Kind
+from tokimori.ports.store import RunFilter, Store
+from tokimori.stores.open import open_store
+from tokimori.stores.redis import jobs
+from tokimori.stores.redis.connections import Connections
+
+MANY = 20_000
+Change = Callable[[Store, Job], Awaitable[None]]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of the test's own."""
+    server = Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+async def store(server: Server) -> AsyncIterator[Store]:
+    """An open store with its schema."""
+    store = open_store(server.url(), SystemClock())
+    await store.open()
+    await store.migrate()
+    yield store
+    await store.close()
+
+
+async def with_many(store: Store, number: int, state: RunState = RunState.READY, **terms: object) -> tuple[Job, Run]:
+    """A job with so many live runs; the job and its first run."""
+    job = await add_job(store, "many", **terms)
+    runs = [a_request(job, due=Moment(NOW - number + n), state=state) for n in range(number)]
+    for start in range(0, number, 1000):
+        await store.import_rows(Kind.RUNS, runs[start : start + 1000])
+    return job, runs[0]
+
+
+def in_lane(queue: str, state: JobState = JobState.ENABLED) -> Change:
+    """An edit of the queue, or of the state."""
+
+    async def change(store: Store, job: Job) -> None:
+        definition = replace(job.definition, queue=queue)
+        await store.replace_job(job, replace(job, definition=definition, state=state, version=2))
+
+    return change
+
+
+CHANGES: dict[str, Change] = {
+    "edit": in_lane("other"),
+    "pause": in_lane("default", JobState.PAUSED),
+    "delete": lambda store, job: store.delete_job(job.id, NOW),
+}
+
+
+async def beats_during(worker: Worker, change: Awaitable[None]) -> int:
+    """How often a node beats while a change is made."""
+    beats, task = 0, asyncio.ensure_future(change)
+    while not task.done():
+        await worker.tick()
+        beats += 1
+    await task
+    return beats
+
+
+@pytest.mark.timeout(120)
+async def test_others_get_their_turn_while_many_runs_follow_their_job(store: Store) -> None:
+    """While 20,000 live runs get another lane, lose it, get it back and end, a node beats many times."""
+    worker = await Worker.join(store)
+    job, first = await with_many(store, MANY)
+    assert await beats_during(worker, in_lane("other")(store, job)) > 10
+    assert [each.run.lane for each in await worker.claim(1)] == ["other||"]
+    job = await store.get_job(job.id)
+    assert await beats_during(worker, store.replace_job(job, replace(job, state=JobState.PAUSED, version=3))) > 10
+    assert await worker.claim(1) == []
+    assert await beats_during(worker, store.delete_job(job.id, NOW)) > 10
+    left = await store.list_runs(RunFilter(states=frozenset(RunState) - {RunState.CANCELLED}, limit=MANY))
+    assert [run.id for run in left] == [first.id]
+
+
+@pytest.mark.timeout(120)
+async def test_a_long_line_is_woken_by_and_by(store: Store) -> None:
+    """When the limit of a job with 20,000 blocked runs is taken away, all of them are ready, and a node beats."""
+    worker = await Worker.join(store)
+    job, _ = await with_many(store, MANY, RunState.BLOCKED, max_running=1)
+    unlimited = replace(job, definition=replace(job.definition, max_running=0), version=2)
+    assert await beats_during(worker, store.replace_job(job, unlimited)) > 10
+    assert await store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED}))) == []
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_a_node_that_dies_in_a_change_leaves_the_rest_to_the_others(
+    name: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What did not follow yet is not claimed by the old definition, and does with the next ticks."""
+    worker = await Worker.join(store)
+    job, _ = await with_many(store, 3000)
+    old = lane_of(job.definition)
+
+    async def die(db: Connections, incarnation: Incarnation) -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(jobs, "move_runs", die)
+    with pytest.raises(asyncio.CancelledError):
+        await CHANGES[name](store, job)
+    assert (await store.survey(NOW)).lanes == ((old,) if name != "edit" else (old, "other||"))
+    claimed = [each for _ in range(5) for each in await worker.claim(10)]
+    assert {each.run.lane for each in claimed} == ({"other||"} if name == "edit" else set())
+    for _ in range(20):
+        await worker.tick()
+    live = await store.list_runs(RunFilter(states=frozenset({RunState.READY}), limit=9999))
+    assert {run.lane for run in live} == {"edit": {"other||"}, "pause": {None}, "delete": set()}[name]
+
+
+async def test_a_parked_job_keeps_no_run_in_its_lane(store: Store) -> None:
+    """When a failure parks a job with many ready runs, none of them can be claimed when the settle returns."""
+    worker = await Worker.join(store)
+    await with_many(store, 3000, on_exhausted=OnExhausted.PARK)
+    (claimed,) = await worker.claim(1)
+    await worker.settle(claimed, Failed("broken"))
+    assert (await store.survey(NOW)).lanes == ()
+    assert await state_of(store, claimed) is RunState.FAILED
+    assert {run.lane for run in await store.list_runs(RunFilter(states=frozenset({RunState.READY}), limit=9999))} == {
+        None
+    }
+
+
+async def test_a_second_change_goes_on_where_the_first_stopped(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All runs follow the newest definition, though an earlier change had not reached them."""
+    job, _ = await with_many(store, 3000)
+    move = jobs.move_runs
+
+    async def die(db: Connections, incarnation: Incarnation) -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(jobs, "move_runs", die)
+    with pytest.raises(asyncio.CancelledError):
+        await in_lane("second")(store, job)
+    monkeypatch.setattr(jobs, "move_runs", move)
+    job = await store.get_job(job.id)
+    third = replace(job, definition=replace(job.definition, queue="third"), version=3)
+    await store.replace_job(job, third)
+    assert (await store.survey(NOW)).lanes == ("third||",)
