@@ -1,7 +1,7 @@
 """Which promise is kept by which guard, and which test fails without it: the table of `docs/guards.md`.
 
 Guards of the stores are taken out of PostgreSQL's, where several nodes meet; the tests in `tests/contract/` are the
-same for every store.
+same for every store. Where another store has locks of its own, its guards say so.
 """
 
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/guards.md"
 SQL = "stores/postgres/migrations/*.sql"
+MARIADB = "tests/integration/stores/test_mariadb_semaphores.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +257,46 @@ GUARDS = (
         "max_running = 0 OR nth <= max_running AS fits",
         "true AS fits",
         _contract("test_limits.py::test_what_does_not_fit_stands_in_line"),
+    ),
+    Guard(
+        LIMIT,
+        "on MariaDB, who counts the units of a semaphore for a claim is alone",
+        "stores/mysql/permits.py",
+        "WHERE name IN (%s) ORDER BY name FOR UPDATE SKIP LOCKED",
+        "WHERE name IN (%s) ORDER BY name",
+        f"{MARIADB}::test_a_claim_goes_around_a_semaphore_that_is_being_taken",
+    ),
+    Guard(
+        LIMIT,
+        "on MariaDB, who gives units back serves the line alone",
+        "stores/mysql/permits.py",
+        "ORDER BY s.name FOR UPDATE",
+        "ORDER BY s.name",
+        f"{MARIADB}::test_two_that_end_at_once_wake_two",
+    ),
+    Guard(
+        LIMIT,
+        "on MariaDB, who counts the runs of a key is alone",
+        "stores/mysql/admission.py",
+        "if limit or run.concurrency_key is not None",
+        "if limit",
+        f"{MARIADB}::test_a_claim_goes_around_one_of_the_same_key",
+    ),
+    Guard(
+        LIMIT,
+        "on MariaDB, units are given back only with the semaphores locked before the runs",
+        "stores/mysql/working.py",
+        "    if wanted != besides or places.keys() - ours:\n",
+        "    if places.keys() - ours:\n",
+        f"{MARIADB}::test_a_unit_that_is_given_back_finds_who_joins_meanwhile",
+    ),
+    Guard(
+        DEATH,
+        "on MariaDB, a program is granted nothing while its node is declared dead",
+        "stores/mysql/semaphores.py",
+        "AND state = 'alive' {SHARED}\", wish.node",
+        "AND state = 'alive'\", wish.node",
+        f"{MARIADB}::test_a_program_waits_for_its_nodes_burial",
     ),
     Guard(
         GATE,

@@ -10,9 +10,10 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
-from tokimori.stores.mysql import line
+from tokimori.stores.mysql import line, permits
 from tokimori.stores.mysql.family import READ_FAMILY, change_edges, family_of, leave_family
 from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import insert, sql
 from tokimori.stores.rows import (
@@ -141,10 +142,11 @@ async def _add(transaction: Transaction, jobs: Sequence[Job], family: int | None
 
 async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence[Skip], family: int | None) -> None:
     """The gate first, then all runs, also those that run: nothing settles by the old limit once this is done."""
-    (found,) = await transaction.ask(sql(f"SELECT {JOB} FROM tokimori_jobs WHERE id = %s FOR UPDATE", old.id))
+    gate = f"SELECT {JOB}, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"
+    (found,) = await transaction.ask(sql(gate, old.id))
     if not found.rows:
         raise unknown(old.id)
-    stored = job_of(found.rows[0])
+    stored, freed = job_of(found.rows[0][:JOB_COLUMNS]), Freed(semaphores={*permits.names_in(found.rows[0][-1])})
     if was_replaced(stored, new):
         return
     if not may_replace(stored, old):
@@ -154,26 +156,35 @@ async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence
     row["fired_through"] = max(stored.fired_through, new.fired_through)
     values = ", ".join(f"{column} = %s" for column in row)
     *_, live, running = await transaction.ask(
+        *permits.locks(freed),
         sql(f"UPDATE tokimori_jobs SET {values} WHERE incarnation = %s", *row.values(), old.incarnation),
         *keep_skips([(new.incarnation, skip) for skip in skips]),
         sql("UPDATE tokimori_runs SET lane = %s WHERE incarnation = %s", row["lane"], new.incarnation),
+        sql(permits.REJOIN, new.incarnation),
         sql("SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s", new.incarnation),
         sql("SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s AND state = 'running'", new.incarnation),
     )
     place = line.Place(limit_of(new.definition), running.rows[0][0], has_line=True)
-    await transaction.commit(*line.wake(Counter({new.incarnation: live.rows[0][0]}), {new.incarnation: place}))
+    woken = line.wake(Counter({new.incarnation: live.rows[0][0]}), {new.incarnation: place})
+    await transaction.commit(*await permits.serve(transaction, freed, woken))
 
 
 async def _delete(transaction: Transaction, job_id: JobId, now: Moment) -> None:
     """The family first, then the gate, then the runs."""
     await leave_family(transaction, job_id)
-    (found,) = await transaction.ask(sql("SELECT incarnation FROM tokimori_jobs WHERE id = %s FOR UPDATE", job_id))
+    gate = "SELECT incarnation, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"
+    (found,) = await transaction.ask(sql(gate, job_id))
     if not found.rows:
         raise unknown(job_id)
-    ((incarnation,),) = found.rows
-    (runs,) = await transaction.ask(line.locked("incarnation = %s AND state <> 'running'", incarnation))
-    await transaction.commit(
+    ((incarnation, semaphores),) = found.rows
+    names = permits.names_in(semaphores)
+    *_, runs = await transaction.ask(
+        *permits.locks(Freed(semaphores={*names})), line.locked("incarnation = %s AND state <> 'running'", incarnation)
+    )
+    writes = (
         sql("DELETE FROM tokimori_jobs WHERE incarnation = %s", incarnation),
         sql("INSERT INTO tokimori_deleted_jobs (incarnation, job_id) VALUES %s", (incarnation, job_id)),
         *line.cancel(runs.rows, JOB_DELETED, now),
     )
+    left = line.left_by(runs.rows, {incarnation: semaphores})
+    await transaction.commit(*await permits.serve(transaction, left, writes))

@@ -7,9 +7,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Incarnation
+from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.run import Run
 from tokimori.model.transitions import Event, RunState, move
+from tokimori.stores.mysql.permits import Freed, names_in
 from tokimori.stores.mysql.statements import BY_KEY, Answer, delete, insert, sql
 from tokimori.stores.rows import RUN, RUN_COLUMNS, SETTLED, Row, run_of, run_row
 from tokimori.stores.rules import room
@@ -26,11 +27,17 @@ FROM (
 ) chosen STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation
 ORDER BY gate.incarnation FOR UPDATE
 """
+_LOCK_GATE_OF = f"""
+SELECT gate.incarnation, gate.semaphores
+FROM (SELECT incarnation FROM tokimori_runs {BY_KEY} WHERE id = %s LIMIT 1) chosen
+STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation FOR UPDATE
+"""
 # A statement of its own, after the locks: within one it would count what was there before it waited for them.
 _PLACES = f"""
 SELECT incarnation, max_running,
     (SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running'),
-    EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'blocked')
+    EXISTS (SELECT 1 FROM tokimori_runs
+        WHERE incarnation = j.incarnation AND state = 'blocked' AND blocked_on IS NULL)
 FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND max_running > 0
 """
 
@@ -50,6 +57,11 @@ def lock_gates(limited: Iterable[Incarnation], all_of: Iterable[Incarnation] = (
     """Lock those jobs that have a limit, and `all_of`, which have none perhaps."""
     others = sorted(set(all_of))
     return sql(_LOCK_GATES, sorted({*limited, *others}), others)
+
+
+def lock_gate_of(run_id: RunId) -> str:
+    """Lock the job of a run, and read which semaphores it wants."""
+    return sql(_LOCK_GATE_OF, run_id)
 
 
 def count_places(jobs: Iterable[Incarnation]) -> str:
@@ -81,7 +93,7 @@ def cancel(rows: Sequence[Row], reason: str, now: Moment) -> Iterator[str]:
         yield sql(f"UPDATE tokimori_runs {BY_KEY} SET cancel = %s WHERE id IN (%s)", reason, running)
     yield from end(
         [
-            (replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now), settled)
+            (replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now, blocked_on=None), settled)
             for run, settled in runs
             if run.state is not RunState.RUNNING
         ]
@@ -92,6 +104,15 @@ def turns(rows: Sequence[Row]) -> Counter[Incarnation]:
     """The turns that runs pass on when they are cancelled: those of the ready ones."""
     runs = [run_of(row[:RUN_COLUMNS]) for row in rows]
     return Counter(run.incarnation for run in runs if run.state is RunState.READY)
+
+
+def left_by(rows: Sequence[Row], semaphores: Mapping[Incarnation, str | None]) -> Freed:
+    """The lines in which these runs stand, or may have been woken, by what their jobs want: served when they go."""
+    freed = Freed()
+    for row in rows:
+        run = run_of(row[:RUN_COLUMNS])
+        freed.leave(run, names_in(semaphores.get(run.incarnation)))
+    return freed
 
 
 def wake(freed: Counter[Incarnation], places: Mapping[Incarnation, Place]) -> Iterator[str]:
@@ -105,7 +126,7 @@ def wake(freed: Counter[Incarnation], places: Mapping[Incarnation, Place]) -> It
         if woken:
             yield sql(
                 """UPDATE tokimori_runs FORCE INDEX (tokimori_runs_line) SET state = 'ready'
-                WHERE incarnation = %s AND state = 'blocked' ORDER BY "rank", id LIMIT %s""",
+                WHERE incarnation = %s AND state = 'blocked' AND blocked_on IS NULL ORDER BY "rank", id LIMIT %s""",
                 incarnation,
                 woken,
             )

@@ -1,11 +1,13 @@
 """Who takes part, and who is alive: statements on nodes, and what a beat tells of everything else."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId
 from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
+from tokimori.stores.mysql import permits
 from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import Answer, insert, sql
 from tokimori.stores.rows import NODE, RUN, all_claimed, node_of, node_row, prefixed
@@ -34,6 +36,9 @@ SELECT LEAST(COALESCE(job, run), COALESCE(run, job)) FROM (SELECT
     (SELECT due FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)
         WHERE state = 'waiting' ORDER BY due LIMIT 1) AS run) soonest
 """
+_DROP = """
+DELETE t FROM tokimori_permits t FORCE INDEX (tokimori_permits_owned) WHERE t.node_id = %s AND t.run_id IS NULL
+"""
 _EVER = -(2**63)
 _NOW = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
 _NODES = f"""
@@ -60,14 +65,19 @@ class MysqlNodes(Part):
         answers = await beats.transact(lambda transaction: transaction.commit(*_tick(beat)))
         if not answers[0].changed:
             return None
-        clock, owned, peers, dead, *survey = answers[-6:]
+        clock, owned, peers, dead, stuck, *due_and_lanes = answers[-7:]
+        survey = _survey_of(*due_and_lanes)
+        ready = frozenset(survey.lanes)
+        if any(lane is not None and lane not in ready for _, lane in stuck.rows):
+            await self._db.transact(lambda transaction: permits.sweep(transaction, stuck.rows, ready))
+            survey = await self.survey(now)
         return Pulse(
             now=clock.rows[0][0],
             owned=frozenset((run_id, token) for run_id, token, _ in owned.rows),
             cancels=tuple((run_id, token, reason) for run_id, token, reason in owned.rows if reason is not None),
             peers=tuple((node_id, counter) for node_id, counter in peers.rows),
             orphans=bool(dead.rows),
-            survey=_survey_of(*survey),
+            survey=survey,
         )
 
     async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
@@ -105,7 +115,7 @@ def _tick(beat: Beat) -> Iterator[str]:
     yield _NOW
     yield sql("SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = %s", beat.node)
     yield sql("SELECT id, beat FROM tokimori_beats WHERE id <> %s", beat.node)
-    yield from (_DEAD_OWNERS, sql(_NEXT_DUE, _EVER), _LANES)
+    yield from (_DEAD_OWNERS, permits.STUCK, sql(_NEXT_DUE, _EVER), _LANES)
 
 
 def _survey_of(next_due: Answer, lanes: Answer) -> Survey:
@@ -114,31 +124,42 @@ def _survey_of(next_due: Answer, lanes: Answer) -> Survey:
 
 async def _bury(transaction: Transaction, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
     """Whoever claims or settles in either's name is waited for, and then the beat."""
-    nodes, beats = await transaction.ask(
+    nodes, beats, held = await transaction.ask(
         sql("SELECT id, state FROM tokimori_nodes WHERE id IN (%s) ORDER BY id FOR UPDATE", sorted({dead, by})),
         sql("SELECT beat FROM tokimori_beats WHERE id = %s FOR UPDATE", dead),
+        permits.lock(of_programs=[dead]),
     )
     states = dict(nodes.rows)
     if beats.rows != [(beat,)] or states.get(by) != NodeState.ALIVE:
         return states.get(dead) == NodeState.DEAD
-    await transaction.commit(*_end(dead, NodeState.DEAD, beat, now))
+    writes = _end(dead, NodeState.DEAD, beat, now)
+    await transaction.commit(*await _drop_programs(transaction, dead, held, writes))
     return True
 
 
 async def _leave(transaction: Transaction, node: NodeId, now: Moment) -> bool:
-    _, beats, owned = await transaction.ask(
+    _, beats, held, owned = await transaction.ask(
         sql("SELECT id FROM tokimori_nodes WHERE id = %s FOR UPDATE", node),
         sql("SELECT beat FROM tokimori_beats WHERE id = %s FOR UPDATE", node),
+        permits.lock(of_programs=[node]),
         sql("SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = %s LIMIT 1", node),
     )
     if not beats.rows:
         return True
     if owned.rows:
         return False
-    await transaction.commit(*_end(node, NodeState.LEFT, beats.rows[0][0], now))
+    writes = _end(node, NodeState.LEFT, beats.rows[0][0], now)
+    await transaction.commit(*await _drop_programs(transaction, node, held, writes))
     return True
 
 
 def _end(node: NodeId, state: NodeState, beat: int, now: Moment) -> Iterator[str]:
     yield sql('UPDATE tokimori_nodes SET state = %s, beat = %s, "left" = %s WHERE id = %s', state, beat, now, node)
     yield sql("DELETE FROM tokimori_beats WHERE id = %s", node)
+
+
+async def _drop_programs(transaction: Transaction, node: NodeId, held: Answer, writes: Iterable[str]) -> list[str]:
+    """The node goes, and with it what its programs hold of these semaphores; what is still to be written."""
+    freed = Freed(semaphores={name for (name,) in held.rows})
+    drop = [sql(_DROP, node)] if held.rows else []
+    return await permits.serve(transaction, freed, [*writes, *drop])

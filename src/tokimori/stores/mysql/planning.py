@@ -1,15 +1,16 @@
 """From schedules to runs: statements that find what is due and write what was decided."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
-from tokimori.stores.mysql import line
+from tokimori.stores.mysql import line, permits
 from tokimori.stores.mysql.jobs import DUE, due_of, keep_skips
 from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
 from tokimori.stores.readable import readable
@@ -18,7 +19,7 @@ from tokimori.stores.rules import REPLACED, Cursor, born, may_apply, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
 _CURSORS = f"""
-SELECT incarnation, version, fired_through, state FROM tokimori_jobs {BY_KEY}
+SELECT incarnation, version, fired_through, state, semaphores FROM tokimori_jobs {BY_KEY}
 WHERE incarnation IN (%s) ORDER BY incarnation FOR UPDATE
 """
 _DUE = f"""
@@ -81,7 +82,10 @@ async def _apply(transaction: Transaction, plans: Sequence[_Planned], now: Momen
             accepted.append((plan, ids))
         else:
             refused[number] = cursor
-    await _make_way(transaction, [plan.incarnation for plan, _ in accepted if plan.replaces], now)
+    semaphores = {row[0]: row[4] for row in found.rows}
+    await _make_way(
+        transaction, {plan.incarnation: semaphores[plan.incarnation] for plan, _ in accepted if plan.replaces}, now
+    )
     first = [ids[0] for number, (_, ids) in enumerate(plans) if number in refused and ids]
     *_, live, finished = await transaction.commit(*_write(accepted, now), *_known(first))
     exist = {run_id for answer in (live, finished) for (run_id,) in answer.rows}
@@ -96,13 +100,18 @@ def _known(ids: Sequence[RunId]) -> Iterator[str]:
         yield sql(f"SELECT id FROM {table} WHERE id IN (%s)", list(ids))
 
 
-async def _make_way(transaction: Transaction, jobs: Sequence[Incarnation], now: Moment) -> None:
-    """Cancel the scheduled runs that newcomers replace. The gates are locked."""
+async def _make_way(transaction: Transaction, jobs: Mapping[Incarnation, str | None], now: Moment) -> None:
+    """Cancel the scheduled runs that newcomers replace. The gates of the jobs, each with what it wants, are locked."""
     if not jobs:
         return
     which = "incarnation IN (%s) AND LEFT(origin, 2) = 's:' AND state <> 'held'"
-    runs, counted = await transaction.ask(line.locked(which, list(jobs)), line.count_places(jobs))
-    writes = (*line.cancel(runs.rows, REPLACED, now), *line.wake(line.turns(runs.rows), line.places_of(counted)))
+    names = {name for wanted in jobs.values() for name in permits.names_in(wanted)}
+    *_, runs, counted = await transaction.ask(
+        *permits.locks(Freed(semaphores=names)), line.locked(which, list(jobs)), line.count_places(jobs)
+    )
+    woken = line.wake(line.turns(runs.rows), line.places_of(counted))
+    left = line.left_by(runs.rows, jobs)
+    writes = await permits.serve(transaction, left, (*line.cancel(runs.rows, REPLACED, now), *woken))
     if writes:
         await transaction.ask(*writes)
 
@@ -133,6 +142,7 @@ def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Run]:
             lane=planned.lane,
             created=now,
             tzdata=plan.tzdata,
+            concurrency_key=plan.concurrency_key,
         )
 
 

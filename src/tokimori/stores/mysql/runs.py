@@ -9,11 +9,12 @@ from tokimori.errors import NotFound, Refused
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
-from tokimori.stores.mysql import line
+from tokimori.stores.mysql import line, permits
 from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import SHARED, insert, sql
-from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, attempt_of, output_of, run_of, run_row
+from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, Row, attempt_of, output_of, run_of, run_row
 from tokimori.stores.rules import may_hold, may_resume
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
@@ -125,25 +126,28 @@ def _with_origin(table: str, column: str, run: Run) -> str:
 
 
 async def _cancel(transaction: Transaction, run_id: RunId, reason: str, now: Moment) -> None:
-    (found,) = await transaction.ask(sql("SELECT incarnation FROM tokimori_runs WHERE id = %s", run_id))
-    jobs = [incarnation for (incarnation,) in found.rows]
-    if not jobs:
-        return
-    _, runs, counted = await transaction.ask(
-        line.lock_gates(jobs, all_of=jobs), line.locked("id = %s", run_id), line.count_places(jobs)
-    )
-    await transaction.commit(
-        *line.cancel(runs.rows, reason, now), *line.wake(line.turns(runs.rows), line.places_of(counted))
-    )
+    rows, left, woken = await _apart(transaction, run_id)
+    writes = (*line.cancel(rows, reason, now), *woken)
+    await transaction.commit(*await permits.serve(transaction, left, writes))
 
 
 async def _hold(transaction: Transaction, run_id: RunId, reason: str) -> None:
-    (found,) = await transaction.ask(sql("SELECT incarnation FROM tokimori_runs WHERE id = %s", run_id))
-    jobs = [incarnation for (incarnation,) in found.rows]
-    _, rows, counted = await transaction.ask(
-        line.lock_gates(jobs, all_of=jobs), line.locked("id = %s", run_id), line.count_places(jobs)
-    )
-    for row in rows.rows:
+    rows, left, woken = await _apart(transaction, run_id)
+    for row in rows:
         if may_hold(run_of(row[:RUN_COLUMNS])):
-            held = sql("UPDATE tokimori_runs SET state = 'held', error = %s WHERE id = %s", reason, run_id)
-            await transaction.commit(held, *line.wake(line.turns(rows.rows), line.places_of(counted)))
+            hold = "UPDATE tokimori_runs SET state = 'held', error = %s, blocked_on = NULL WHERE id = %s"
+            writes = (sql(hold, reason, run_id), *woken)
+            await transaction.commit(*await permits.serve(transaction, left, writes))
+
+
+async def _apart(transaction: Transaction, run_id: RunId) -> tuple[list[Row], Freed, list[str]]:
+    """Lock a run behind its gate and its semaphores: the run, if it is live, and who is served when it goes."""
+    (gate,) = await transaction.ask(line.lock_gate_of(run_id))
+    semaphores = dict(gate.rows)
+    *_, runs, counted = await transaction.ask(
+        *permits.locks(Freed(semaphores={name for each in semaphores.values() for name in permits.names_in(each)})),
+        line.locked("id = %s", run_id),
+        line.count_places(semaphores),
+    )
+    woken = list(line.wake(line.turns(runs.rows), line.places_of(counted)))
+    return runs.rows, line.left_by(runs.rows, semaphores), woken

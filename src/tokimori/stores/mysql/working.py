@@ -1,18 +1,20 @@
 """From ready runs to ended ones: each method locks and reads a batch, judges it by the rules, and writes the batch."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, NodeId, RunId
-from tokimori.model.job import Definition
 from tokimori.model.run import Output, Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
-from tokimori.stores.mysql import family, line
+from tokimori.stores.mysql import family, line, permits
+from tokimori.stores.mysql.admission import admission
 from tokimori.stores.mysql.nodes import CLAIMED
 from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
 from tokimori.stores.rows import (
@@ -23,11 +25,10 @@ from tokimori.stores.rows import (
     Row,
     all_claimed,
     attempt_row,
-    definition_of,
     output_row,
     run_of,
 )
-from tokimori.stores.rules import MOST_EXAMINED, PARKED_BY, Standing, claimed_run, ending, fits, judge, settled_run
+from tokimori.stores.rules import MOST_EXAMINED, PARKED_BY, Standing, claimed_run, ending, judge, settled_run
 
 _ALIVE = f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED} SKIP LOCKED"
 # The limit is read without a lock: it only tells which lock to ask for.
@@ -35,10 +36,6 @@ _READY = f"""
 SELECT {RUN}, (SELECT max_running FROM tokimori_jobs WHERE incarnation = tokimori_runs.incarnation)
 FROM tokimori_runs FORCE INDEX (tokimori_runs_ready)
 WHERE state = 'ready' AND lane = %s AND incarnation NOT IN (%s) ORDER BY "rank", id LIMIT %s FOR UPDATE SKIP LOCKED
-"""
-_GATES = f"""
-SELECT incarnation, max_running, definition FROM tokimori_jobs {BY_KEY}
-WHERE incarnation IN (%s) AND lane IS NOT NULL AND max_running
 """
 _TAKE = f"""
 UPDATE tokimori_runs {BY_KEY} SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = %s,
@@ -55,15 +52,16 @@ class MysqlWorking(Part):
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         """See `Working.claim`."""
-        return await self._db.transact(lambda transaction: _claim(transaction, claim))
+        while True:
+            claimed = await self._db.transact(lambda transaction: _claim(transaction, claim, now))
+            if not isinstance(claimed, frozenset):
+                return claimed
+            # By themselves: who makes one of them at the same time is waited for, which a claim never does.
+            await self._db.ask(*permits.made(claimed))
 
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
         """See `Working.settle`."""
-        while changes:
-            verdicts = await self._db.transact(lambda transaction: _settle(transaction, changes, by))
-            if verdicts is not None:
-                return verdicts
-        return []
+        return await self._db.transact(lambda transaction: _settle(transaction, changes, by)) if changes else []
 
     async def save_outputs(self, outputs: Sequence[Output]) -> None:
         """See `Working.save_outputs`. The size comes last: assignments see those before them."""
@@ -85,6 +83,7 @@ class _Catch:
     claim: Claim
     taken: list[Claimed] = field(default_factory=list)
     busy: set[Incarnation] = field(default_factory=set)
+    unknown: frozenset[str] = frozenset()
     examined: int = 0
 
     @property
@@ -97,8 +96,8 @@ class _Catch:
         return [sql(_READY, lane, busy, batch) for lane in self.claim.lanes]
 
 
-async def _claim(transaction: Transaction, claim: Claim) -> list[Claimed]:
-    """Nothing is waited for: what is locked stays ready."""
+async def _claim(transaction: Transaction, claim: Claim, now: Moment) -> list[Claimed] | frozenset[str]:
+    """Nothing is waited for: what is locked stays ready. Semaphores that are to be made first, where there are any."""
     catch, batch = _Catch(claim), claim.limit
     before = sql(f'{CLAIMED} AND r.node_id = %s AND r.claim_id = %s ORDER BY r."rank", r.id', claim.node, claim.id)
     node, known, *ready = await transaction.ask(sql(_ALIVE, claim.node), before, *catch.look(batch))
@@ -108,7 +107,9 @@ async def _claim(transaction: Transaction, claim: Claim) -> list[Claimed]:
         return all_claimed(known.rows)
     while True:
         found = sorted((row for answer in ready for row in answer.rows), key=_in_line)[:batch]
-        writes = await _judge(transaction, catch, found)
+        writes = await _judge(transaction, catch, found, now)
+        if catch.unknown:
+            return catch.unknown
         catch.examined += len(found)
         if not catch.wanted or len(found) < batch or catch.examined >= claim.limit + MOST_EXAMINED:
             await transaction.commit(*writes)
@@ -117,73 +118,34 @@ async def _claim(transaction: Transaction, claim: Claim) -> list[Claimed]:
         ready = (await transaction.ask(*writes, *catch.look(batch)))[len(writes) :]
 
 
-_RANK, _ID, _INCARNATION = (RUN.split(", ").index(column) for column in ('"rank"', "id", "incarnation"))
+_RANK, _ID = (RUN.split(", ").index(column) for column in ('"rank"', "id"))
 
 
 def _in_line(row: Row) -> tuple[int, RunId]:
     return row[_RANK], row[_ID]
 
 
-@dataclass(slots=True)
-class _Gate:
-    """A job whose gate is locked, and how many of its runs run."""
-
-    limit: int
-    definition: Definition
-    running: int = 0
-
-
-async def _judge(transaction: Transaction, catch: _Catch, found: Sequence[Row]) -> list[str]:
-    """Take what fits, send what does not to the line; the writes."""
+async def _judge(transaction: Transaction, catch: _Catch, found: Sequence[Row], now: Moment) -> list[str]:
+    """Take what fits, send what does not to its line; what is still to be written."""
     if not found:
         return []
-    gates = await _open_gates(transaction, found)
-    taken, refused = [], []
-    for row in found:
+    runs = [(run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS]) for row in found]
+    admitted = await admission(transaction, runs)
+    catch.unknown = admitted.unknown
+    taken = []
+    for run, _ in runs:
         if not catch.wanted:
             break
-        gate = gates.get(row[_INCARNATION])
+        gate = admitted.open(run)
         if gate is None:
-            catch.busy.add(row[_INCARNATION])
-        elif fits(gate.running, gate.limit):
-            gate.running += 1
-            run = claimed_run(run_of(row[:RUN_COLUMNS]), catch.claim.node)
-            catch.taken.append(Claimed(run=run, definition=gate.definition))
+            catch.busy.add(run.incarnation)
+        elif not admitted.refuses(run, gate):
+            mine = claimed_run(run, catch.claim.node)
+            admitted.take(mine, gate)
+            catch.taken.append(Claimed(run=mine, definition=gate.definition))
             taken.append(run.id)
-        else:
-            refused.append(row[_ID])
     writes = [sql(_TAKE, catch.claim.node, catch.claim.id, taken)] if taken else []
-    if refused:
-        writes.append(sql(f"UPDATE tokimori_runs {BY_KEY} SET state = 'blocked' WHERE id IN (%s)", refused))
-    return writes
-
-
-async def _open_gates(transaction: Transaction, found: Sequence[Row]) -> dict[Incarnation, _Gate]:
-    """Gates of jobs without a limit are shared with other claims; those with one are held alone, by who counts."""
-    free = sorted({row[_INCARNATION] for row in found if row[RUN_COLUMNS] == 0})
-    limited = sorted({row[_INCARNATION] for row in found if row[RUN_COLUMNS]})
-    statements = []
-    if free:
-        statements.append(sql(f"{_GATES} = 0 ORDER BY incarnation {SHARED} SKIP LOCKED", free))
-    if limited:
-        statements += [
-            sql(f"{_GATES} > 0 ORDER BY incarnation FOR UPDATE SKIP LOCKED", limited),
-            line.count_places(limited),
-        ]
-    answers = await transaction.ask(*statements) if statements else []
-    rows = [row for answer in answers[: len(statements) - bool(limited)] for row in answer.rows]
-    definitions: dict[str, Definition | None] = {}
-    gates = {}
-    for incarnation, limit, text in rows:
-        if text not in definitions:
-            definitions[text] = definition_of(text)
-        definition = definitions[text]
-        if definition is not None:  # else it is for newer nodes alone: its gate stays shut
-            gates[incarnation] = _Gate(limit, definition)
-    for incarnation, place in line.places_of(answers[-1]).items() if limited else ():
-        if incarnation in gates:
-            gates[incarnation].running = place.running
-    return gates
+    return await permits.serve(transaction, admitted.freed(), [*writes, *admitted.writes(now)])
 
 
 @dataclass(slots=True)
@@ -191,9 +153,23 @@ class _Batch:
     """What a settle writes."""
 
     freed: Counter[Incarnation] = field(default_factory=Counter)
+    lines: Freed = field(default_factory=Freed)
     runs: dict[RunId, Run] = field(default_factory=dict)
     settled: dict[RunId, Row] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
+
+    def add(self, run: Run, change: Change, by: NodeId, *, job_exists: bool) -> None:
+        """A change that holds."""
+        self.runs[run.id] = settled_run(run, change, *ending(change, cancel=run.cancel, job_exists=job_exists))
+        self.settled[run.id] = (by, change.token)
+        self.changes.append(change)
+        self.freed[run.incarnation] += 1
+        self.lines.pass_on(run, ())
+
+    @property
+    def parks(self) -> bool:
+        """Whether a job of a run that failed parks."""
+        return any(change.parks and self.runs[change.run_id].state is RunState.FAILED for change in self.changes)
 
     def writes(self) -> Iterator[str]:
         """Move what ended to the history, and rewrite what goes on."""
@@ -213,6 +189,7 @@ class _Batch:
             if change.parks and ended.state is RunState.FAILED:
                 yield sql(_PARK, ended.error, PARKED_BY, ended.incarnation)
                 yield sql(_STOP, ended.incarnation, ended.incarnation)
+                yield sql(permits.REJOIN, ended.incarnation)
 
 
 _CHANGED = ("state", "due", "rank", "failures", "lost", "started", "pid", "ended", "exit_code", "signal", "error")
@@ -232,50 +209,100 @@ UPDATE tokimori_runs SET lane = NULL WHERE incarnation = %s
 """
 
 
-async def _settle(transaction: Transaction, changes: Sequence[Change], by: NodeId) -> list[Verdict] | None:
-    """Locked in order: nodes, gates, runs. None: a job was given a limit meanwhile, and its gate is not ours."""
+class _Besides(NamedTuple):
+    """What a settle locks besides, because a try without has found it: that costs who has no semaphores nothing.
+
+    Gates of jobs whose runs have keys, semaphores of runs that hold permits, and those that a job which parks wants.
+    """
+
+    gates: frozenset[Incarnation] = frozenset()
+    holders: frozenset[RunId] = frozenset()
+    semaphores: frozenset[str] = frozenset()
+
+    def with_found(self, keyed: Iterable[Incarnation], holders: Iterable[RunId], names: Iterable[str]) -> "_Besides":
+        """The same and more."""
+        return _Besides(self.gates.union(keyed), self.holders.union(holders), self.semaphores.union(names))
+
+    def locks(self) -> list[str]:
+        """In order: behind the gates, before the runs."""
+        some = self.holders or self.semaphores
+        return [permits.lock(self.semaphores, of_runs=self.holders)] if some else []
+
+
+async def _settle(transaction: Transaction, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
+    besides = _Besides()
+    while isinstance(settled := await _try(transaction, changes, by, besides), _Besides):
+        besides = settled
+        await transaction.undo()
+    return settled
+
+
+async def _try(
+    transaction: Transaction, changes: Sequence[Change], by: NodeId, besides: _Besides
+) -> list[Verdict] | _Besides:
+    """Locked in order: nodes, gates, semaphores, runs. Anew with what is to be locked besides, where that was found.
+
+    So too where a job was given a limit meanwhile, and its gate is not ours.
+    """
     jobs = {change.incarnation for change in changes}
     nodes = sorted({by, *(change.owner for change in changes)})
     ids = sorted({change.run_id for change in changes})
     going_on = {change.incarnation for change in changes if change.state not in ENDS or change.parks}
-    living, related, gates, live, counted, exist = await transaction.ask(
+    living, related, gates, *locked, live, counted, exist = await transaction.ask(
         sql(f"SELECT id, state FROM tokimori_nodes WHERE id IN (%s) ORDER BY id {SHARED}", nodes),
         family.lock_children(change.job_id for change in changes),
-        line.lock_gates(jobs, all_of=going_on),
-        sql(f"SELECT {line.KEPT} FROM tokimori_runs {BY_KEY} WHERE id IN (%s) ORDER BY id FOR UPDATE", ids),
+        line.lock_gates(jobs, all_of=going_on | besides.gates),
+        *besides.locks(),
+        sql(f"SELECT {line.KEPT}, holds FROM tokimori_runs {BY_KEY} WHERE id IN (%s) ORDER BY id FOR UPDATE", ids),
         line.count_places(jobs),
-        sql("SELECT incarnation FROM tokimori_jobs WHERE incarnation IN (%s)", sorted(going_on)),
+        sql("SELECT incarnation, semaphores FROM tokimori_jobs WHERE incarnation IN (%s)", sorted(going_on)),
     )
-    places = line.places_of(counted)
-    if places.keys() - {incarnation for (incarnation,) in gates.rows}:
-        return None
+    places, ours = line.places_of(counted), {incarnation for (incarnation,) in gates.rows}
+    runs = {row[_ID]: run_of(row[:RUN_COLUMNS]) for row in live.rows}
+    wanted = besides.with_found(
+        (run.incarnation for run in runs.values() if run.concurrency_key is not None and run.incarnation not in ours),
+        (row[_ID] for row in live.rows if row[-1]),
+        _wanted_by_parking(changes, dict(exist.rows)),
+    )
+    if wanted != besides or places.keys() - ours:
+        return wanted
     standings = {row[_ID]: _standing(row) for row in live.rows}
     standings |= await _finished(transaction, [run_id for run_id in ids if run_id not in standings])
-    batch = _Batch(runs={}, settled={})
-    runs = {row[_ID]: run_of(row[:RUN_COLUMNS]) for row in live.rows}
+    batch = _Batch()
     states = {node_id: NodeState(state) for node_id, state in living.rows}
-    existing = {incarnation for (incarnation,) in exist.rows}
+    existing = {incarnation for incarnation, _ in exist.rows}
     verdicts = []
     for change in changes:
         standing = standings.get(change.run_id)
         verdict = judge(change, standing, by, states)
         if standing is not None and verdict is Verdict.APPLIED:
-            run = runs[change.run_id]
-            job_exists = change.incarnation in existing
-            batch.runs[run.id] = settled_run(run, change, *ending(change, cancel=run.cancel, job_exists=job_exists))
-            batch.settled[run.id] = (by, change.token)
-            batch.changes.append(change)
-            batch.freed[run.incarnation] += 1
-            standings[run.id] = standing._replace(running=False, settled_by=by, settled_token=change.token)
+            batch.add(runs[change.run_id], change, by, job_exists=change.incarnation in existing)
+            standings[change.run_id] = standing._replace(running=False, settled_by=by, settled_token=change.token)
         verdicts.append(verdict)
     left = {job: place._replace(running=place.running - batch.freed[job]) for job, place in places.items()}
     born = await family.bear(transaction, family.children_of(related, batch.runs.values()))
-    await transaction.commit(*batch.writes(), *born, *batch.stops(), *line.wake(batch.freed, left))
+    given_back = sorted(besides.holders & batch.runs.keys())
+    writes = [*batch.writes(), *_give_back(given_back), *born, *batch.stops(), *line.wake(batch.freed, left)]
+    if given_back or batch.parks:
+        batch.lines.semaphores.update(name for answer in locked for (name,) in answer.rows)
+    await transaction.commit(*await permits.serve(transaction, batch.lines, writes))
     return verdicts
 
 
+def _wanted_by_parking(changes: Sequence[Change], semaphores: Mapping[Incarnation, str | None]) -> set[str]:
+    """The runs of a job that parks leave the lines in which they stand."""
+    parking = {change.incarnation for change in changes if change.parks}
+    return {name for job in parking for name in permits.names_in(semaphores.get(job))}
+
+
+def _give_back(runs: Sequence[RunId]) -> Iterator[str]:
+    if runs:
+        yield sql("DELETE t FROM tokimori_permits t FORCE INDEX (tokimori_permits_run) WHERE t.run_id IN (%s)", [*runs])
+        yield sql(f"UPDATE tokimori_runs {BY_KEY} SET holds = false WHERE id IN (%s)", [*runs])
+
+
 def _standing(row: Row) -> Standing:
-    run, (settled_by, settled_token) = run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS:]
+    run, (settled_by, settled_token) = run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS : RUN_COLUMNS + 2]
     return Standing(run.state is RunState.RUNNING, run.node_id, run.token, settled_by, settled_token)
 
 

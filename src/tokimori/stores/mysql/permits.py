@@ -1,0 +1,264 @@
+"""The lines of semaphores and concurrency keys: who may move them, what is free, and who is next.
+
+A semaphore's row is locked by whoever takes or frees its units, joins its line or moves it; the line of a key by the
+gate of its job.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
+from tokimori.model.run import Run
+from tokimori.model.semaphores import DEFAULT_LIMIT, KEY_LINE, line_of, semaphore_of
+from tokimori.model.transitions import RunState
+from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.statements import BY_KEY, Answer, insert, sql
+from tokimori.stores.rules import MOST_SWEPT, Place, programs_served, room, runs_woken
+
+MOST_SERVED = 1000
+"""How many programs, and how many runs of a lane, are served at once."""
+# Chosen without a lock, then locked, as gates are.
+_LOCK = f"""
+SELECT s.name
+FROM (
+    SELECT name FROM tokimori_semaphores {BY_KEY} WHERE name IN (%s)
+    UNION SELECT semaphore FROM tokimori_permits {BY_KEY} WHERE id IN (%s)
+    UNION SELECT semaphore FROM tokimori_permits FORCE INDEX (tokimori_permits_run) WHERE run_id IN (%s)
+    UNION SELECT semaphore FROM tokimori_permits FORCE INDEX (tokimori_permits_owned)
+        WHERE node_id IN (%s) AND run_id IS NULL
+    ORDER BY name LIMIT 1000000
+) chosen STRAIGHT_JOIN tokimori_semaphores s {BY_KEY} ON s.name = chosen.name
+ORDER BY s.name FOR UPDATE
+"""
+TRY_LOCK = f"""
+SELECT name, "limit" FROM tokimori_semaphores {BY_KEY} WHERE name IN (%s) ORDER BY name FOR UPDATE SKIP LOCKED
+"""
+USED = """(
+    SELECT CAST(COALESCE(SUM(weight), 0) AS SIGNED) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
+    WHERE semaphore = s.name AND token IS NOT NULL)"""
+"""Units that are held of a semaphore `s`."""
+_FREE = f'SELECT name, "limit", granted, {USED} FROM tokimori_semaphores s {BY_KEY} WHERE name IN (%s)'
+_PROGRAMS = """
+SELECT "rank", id, weight FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
+WHERE semaphore = %s AND token IS NULL ORDER BY "rank", id LIMIT %s
+"""
+_LANES = """
+SELECT DISTINCT blocked_on, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on = %s
+"""
+_HEADS = """
+SELECT STRAIGHT_JOIN r."rank", r.id, j.semaphores
+FROM tokimori_runs r FORCE INDEX (tokimori_runs_blocked) JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+WHERE r.blocked_on = %s AND r.lane = %s AND r.state = 'blocked' ORDER BY r."rank", r.id LIMIT %s
+"""
+_WAKE = f"UPDATE tokimori_runs {BY_KEY} SET state = 'ready', blocked_on = NULL WHERE id IN (%s) AND state = 'blocked'"
+_WAKE_KEY = """
+UPDATE tokimori_runs FORCE INDEX (tokimori_runs_keys) SET state = 'ready', blocked_on = NULL
+WHERE incarnation = %s AND blocked_on = %s AND concurrency_key = %s AND state = 'blocked' ORDER BY "rank", id LIMIT %s
+"""
+_RUNNING_OF_KEYS = """
+SELECT incarnation, concurrency_key, COUNT(*) FROM tokimori_runs FORCE INDEX (tokimori_runs_line)
+WHERE incarnation IN (%s) AND state = 'running' AND concurrency_key IN (%s) GROUP BY incarnation, concurrency_key
+"""
+STUCK = f"""
+SELECT line.name, line.lane FROM (
+    SELECT DISTINCT blocked_on, lane, SUBSTRING(blocked_on, {len(line_of("")) + 1}) AS name
+    FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on > '{line_of("")}'
+) line JOIN tokimori_semaphores s ON s.name = line.name WHERE s."limit" > {USED} LIMIT {25 * MOST_SWEPT}
+"""
+"""Lanes of semaphores with free units in which runs wait: those in which nothing is ready are swept."""
+REJOIN = """
+UPDATE tokimori_runs FORCE INDEX (tokimori_runs_line) SET state = 'ready', blocked_on = NULL
+WHERE incarnation = %s AND state = 'blocked' AND blocked_on IS NOT NULL
+"""
+"""Runs of a job in the lines of keys and semaphores are ready again: their claim finds them the line of today."""
+
+Key = tuple[Incarnation, str]
+
+
+@dataclass(slots=True)
+class Freed:
+    """Keys and semaphores of which something became free, or whose turn has to be passed on: served at the end."""
+
+    keys: set[Key] = field(default_factory=set)
+    semaphores: set[str] = field(default_factory=set)
+
+    def pass_on(self, run: Run, names: Iterable[str], refused_by: str | None = None) -> None:
+        """The turn that the run may have had in each of its lines, but for the one that refuses it now."""
+        if run.concurrency_key is not None and refused_by != KEY_LINE:
+            self.keys.add((run.incarnation, run.concurrency_key))
+        self.semaphores.update(name for name in names if line_of(name) != refused_by)
+
+    def leave(self, run: Run, names: Iterable[str]) -> None:
+        """A ready run goes and passes its turn on; a blocked one makes way in the line of its semaphore."""
+        semaphore = semaphore_of(run.blocked_on)
+        if run.state is RunState.READY:
+            self.pass_on(run, names)
+        elif semaphore is not None:
+            self.semaphores.add(semaphore)
+
+
+def lock(
+    names: Iterable[str] = (),
+    *,
+    permits: Iterable[PermitId] = (),
+    of_runs: Iterable[RunId] = (),
+    of_programs: Iterable[NodeId] = (),
+) -> str:
+    """Lock the semaphores of these names, or of these permits: those of runs, or of a node's programs."""
+    return sql(_LOCK, *(sorted(set(each)) for each in (names, permits, of_runs, of_programs)))
+
+
+def locks(freed: Freed) -> list[str]:
+    """Lock its semaphores, where it has any."""
+    return [lock(freed.semaphores)] if freed.semaphores else []
+
+
+def made(names: Iterable[str], limit: int = DEFAULT_LIMIT) -> Iterator[str]:
+    """Make the semaphores that there are not yet; those that there are are locked, and stay as they are."""
+    same = "ON DUPLICATE KEY UPDATE tokimori_semaphores.name = tokimori_semaphores.name"
+    rows = [(name, limit, 0) for name in sorted(names)]
+    return insert("INSERT", "tokimori_semaphores", 'name, "limit", granted', rows, same)
+
+
+def names_in(column: str | None) -> dict[str, int]:
+    """The semaphores that a job wants, by its column `semaphores`, and of each how many units."""
+    return dict(json.loads(column)) if column else {}
+
+
+def running_of_keys(keys: Iterable[Key]) -> str:
+    """Count the running runs of keys: `counts_of` the answer."""
+    wanted = list(keys)
+    return sql(_RUNNING_OF_KEYS, *(sorted(set(each)) for each in zip(*wanted, strict=True)))
+
+
+def counts_of(answer: Answer) -> dict[Key, int]:
+    """What `running_of_keys` found; more than was asked for, perhaps."""
+    return {(incarnation, key): count for incarnation, key, count in answer.rows}
+
+
+class Line(NamedTuple):
+    """Of a semaphore: what is free, how often programs were granted some, and who waits: programs, and runs by lane."""
+
+    name: str
+    free: int
+    granted: int
+    programs: Sequence[Place]
+    lanes: Sequence[Sequence[Place]] = ()
+
+    @property
+    def first_run(self) -> Place | None:
+        """Of all lanes."""
+        return min((lane[0] for lane in self.lanes if lane), default=None)
+
+    def grants(self) -> list[Place]:
+        """The programs whose turn it is."""
+        return programs_served(self.free, self.programs, self.first_run)
+
+    def woken(self, granted: Sequence[Place]) -> list[str]:
+        """The runs whose turn it is after that."""
+        free = self.free - sum(program.weight for program in granted)
+        still = self.programs[len(granted)] if len(granted) < len(self.programs) else None
+        return [run.id for lane in self.lanes for run in runs_woken(free, lane, still)]
+
+
+async def serve(transaction: Transaction, freed: Freed, writes: Iterable[str] = ()) -> list[str]:
+    """Send the writes and look who is next then; what is still to be written. What was freed must be locked.
+
+    Where nothing was freed nothing is sent: the writes are given back.
+    """
+    if not freed.keys and not freed.semaphores:
+        return list(writes)
+    writes, of_keys = list(writes), _look_at_keys(freed.keys)
+    lines, answers = await look(transaction, freed.semaphores, [*writes, *of_keys])
+    served = list(_wake_keys(freed.keys, *answers[len(writes) : len(writes) + 2])) if of_keys else []
+    for line in lines:
+        served += serve_line(line, line.grants())
+    return served
+
+
+async def sweep(transaction: Transaction, stuck: Iterable[tuple[str, Lane]], ready: frozenset[Lane]) -> None:
+    """Serve a few semaphores for which a run waits though it could have its units; nothing is waited for.
+
+    Lanes in which something is ready have had their turn.
+    """
+    names = sorted({name for name, lane in stuck if lane not in ready})
+    (ours,) = await transaction.ask(sql(TRY_LOCK, names))
+    lines, _ = await look(transaction, [name for name, _ in ours.rows], busy=ready)
+    woken = [runs for line in lines if (runs := line.woken(()))]
+    await transaction.commit(*(wake for runs in woken[:MOST_SWEPT] for wake in _wake(runs)))
+
+
+async def look(
+    transaction: Transaction, names: Iterable[str], before: Sequence[str] = (), busy: frozenset[Lane] = frozenset()
+) -> tuple[list[Line], list[Answer]]:
+    """The lines of semaphores, and the answers to the statements `before`. Runs are looked for where units are free.
+
+    Those of the lanes that are busy are left out.
+    """
+    names = sorted(set(names))
+    looks = [sql(_FREE, names)] if names else []
+    for name in names:
+        looks += [sql(_PROGRAMS, name, MOST_SERVED), sql(_LANES, line_of(name))]
+    answers = await transaction.ask(*before, *looks)
+    if not names:
+        return [], answers
+    known = {name: (limit - used, granted) for name, limit, granted, used in answers[len(before)].rows}
+    of_names = answers[len(before) + 1 :]
+    lines, heads = [], []
+    for number, name in enumerate(names):
+        programs, lanes = of_names[2 * number : 2 * number + 2]
+        if name in known and known[name][0] > 0:
+            lines.append(Line(name, *known[name], [Place(*row) for row in programs.rows]))
+            heads.append([lane for _, lane in lanes.rows if lane is not None and lane not in busy])
+    return await _with_heads(transaction, lines, heads), answers
+
+
+async def _with_heads(transaction: Transaction, lines: Sequence[Line], lanes: Sequence[Sequence[Lane]]) -> list[Line]:
+    asked = [
+        sql(_HEADS, line_of(line.name), lane, min(line.free, MOST_SERVED))
+        for line, some in zip(lines, lanes, strict=True)
+        for lane in some
+    ]
+    answers = iter(await transaction.ask(*asked) if asked else ())
+    return [
+        line._replace(lanes=[[_place(row, line.name) for row in next(answers).rows] for _ in some])
+        for line, some in zip(lines, lanes, strict=True)
+    ]
+
+
+def _place(row: tuple[int, str, str | None], name: str) -> Place:
+    """A run's place, with the units that its job wants now."""
+    rank, run_id, semaphores = row
+    return Place(rank, run_id, names_in(semaphores).get(name, 1))
+
+
+def serve_line(line: Line, programs: Sequence[Place]) -> Iterator[str]:
+    """Give units to these programs, each with a token of its own, and then wake the runs whose turn it is."""
+    for number, program in enumerate(programs, line.granted + 1):
+        yield sql("UPDATE tokimori_permits SET token = %s WHERE id = %s", number, program.id)
+    if programs:
+        grants = len(programs)
+        yield sql("UPDATE tokimori_semaphores SET granted = granted + %s WHERE name = %s", grants, line.name)
+    yield from _wake(line.woken(programs))
+
+
+def _wake(runs: Sequence[str]) -> Iterator[str]:
+    if runs:
+        yield sql(_WAKE, list(runs))
+
+
+def _look_at_keys(keys: Iterable[Key]) -> list[str]:
+    if not keys:
+        return []
+    limits = f"SELECT incarnation, COALESCE(max_per_key, 1) FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s)"
+    return [running_of_keys(keys), sql(limits, sorted({incarnation for incarnation, _ in keys}))]
+
+
+def _wake_keys(keys: Iterable[Key], counted: Answer, limits: Answer) -> Iterator[str]:
+    running, most = counts_of(counted), dict(limits.rows)
+    for incarnation, key in sorted(keys):
+        places = room(running.get((incarnation, key), 0), most.get(incarnation, 0), MOST_SERVED)
+        if incarnation in most and places:
+            yield sql(_WAKE_KEY, incarnation, KEY_LINE, key, places)

@@ -1,0 +1,166 @@
+"""Semaphores as people and programs ask for them: statements on semaphores and permits."""
+
+from tokimori.clock import Moment
+from tokimori.model.ids import NodeId, PermitId
+from tokimori.model.semaphores import DEFAULT_LIMIT, line_of
+from tokimori.ports.semaphores import (
+    MOST_COUNTED,
+    MOST_HOLDERS,
+    Answer,
+    Grant,
+    InLine,
+    NodeGone,
+    Semaphore,
+    Wish,
+)
+from tokimori.stores.mysql import permits
+from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.permits import Freed
+from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
+from tokimori.stores.rows import PERMIT, permit_of
+from tokimori.stores.rules import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+
+_IN_LINE = f"""(
+    SELECT COUNT(*) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
+    WHERE semaphore = s.name AND token IS NULL
+) + (
+    SELECT COUNT(*) FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked)
+    WHERE blocked_on = CONCAT('{line_of("")}', s.name))"""
+_SEMAPHORES = f"""
+SELECT name, "limit", {permits.USED}, LEAST({MOST_COUNTED}, {_IN_LINE}) FROM tokimori_semaphores s {BY_KEY}
+"""
+_HOLDERS = f"""
+SELECT {PERMIT} FROM (
+    SELECT {PERMIT}, ROW_NUMBER() OVER (PARTITION BY semaphore ORDER BY since, id) AS place
+    FROM tokimori_permits FORCE INDEX (tokimori_permits_line) WHERE semaphore IN (%s) AND token IS NOT NULL
+) held WHERE place <= {MOST_HOLDERS} ORDER BY semaphore, since, id
+"""
+_WEIGHTS = """
+SELECT COALESCE(MAX(weight), 0) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
+WHERE semaphore = %s AND token IS NULL
+"""
+_JOBS_IN_LINE = """
+SELECT DISTINCT j.semaphores FROM tokimori_runs r FORCE INDEX (tokimori_runs_blocked)
+JOIN tokimori_jobs j ON j.incarnation = r.incarnation WHERE r.blocked_on = %s
+"""
+_AHEAD = f"""
+SELECT LEAST({MOST_COUNTED}, (
+    SELECT COUNT(*) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
+    WHERE semaphore = p.semaphore AND token IS NULL AND ("rank" < p."rank" OR ("rank" = p."rank" AND id < p.id))
+) + (
+    SELECT COUNT(*) FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked)
+    WHERE blocked_on = %s AND "rank" < p."rank")), token
+FROM tokimori_permits p {BY_KEY} WHERE id = %s
+"""
+
+
+class MysqlSemaphores(Part):
+    """See `tokimori.ports.semaphores.Semaphores`."""
+
+    async def put_semaphore(self, name: str, limit: int, now: Moment) -> None:
+        """See `Semaphores.put_semaphore`."""
+        await self._db.transact(lambda transaction: _put(transaction, name, limit))
+        self._tell()
+
+    async def list_semaphores(self, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
+        """See `Semaphores.list_semaphores`."""
+        return await self._read(sql("WHERE name > %s ORDER BY name LIMIT %s", after, limit))
+
+    async def get_semaphore(self, name: str) -> Semaphore:
+        """See `Semaphores.get_semaphore`."""
+        for semaphore in await self._read(sql("WHERE name = %s", name)):
+            return semaphore
+        raise no_semaphore(name)
+
+    async def _read(self, which: str) -> list[Semaphore]:
+        rows = await self._db.rows(f"{_SEMAPHORES} {which}")
+        held = [permit_of(row) for row in await self._db.rows(sql(_HOLDERS, [row[0] for row in rows]))] if rows else []
+        return [
+            Semaphore(
+                name=name,
+                limit=limit,
+                used=used,
+                waiting=waiting,
+                holders=tuple(permit for permit in held if permit.semaphore == name),
+            )
+            for name, limit, used, waiting in rows
+        ]
+
+    async def delete_semaphore(self, name: str) -> None:
+        """See `Semaphores.delete_semaphore`."""
+        await self._db.transact(lambda transaction: _delete(transaction, name))
+
+    async def acquire(self, wish: Wish, now: Moment) -> Answer:
+        """See `Semaphores.acquire`."""
+        return await self._db.transact(lambda transaction: _acquire(transaction, wish, now))
+
+    async def release(self, permit: PermitId, node: NodeId, now: Moment) -> bool:
+        """See `Semaphores.release`."""
+        held = await self._db.transact(lambda transaction: _release(transaction, permit, node))
+        self._tell()
+        return held
+
+
+async def _put(transaction: Transaction, name: str, limit: int) -> None:
+    *_, programs, jobs = await transaction.ask(
+        *permits.made([name]),
+        sql(_WEIGHTS, name),
+        sql(_JOBS_IN_LINE, line_of(name)),
+    )
+    weights = [permits.names_in(semaphores).get(name, 1) for (semaphores,) in jobs.rows]
+    check_lowered(name, limit, max([programs.rows[0][0], *weights]))
+    change = sql('UPDATE tokimori_semaphores SET "limit" = %s WHERE name = %s', limit, name)
+    await transaction.commit(*await permits.serve(transaction, Freed(semaphores={name}), [change]))
+
+
+async def _delete(transaction: Transaction, name: str) -> None:
+    _, permit, run = await transaction.ask(
+        permits.lock([name]),
+        sql("SELECT 1 FROM tokimori_permits FORCE INDEX (tokimori_permits_line) WHERE semaphore = %s LIMIT 1", name),
+        sql("SELECT 1 FROM tokimori_runs WHERE blocked_on = %s LIMIT 1", line_of(name)),
+    )
+    if permit.rows or run.rows:
+        raise in_use(name)
+    await transaction.commit(sql("DELETE FROM tokimori_semaphores WHERE name = %s", name))
+
+
+async def _acquire(transaction: Transaction, wish: Wish, now: Moment) -> Answer:
+    """The node first: it lives as long as this takes. Then the semaphore, which is made where there is none."""
+    limit = DEFAULT_LIMIT if wish.limit is None else wish.limit
+    alive, _, semaphore, permit = await transaction.ask(
+        sql(f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED}", wish.node),
+        *permits.made([wish.semaphore], limit),
+        sql('SELECT "limit" FROM tokimori_semaphores WHERE name = %s', wish.semaphore),
+        sql("SELECT token FROM tokimori_permits WHERE id = %s", wish.id),
+    )
+    if not alive.rows:
+        return NodeGone()
+    if permit.rows and permit.rows[0][0] is not None:
+        return Grant(token=permit.rows[0][0])
+    join: list[str] = []
+    if not permit.rows:
+        ((limit,),) = semaphore.rows
+        check_same_limit(wish.semaphore, wish.limit, limit)
+        check_weight(wish.semaphore, wish.weight, limit)
+        row = (wish.id, wish.semaphore, wish.node, None, wish.weight, wish.rank, None, now)
+        join += insert("INSERT", "tokimori_permits", PERMIT, [row])
+    lines, _ = await permits.look(transaction, [wish.semaphore], join)
+    turns = [(line, granted) for line in lines if (granted := line.grants())]
+    served = [write for turn in turns for write in permits.serve_line(*turn)]
+    *_, place = await transaction.commit(*served, sql(_AHEAD, line_of(wish.semaphore), wish.id))
+    ((ahead, token),) = place.rows
+    return InLine(ahead=ahead) if token is None else Grant(token=token)
+
+
+async def _release(transaction: Transaction, permit: PermitId, node: NodeId) -> bool:
+    of_node = "id = %s AND node_id = %s AND run_id IS NULL"
+    locked, gone = await transaction.ask(
+        permits.lock(permits=[permit]),
+        sql(f"DELETE FROM tokimori_permits WHERE {of_node}", permit, node),
+    )
+    if not gone.changed:
+        return False
+    freed = Freed(semaphores={name for (name,) in locked.rows})
+    await transaction.commit(*await permits.serve(transaction, freed))
+    return True
