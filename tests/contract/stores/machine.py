@@ -12,16 +12,18 @@ from uuid import UUID
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import EVERY_SECOND, NOW
+from tests.contract.stores.actors import EVERY_SECOND, NOW, a_job, a_node, later
 from tests.contract.stores.conftest import STORES, forget
+from tests.contract.stores.lines import check_lines, no_more_than
 from tokimori.clock import SECOND
 from tokimori.errors import Conflict, TokimoriError
 from tokimori.model.dependents import Edge, follows
-from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId
+from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, PermitId, RunId
 from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Run, Skip, child_origin
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Claimed, Pulse, RunFilter, Store
+from tokimori.ports.semaphores import Grant, InLine, Semaphore, Wish
+from tokimori.ports.store import Change, Claim, Claimed, Pulse, RunFilter, Store, Verdict
 from tokimori.stores.rules import child_run
 
 NAMES = [JobId(name) for name in ("a", "b", "c")]
@@ -36,6 +38,7 @@ class Machine(RuleBasedStateMachine):
     nodes: Bundle[NodeId] = Bundle("nodes")
     claims: Bundle[Claimed] = Bundle("claims")
     repeatable: Bundle[Call] = Bundle("repeatable")
+    programs: Bundle[Wish] = Bundle("programs")
 
     def open(self) -> None:
         """Open one store of each kind."""
@@ -45,6 +48,8 @@ class Machine(RuleBasedStateMachine):
         self.numbers = count(1)
         self.now = NOW
         self.cursors: dict[Incarnation, int] = {}
+        self.wishes: dict[PermitId, Wish] = {}
+        self.used: dict[str, int] = {}
         for store in self.stores:
             self.runner.run(store.open())
             self.runner.run(store.migrate())
@@ -96,11 +101,14 @@ class Machine(RuleBasedStateMachine):
     def hold_the_same(self) -> None:
         """After every step the stores hold the same, and the ledger is the schedule."""
         if hasattr(self, "stores"):
-            runs, _, books, *_ = self.ask(self.contents)
+            runs, _, books, *_, nodes, semaphores = self.ask(self.contents)
             twice = [key for key, n in Counter((run.incarnation, run.origin) for run in runs).items() if n > 1]
             assert not twice, "two runs of one origin"
             for due, skips in books:
                 self.check_ledger(due.job, runs, skips)
+            alive = [node.id for node in nodes if node.left is None]
+            check_lines([due.job for due, _ in books], runs, semaphores, alive, self.waiting(semaphores, alive))
+            self.used = no_more_than(self.used, semaphores)
 
     async def contents(self, store: Store) -> object:
         """What a store holds, as far as people and nodes can see it."""
@@ -110,12 +118,77 @@ class Machine(RuleBasedStateMachine):
             runs,
             [await store.attempts(run.id) for run in runs[:20] if run.attempt],
             books,
-            await store.list_nodes(),
             await store.survey(self.now),
             await store.family(),
             await store.list_jobs(idle=True),
             await store.list_calendars(),
+            await store.list_nodes(),
+            [
+                each
+                for each in await store.list_semaphores()
+                if each != Semaphore(name=each.name, limit=1, used=0, waiting=0)
+            ],
         ]
+
+    def add(self, jobs: Sequence[JobId], terms: dict[str, Any]) -> None:
+        """Add jobs of these ids, if they are free; asked again at once they are there already.
+
+        Not later: who repeats it after somebody deleted the job begins the same incarnation anew.
+        """
+        upcoming = later(1) if "schedule" in terms else None
+        new = [replace(a_job(name, next_due=upcoming, **terms), incarnation=self.incarnation()) for name in jobs]
+        family = self.ask(lambda store: store.family()).version
+        for _ in range(2):
+            self.ask(lambda store: store.add_jobs(new, family))
+
+    def incarnation(self) -> Incarnation:
+        """One that no job has had."""
+        return Incarnation(next(self.numbers))
+
+    def register(self) -> NodeId:
+        """Another node."""
+        node = a_node(id=NodeId(self.next_id()))
+        self.ask(lambda store: store.register(node))
+        return node.id
+
+    def take(self, node: NodeId, limit: int, *, again: bool = False) -> list[Claimed]:
+        """Claim from all lanes, perhaps asking twice."""
+        lanes = self.ask(lambda store: store.survey(self.now)).lanes
+        claim = Claim(id=ClaimId(self.next_id()), node=node, lanes=lanes, limit=limit)
+        claimed: list[Claimed] = self.ask(lambda store: store.claim(claim, self.now))
+        if again:
+            assert self.ask(lambda store: store.claim(claim, self.now)) == claimed or claimed == []
+        alive = {each.id for each in self.ask(lambda store: store.list_nodes()) if each.left is None}
+        assert node in alive or not claimed, "a dead node was given work"
+        self.check_limits(claimed)
+        return claimed
+
+    def write(self, changes: Sequence[Change], by: NodeId) -> Call:
+        """Settle, and look for the children of what ended."""
+        now, edges = self.now, self.ask(lambda store: store.family()).edges
+
+        def call(store: Store) -> Any:
+            return store.settle(changes, by, now)
+
+        verdicts = self.ask(call)
+        for change, verdict in zip(changes, verdicts, strict=True):
+            if verdict is Verdict.APPLIED:
+                self.check_children(self.ask(lambda store, id=change.run_id: store.get_run(id)), edges)  # type: ignore[misc]
+        return call
+
+    def ask_for(self, wish: Wish) -> None:
+        """A program asks; who is first and fits is granted."""
+        answer = self.ask(lambda store: store.acquire(wish, self.now))
+        if isinstance(answer, Grant | InLine):
+            self.wishes[wish.id] = wish
+        if answer == InLine(ahead=0):
+            semaphore = self.ask(lambda store: store.get_semaphore(wish.semaphore))
+            assert semaphore.used + wish.weight > semaphore.limit, "a program waits though there are units"
+
+    def waiting(self, semaphores: Iterable[Semaphore], alive: Iterable[NodeId]) -> list[Wish]:
+        """What programs asked for and neither hold nor gave up."""
+        held = {permit.id for semaphore in semaphores for permit in semaphore.holders}
+        return [wish for wish in self.wishes.values() if wish.id not in held and wish.node in set(alive)]
 
     def check_ledger(self, job: Job, runs: Sequence[Run], skips: Sequence[Skip]) -> None:
         """Every second up to the job's cursor is one run or in one range of skips, and the cursor never goes back."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import consumes, initialize, multiple, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import EVERY_SECOND, a_job, a_node, a_request, later
+from tests.contract.stores.actors import EVERY_SECOND, a_request, later
 from tests.contract.stores.conftest import STORES
 from tests.contract.stores.machine import NAMES, Call, Machine, answer_of, child_run_by, comparable, no_call
 from tokimori.clock import SECOND, Moment
@@ -18,13 +18,13 @@ from tokimori.engine.settle import change_of
 from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Plan, decide
 from tokimori.model.dependents import Join, On, Parent
-from tokimori.model.ids import ClaimId, Incarnation, JobId, NodeId, RunId
+from tokimori.model.ids import JobId, NodeId, RunId
 from tokimori.model.job import schedule_of
 from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded, TimedOut
 from tokimori.model.policies import Misfire, OnExhausted, Overlap, Retry
 from tokimori.model.run import Output
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Beat, Change, Claim, Claimed, RunFilter, StartedRun, Store, Verdict
+from tokimori.ports.store import Beat, Claimed, RunFilter, StartedRun, Store
 from tokimori.service.edits import Edit, edited, paused, resumed
 from tokimori.stores.memory import family as memory_family
 
@@ -49,6 +49,9 @@ terms: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "priority": st.sampled_from([0, 1]),
         "on_exhausted": st.sampled_from(OnExhausted),
         "retry": st.sampled_from([Retry(attempts=2), Retry(lost_attempts=0)]),
+        "semaphores": st.sampled_from([(), (), ("s",), ("s:2",), ("t", "s")]),
+        "concurrency_key": st.sampled_from([None, None, "k"]),
+        "max_running_per_key": st.sampled_from([1, 2]),
     }
 )
 times = st.fixed_dictionaries(
@@ -72,26 +75,12 @@ class SameAnswers(Machine):
     def begin(self, terms: Sequence[dict[str, Any]], times: dict[str, Any], join: Join, on: On) -> Any:
         """A job on demand, one with a schedule, one that runs after them, and two nodes."""
         self.open()
+        self.ask(lambda store: store.put_semaphore("s", 2, self.now))
         parents = tuple(Parent(job=name, on=on) for name in NAMES[:2])
         self.add(NAMES[:1], terms[0])
         self.add(NAMES[1:2], terms[1] | times)
         self.add(NAMES[2:], terms[2] | {"parents": parents, "join": join})
         return multiple(self.register(), self.register())
-
-    def add(self, jobs: Sequence[JobId], terms: dict[str, Any]) -> None:
-        """Add jobs of these ids, if they are free; asked again at once they are there already.
-
-        Not later: who repeats it after somebody deleted the job begins the same incarnation anew.
-        """
-        upcoming = later(1) if "schedule" in terms else None
-        new = [replace(a_job(name, next_due=upcoming, **terms), incarnation=self.incarnation()) for name in jobs]
-        family = self.ask(lambda store: store.family()).version
-        for _ in range(2):
-            self.ask(lambda store: store.add_jobs(new, family))
-
-    def incarnation(self) -> Incarnation:
-        """One that no job has had."""
-        return Incarnation(next(self.numbers))
 
     @rule(names=st.lists(names, min_size=1, max_size=2), terms=terms, kind=kinds)
     def add_jobs(self, names: list[JobId], terms: dict[str, Any], kind: dict[str, Any]) -> None:
@@ -127,14 +116,22 @@ class SameAnswers(Machine):
         key=st.sampled_from("klmnop"),
         wait=st.sampled_from([0, 0, 2]),
         root=st.sampled_from([None, "s:1", "s:2"]),
+        own=st.sampled_from([None, None, "k", "l"]),
     )
-    def request(self, names: list[JobId], key: str, wait: int, root: str | None) -> Call:
+    def request(self, names: list[JobId], key: str, wait: int, root: str | None, own: str | None) -> Call:
         """Request runs under keys that may be taken; the root is what joins of several parents go by."""
         due, now = Moment(self.now + wait * SECOND), self.now
         state = RunState.WAITING if wait else RunState.READY
         jobs = [job for name in names if (job := self.job(name)) is not None]
         requests = [
-            replace(a_request(job, f"{key}{number}", due=due), id=run_id, state=state, root=root, created=now)
+            replace(
+                a_request(job, f"{key}{number}", due=due),
+                id=run_id,
+                state=state,
+                root=root,
+                created=now,
+                concurrency_key=own,
+            )
             for number, (job, run_id) in enumerate(zip(jobs, self.run_ids(len(jobs)), strict=True))
         ]
 
@@ -192,12 +189,6 @@ class SameAnswers(Machine):
         """A node joins."""
         return self.register()
 
-    def register(self) -> NodeId:
-        """Another node."""
-        node = a_node(id=NodeId(self.next_id()))
-        self.ask(lambda store: store.register(node))
-        return node.id
-
     @rule(gone=consumes(Machine.nodes), by=Machine.nodes, leaves=rarely)
     def go(self, gone: NodeId, by: NodeId, *, leaves: bool) -> None:
         """A node leaves, or is declared dead, sometimes by itself; what it does afterwards is refused."""
@@ -208,18 +199,6 @@ class SameAnswers(Machine):
             self.ask(lambda store: store.bury(gone, beat, by, self.now))
         self.take(gone, 2)
         self.ask(lambda store: store.tick(Beat(node=gone), self.now))
-
-    def take(self, node: NodeId, limit: int, *, again: bool = False) -> list[Claimed]:
-        """Claim from all lanes, perhaps asking twice."""
-        lanes = self.ask(lambda store: store.survey(self.now)).lanes
-        claim = Claim(id=ClaimId(self.next_id()), node=node, lanes=lanes, limit=limit)
-        claimed: list[Claimed] = self.ask(lambda store: store.claim(claim, self.now))
-        if again:
-            assert self.ask(lambda store: store.claim(claim, self.now)) == claimed or claimed == []
-        alive = {each.id for each in self.ask(lambda store: store.list_nodes()) if each.left is None}
-        assert node in alive or not claimed, "a dead node was given work"
-        self.check_limits(claimed)
-        return claimed
 
     @rule(target=Machine.claims, node=Machine.nodes, limit=st.integers(1, 4), again=rarely)
     def claim(self, node: NodeId, limit: int, *, again: bool) -> Any:
@@ -246,19 +225,6 @@ class SameAnswers(Machine):
             for each, outcome in zip(claimed, results, strict=False)
         ]
         return self.write(changes, node)
-
-    def write(self, changes: Sequence[Change], by: NodeId) -> Call:
-        """Settle, and look for the children of what ended."""
-        now, edges = self.now, self.ask(lambda store: store.family()).edges
-
-        def call(store: Store) -> Any:
-            return store.settle(changes, by, now)
-
-        verdicts = self.ask(call)
-        for change, verdict in zip(changes, verdicts, strict=True):
-            if verdict is Verdict.APPLIED:
-                self.check_children(self.ask(lambda store, id=change.run_id: store.get_run(id)), edges)  # type: ignore[misc]
-        return call
 
     @rule(node=Machine.nodes, claimed=Machine.claims, size=st.integers(0, 3))
     def tick(self, node: NodeId, claimed: Claimed, size: int) -> None:

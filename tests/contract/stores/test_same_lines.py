@@ -1,0 +1,220 @@
+"""Every store lets wait, wakes and grants whom the memory store does, and the promises about lines hold on the way."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import consumes, initialize, multiple, rule, run_state_machine_as_test
+from msgspec.structs import replace
+
+from tests.contract.stores.actors import a_request
+from tests.contract.stores.conftest import STORES
+from tests.contract.stores.machine import NAMES, Call, Machine
+from tokimori.clock import SECOND, Moment
+from tokimori.engine.settle import change_of
+from tokimori.model.ids import JobId, NodeId, PermitId
+from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, Succeeded
+from tokimori.model.policies import OnExhausted, Retry
+from tokimori.model.transitions import RunState
+from tokimori.ports.semaphores import Wish
+from tokimori.ports.store import Beat, Claimed, RunFilter, Verdict
+from tokimori.service.edits import Edit, edited, paused, resumed
+
+names = st.sampled_from(NAMES)
+semaphores = st.sampled_from("st")
+outcomes: st.SearchStrategy[Outcome] = st.sampled_from(
+    [Succeeded(0), Succeeded(0), Released("later"), Failed("no"), Hold("look")]
+)
+terms: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "max_running": st.sampled_from([0, 0, 1, 2]),
+        "queue": st.sampled_from("xxy"),
+        "semaphores": st.sampled_from([(), ("s",), ("s:2",), ("t",), ("t:2", "s"), ("s", "t")]),
+        "max_running_per_key": st.sampled_from([1, 2]),
+        "on_exhausted": st.sampled_from([OnExhausted.FAIL, OnExhausted.PARK]),
+        "retry": st.just(Retry(attempts=1, lost_attempts=1)),
+    }
+)
+rarely = st.sampled_from([False, False, False, True])
+MOST_OPEN, MOST_PROGRAMS = 12, 2
+"""More runs and programs than these stand only in the way."""
+
+
+class SameLines(Machine):
+    """Jobs on demand, runs that want the same things, and programs that want them too."""
+
+    @initialize(target=Machine.nodes, terms=st.tuples(terms, terms, terms))
+    def begin(self, terms: Sequence[dict[str, Any]]) -> Any:
+        """Three jobs, two semaphores of two units, and two nodes."""
+        self.open()
+        for name in "st":
+            self.ask(lambda store, name=name: store.put_semaphore(name, 2, self.now))  # type: ignore[misc]
+        for name, said in zip(NAMES, terms, strict=True):
+            self.add([name], said)
+        return multiple(self.register(), self.register())
+
+    @rule(name=names, number=st.integers(2, 5), key=st.sampled_from([None, None, "k", "l"]), sooner=st.integers(0, 2))
+    def request(self, name: JobId, number: int, key: str | None, sooner: int) -> None:
+        """Runs of a job, perhaps before those that wait already."""
+        job, states = self.job(name), frozenset({RunState.READY, RunState.BLOCKED})
+        if job is None or len(self.ask(lambda store: store.list_runs(RunFilter(states=states)))) > MOST_OPEN:
+            return
+        for run_id in self.run_ids(number):
+            run = a_request(job, due=Moment(self.now - sooner * SECOND), concurrency_key=key)
+            run = replace(run, id=run_id, origin=f"m:{run_id}", created=self.now)
+            self.ask(lambda store, run=run: store.add_run(run, self.now))  # type: ignore[misc]
+
+    @rule(target=Machine.claims, node=Machine.nodes, limit=st.sampled_from([1, 2, 9]), again=rarely)
+    def claim(self, node: NodeId, limit: int, *, again: bool) -> Any:
+        """A node takes work."""
+        return multiple(*self.take(node, limit, again=again))
+
+    @rule(claimed=consumes(Machine.claims), outcome=outcomes)
+    def settle(self, claimed: Claimed, outcome: Outcome) -> None:
+        """An attempt ends."""
+        assert claimed.run.node_id is not None
+        self.end([claimed], outcome, claimed.run.node_id)
+
+    @rule(first=consumes(Machine.claims), second=consumes(Machine.claims), outcome=outcomes)
+    def settle_two(self, first: Claimed, second: Claimed, outcome: Outcome) -> None:
+        """Two attempts end in one call, or the other one's end is refused."""
+        assert first.run.node_id is not None
+        self.end([first, second], outcome, first.run.node_id)
+
+    def end(self, batch: Sequence[Claimed], outcome: Outcome, by: NodeId) -> None:
+        """Settle, and ask for it again."""
+        changes = [change_of(each, outcome, owner=each.run.node_id or by, now=self.now, chance=0.0) for each in batch]
+        verdicts = self.ask(lambda store: store.settle(changes, by, self.now))
+        again = self.ask(lambda store: store.settle(changes, by, self.now))
+        assert Verdict.APPLIED not in again
+        assert len(verdicts) == len(batch)
+
+    @rule(node=Machine.nodes, limit=st.integers(1, 3))
+    def work(self, node: NodeId, limit: int) -> None:
+        """A node takes some of what is ready, and all of it succeeds."""
+        now = self.now = Moment(self.now + SECOND)
+        self.ask(lambda store: store.promote(now, 5))
+        self.end(self.take(node, limit), Succeeded(0), node)
+
+    @rule(how=st.sampled_from(["cancel", "hold", "resume"]), which=st.integers(0, 20))
+    def order(self, how: str, which: int) -> None:
+        """Cancel, hold or resume some run that has not ended."""
+        states = frozenset({RunState.READY, RunState.BLOCKED, RunState.HELD, RunState.RUNNING})
+        runs = self.ask(lambda store: store.list_runs(RunFilter(states=states)))
+        if not runs:
+            return
+        run_id = runs[which % len(runs)].id
+        calls: dict[str, Call] = {
+            "cancel": lambda store: store.cancel_run(run_id, "enough", self.now),
+            "hold": lambda store: store.hold_run(run_id, "wait"),
+            "resume": lambda store: store.resume_run(run_id),
+        }
+        self.ask(calls[how])
+
+    @rule(name=names, terms=terms)
+    def edit(self, name: JobId, terms: dict[str, Any]) -> None:
+        """Give a job other terms, or add it anew."""
+        due = self.ask(lambda store: store.get_due(name))
+        if due is None:
+            self.add([name], terms)
+            return
+        edit = edited(due, replace(due.job.definition, **terms), self.now, due.job.runs_remaining)
+        self.ask(lambda store: store.replace_job(due.job, edit.job, edit.skips))
+
+    @rule(name=names, how=st.sampled_from(["pause", "resume", "resume", "resume", "delete"]))
+    def stop(self, name: JobId, how: str) -> None:
+        """Pause, enable or delete a job, whatever its state."""
+        due, now = self.ask(lambda store: store.get_due(name)), self.now
+        if due is None or how == "delete":
+            self.ask(lambda store: store.delete_job(name, now))
+            return
+        edit = Edit(paused(due.job, now, "by hand", "me"), ()) if how == "pause" else resumed(due, now)
+        after = replace(edit.job, version=due.job.version + 1)
+        self.ask(lambda store: store.replace_job(due.job, after, edit.skips))
+
+    @rule(name=semaphores, limit=st.sampled_from([1, 2, 2, 3]), gone=rarely)
+    def give_units(self, name: str, limit: int, *, gone: bool) -> None:
+        """Make a semaphore, change its limit, or delete it."""
+        if gone:
+            self.ask(lambda store: store.delete_semaphore(name))
+        else:
+            self.ask(lambda store: store.put_semaphore(name, limit, self.now))
+
+    @rule(
+        target=Machine.programs,
+        node=Machine.nodes,
+        name=semaphores,
+        weight=st.sampled_from([1, 1, 2]),
+        limit=st.sampled_from([None, None, None, 2]),
+        before=st.integers(-2, 2),
+    )
+    def acquire(self, node: NodeId, name: str, weight: int, limit: int | None, before: int) -> Wish:
+        """A program asks for units; the oldest of several gives up first, so that there is something to wait for."""
+        if len(self.wishes) >= MOST_PROGRAMS:
+            oldest = next(iter(self.wishes.values()))
+            self.ask(lambda store: store.release(oldest.id, oldest.node, self.now))
+            del self.wishes[oldest.id]
+        rank = self.now - before * SECOND
+        wish = Wish(id=PermitId(self.next_id()), node=node, semaphore=name, weight=weight, limit=limit, rank=rank)
+        self.ask_for(wish)
+        return wish
+
+    @rule(wish=Machine.programs)
+    def ask_again(self, wish: Wish) -> None:
+        """A program asks again, perhaps long after it gave its units back."""
+        self.ask_for(wish)
+
+    @rule(wish=consumes(Machine.programs), by=Machine.nodes, stranger=rarely)
+    def release(self, wish: Wish, by: NodeId, *, stranger: bool) -> None:
+        """A program gives back what it holds or waits for, twice; another one can't."""
+        if stranger and by != wish.node:
+            assert not self.ask(lambda store: store.release(wish.id, by, self.now))
+        self.ask(lambda store: store.release(wish.id, wish.node, self.now))
+        self.wishes.pop(wish.id, None)
+        assert not self.ask(lambda store: store.release(wish.id, wish.node, self.now))
+
+    @rule(target=Machine.nodes, gone=consumes(Machine.nodes), by=Machine.nodes, leaves=rarely)
+    def go(self, gone: NodeId, by: NodeId, *, leaves: bool) -> NodeId:
+        """A node leaves, or is declared dead; another one comes."""
+        beat = next(node.beat for node in self.ask(lambda store: store.list_nodes()) if node.id == gone)
+        if leaves:
+            self.ask(lambda store: store.leave(gone, self.now))
+        else:
+            self.ask(lambda store: store.bury(gone, beat, by, self.now))
+        return self.register()
+
+    @rule(by=Machine.nodes, limit=st.integers(1, 3))
+    def take_over(self, by: NodeId, limit: int) -> None:
+        """Settle what dead nodes own."""
+        orphans = self.ask(lambda store: store.orphans(limit))
+        self.end(orphans, Lost("dead"), by)
+
+    @rule(node=Machine.nodes)
+    def tick(self, node: NodeId) -> None:
+        """A beat: it finds nothing that somebody forgot to wake."""
+        before = self.runs()
+        self.ask(lambda store: store.tick(Beat(node=node), self.now))
+        assert self.runs() == before
+
+
+def compare(kind: str, examples: int, steps: int) -> None:
+    """Ask this store and memory the same, in so many conversations."""
+    machine = type(f"SameLinesOf{kind.title()}", (SameLines,), {"kind": kind})
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
+
+
+@pytest.mark.timeout(300)  # whatever it finds is made small first
+@pytest.mark.parametrize("kind", STORES)
+def test_a_store_lets_wait_as_memory_does(kind: str) -> None:
+    """Whoever asks for what, a store grants, blocks and wakes as memory does; nothing is leaked or waits in vain."""
+    compare(kind, 20 if kind == "memory" else 8, 60)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("kind", STORES)
+def test_a_store_lets_wait_as_memory_does_for_long(kind: str) -> None:
+    """The same, with many more and longer conversations."""
+    compare(kind, 400 if kind == "memory" else 40, 100)
