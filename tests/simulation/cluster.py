@@ -10,13 +10,13 @@ from tests.simulation.link import FAIR, Link, Weather
 from tests.simulation.virtual_time import LoopClock
 from tests.unit.examples import a_definition
 from tokimori.clock import Moment
-from tokimori.engine.watch import LATE_TICK
 from tokimori.errors import Refused, StoreError
 from tokimori.model.ids import JobId, NodeId, RunId, Token
 from tokimori.model.job import Definition, JobState
 from tokimori.model.lease import TICK_IDLE
 from tokimori.model.policies import Misfire, Overlap, Retry
 from tokimori.model.transitions import ENDS, RunState
+from tokimori.model.watch import LATE_TICK
 from tokimori.node.node import Identity, Node
 from tokimori.ports.store import Beat, Claim, Claimed, NodeState, Pulse, RunFilter
 from tokimori.service.service import Service

@@ -11,7 +11,7 @@ from tests.simulation.checker import faults_of
 from tests.simulation.cluster import JOBS, KINDS, SECONDS, Cluster
 from tests.simulation.virtual_time import Stuck, run_virtually
 from tests.unit.examples import a_definition
-from tokimori.engine import watch
+from tokimori.model import watch
 from tokimori.model.job import Definition
 from tokimori.model.policies import Misfire
 

@@ -15,13 +15,13 @@ from tokimori.engine.prune import Pruner
 from tokimori.engine.reap import reap
 from tokimori.engine.reckon import reckon
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm, newest_tick, next_look
-from tokimori.engine.timeline import Timeline, follow
-from tokimori.engine.watch import LATE_TICK, Watch, next_overdue, observe, overdue
 from tokimori.engine.work import Key, Work
 from tokimori.errors import StoreError
 from tokimori.model.ids import ClaimId, Lane, NodeId, RandomBytes, uuid7
 from tokimori.model.job import serves
 from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
+from tokimori.model.timeline import Timeline, follow
+from tokimori.model.watch import LATE_TICK, Watch, next_overdue, observe, overdue
 from tokimori.node.alarm import Alarm
 from tokimori.ports.executor import Executor, Report, StopReason
 from tokimori.ports.store import Beat, Claim, NodeRecord, NodeState, Pulse, Store, Survey
