@@ -9,7 +9,9 @@
     ├── NotFound                   no such job, run or node                                       exit 3
     ├── Conflict                   somebody else changed it meanwhile                             exit 4
     │   ├── AlreadyExists          the id that was given is taken                                 exit 2
-    │   └── FamilyChanged          which jobs run after which was changed meanwhile               exit 4
+    │   ├── FamilyChanged          which jobs run after which was changed meanwhile               exit 4
+    │   ├── NotGranted             units of a semaphore were not to be had in time                exit 4
+    │   └── PermitLost             others may have held what was held of a semaphore              exit 4
     ├── StoreError                 the store can't be used                                        exit 2
     │   ├── StoreUnavailable       a reply may be lost; trying again can help
     │   └── SchemaMismatch         its schema is newer than this version knows, or missing
@@ -107,6 +109,18 @@ class FamilyChanged(Conflict):
     """Which jobs run after which was changed meanwhile: what was checked against it has to be checked again."""
 
     code = "family_changed"
+
+
+class NotGranted(Conflict):
+    """Others held a semaphore's units for as long as somebody was willing to wait."""
+
+    code = "not_granted"
+
+
+class PermitLost(Conflict):
+    """What a program held of a semaphore was given to others, or may have been, before it gave it back."""
+
+    code = "permit_lost"
 
 
 class StoreError(TokimoriError):

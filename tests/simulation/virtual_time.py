@@ -56,6 +56,11 @@ def run_virtually(main: Coroutine[Any, Any, Result]) -> Result:
         return runner.run(main)
 
 
+async def let_pass(seconds: float) -> None:
+    """So many virtual seconds: nobody waits."""
+    await asyncio.sleep(seconds)
+
+
 class LoopClock:
     """The clock of a machine in the simulation; `offset` is by how many seconds its wall clock is wrong."""
 

@@ -18,6 +18,7 @@ from tokimori.api.guards import guarded
 from tokimori.api.jobs import Jobs
 from tokimori.api.runs import Runs
 from tokimori.api.schedules import Schedules
+from tokimori.api.semaphores import Semaphores
 from tokimori.clock import Clock
 from tokimori.errors import Bug, TokimoriError
 from tokimori.service.service import Service
@@ -58,6 +59,7 @@ def create_app(
             *Runs(service).routes(),
             *Schedules(service).routes(),
             *Calendars(service.calendars).routes(),
+            *Semaphores(service.semaphores).routes(),
             Route("/api/v2/nodes", list_nodes),
             *pages,
         ],

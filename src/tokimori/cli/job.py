@@ -233,14 +233,13 @@ def trigger(job_id: str, wait: bool, timeout: float | None, **asked: Any) -> int
     """Run a job now, or at a moment."""
 
     from tokimori.model.transitions import RunState
-    from tokimori.ports.store import NodeState
     from tokimori.service.views import run_view
 
     async def act(service: "Service") -> "Run":
         run = await service.trigger(job_id, **asked)
         if not wait:
             return run
-        if not any(node.state is NodeState.ALIVE for node in await service.nodes()):
+        if not any(node.runs_jobs for node in await service.nodes()):
             print_notice(f"run {run.id} waits for a node: start one with `tokimori serve`")
         return await service.wait(run.id, timeout)
 

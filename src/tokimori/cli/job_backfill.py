@@ -59,10 +59,9 @@ async def _make(
     service: "Service", job_id: str, moments: tuple[Moment, Moment], max_running: int, *, wait: bool
 ) -> "Backfill":
     """Make what there is room for until nothing is missing, or somebody cancels it."""
-    from tokimori.ports.store import NodeState
     from tokimori.service.backfill import was_cancelled
 
-    if (max_running or wait) and not any(node.state is NodeState.ALIVE for node in await service.nodes()):
+    if (max_running or wait) and not any(node.runs_jobs for node in await service.nodes()):
         print_notice("the runs wait for a node: start one with `tokimori serve`")
     before = await service.backfill(job_id, *moments, dry_run=True)
     told = ""

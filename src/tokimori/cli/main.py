@@ -23,6 +23,7 @@ program = Group(
         "schedule": ("tokimori.cli.schedule:schedule", "Schedules: explain."),
         "calendar": ("tokimori.cli.calendar:calendar", "Calendars: days off. add, list, show, update, delete."),
         "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel, hold, resume, report."),
+        "lock": ("tokimori.cli.lock:lock", "Semaphores: hold one while a command runs, list, set, delete."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
         "node": ("tokimori.cli.node:node", "Nodes: list."),
         "db": ("tokimori.cli.db:db", "The store: status, migrate, sql, check, copy."),

@@ -16,7 +16,7 @@ node = Group("node", help="Nodes: the processes that take part.")
 
 @node.command("list")
 def list_nodes() -> None:
-    """List nodes, living ones first."""
+    """List nodes, living ones first, and the programs that hold or wait for permits."""
 
     from tokimori.service.views import node_view
 
@@ -27,17 +27,18 @@ def list_nodes() -> None:
     rows = [
         (
             each.id,
+            "program" if each.is_program else "node",
             each.state.value,
             each.host,
             each.pid,
-            each.concurrency,
+            None if each.is_program else each.concurrency,
             local(each.started, zone),
             local(each.left, zone),
             ", ".join(f"{name}={value}" for name, value in each.labels.items()),
         )
         for each in nodes
     ]
-    print_table(("ID", "STATE", "HOST", "PID", "CONCURRENCY", "STARTED", "LEFT", "LABELS"), rows)
+    print_table(("ID", "KIND", "STATE", "HOST", "PID", "CONCURRENCY", "STARTED", "LEFT", "LABELS"), rows)
 
 
 async def _nodes(service: "Service") -> "tuple[str, Sequence[NodeRecord]]":

@@ -5,30 +5,30 @@ the child, so the first call there starts new ones.
 """
 
 import asyncio
-import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import wraps
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from tokimori.client.opening import store_of
+from tokimori.client.asynchronous import AsyncClient
+from tokimori.client.locks import SyncLock
+from tokimori.client.opening import load_store, this_program
 from tokimori.clock import SystemClock
-from tokimori.config.settings import load_settings
 from tokimori.errors import Refused
+from tokimori.locks.holdings import Wanted
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
 from tokimori.ports.store import Store
+from tokimori.service.asking import MOST_LISTED
 from tokimori.service.copying import KindCopied
 from tokimori.service.schema import open_prepared
+from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
-
-log = logging.getLogger(__name__)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -40,15 +40,8 @@ def open(url: str | None = None, *, time_zone: str | None = None, author: str | 
     Nothing is connected before the first call. Raises `InvalidConfig`, `InvalidInput` for a URL that names no store,
     and `StoreError` where its driver is not installed.
     """
-    flags = {"store": url, "time_zone": time_zone}
-    given = {name: value for name, value in flags.items() if value is not None}
-    loaded = load_settings(given, os.environ, cwd=Path.cwd())
-    for warning in loaded.warnings:
-        log.warning("%s", warning)
-    open_store(loaded.settings.store, SystemClock())  # only reads the URL; each process makes its own store later
-    return Client(
-        lambda: store_of(loaded, SystemClock()), os.urandom, time_zone=loaded.settings.time_zone, author=author
-    )
+    loaded, new_store = load_store(url, time_zone)
+    return Client(new_store, os.urandom, time_zone=loaded.settings.time_zone, author=author)
 
 
 def synchronous(
@@ -98,6 +91,28 @@ async def _delete_calendar(service: Service, name: str) -> None:
     await service.calendars.delete(name)
 
 
+async def _list_semaphores(
+    service: Service, after: str | None = None, limit: int = MOST_LISTED
+) -> Sequence[SemaphoreDetails]:
+    """Semaphores by name, those greater than `after`, with who holds what."""
+    return await service.semaphores.list(after, limit)
+
+
+async def _get_semaphore(service: Service, name: str) -> SemaphoreDetails:
+    """The semaphore. Raises `NotFound`."""
+    return await service.semaphores.get(name)
+
+
+async def _set_semaphore(service: Service, name: str, limit: int) -> SemaphoreDetails:
+    """Make it, or give it another limit. Raises `Refused` where somebody in its line wants more units than that."""
+    return await service.semaphores.set(name, limit)
+
+
+async def _delete_semaphore(service: Service, name: str) -> None:
+    """Forget it. Raises `NotFound`, and `Refused` while somebody holds units or waits for them."""
+    await service.semaphores.delete(name)
+
+
 async def _copy_to(service: Service, url: str) -> Sequence[KindCopied]:
     """Copy everything to the store at `url`, which is empty or holds a part of this copy. See `copy_store`."""
     target = open_store(url, SystemClock())
@@ -114,11 +129,12 @@ class Client:
     def __init__(
         self, store: Callable[[], Store], random: RandomBytes, *, time_zone: str = "UTC", author: str | None = None
     ) -> None:
-        def service_on(opened: Store) -> Service:
-            return Service(opened, SystemClock(), random, time_zone=time_zone, author=author)
+        def client_on(opened: Store) -> AsyncClient:
+            program = this_program(os.environ)
+            return AsyncClient(opened, SystemClock(), random, program=program, time_zone=time_zone, author=author)
 
         self._store = store
-        self._service_on = service_on
+        self._client_on = client_on
         self._by_process: dict[int, _Background] = {}
 
     add = synchronous(_add)
@@ -152,12 +168,36 @@ class Client:
     list_calendars = synchronous(_list_calendars)
     update_calendar = synchronous(_update_calendar)
     delete_calendar = synchronous(_delete_calendar)
+    list_semaphores = synchronous(_list_semaphores)
+    get_semaphore = synchronous(_get_semaphore)
+    set_semaphore = synchronous(_set_semaphore)
+    delete_semaphore = synchronous(_delete_semaphore)
     nodes = synchronous(Service.nodes)
     schema = synchronous(Service.schema)
     migrate = synchronous(Service.migrate)
     schema_script = synchronous(Service.schema_script)
     check_schema = synchronous(Service.check_schema)
     copy_to = synchronous(_copy_to)
+
+    def mutex(self, name: str, *, wait: float | None = None, on_lost: Callable[[], None] | None = None) -> SyncLock:
+        """Hold the only unit of a semaphore while a block runs: `with client.mutex("table-x"):`. See `AsyncClient`.
+
+        `on_lost` is called in the client's own thread.
+        """
+        return self.semaphore(name, limit=1, wait=wait, on_lost=on_lost)
+
+    def semaphore(
+        self,
+        name: str,
+        *,
+        limit: int | None = None,
+        weight: int = 1,
+        wait: float | None = None,
+        on_lost: Callable[[], None] | None = None,
+    ) -> SyncLock:
+        """Hold `weight` units of a semaphore while a block runs. A thread may take again what it holds."""
+        wanted = Wanted(name=name, weight=weight, limit=limit, wait=wait, on_lost=on_lost)
+        return SyncLock(self._run, wanted)
 
     def close(self) -> None:
         """Free everything. Calls of other threads that have not returned raise `Refused`."""
@@ -173,36 +213,38 @@ class Client:
     ) -> None:
         self.close()
 
-    def _run(self, act: Callable[[Service], Awaitable[_T]]) -> _T:
+    def _run(self, act: Callable[[AsyncClient], Awaitable[_T]]) -> _T:
         # The parent's entry stays, unused: closing a database's files in a child would drop the parent's locks.
         process = os.getpid()
         if process not in self._by_process:
-            self._by_process.setdefault(process, _Background(self._store, self._service_on))
+            self._by_process.setdefault(process, _Background(self._store, self._client_on))
         return self._by_process[process].run(act)
 
 
 class _Background:
-    """A thread with an event loop, in which the service lives."""
+    """A thread with an event loop, in which the asynchronous client lives."""
 
-    def __init__(self, new_store: Callable[[], Store], new_service: Callable[[Store], Service]) -> None:
+    def __init__(self, new_store: Callable[[], Store], new_client: Callable[[Store], AsyncClient]) -> None:
         self._new_store = new_store
-        self._new_service = new_service
+        self._new_client = new_client
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._store: Store | None = None
+        self._client: AsyncClient | None = None
         self._calls: set[Future[Any]] = set()
         self._closed = False
 
-    def run(self, act: Callable[[Service], Awaitable[_T]]) -> _T:
+    def run(self, act: Callable[[AsyncClient], Awaitable[_T]]) -> _T:
         """What `act` returns or raises, when it is done."""
         with self._lock:
             if self._closed:
                 raise Refused("this client is closed")
             loop = self._started()
-            if self._store is None:
+            if self._client is None:
                 self._store = _wait(_begun(loop, self._opened()))
-            call = _begun(loop, act(self._new_service(self._store)))
+                self._client = self._new_client(self._store)
+            call = _begun(loop, act(self._client))
             self._calls.add(call)
         try:
             return _wait(call)
@@ -218,6 +260,8 @@ class _Background:
                 return
             for call in list(self._calls):  # once the loop has stopped nobody would ever answer them
                 call.cancel()
+            if self._client is not None:
+                _wait(_begun(loop, self._client.close()))
             if self._store is not None:
                 _wait(_begun(loop, self._store.close()))
             loop.call_soon_threadsafe(loop.stop)

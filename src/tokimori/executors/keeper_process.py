@@ -24,19 +24,27 @@ LEAVE_WITHIN = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperSettings:
-    """Where a keeper notes its groups, where output goes, how many bytes of it, and how exits are noticed."""
+    """Where a keeper notes its groups, where output goes, how many bytes of it, and how exits are noticed.
+
+    `stdin`: the descriptor of ours from which what it runs in the foreground reads; None: nothing.
+    """
 
     state_dir: Path
     runs_dir: Path
     output_limit: int
     pidfd: bool
+    stdin: int | None = None
 
     def arguments(self) -> list[str]:
         """What a keeper is started with."""
         way = "pidfd" if self.pidfd else "thread"
         places = [str(self.state_dir.absolute()), str(self.runs_dir.absolute())]
         bare = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BEGIN, _FOLDER]
-        return [*bare, *places, str(self.output_limit), way]
+        return [*bare, *places, str(self.output_limit), way, "-" if self.stdin is None else str(self.stdin)]
+
+    def inherited(self) -> tuple[int, ...]:
+        """The descriptors that a keeper gets besides its own."""
+        return () if self.stdin is None else (self.stdin,)
 
 
 class KeeperChannel(asyncio.Protocol):
@@ -89,7 +97,9 @@ class KeeperProcess:
         """Start one and wait until it takes orders. Raises `Refused`."""
         ours, theirs = socket.socketpair()
         try:
-            process = subprocess.Popen(settings.arguments(), stdin=theirs.fileno(), start_new_session=True)  # noqa: ASYNC220
+            process = subprocess.Popen(  # noqa: ASYNC220
+                settings.arguments(), stdin=theirs.fileno(), pass_fds=settings.inherited(), start_new_session=True
+            )
         except OSError as fault:
             ours.close()
             raise Refused(f"the keeper could not be started: {fault}") from None

@@ -4,15 +4,12 @@ import asyncio
 import logging
 import os
 import signal
-import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from importlib.metadata import version
-from pathlib import Path
 
 from tokimori.api.app import Health, create_app
 from tokimori.api.server import HttpDoor
-from tokimori.client.opening import make_state_dir
+from tokimori.client.opening import make_state_dir, this_program
 from tokimori.clock import Clock
 from tokimori.config.settings import Settings
 from tokimori.engine.rhythm import Rhythm
@@ -27,8 +24,6 @@ from tokimori.stores.open import open_store
 from tokimori.web.page import Page
 
 log = logging.getLogger(__name__)
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 Announce = Callable[[str], None]
 """Tells the person who started the node one line."""
@@ -122,13 +117,13 @@ def _stopped_by_signals(node: Node, announce: Announce) -> Iterator[None]:
 
 def identity_of(settings: Settings) -> Identity:
     """Who this process is. Every node carries the label `host`."""
-    host = socket.gethostname()
+    program = this_program({})
     return Identity(
-        host=host,
-        boot_id=BOOT_ID.read_text().strip(),
-        pid=os.getpid(),
-        version=version("tokimori"),
-        labels={"host": host, **settings.node.labels},
+        host=program.host,
+        boot_id=program.boot_id,
+        pid=program.pid,
+        version=program.version,
+        labels={"host": program.host, **settings.node.labels},
         concurrency=settings.node.concurrency,
         stop_grace=settings.node.stop_grace,
     )

@@ -246,7 +246,10 @@ class Planning(Protocol):
 
 
 class NodeRecord(Struct, frozen=True, kw_only=True):
-    """A node's row. `beat` grows while it lives; `left` is when it went, by itself or declared dead."""
+    """A node's row. `beat` grows while it lives; `left` is when it went, by itself or declared dead.
+
+    One whose `concurrency` is 0 is a program: it runs no jobs, but holds permits of semaphores or waits for them.
+    """
 
     id: NodeId
     host: str
@@ -259,6 +262,16 @@ class NodeRecord(Struct, frozen=True, kw_only=True):
     beat: int = 0
     state: "NodeState"
     left: Moment | None = None
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it runs no jobs."""
+        return self.concurrency == 0
+
+    @property
+    def runs_jobs(self) -> bool:
+        """Whether it lives, and is no program."""
+        return self.state is NodeState.ALIVE and not self.is_program
 
 
 class NodeState(StrEnum):

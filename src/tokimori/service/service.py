@@ -19,7 +19,7 @@ from tokimori.model.job import Definition, Job, JobState, edges_of, lane_of, sch
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run, Skip
 from tokimori.model.words import check_text
-from tokimori.ports.store import NodeRecord, SchemaStatus, Store
+from tokimori.ports.store import NodeRecord, NodeState, SchemaStatus, Store
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.explain import Explanation, explain, explained
 from tokimori.schedules.schedule import Fold, Gap, Reboot, Schedule
@@ -31,6 +31,7 @@ from tokimori.service.edits import edited, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
 from tokimori.service.graph import around, how
 from tokimori.service.runs import RunService
+from tokimori.service.semaphores import Semaphores
 
 MOST_MOMENTS = 10_000
 
@@ -55,6 +56,7 @@ class Service(RunService):
         super().__init__(store, clock, random, time_zone=time_zone)
         self._author = author
         self.calendars = Calendars(store, lambda job_id: self.update(job_id, {}))
+        self.semaphores = Semaphores(store, clock)
 
     # Jobs
 
@@ -343,8 +345,9 @@ class Service(RunService):
     # Nodes and the store itself
 
     async def nodes(self) -> Sequence[NodeRecord]:
-        """Living nodes first, then those that went."""
-        return await self._store.list_nodes()
+        """Living nodes first, then those that went; of programs that lock only those that live."""
+        nodes = await self._store.list_nodes()
+        return [node for node in nodes if node.state is NodeState.ALIVE or not node.is_program]
 
     async def schema(self) -> SchemaStatus:
         """Which migrations have been applied."""

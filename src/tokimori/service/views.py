@@ -176,9 +176,10 @@ class OutputView(Struct, frozen=True, kw_only=True):
 
 
 class NodeView(Struct, frozen=True, kw_only=True):
-    """A node."""
+    """A node; its `kind` is `program` for one that runs no jobs, but holds or waits for permits."""
 
     id: str
+    kind: str
     host: str
     boot_id: str
     pid: int
@@ -361,6 +362,7 @@ def node_view(node: NodeRecord) -> NodeView:
     """The node as JSON shows it."""
     return NodeView(
         id=node.id,
+        kind="program" if node.is_program else "node",
         host=node.host,
         boot_id=node.boot_id,
         pid=node.pid,

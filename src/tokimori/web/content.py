@@ -11,13 +11,14 @@ from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.job import Definition, Job, JobState, edges_of, schedule_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.store import NodeRecord, NodeState, RunFilter
+from tokimori.ports.store import NodeRecord, RunFilter
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.schedule import next_moments
 from tokimori.service.definitions import target_fields
 from tokimori.service.graph import how, tree
 from tokimori.service.outputs import whole
 from tokimori.service.runs import RunDetails
+from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.web.words import clock_time, distance, duration, full_time, zone_name
 
@@ -26,6 +27,8 @@ RUNS_SHOWN = 30
 LAST_RUNS_SHOWN = 8
 NEXT_TIMES_SHOWN = 3
 MOMENTS_SHOWN = 10
+SEMAPHORES_SHOWN = 50
+HOLDERS_SHOWN = 5
 _ORIGINS = {"s:": "schedule", "b:": "backfill", "c:": "parent"}
 _BEFORE_START = frozenset({RunState.WAITING, RunState.READY, RunState.BLOCKED})
 
@@ -153,6 +156,16 @@ class NodeRow(NamedTuple):
     started: Time
 
 
+class SemaphoreRow(NamedTuple):
+    """A semaphore, and the first who hold it."""
+
+    name: str
+    limit: int
+    used: int
+    waiting: int
+    holders: Sequence[str]
+
+
 class Content(NamedTuple):
     """All that the page shows; `more_…` is the address of what comes next."""
 
@@ -163,6 +176,7 @@ class Content(NamedTuple):
     more_runs: str | None
     panel: RunPanel | None
     nodes: Sequence[NodeRow]
+    semaphores: Sequence[SemaphoreRow]
     of_job: Preview | None
     """Of the job whose runs are listed."""
     graph: Sequence[str]
@@ -179,7 +193,7 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
     jobs = await service.list(view.after, JOBS_SHOWN)
     runs = await service.list_runs(_filter(view))
     zones = await service.zones_of({run.job_id for run in runs})
-    nodes = [node for node in await service.nodes() if node.state is NodeState.ALIVE]
+    nodes = [node for node in await service.nodes() if node.runs_jobs]
     return Content(
         view=view,
         jobs=[await _job_row(service, job, now) for job in jobs],
@@ -188,6 +202,7 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
         more_runs=view.link(before=runs[-1].id) if len(runs) == RUNS_SHOWN else None,
         panel=None if view.run is None else await _panel(service, view.run, view.attempt, now),
         nodes=[_node_row(node, service.time_zone, now) for node in nodes],
+        semaphores=[_semaphore_row(each) for each in await service.semaphores.list(limit=SEMAPHORES_SHOWN)],
         of_job=await _of_job(service, view.job, now),
         graph=await _graph(service, view.job),
         of_text=None if view.schedule is None else await _of_text(service, view.schedule, view.zone, now),
@@ -344,6 +359,14 @@ def _node_row(node: NodeRecord, zone: str, now: Moment) -> NodeRow:
         concurrency=node.concurrency,
         started=_time(node.started, zone, now),
     )
+
+
+def _semaphore_row(found: SemaphoreDetails) -> SemaphoreRow:
+    holders = [
+        f"pid {each.pid} on {each.host}" if each.run_id is None else f"run {each.run_id}"
+        for each in found.holders[:HOLDERS_SHOWN]
+    ]
+    return SemaphoreRow(found.name, found.limit, found.used, found.waiting, holders)
 
 
 def _time(moment: Moment, zone: str, now: Moment) -> Time:

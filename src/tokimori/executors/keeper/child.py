@@ -29,9 +29,13 @@ class Refusal(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What every child gets from the keeper: an open /dev/null, limits as the node had them, and where output goes."""
+    """What every child gets from the keeper: an open /dev/null, limits as the node had them, and where output goes.
+
+    `stdin` is what one in the foreground reads from.
+    """
 
     null: int
+    stdin: int
     umask: int
     descriptors: tuple[int, int]
     runs: Path
@@ -65,11 +69,13 @@ class Child:
         "told",
     )
 
-    def __init__(self, order: Start, popen: "subprocess.Popen[bytes]", pipe: int, started: float, out: Output) -> None:
+    def __init__(
+        self, order: Start, popen: "subprocess.Popen[bytes]", pipe: int | None, started: float, out: Output
+    ) -> None:
         self.order = order
         self.popen = popen
         self.pid = popen.pid
-        self.pipe: int | None = pipe
+        self.pipe = pipe
         self.pidfd: int | None = None
         self.output = out
         self.started = started
@@ -129,26 +135,30 @@ def spawn(order: Start, around: Surroundings) -> Child | Refusal:
     """
     started = boottime()
     opened: list[int] = []
+    reading = writing = None
     try:
-        reading, writing = os.pipe2(os.O_CLOEXEC)
-        opened += [reading, writing]
-        stdin = around.null
+        if not order.foreground:
+            reading, writing = os.pipe2(os.O_CLOEXEC)
+            opened += [reading, writing]
+        stdin = around.stdin if order.foreground else around.null
         if order.stdin is not None:
             stdin = _file_of(order.stdin)
             opened.append(stdin)
         popen = _popen(order, around, stdin, writing)
-        opened.remove(reading)
+        if reading is not None:
+            opened.remove(reading)
     except (OSError, ValueError, subprocess.SubprocessError) as fault:
         return refusal_of(order, fault)
     finally:
         for descriptor in opened:
             os.close(descriptor)
-    os.set_blocking(reading, False)
+    if reading is not None:
+        os.set_blocking(reading, False)
     _restore_limit(popen.pid, around.descriptors)
     return Child(order, popen, reading, started, Output(around.runs, order.log, around.limit))
 
 
-def _popen(order: Start, around: Surroundings, stdin: int, output: int) -> "subprocess.Popen[bytes]":
+def _popen(order: Start, around: Surroundings, stdin: int, output: int | None) -> "subprocess.Popen[bytes]":
     user, group, groups = order.account or (None, None, None)
     return subprocess.Popen(
         order.argv,

@@ -7,10 +7,10 @@ from math import inf
 
 from .channel import Channel
 from .child import Child, Refusal, Surroundings, spawn
-from .kernel import Seen, boottime, children, collect, collect_group, end_all, environment, see
+from .kernel import Seen, boottime, children, collect, collect_group, end_all, environment, see, send
 from .loop import Exits, Loop
-from .notes import MARKS, Note
-from .wire import Cause, Ended, Grew, Lease, Ready, Shutdown, Start, Started, Stop, to_text
+from .notes import LOCK_MARKS, MARKS, Note
+from .wire import Cause, Ended, Grew, Lease, Pass, Ready, Shutdown, Start, Started, Stop, to_text
 
 ENGINE_GONE_GRACE = 1.5
 """Seconds between TERM and KILL once the engine is gone: everything has ended before another node may take over."""
@@ -73,6 +73,8 @@ class Keeper:
                     self._waiting.append(order)
                 case Stop():
                     self._stop(order)
+                case Pass():
+                    self._pass(order)
                 case Lease():
                     self._lease = order
                     self._lease_alarm = order.term_at
@@ -103,6 +105,12 @@ class Keeper:
         for start in [start for start in self._waiting if start.number == order.number]:
             self._waiting.remove(start)
             self._never_began(start, Cause.STOP)
+
+    def _pass(self, order: Pass) -> None:
+        """Only while it has not been collected: afterwards the number of its group may be anybody's."""
+        child = self._children.get(order.number)
+        if child is not None and child.status is None:
+            send(-child.pid, order.signal)
 
     # Beginning
 
@@ -287,7 +295,8 @@ class Keeper:
 
 def _marks_of(order: Start) -> set[bytes]:
     """What stands in the environment of everything that comes of this order, and of nothing else."""
-    return {f"{name}={order.env.get(name, '')}".encode() for name in MARKS}
+    marks = LOCK_MARKS if order.foreground else MARKS
+    return {f"{name}={order.env.get(name, '')}".encode() for name in marks}
 
 
 def _belongs(seen: Seen, session: int, marks: set[bytes]) -> bool:

@@ -1,6 +1,7 @@
-"""Where the keeper's process begins: `python -I -S -X utf8 -c … FOLDER-OF-KEEPER STATE RUNS LIMIT pidfd|thread`.
+"""Where the keeper's process begins: `python -I -S -X utf8 -c … FOLDER-OF-KEEPER STATE RUNS LIMIT pidfd|thread STDIN`.
 
-Its standard input is the channel to the engine. It is started as a bare interpreter, without site-packages, so that it
+Its standard input is the channel to the engine; STDIN is the number of the descriptor that a child in the foreground
+reads from, `-` for none. It is started as a bare interpreter, without site-packages, so that it
 is up in a few hundredths of a second, stays small, and nothing that is installed can disturb it.
 """
 
@@ -24,12 +25,14 @@ _DESCRIPTORS = 65_536
 
 def main() -> None:
     """Serve one engine until it goes."""
-    state, runs, limit, way = sys.argv[2:]
+    state, runs, limit, way, stdin = sys.argv[2:]
     _heed_no_signals()
     name_myself(b"tokimori-keeper")
     channel = Channel(socket.socket(fileno=0))  # every child has its own standard input
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     around = Surroundings(
-        null=os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC),
+        null=null,
+        stdin=null if stdin == "-" else _own(int(stdin)),
         umask=os.umask(0o077),
         descriptors=_raise_descriptor_limit(),
         runs=Path(runs),
@@ -52,6 +55,12 @@ def _heed_no_signals() -> None:
         signal.signal(number, lambda *_: None)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _own(descriptor: int) -> int:
+    """No child gets a copy under this number."""
+    os.set_inheritable(descriptor, False)
+    return descriptor
 
 
 def _raise_descriptor_limit() -> tuple[int, int]:

@@ -14,7 +14,8 @@ from .kernel import Seen, boot_identity, boottime, end_all, environment, everyth
 
 SUFFIX = ".keeper"
 MARKS = ("TOKIMORI_RUN_ID", "TOKIMORI_TOKEN")
-"""Stand in the environment of everything that a keeper spawns."""
+LOCK_MARKS = ("TOKIMORI_LOCK", "TOKIMORI_LOCK_TOKEN")
+"""Stand in the environment of everything that a keeper spawns for a run, and for `tokimori lock`."""
 
 
 class Note:
@@ -72,4 +73,4 @@ def is_ours(session: int, living: Sequence[Seen], environment_of: Callable[[int]
 def is_marked(entries: Sequence[bytes]) -> bool:
     """Whether this is the environment of something that a keeper spawned."""
     names = {entry.partition(b"=")[0] for entry in entries}
-    return all(mark.encode() in names for mark in MARKS)
+    return any(all(mark.encode() in names for mark in marks) for marks in (MARKS, LOCK_MARKS))

@@ -29,6 +29,7 @@ class Start(NamedTuple):
     """Spawn a process; `number` names it in every later message. `account` is (uid, gid, groups) to change to.
 
     `log` is where its output goes, below the folder of all runs. `lease_bound`: end it when the lease runs out.
+    `foreground`: it has the keeper's own standard output and error, and the standard input that the keeper was given.
     """
 
     number: int
@@ -41,6 +42,7 @@ class Start(NamedTuple):
     timeout: float | None
     grace: float
     lease_bound: bool
+    foreground: bool = False
 
 
 class Stop(NamedTuple):
@@ -48,6 +50,13 @@ class Stop(NamedTuple):
 
     number: int
     grace: float
+
+
+class Pass(NamedTuple):
+    """Send a process, and its group, a signal that came for it."""
+
+    number: int
+    signal: int
 
 
 class Lease(NamedTuple):
@@ -99,14 +108,20 @@ class Ended(NamedTuple):
     tail: str
 
 
-Order = Start | Stop | Lease | Shutdown
+Order = Start | Stop | Pass | Lease | Shutdown
 """What the engine says."""
 Notice = Ready | Started | Grew | Ended
 """What the keeper says."""
 
 _M = TypeVar("_M", bound=Order | Notice)
 
-ORDERS: Mapping[str, Callable[..., Order]] = {"start": Start, "stop": Stop, "lease": Lease, "shutdown": Shutdown}
+ORDERS: Mapping[str, Callable[..., Order]] = {
+    "start": Start,
+    "stop": Stop,
+    "pass": Pass,
+    "lease": Lease,
+    "shutdown": Shutdown,
+}
 NOTICES: Mapping[str, Callable[..., Notice]] = {"ready": Ready, "started": Started, "grew": Grew, "ended": Ended}
 _KIND: Mapping[object, str] = {message: kind for kind, message in (*ORDERS.items(), *NOTICES.items())}
 

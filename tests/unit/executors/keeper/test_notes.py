@@ -16,6 +16,12 @@ def test_marks() -> None:
     assert not is_marked([])
 
 
+def test_what_is_run_under_a_lock_is_marked_too() -> None:
+    """By the lock and its token: no run may have anything to do with it."""
+    assert is_marked([b"TOKIMORI_LOCK=table", b"TOKIMORI_LOCK_TOKEN=1"])
+    assert not is_marked([b"TOKIMORI_LOCK=table", b"TOKIMORI_TOKEN=1"])
+
+
 def test_a_session_whose_leader_lives_is_a_stranger_s() -> None:
     """If somebody has the dead keeper's pid, the session of that number is not the keeper's."""
     assert not is_ours(7, [Seen(7, 7, 7), Seen(8, 8, 7)], lambda _pid: MARKED)

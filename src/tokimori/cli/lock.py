@@ -1,0 +1,100 @@
+"""`tokimori lock NAME -- COMMAND…`, `tokimori lock list`, `lock set`, `lock delete`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Group, options
+from tokimori.cli.output import local, print_json, print_lines, print_table
+from tokimori.cli.session import in_service
+
+if TYPE_CHECKING:
+    from tokimori.service.semaphores import Holder, SemaphoreDetails
+    from tokimori.service.service import Service
+
+USAGE = """Semaphores, and mutexes (of one unit): hold one while a command runs, list, set, delete.
+
+\b
+  tokimori lock NAME [--limit N] [--weight W] [--wait SECONDS] -- COMMAND…
+
+runs the command while it holds units of NAME, and ends with its exit code. TOKIMORI_LOCK_TOKEN in its environment grows
+with each holder. Not to be had in time: exit code 4. Lost (the store out of reach for 5 s): the command is ended, exit
+code 4.
+"""
+
+
+class LockGroup(Group):
+    """A group whose line with a `--` names no command of its own but a semaphore, and a program to run."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Whatever has a program behind `--` is meant to run it."""
+        return super().parse_args(ctx, [_RUN, *args] if "--" in args else args)
+
+
+_RUN = "run"
+lock = LockGroup("lock", help=USAGE, nouns={_RUN: ("tokimori.cli.lock_run:run", "Said by the `--`; see its --help.")})
+
+
+@lock.command("list")
+def list_semaphores() -> None:
+    """List semaphores: limit, units in use, how many wait, and who holds what."""
+    from tokimori.service.semaphore_views import semaphore_view
+
+    async def act(service: "Service") -> "tuple[str, Sequence[SemaphoreDetails]]":
+        return service.time_zone, await service.semaphores.list()
+
+    zone, found = in_service(act)
+    if options().as_json:
+        print_json([semaphore_view(each) for each in found])
+        return
+    rows = [
+        (*first, *_holder_cells(holder, zone))
+        for each in found
+        for first, holder in zip(
+            [(each.name, each.limit, each.used, each.waiting), *[("", "", "", "")] * len(each.holders)],
+            each.holders or [None],
+            strict=False,
+        )
+    ]
+    print_table(("NAME", "LIMIT", "USED", "WAITING", "HOLDER", "UNITS", "TOKEN", "SINCE"), rows)
+
+
+def _holder_cells(holder: "Holder | None", zone: str) -> tuple[object, ...]:
+    if holder is None:
+        return "", "", "", ""
+    process = f"pid {holder.pid} on {holder.host}" if holder.host is not None else f"node {holder.node_id}"
+    who = process if holder.run_id is None else f"run {holder.run_id} ({process})"
+    return who, holder.weight, holder.token, local(holder.since, zone)
+
+
+@lock.command("set")
+@click.argument("name")
+@click.option("--limit", type=int, required=True, metavar="N", help="How many units it has; 1: a mutex.")
+def set_limit(*, name: str, limit: int) -> None:
+    """Make a semaphore, or give it another limit. Who waits is served at once where there is room now."""
+    from tokimori.service.semaphore_views import semaphore_view
+
+    async def act(service: "Service") -> "SemaphoreDetails":
+        return await service.semaphores.set(name, limit)
+
+    found = in_service(act)
+    if options().as_json:
+        print_json(semaphore_view(found))
+    else:
+        print_lines(f"{found.name}: limit {found.limit}")
+
+
+@lock.command()
+@click.argument("name")
+def delete(name: str) -> None:
+    """Forget a semaphore that nobody holds or waits for."""
+
+    async def act(service: "Service") -> None:
+        await service.semaphores.delete(name)
+
+    in_service(act)
+    if options().as_json:
+        print_json({"name": name, "deleted": True})
+    else:
+        print_lines(f"deleted {name}")

@@ -1,0 +1,134 @@
+"""`tokimori lock NAME … -- COMMAND…`: a command that runs while units of a semaphore are held for it."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import CommandWithArguments, arguments_given
+from tokimori.cli.output import print_notice
+from tokimori.cli.session import load
+from tokimori.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tokimori.config.settings import Loaded
+    from tokimori.executors.foreground import ForegroundCommand
+    from tokimori.executors.keeper.wire import Ended
+    from tokimori.locks.holdings import Held, Wanted
+    from tokimori.locks.session import Session
+
+PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+BY_SIGNAL = 128
+"""The exit code of what a signal ended is this and the signal's number, as a shell has it."""
+NOT_EXECUTED = 126
+
+
+@click.command(cls=CommandWithArguments)
+@click.argument("name")
+@click.option("--limit", type=int, metavar="N", help="How many units it has to have; 1 where nobody made it.")
+@click.option("--weight", type=int, default=1, show_default=True, metavar="W", help="How many of them to hold.")
+@click.option("--wait", type=float, metavar="SECONDS", help="At most so long; by default as long as it takes.")
+def run(*, name: str, limit: int | None, weight: int, wait: float | None) -> int:
+    """Run a command while holding units of a semaphore."""
+    from tokimori.locks.holdings import Wanted
+
+    argv = arguments_given()
+    if not argv:
+        raise InvalidInput("command: there is nothing to run", field="command", allowed="a program behind --")
+    return asyncio.run(_run(load(), Wanted(name=name, weight=weight, limit=limit, wait=wait), list(argv)))
+
+
+async def _run(loaded: "Loaded", wanted: "Wanted", argv: list[str]) -> int:
+    from tokimori.executors.foreground import ForegroundCommand
+
+    command = ForegroundCommand(loaded.settings.state_dir)
+    with _signals() as signals:
+        try:
+            async with _session(loaded, command) as session:
+                held = await session.acquire(replace(wanted, on_lost=command.end), command)
+                signals.tell = command.send_signal
+                code = await _attended(command, held, argv)
+                await session.release(command, wanted.name)
+                return code
+        except asyncio.CancelledError:
+            if signals.first is None:
+                raise
+            return BY_SIGNAL + signals.first
+
+
+@asynccontextmanager
+async def _session(loaded: "Loaded", command: "ForegroundCommand") -> "AsyncIterator[Session]":
+    """This process as a program on the store of the settings; the command is bound to its lease."""
+    from tokimori.client.opening import store_of, this_program
+    from tokimori.clock import SystemClock
+    from tokimori.locks.session import Session
+    from tokimori.service.schema import open_prepared
+
+    clock = SystemClock()
+    store = store_of(loaded, clock)
+    await open_prepared(store)
+    try:
+        session = Session(store, clock, os.urandom, this_program(os.environ), renewed=command.renew)
+        try:
+            yield session
+        finally:
+            await session.close()
+    finally:
+        await store.close()
+
+
+async def _attended(command: "ForegroundCommand", held: "Held", argv: list[str]) -> int:
+    """Run it to its end, whatever that is; its exit code."""
+    marks = {"TOKIMORI_LOCK": held.name, "TOKIMORI_LOCK_TOKEN": str(held.token)}
+    try:
+        await command.start(argv, {**os.environ, **marks}, str(Path.cwd()))
+        return _code(await command.ended())
+    finally:
+        await command.close()
+
+
+def _code(ended: "Ended") -> int:
+    if ended.error:
+        print_notice(f"error: {ended.error}")
+    if ended.status is None:
+        return NOT_EXECUTED
+    return ended.status if ended.status >= 0 else BY_SIGNAL - ended.status
+
+
+class _Signals:
+    """Whom to tell what comes for this process, and what came first."""
+
+    def __init__(self, tell: Callable[[int], object]) -> None:
+        self.first: int | None = None
+        self.tell = tell
+
+    def come(self, number: int) -> None:
+        """Called on the loop."""
+        self.first = self.first or number
+        self.tell(number)
+
+
+@contextmanager
+def _signals() -> Iterator[_Signals]:
+    """Before there is anybody to tell, the first one ends the waiting.
+
+    Only those that were not ignored when this process began: under nohup the command goes on, too.
+    """
+    waiting, loop = asyncio.current_task(), asyncio.get_running_loop()
+    signals = _Signals(lambda _: waiting is not None and waiting.cancel())
+    heeded = [number for number in PASSED_ON if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in heeded:
+        loop.add_signal_handler(number, signals.come, number)
+    try:
+        yield signals
+    finally:
+        for number in heeded:
+            loop.remove_signal_handler(number)

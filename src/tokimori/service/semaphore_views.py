@@ -1,0 +1,50 @@
+"""The one JSON shape of semaphores, beside `tokimori.service.views`. Pure."""
+
+from msgspec import Struct
+
+from tokimori.clock import format_moment
+from tokimori.service.semaphores import SemaphoreDetails
+
+
+class HolderView(Struct, frozen=True, kw_only=True):
+    """Who holds units; `run_id` is null for a program."""
+
+    node_id: str
+    host: str | None
+    pid: int | None
+    run_id: str | None
+    weight: int
+    token: int | None
+    since: str
+
+
+class SemaphoreView(Struct, frozen=True, kw_only=True):
+    """A semaphore: `used` of `limit` units are held, so many runs and programs wait, and the first hundred hold."""
+
+    name: str
+    limit: int
+    used: int
+    waiting: int
+    holders: tuple[HolderView, ...]
+
+
+def semaphore_view(details: SemaphoreDetails) -> SemaphoreView:
+    """The semaphore as JSON shows it."""
+    return SemaphoreView(
+        name=details.name,
+        limit=details.limit,
+        used=details.used,
+        waiting=details.waiting,
+        holders=tuple(
+            HolderView(
+                node_id=holder.node_id,
+                host=holder.host,
+                pid=holder.pid,
+                run_id=holder.run_id,
+                weight=holder.weight,
+                token=holder.token,
+                since=format_moment(holder.since),
+            )
+            for holder in details.holders
+        ),
+    )
