@@ -50,6 +50,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     at: str | None = None
     priority: int | None = None
     parent: str | None = None
+    concurrency_key: str | None = None
 
 
 class HoldRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

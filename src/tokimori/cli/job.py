@@ -226,6 +226,7 @@ def resolve(job_id: str) -> None:
 @click.option("--payload", metavar="TEXT", help="Data for the run.")
 @click.option("--at", metavar="TIME", help="When it is due; without offset in the job's zone.")
 @click.option("--priority", type=int, metavar="-100..100", help="Instead of the job's.")
+@click.option("--concurrency-key", metavar="TEXT", help="Few runs of one key run at a time; instead of the job's.")
 @click.option("--parent", metavar="RUN", envvar="TOKIMORI_RUN_ID", help="The run that asks for this one.")
 @click.option("--wait", is_flag=True, help="Wait for the run's end; exit code 1 if it did not succeed.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="How long to wait.")

@@ -199,6 +199,8 @@ def _write(data: bytes) -> None:
 
 
 def _print_details(details: "RunDetails") -> None:
+    from tokimori.service.views import waits_for
+
     found, zone = details.run, details.time_zone
     print_fields(
         [
@@ -210,6 +212,8 @@ def _print_details(details: "RunDetails") -> None:
             ("due", local(found.due, zone)),
             ("created", local(found.created, zone)),
             *([("parent run", found.parent_id)] if found.parent_id else []),
+            *([("concurrency key", found.concurrency_key)] if found.concurrency_key is not None else []),
+            *([("waits for", waits_for(found))] if waits_for(found) else []),
             *([("cancel asked for", found.cancel)] if found.cancel else []),
             *([("error", found.error)] if found.error and not details.attempts else []),
             *([("payload", found.payload)] if found.payload is not None else []),

@@ -241,7 +241,7 @@ def task_of(claimed: Claimed) -> Task | None:
         due=run.due,
         timeout=definition.timeout,
         timeout_grace=definition.timeout_grace,
-        kill_on_lost_lease=kills_on_lost_lease(definition),
+        kill_on_lost_lease=kills_on_lost_lease(definition, keyed=run.concurrency_key is not None),
         time_zone=definition.time_zone,
         payload=run.payload,
         parent_id=run.parent_id,

@@ -244,10 +244,10 @@ def limit_of(definition: Definition) -> int:
     return 0 if definition.schedule is None else 1
 
 
-def kills_on_lost_lease(definition: Definition) -> bool:
+def kills_on_lost_lease(definition: Definition, *, keyed: bool = False) -> bool:
     """Whether the node ends the job's processes before others may take them over.
 
-    So where a limit, a semaphore or a concurrency key is stated.
+    So where a limit, a semaphore or a concurrency key is stated, or the run has brought a key (`keyed`).
     """
     match definition.on_lost_lease:
         case OnLostLease.KILL:
@@ -255,8 +255,8 @@ def kills_on_lost_lease(definition: Definition) -> bool:
         case OnLostLease.CONTINUE:
             return False
         case None:
-            keyed = definition.concurrency_key is not None or definition.max_running_per_key != 1
-            return bool(definition.max_running) or bool(definition.semaphores) or keyed
+            keyed = keyed or definition.concurrency_key is not None or definition.max_running_per_key != 1
+            return keyed or bool(definition.max_running) or bool(definition.semaphores)
 
 
 def lane_of(definition: Definition) -> Lane:

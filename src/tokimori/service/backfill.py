@@ -90,6 +90,7 @@ def _run(job: Job, nominal: Moment, now: Moment, number: int, random: RandomByte
         rank=rank_of(now, priority) + number,
         lane=lane_of(job.definition),
         created=now,
+        concurrency_key=job.definition.concurrency_key,
     )
 
 

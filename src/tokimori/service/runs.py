@@ -13,6 +13,7 @@ from tokimori.model.backfill import Backfill
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
 from tokimori.model.job import Job, lane_of, rank_of
 from tokimori.model.run import Attempt, Output, Run, manual_origin
+from tokimori.model.semaphores import check_concurrency_key
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter, Store
@@ -63,11 +64,13 @@ class RunService:
         at: Moment | str | None = None,
         priority: int | None = None,
         parent: str | None = None,
+        concurrency_key: str | None = None,
     ) -> Run:
         """Ask for a run, now or at a moment; the same key again gives the same run, whatever else is asked of it.
 
         A text without offset is a time in the job's zone. `priority` is the job's unless given; `parent` is the run
-        whose code asks. Raises `Refused` for a paused or parked job.
+        whose code asks. As many runs of one `concurrency_key` run at a time as the job's `max_running_per_key` says;
+        it is the job's unless given. Raises `Refused` for a paused or parked job.
         """
         check_text("payload", payload or "")
         now = self._clock.now()
@@ -90,6 +93,7 @@ class RunService:
             created=now,
             payload=payload,
             parent_id=None if parent is None else _run_id(parent, field="parent"),
+            concurrency_key=check_concurrency_key(concurrency_key) or job.definition.concurrency_key,
         )
         return await retried(lambda: self._store.add_run(run, now), StoreUnavailable)
 

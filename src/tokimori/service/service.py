@@ -32,6 +32,7 @@ from tokimori.service.family import check_childless, checked_family, dependents_
 from tokimori.service.graph import around, how
 from tokimori.service.runs import RunService
 from tokimori.service.semaphores import Semaphores
+from tokimori.service.weights import check_weights
 
 MOST_MOMENTS = 10_000
 
@@ -73,6 +74,7 @@ class Service(RunService):
         runs_remaining = None if isinstance(wanted, Definition) else runs_remaining_in(wanted)
         now = self._clock.now()
         checked = check_job_id(uuid7(now, self._random) if job_id is None else job_id)
+        await check_weights(self._store, definition)
         days_off = await self.calendars.days_off(definition.calendars)
         job = new_job(checked, definition, new_incarnation(self._random), now, runs_remaining, days_off=days_off)
         try:
@@ -109,6 +111,7 @@ class Service(RunService):
             checked = check_job_id(job_id)
             if checked in new:
                 raise _taken(checked)
+            await check_weights(self._store, definition)
             days_off = await self.calendars.days_off(definition.calendars)
             job = new_job(checked, definition, new_incarnation(self._random), now, days_off=days_off)
             reason = (paused_because or {}).get(job_id)
@@ -169,6 +172,7 @@ class Service(RunService):
         days_off = await self.calendars.days_off(definition.calendars)
         if (definition, days_off) == (due.job.definition, due.job.days_off) and "runs_remaining" not in changes:
             return due.job
+        await check_weights(self._store, definition)
         edit = edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days_off)
         decided = await self._decided(due, now)
         if decided is not due:

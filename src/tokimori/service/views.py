@@ -15,6 +15,8 @@ from tokimori.model.job import Job, Terms, Unreadable
 from tokimori.model.policies import Retry
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Output, Run, Skip
+from tokimori.model.semaphores import KEY_LINE, semaphore_of
+from tokimori.model.transitions import RunState
 from tokimori.ports.store import NodeRecord
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.zones import zone_info
@@ -74,7 +76,10 @@ class AttemptView(Struct, frozen=True, kw_only=True):
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """A run; `attempts` only where a single run is shown. `cancel` is an order to end, not carried out yet."""
+    """A run; `attempts` only where a single run is shown. `cancel` is an order to end, not carried out yet.
+
+    `waits_for` says in words what a blocked run waits for.
+    """
 
     id: str
     job_id: str
@@ -99,6 +104,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     tzdata: str | None
     parent_id: str | None
     result: str | None
+    concurrency_key: str | None
+    waits_for: str | None
     attempts: tuple[AttemptView, ...] | UnsetType = UNSET
 
 
@@ -265,8 +272,22 @@ def run_view(run: Run, attempts: Sequence[AttemptDetails] | None = None) -> RunV
         tzdata=run.tzdata,
         parent_id=run.parent_id,
         result=run.result,
+        concurrency_key=run.concurrency_key,
+        waits_for=waits_for(run),
         attempts=UNSET if attempts is None else tuple(map(attempt_view, attempts)),
     )
+
+
+def waits_for(run: Run) -> str | None:
+    """In whose line a blocked run stands, in words; None for any other."""
+    if run.state is not RunState.BLOCKED:
+        return None
+    semaphore = semaphore_of(run.blocked_on)
+    if semaphore is not None:
+        return f"units of the semaphore {semaphore}"
+    if run.blocked_on == KEY_LINE:
+        return f"a run of the key {run.concurrency_key!r} to end: as many run as max_running_per_key allows"
+    return "a run of its job to end: as many run as max_running allows"
 
 
 def run_details_view(details: RunDetails) -> RunView:

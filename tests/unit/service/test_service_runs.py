@@ -188,3 +188,14 @@ async def test_a_run_id_is_a_uuid(world: World, run_id: str) -> None:
     """Anything else is bad input."""
     with pytest.raises(InvalidInput):
         await world.service.get_run(run_id)
+
+
+async def test_a_run_has_the_key_that_it_was_asked_for_with(world: World) -> None:
+    """Its own if it brings one, else the job's; a key that is none is refused."""
+    await world.service.add({"noop": True, "concurrency_key": "tenant"}, "j")
+    assert (await world.service.trigger("j")).concurrency_key == "tenant"
+    assert (await world.service.trigger("j", concurrency_key="other")).concurrency_key == "other"
+    for key in ("", "k" * 256, "a\0"):
+        with pytest.raises(InvalidInput) as refused:
+            await world.service.trigger("j", concurrency_key=key)
+        assert refused.value.field == "concurrency_key"

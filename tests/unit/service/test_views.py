@@ -10,6 +10,7 @@ from tests.unit.service.world import NODE, ON_DEMAND
 from tokimori.errors import AlreadyExists, InvalidInput, TokimoriError
 from tokimori.model.ids import JobId, RunId, new_incarnation
 from tokimori.model.run import Output, Skip, SkipReason
+from tokimori.model.transitions import RunState
 from tokimori.ports.store import NodeRecord, NodeState
 from tokimori.service.definitions import JobFields, definition_from
 from tokimori.service.edits import new_job
@@ -87,3 +88,14 @@ def test_bytes_that_are_no_text_are_shown_all_the_same() -> None:
 def test_an_error_has_one_shape(error: TokimoriError, shown: dict[str, object]) -> None:
     """Every key is always there; a value that JSON has no form for is a text."""
     assert printed(error_view(error)) == {"error": shown}
+
+
+@pytest.mark.parametrize(
+    ("blocked_on", "words"),
+    [(None, "max_running"), ("key", "key 'tenant'"), ("semaphore:api", "units of the semaphore api")],
+)
+def test_a_blocked_run_says_what_it_waits_for(blocked_on: str | None, words: str) -> None:
+    """In words, with the name of the semaphore or the key; any other run waits for nothing."""
+    blocked = a_run(state=RunState.BLOCKED, blocked_on=blocked_on, concurrency_key="tenant")
+    assert words in str(printed(run_view(blocked))["waits_for"])
+    assert printed(run_view(a_run()))["waits_for"] is None

@@ -93,8 +93,8 @@ class Admission:
         self, line: tuple[Incarnation, str] | tuple[str, Lane], place: Place, *, fits: bool, program: Place | None
     ) -> bool:
         joins = must_join(place, fits=fits, ahead=self._heads[line], program=program)
-        if joins and self._heads[line] is None:
-            self._heads[line] = place
+        if joins:
+            self._heads[line] = place  # before all that this claim still looks at
         return joins
 
     def _take(self, run: Candidate) -> None:

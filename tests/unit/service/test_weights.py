@@ -1,0 +1,34 @@
+"""What a job may want of semaphores."""
+
+import pytest
+
+from tests.unit.service.world import World
+from tokimori.errors import InvalidInput
+from tokimori.model.job import Definition, Noop
+
+
+async def test_a_weight_above_the_limit_is_refused(world: World) -> None:
+    """At add, import and update alike, by field, value and what is allowed; an unknown semaphore has one unit."""
+    await world.store.put_semaphore("db", 3, world.clock.now())
+    await world.service.add({"noop": True, "semaphores": ["db:3", "new"]}, "fits")
+    heavy = {"noop": True, "semaphores": ["db:4"]}
+    definition = Definition(target=Noop(), semaphores=("new:2",))
+    for call in (
+        lambda: world.service.add(heavy, "j"),
+        lambda: world.service.update("fits", {"semaphores": ["db:4"]}),
+        lambda: world.service.import_all([("j", definition)]),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            await call()
+        assert refused.value.field == "semaphores"
+        assert refused.value.value in {"db:4", "new:2"}
+        assert refused.value.allowed
+    assert [job.id for job in await world.service.list()] == ["fits"]
+
+
+async def test_a_larger_limit_lets_it_in(world: World) -> None:
+    """The limit of the moment counts."""
+    heavy = {"noop": True, "semaphores": ["db:4"]}
+    await world.store.put_semaphore("db", 4, world.clock.now())
+    job = await world.service.add(heavy, "j")
+    assert job.definition.semaphores == ("db:4",)
