@@ -89,8 +89,8 @@ class Server:
     def sql(self, text: str, database: str = "postgres", user: str = ACCOUNT) -> str:
         """What the server answers to statements, of its superuser unless another user is named."""
         there = ["-h", str(self.folder), "-p", self.port, "-U", user, "-d", database]
-        psql = [str(self._bin / "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", *there, "-c", text]
-        return subprocess.run(psql, check=True, capture_output=True, text=True).stdout
+        psql = [str(self._bin / "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", *there, "-f", "-"]
+        return subprocess.run(psql, check=True, capture_output=True, text=True, input=text).stdout
 
     def url(self, database: str) -> str:
         """The URL of a database."""

@@ -5,12 +5,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, add_runs, fire, later
+from tests.contract.stores.actors import (
+    EVERY_SECOND,
+    NOW,
+    Worker,
+    a_claim,
+    a_job,
+    a_request,
+    add_job,
+    add_runs,
+    fire,
+    later,
+)
 from tests.contract.stores.conftest import STORES, forget
+from tokimori.clock import Moment
 from tokimori.model.ids import JobId
+from tokimori.model.job import lane_of
 from tokimori.model.outcome import Released
+from tokimori.ports.semaphores import InLine
 from tokimori.ports.store import Beat, RunFilter, StartedRun, Store, Verdict
-from tokimori.stores.postgres import jobs, nodes, planning, runs
+from tokimori.stores.postgres import jobs, nodes, planning, runs, semaphores
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.store import FIRST_SESSIONS
@@ -18,6 +32,8 @@ from tokimori.stores.postgres.store import FIRST_SESSIONS
 RUNS = 1000
 MOST_READ = 12
 """Rows and index entries read for each run, in all: a scan for each of them would be RUNS."""
+MOST_READ_OF_LINES = 60
+"""The same for a step beside lines in which so many stand."""
 _READ = """
 SELECT sum(seq_tup_read) + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'tokimori_runs')
 FROM pg_stat_user_tables WHERE relname IN ('tokimori_runs', 'tokimori_history')
@@ -27,6 +43,12 @@ SELECT seq_tup_read + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE 
 FROM pg_stat_user_tables WHERE relname = 'tokimori_jobs'
 """
 
+_TABLES = ("runs", "history", "jobs", "permits", "semaphores")
+_LINES_READ = """
+SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relname ~ '^tokimori_(runs|permits|semaphores)$')
+    + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname ~ '^tokimori_(runs|permits|semaphores)$')
+"""
+
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
@@ -34,11 +56,11 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     store = STORES["postgres"](tmp_path)
     await store.open()
     await store.migrate()
-    for table in ("runs", "history", "jobs"):
+    for table in _TABLES:
         await store._db.rows(f"ALTER TABLE tokimori_{table} SET (autovacuum_enabled = off)")  # type: ignore[attr-defined]
     await store._db.rows("ANALYZE")  # type: ignore[attr-defined]
     yield store
-    for table in ("runs", "history", "jobs"):
+    for table in _TABLES:
         await store._db.rows(f"ALTER TABLE tokimori_{table} RESET (autovacuum_enabled)")  # type: ignore[attr-defined]
     await store.close()
     forget("postgres", tmp_path)
@@ -144,6 +166,71 @@ async def test_a_node_reads_only_what_is_its_own(store: Store, empty: bool) -> N
     assert max(costs.values()) <= MOST_READ, costs
 
 
+async def stand_in_line(store: Store) -> None:
+    """A thousand runs that want a semaphore, and a thousand of one key."""
+    for name, terms in (("behind", {"semaphores": ("db",)}), ("keyed", {"concurrency_key": "k"})):
+        job = await add_job(store, name, **terms)
+        for n in range(RUNS):
+            key = job.definition.concurrency_key
+            await store.add_run(a_request(job, due=Moment(NOW - RUNS + n), concurrency_key=key), NOW)
+
+
+@pytest.mark.parametrize("empty", [True, False])
+async def test_who_stands_in_line_is_not_read(store: Store, empty: bool) -> None:
+    """Beside a thousand runs in the line of a semaphore and a thousand in that of a key, every step reads a few."""
+    other, worker = await Worker.join(store), await Worker.join(store)
+    db, api = await other.acquire("db", rank=0), await other.acquire("api", rank=0)
+    await stand_in_line(store)
+    if not empty:  # statistics of a moment at which none stood in line
+        await store._db.rows("ANALYZE")  # type: ignore[attr-defined]
+    (running,) = await worker.claim(2 * RUNS)
+    free, few = await add_job(store, "free"), await add_job(store, "few", semaphores=("api",))
+    # Whoever looks first passes what was ready.
+    assert await store.claim(a_claim(worker.id, [lane_of(few.definition), lane_of(free.definition)], 9), NOW) == []
+    late = await store.add_run(a_request(await store.get_job(JobId("behind")), due=Moment(NOW - 2 * RUNS)), NOW)
+    costs = {}
+    seen = await read(store, _LINES_READ)
+
+    async def note(step: str) -> None:
+        nonlocal seen
+        now = await read(store, _LINES_READ)
+        costs[step], seen = now - seen, now
+
+    await add_runs(store, free, 1)
+    await store.survey(NOW)
+    await note("add and survey")
+    assert len(await worker.claim()) == 1
+    await note("claim beside the lines, and one joins")
+    await nodes.tick(store._db, Beat(node=worker.id))  # type: ignore[attr-defined]
+    await note("tick")
+    assert await worker.settle(running) is Verdict.APPLIED
+    await note("settle with a key, and one is woken")
+    await store.cancel_run(late.id, "enough", NOW)
+    await note("cancel the head of the line")
+    (run,) = await add_runs(store, few, 1)
+    await worker.claim()
+    await note("claim a key, and one joins the other line")
+    assert await other.release(api)
+    await note("release, and one is woken")
+    (claimed,) = await worker.claim()
+    assert claimed.run.id == run.id
+    await note("claim with a semaphore")
+    assert await worker.settle(claimed) is Verdict.APPLIED
+    await note("settle with a semaphore")
+    asked = await worker.acquire("db", rank=1)
+    assert asked.answer == InLine(ahead=0)
+    await note("ask")
+    assert await worker.release(asked)
+    await note("go")
+    assert await other.release(db)
+    await note("release before the line, and one is woken")
+    (claimed,) = await worker.claim()
+    await note("claim the one that was woken")
+    assert await worker.settle(claimed) is Verdict.APPLIED
+    await note("settle it, and one is woken")
+    assert max(costs.values()) <= MOST_READ_OF_LINES, costs
+
+
 class Explained(Connections):
     """Asks for the plan of each statement, and keeps it."""
 
@@ -173,8 +260,9 @@ async def test_no_statement_reads_a_whole_table(store: Store) -> None:
     for wanted in (RunFilter(), RunFilter(job_id=job.id), RunFilter(before=run.id)):
         await runs.list_runs(db, wanted)
     await nodes.orphans(db, 10)
+    await semaphores.list_semaphores(db, "", 10)
     await db.close()
-    assert len(db.plans) >= 10
+    assert len(db.plans) >= 12
     assert [plan for plan in db.plans.values() if "Seq Scan" in plan] == []
 
 

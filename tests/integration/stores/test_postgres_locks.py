@@ -24,11 +24,13 @@ from tests.contract.stores.actors import (
 )
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.errors import Conflict
-from tokimori.model.ids import NodeId
+from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.job import Job, JobState, lane_of
 from tokimori.model.outcome import Released
+from tokimori.model.run import Run
+from tokimori.ports.semaphores import Grant, InLine, NodeGone, Wish
 from tokimori.ports.store import Claimed, Store, Verdict
-from tokimori.stores.postgres import jobs, nodes, planning, runs, working
+from tokimori.stores.postgres import jobs, nodes, planning, runs, semaphores, working
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections, T, connect
 
@@ -79,7 +81,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 
 async def claimed_in(db: Connections, node: NodeId, job: Job) -> list[Claimed]:
     """What a claim takes in a transaction that is held open."""
-    return await working.claim(db, a_claim(node, [lane_of(job.definition)], 10))
+    return await working.claim(db, a_claim(node, [lane_of(job.definition)], 10), NOW)
 
 
 async def waits(call: Awaitable[T]) -> "asyncio.Future[T]":
@@ -160,7 +162,7 @@ async def test_a_retry_goes_before_a_delete(scene: Scene) -> None:
     (claimed,) = await scene.worker.claim()
     change = scene.worker.change(claimed, Released("later"))
     async with scene.held_open() as db:
-        assert await working.settle(db, [change], scene.worker.id) == [Verdict.APPLIED]
+        assert (await working.settle(db, [change], scene.worker.id)).verdicts == [Verdict.APPLIED]
         delete = await waits(scene.store.delete_job(job.id, NOW))
     await delete
     assert await state_of(scene.store, run) == "cancelled"
@@ -214,7 +216,7 @@ async def test_two_settles_at_once_wake_two(scene: Scene) -> None:
     first, second = await scene.worker.claim()
     async with scene.held_open() as db:
         change = scene.worker.change(first)
-        assert await working.settle(db, [change], scene.worker.id) == [Verdict.APPLIED]
+        assert (await working.settle(db, [change], scene.worker.id)).verdicts == [Verdict.APPLIED]
         settle = await waits(scene.worker.settle(second))
     assert await settle is Verdict.APPLIED
     assert [str(await state_of(scene.store, run)) for run in waiting[2:]] == ["ready", "ready"]
@@ -267,6 +269,118 @@ async def test_runs_are_locked_in_order(scene: Scene) -> None:
         async with asyncio.timeout(WAITS):
             assert await scene.worker.settle(last) is Verdict.APPLIED
     assert await both == [Verdict.ALREADY_APPLIED, Verdict.ALREADY_APPLIED]
+
+
+async def a_line(scene: Scene, name: str) -> tuple[Claimed, list[Run]]:
+    """A run that holds this semaphore, and two that stand in its line."""
+    job = await add_job(scene.store, semaphores=(name,))
+    waiting = (await add_runs(scene.store, job, 3))[1:]
+    (holder,) = await scene.worker.claim()
+    return holder, waiting
+
+
+async def test_a_claim_goes_around_semaphores_that_somebody_counts(scene: Scene) -> None:
+    """While one claim counts the units of a semaphore no other does: what wants it stays ready, others are taken."""
+    job, free = await add_job(scene.store, semaphores=("db",)), await add_job(scene.store, "free")
+    await scene.store.put_semaphore("db", 1, NOW)
+    runs_ = await add_runs(scene.store, job, 1)
+    async with scene.held_open() as db:
+        assert len(await claimed_in(db, scene.worker.id, job)) == 1
+        late = await add_job(scene.store, "late", semaphores=("db",))
+        runs_ += await add_runs(scene.store, late, 1)
+        await add_runs(scene.store, free, 1)
+        async with asyncio.timeout(WAITS):
+            assert [each.run.job_id for each in await scene.other.claim()] == ["free"]
+        assert await state_of(scene.store, runs_[1]) == "ready"
+    assert await scene.other.claim() == []
+    assert await state_of(scene.store, runs_[1]) == "blocked"
+    assert (await scene.store.get_semaphore("db")).used == 1
+
+
+async def test_a_claim_goes_around_a_key_that_somebody_counts(scene: Scene) -> None:
+    """While one claim counts the runs of a job's keys no other one does; what has a key stays ready."""
+    job = await add_job(scene.store)
+    await scene.store.add_run(a_request(job, concurrency_key="k"), NOW)
+    async with scene.held_open() as db:
+        assert len(await claimed_in(db, scene.worker.id, job)) == 1
+        late = await scene.store.add_run(a_request(job, concurrency_key="k"), NOW)
+        async with asyncio.timeout(WAITS):
+            assert await scene.other.claim() == []
+        assert await state_of(scene.store, late) == "ready"
+    assert await scene.other.claim() == []
+    assert (await scene.store.get_run(late.id)).blocked_on == "key"
+
+
+async def test_a_claim_does_not_wait_for_who_makes_a_semaphore(scene: Scene) -> None:
+    """Two claims that make semaphores at a time do not wait for each other, in whatever order they would."""
+    both, back = [await add_job(scene.store, name, semaphores=("a", "b")) for name in ("both", "back")]
+    await add_runs(scene.store, both, 1)
+    async with scene.held_open() as db:
+        assert len(await claimed_in(db, scene.worker.id, both)) == 1
+        await add_runs(scene.store, back, 1)
+        async with asyncio.timeout(WAITS):
+            assert await scene.other.claim() == []
+    assert [each.limit for each in await scene.store.list_semaphores()] == [1, 1]
+
+
+async def test_a_program_waits_for_the_count_of_a_claim(scene: Scene) -> None:
+    """A program that asks while a claim takes the last unit is told that it waits."""
+    await scene.store.put_semaphore("db", 1, NOW)
+    job = await add_job(scene.store, semaphores=("db",))
+    await add_runs(scene.store, job, 1)
+    async with scene.held_open() as db:
+        assert len(await claimed_in(db, scene.worker.id, job)) == 1
+        asked = await waits(scene.other.acquire("db"))
+    assert (await asked).answer == InLine(ahead=0)
+
+
+async def test_a_program_waits_for_its_nodes_burial(scene: Scene) -> None:
+    """What a node asks for while it is being declared dead is refused: nobody would give it back."""
+    async with scene.held_open() as db:
+        assert await nodes.bury(db, scene.worker.id, 0, scene.other.id, NOW)
+        asked = await waits(scene.worker.acquire("db"))
+    assert (await asked).answer == NodeGone()
+    assert await scene.store.list_semaphores() == []
+
+
+async def test_a_burial_waits_for_what_its_programs_ask(scene: Scene) -> None:
+    """What a program is being granted while its node is declared dead is free afterwards."""
+    wish = Wish(id=PermitId("p"), node=scene.worker.id, semaphore="db", rank=NOW)
+    async with scene.held_open() as db:
+        assert await semaphores.acquire(db, wish, NOW) == Grant(token=1)
+        burial = await waits(scene.store.bury(scene.worker.id, 0, scene.other.id, NOW))
+    assert await burial
+    assert (await scene.store.get_semaphore("db")).used == 0
+
+
+async def test_two_settles_of_one_semaphore_serve_two(scene: Scene) -> None:
+    """Two units that are freed at the same time wake two runs, not the same one twice."""
+    await scene.store.put_semaphore("db", 2, NOW)
+    waiting = await add_runs(scene.store, await add_job(scene.store, semaphores=("db",)), 4)
+    first, second = await scene.worker.claim()
+    async with scene.held_open() as db:
+        assert (await working.settle(db, [scene.worker.change(first)], scene.worker.id)).served
+        settle = await waits(scene.worker.settle(second))
+    assert await settle is Verdict.APPLIED
+    assert [str(await state_of(scene.store, run)) for run in waiting[2:]] == ["ready", "ready"]
+
+
+@pytest.mark.parametrize("what", ["cancel", "hold", "edit", "delete"])
+async def test_who_changes_a_line_locks_its_semaphore_first(scene: Scene, what: str) -> None:
+    """What touches runs in a line waits for who serves it, and has locked none of them: nobody waits in a circle."""
+    holder, (head, _) = await a_line(scene, "db")
+    job = await scene.store.get_job(holder.run.job_id)
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "cancel": lambda: scene.store.cancel_run(head.id, "enough", NOW),
+        "hold": lambda: scene.store.hold_run(head.id, "wait"),
+        "edit": lambda: scene.store.replace_job(job, paused(job)),
+        "delete": lambda: scene.store.delete_job(job.id, NOW),
+    }
+    async with scene.held_open() as db:
+        await db.rows("SELECT FROM tokimori_semaphores WHERE name = 'db' FOR NO KEY UPDATE")
+        call = await waits(calls[what]())
+        assert len(await db.rows("SELECT id FROM tokimori_runs FOR UPDATE NOWAIT")) == 3
+    await call
 
 
 async def test_methods_that_deadlock_are_tried_again(scene: Scene) -> None:

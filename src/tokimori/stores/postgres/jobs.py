@@ -14,7 +14,17 @@ from tokimori.model.job import Job, encode_definition, limit_of
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.postgres.connections import Connections, Row
-from tokimori.stores.rows import JOB, JOB_COLUMNS, JOB_STAMPS, SKIP, job_of, job_row, prefixed, skip_of
+from tokimori.stores.rows import (
+    JOB,
+    JOB_COLUMNS,
+    JOB_STAMPS,
+    SKIP,
+    job_of,
+    job_row,
+    prefixed,
+    semaphores_column,
+    skip_of,
+)
 from tokimori.stores.rules import (
     FAMILY_CHANGED,
     JOB_DELETED,
@@ -40,7 +50,7 @@ LEFT JOIN LATERAL (
 _TYPES = (
     *("text", "bigint", "int", "text", "text", "text", "text"),
     *("bigint", "bigint", "bigint", "bigint", "bigint", "int", "text", "text"),
-    *("int", "text"),
+    *("int", "text", "text", "int"),
 )
 """Of the columns `JOB` and `JOB_STAMPS`."""
 _COLUMNS = ", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(_TYPES, start=1))
@@ -54,7 +64,7 @@ WITH declared AS (SELECT tokimori_declare(${len(_TYPES) + 1}, ${len(_TYPES) + 2}
 added AS ({_ADD.replace("ORDER BY", "WHERE (SELECT done FROM declared) ORDER BY")})
 SELECT done FROM declared
 """
-_REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 23))})"
+_REPLACE = f"SELECT tokimori_replace_job_13({', '.join(f'${n}' for n in range(1, 25))})"
 
 
 async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = None) -> None:
@@ -169,6 +179,8 @@ async def _replaced(
         skips_json([(new.incarnation, skip) for skip in skips]),
         new.id,
         *edges,
+        semaphores_column(new.definition),
+        new.definition.max_running_per_key,
     )
     return answer
 

@@ -31,9 +31,9 @@ _PLAN = (
 )
 _RUN = (
     *("uuid[]", "text[]", "bigint[]", "text[]", "bigint[]", "bigint[]", "integer[]", "bigint[]", "text[]"),
-    "text[]",
+    *("text[]", "text[]"),
 )
-_APPLY = f"SELECT tokimori_apply_4({parameters((*_PLAN, *_RUN, 'jsonb', 'text', 'bigint'))})::text[]"
+_APPLY = f"SELECT tokimori_apply_13({parameters((*_PLAN, *_RUN, 'jsonb', 'text', 'bigint'))})::text[]"
 
 
 async def due(db: Connections, now: Moment, limit: int) -> list[Due]:
@@ -100,6 +100,7 @@ def _births(plan: Plan, ids: Sequence[RunId]) -> Iterator[Row]:
             planned.rank,
             planned.lane,
             plan.tzdata,
+            plan.concurrency_key,
         )
 
 

@@ -22,7 +22,7 @@ _LIVE_OF_JOB = """
         SELECT incarnation FROM tokimori_jobs WHERE id = $1
         UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')
 """
-_ADD = "SELECT * FROM tokimori_add_runs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+_ADD = "SELECT * FROM tokimori_add_runs_13($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
 
 
 async def add_run(db: Connections, run: Run) -> Run:
@@ -42,6 +42,7 @@ async def add_run(db: Connections, run: Run) -> Run:
         run.tzdata,
         run.parent_id,
         run.root,
+        run.concurrency_key,
     )
     added = await db.row(_ADD, *([value] for value in row))
     if added is not None:

@@ -9,12 +9,13 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
 from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
-from tokimori.model.ids import Incarnation, JobId, NodeId, RunId
+from tokimori.model.ids import Incarnation, JobId, NodeId, PermitId, RunId
 from tokimori.model.job import Job
 from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import ENDS
 from tokimori.ports.copying import Copied, Key, Kind
+from tokimori.ports.semaphores import Answer, Semaphore, Wish
 from tokimori.ports.store import (
     Beat,
     Change,
@@ -29,7 +30,18 @@ from tokimori.ports.store import (
     Verdict,
 )
 from tokimori.stores.notices import Sender
-from tokimori.stores.postgres import calendars, copying, jobs, nodes, planning, pruning, runs, schema, working
+from tokimori.stores.postgres import (
+    calendars,
+    copying,
+    jobs,
+    nodes,
+    planning,
+    pruning,
+    runs,
+    schema,
+    semaphores,
+    working,
+)
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.notices import Listener, notify
@@ -273,19 +285,46 @@ class PostgresStore:
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         """See `Working.claim`."""
-        return await working.claim(self._db, claim)
+        return await working.claim(self._db, claim, now)
 
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
         """See `Working.settle`."""
         await asyncio.sleep(0)  # a claim that is asked for together with it goes first: packing takes a while
-        verdicts = await working.settle(self._db, changes, by)
-        if any(change.state not in ENDS for change in changes):
+        verdicts, served = await working.settle(self._db, changes, by)
+        if served or any(change.state not in ENDS for change in changes):
             self._tell_others()
         return verdicts
 
     async def save_outputs(self, outputs: Sequence[Output]) -> None:
         """See `Working.save_outputs`."""
         await working.save_outputs(self._db, outputs)
+
+    async def put_semaphore(self, name: str, limit: int, now: Moment) -> None:
+        """See `Semaphores.put_semaphore`."""
+        await semaphores.put_semaphore(self._db, name, limit)
+        self._tell()
+
+    async def list_semaphores(self, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
+        """See `Semaphores.list_semaphores`."""
+        return await semaphores.list_semaphores(self._db, after, limit)
+
+    async def get_semaphore(self, name: str) -> Semaphore:
+        """See `Semaphores.get_semaphore`."""
+        return await semaphores.get_semaphore(self._db, name)
+
+    async def delete_semaphore(self, name: str) -> None:
+        """See `Semaphores.delete_semaphore`."""
+        await semaphores.delete_semaphore(self._db, name)
+
+    async def acquire(self, wish: Wish, now: Moment) -> Answer:
+        """See `Semaphores.acquire`."""
+        return await semaphores.acquire(self._db, wish, now)
+
+    async def release(self, permit: PermitId, node: NodeId, now: Moment) -> bool:
+        """See `Semaphores.release`."""
+        held = await semaphores.release(self._db, permit, node)
+        self._tell()
+        return held
 
     async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
         """See `Copying.export_rows`."""

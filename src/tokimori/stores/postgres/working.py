@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import repeat
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.run import Attempt, Output
 from tokimori.model.transitions import ENDS
@@ -24,13 +26,14 @@ _CHANGE = (
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]")
 _SETTLE_TYPES = ("uuid", *_CHANGE, "bigint[]", "bigint[]", "jsonb", *_OUTPUT, "text", "text")
 _SETTLE = f"""
-SELECT CASE WHEN cardinality(applied) < ${len(_SETTLE_TYPES) + 1}::integer THEN applied::text[] END, already::text[]
-FROM tokimori_settle({parameters(_SETTLE_TYPES)})
+SELECT CASE WHEN cardinality(applied) < ${len(_SETTLE_TYPES) + 1}::integer THEN applied::text[] END, already::text[],
+    served
+FROM tokimori_settle_13({parameters(_SETTLE_TYPES)})
 """
 """The applied ones are told only where they are not all."""
 _CLAIM = f"""
 SELECT {", ".join(f"{name}::text" if name in _IDS else name for name in RUN.split(", "))}, definition
-FROM tokimori_claim($1, $2, $3, $4, $5)
+FROM tokimori_claim_13($1, $2, $3, $4, $5, $6)
 """
 _SAVE = f"""
 INSERT INTO tokimori_outputs ({OUTPUT}, settled)
@@ -41,25 +44,34 @@ WHERE NOT tokimori_outputs.settled AND excluded.size >= tokimori_outputs.size
 """
 
 
-async def claim(db: Connections, claim: Claim) -> list[Claimed]:
+async def claim(db: Connections, claim: Claim, now: Moment) -> list[Claimed]:
     """See `Working.claim`."""
-    return all_claimed(await db.rows(_CLAIM, claim.id, claim.node, claim.lanes, claim.limit, MOST_EXAMINED))
+    return all_claimed(await db.rows(_CLAIM, claim.id, claim.node, claim.lanes, claim.limit, MOST_EXAMINED, now))
 
 
-async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
+class Settled(NamedTuple):
+    """A verdict for each change; `served`: units became free: runs of any lane, or programs, may have waited."""
+
+    verdicts: list[Verdict]
+    served: bool
+
+
+async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> Settled:
     """See `Working.settle`. Changes of one run take effect one after the other."""
     verdicts: dict[int, Verdict] = {}
+    any_served = False
     for batch in rounds(list(enumerate(changes)), lambda numbered: numbered[1].run_id):
-        told = await _settle(db, [change for _, change in batch], by)
+        told, served = await _settle(db, [change for _, change in batch], by)
         verdicts |= zip((number for number, _ in batch), told, strict=True)
-    return [verdicts[number] for number in range(len(changes))]
+        any_served = any_served or served
+    return Settled([verdicts[number] for number in range(len(changes))], any_served)
 
 
-async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> Iterable[Verdict]:
+async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[Iterable[Verdict], bool]:
     in_order = sorted(changes, key=lambda change: change.run_id)
     attempts = [_storable(change.attempt) for change in changes if change.attempt is not None]
     outputs = [output_row(change.output) for change in changes if change.output is not None]
-    ((applied, already),) = await db.rows(
+    ((applied, already, served),) = await db.rows(
         _SETTLE,
         by,
         *columns([_change_row(change) for change in in_order], _CHANGE),
@@ -72,9 +84,9 @@ async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> Ite
         len(changes),
     )
     if applied is None:
-        return repeat(Verdict.APPLIED, len(changes))
+        return repeat(Verdict.APPLIED, len(changes)), served
     known = dict.fromkeys(already, Verdict.ALREADY_APPLIED) | dict.fromkeys(applied, Verdict.APPLIED)
-    return [known.get(change.run_id, Verdict.LOST) for change in changes]
+    return [known.get(change.run_id, Verdict.LOST) for change in changes], served
 
 
 def _change_row(change: Change) -> Row:

@@ -1,0 +1,95 @@
+"""Named semaphores as people and programs ask for them: what changes a line is a function of the database."""
+
+from tokimori.clock import Moment
+from tokimori.errors import Bug
+from tokimori.model.ids import NodeId, PermitId
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Grant, InLine, NodeGone, Semaphore, Wish
+from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.rows import PERMIT, permit_of
+from tokimori.stores.rules import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+
+_LIST = f"""
+SELECT s.name, s."limit", s."limit" - tokimori_unused(s.name),
+    (SELECT count(*) FROM (
+        SELECT FROM tokimori_permits WHERE semaphore = s.name AND waiting
+        UNION ALL
+        SELECT FROM tokimori_runs WHERE state = 'blocked' AND blocked_on = 'semaphore:' || s.name AND lane IS NOT NULL
+        LIMIT {MOST_COUNTED}) w)
+FROM tokimori_semaphores s
+"""
+_HOLDERS = f"""
+SELECT {PERMIT} FROM unnest($1::text[]) AS s (name) CROSS JOIN LATERAL (
+    SELECT {PERMIT} FROM tokimori_permits WHERE semaphore = s.name AND NOT waiting
+    ORDER BY since, id LIMIT {MOST_HOLDERS}) p
+"""
+
+
+async def put_semaphore(db: Connections, name: str, limit: int) -> None:
+    """See `Semaphores.put_semaphore`."""
+    heaviest = await db.value("SELECT tokimori_put_semaphore($1, $2)", name, limit)
+    check_lowered(name, limit, heaviest or 0)
+
+
+async def list_semaphores(db: Connections, after: str, limit: int) -> list[Semaphore]:
+    """See `Semaphores.list_semaphores`."""
+    return await _semaphores(db, "WHERE s.name > $1 ORDER BY s.name LIMIT $2", after, limit)
+
+
+async def get_semaphore(db: Connections, name: str) -> Semaphore:
+    """See `Semaphores.get_semaphore`."""
+    found = await _semaphores(db, "WHERE s.name = $1", name)
+    if not found:
+        raise no_semaphore(name)
+    return found[0]
+
+
+async def _semaphores(db: Connections, which: str, *values: object) -> list[Semaphore]:
+    rows = await db.rows(f"{_LIST} {which}", *values)
+    permits = [permit_of(row) for row in await db.rows(_HOLDERS, [row[0] for row in rows])]
+    return [
+        Semaphore(
+            name=name,
+            limit=limit,
+            used=used,
+            waiting=waiting,
+            holders=tuple(permit for permit in permits if permit.semaphore == name),
+        )
+        for name, limit, used, waiting in rows
+    ]
+
+
+async def delete_semaphore(db: Connections, name: str) -> None:
+    """See `Semaphores.delete_semaphore`."""
+    if not await db.value("SELECT tokimori_delete_semaphore($1)", name):
+        raise in_use(name)
+
+
+async def acquire(db: Connections, wish: Wish, now: Moment) -> Answer:
+    """See `Semaphores.acquire`."""
+    ((answer, told),) = await db.rows(
+        "SELECT * FROM tokimori_acquire($1, $2, $3, $4, $5, $6, $7, $8)",
+        wish.id,
+        wish.node,
+        wish.semaphore,
+        wish.weight,
+        wish.limit,
+        wish.rank,
+        now,
+        MOST_COUNTED,
+    )
+    match answer:
+        case "gone":
+            return NodeGone()
+        case "granted":
+            return Grant(token=told)
+        case "waiting":
+            return InLine(ahead=told)
+        case _:
+            check_same_limit(wish.semaphore, wish.limit, told)
+            check_weight(wish.semaphore, wish.weight, told)
+            raise Bug(f"tokimori_acquire answered {answer!r}")
+
+
+async def release(db: Connections, permit: PermitId, node: NodeId) -> bool:
+    """See `Semaphores.release`."""
+    return bool(await db.value("SELECT tokimori_release($1, $2)", permit, node))
