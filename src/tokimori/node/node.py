@@ -15,6 +15,7 @@ from tokimori.engine.prune import Pruner
 from tokimori.engine.reap import reap
 from tokimori.engine.reckon import reckon
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm, newest_tick, next_look
+from tokimori.engine.share import Turn, next_turn, share_of
 from tokimori.engine.timeline import Timeline, follow
 from tokimori.engine.watch import LATE_TICK, Watch, next_overdue, observe, overdue
 from tokimori.engine.work import Key, Work
@@ -104,6 +105,7 @@ class Node:
         self._orphans = False
         self._outdated = True
         self._in_vain: Moment | None = None
+        self._turn = Turn.ANYBODY
         self._release_at = float("inf")
 
     @property
@@ -253,16 +255,20 @@ class Node:
         next_due = self._survey.next_due
         self._aligned = newest_tick(self._aligned, self.now, self._rhythm)
         if next_due is None or next_due > self._aligned or not self._timeline.trusted:
+            self._turn = Turn.ANYBODY
             return False
-        fired = await fire(self._store, self._aligned, self._random, self._schedules)
+        share = share_of(self._turn, self.id, self._watch.peers)
+        fired = await fire(self._store, self._aligned, self._random, self._schedules, share=share)
+        turn, self._turn = self._turn, next_turn(self._turn, fired)
         if fired is None:
-            # What the store names as due is for newer nodes: looked past until the next tick.
-            self._in_vain = self._aligned
-            self._survey = replace(self._survey, next_due=None)
+            if turn is Turn.ANYBODY:
+                # What the store names as due is for newer nodes: looked past until the next tick.
+                self._in_vain = self._aligned
+                self._survey = replace(self._survey, next_due=None)
             return True
-        lanes = fired.union(self._survey.lanes)
+        lanes = fired.lanes.union(self._survey.lanes)
         self._survey = replace(self._survey, lanes=tuple(sorted(lanes)))
-        return True
+        return not fired.full
 
     async def _claim(self) -> bool:
         """Whether there may be more to claim."""

@@ -8,7 +8,7 @@ behind. The store compares and writes finished values and says which took effect
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
@@ -213,10 +213,20 @@ class Runs(Protocol):
         ...
 
 
+class Share(NamedTuple):
+    """One of `of` parts into which jobs fall by chance: nodes that have each other's jobs in hand do work in vain."""
+
+    part: int = 0
+    of: int = 1
+
+
+ALL = Share()
+
+
 class Planning(Protocol):
     """From schedules to runs."""
 
-    async def due(self, now: Moment, limit: int) -> list[Due]:
+    async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
         """Enabled jobs whose `next_due` has come, the longest due first; none that only newer nodes can read."""
         ...
 

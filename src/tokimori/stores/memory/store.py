@@ -12,6 +12,7 @@ from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.store import (
+    ALL,
     Beat,
     Change,
     Claim,
@@ -21,6 +22,7 @@ from tokimori.ports.store import (
     Pulse,
     RunFilter,
     SchemaStatus,
+    Share,
     Survey,
     Verdict,
 )
@@ -168,9 +170,9 @@ class MemoryStore:
         self._tell()
         return run
 
-    async def due(self, now: Moment, limit: int) -> list[Due]:
+    async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
         """See `Planning.due`."""
-        return planning.due(await self._turn(), now, limit)
+        return planning.due(await self._turn(), now, limit, share)
 
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
         """See `Planning.apply`."""

@@ -15,6 +15,7 @@ from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import ENDS
 from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.store import (
+    ALL,
     Beat,
     Change,
     Claim,
@@ -24,6 +25,7 @@ from tokimori.ports.store import (
     Pulse,
     RunFilter,
     SchemaStatus,
+    Share,
     Survey,
     Verdict,
 )
@@ -215,9 +217,9 @@ class RedisStore:
         self._tell()
         return run
 
-    async def due(self, now: Moment, limit: int) -> list[Due]:
+    async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
         """See `Planning.due`."""
-        return await planning.due(self._db, now, limit)
+        return await planning.due(self._db, now, limit, share)
 
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
         """See `Planning.apply`."""
