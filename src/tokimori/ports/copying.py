@@ -10,6 +10,7 @@ from tokimori.clock import Moment
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
+from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip
 
 
@@ -20,6 +21,8 @@ class Kind(StrEnum):
     """With their edges. Read by `Jobs.list_jobs`, written by `Jobs.add_jobs`."""
     CALENDARS = "calendars"
     """Read and written by `Calendars`."""
+    PAUSES = "pauses"
+    """Read and written by `Pausing`."""
     SKIPS = "skips"
     """Of jobs that exist."""
     DELETED_JOBS = "deleted_jobs"
@@ -81,13 +84,15 @@ Copied = JobSkip | DeletedJob | DeletedSkip | Run | Attempt | Output | Arrival |
 Key = tuple[str | int, ...]
 
 
-def key_of(row: Job | Calendar | Copied) -> Key:
+def key_of(row: Job | Calendar | Pause | Copied) -> Key:
     """What no two rows of a kind have in common. Texts are in the order of their bytes, in every store."""
     match row:
         case Job() | Run():
             return (row.id,)
         case Calendar():
             return (row.name,)
+        case Pause():
+            return (row.queue,)
         case JobSkip():
             return row.job_id, row.skip.first
         case DeletedJob():
@@ -107,7 +112,7 @@ def key_of(row: Job | Calendar | Copied) -> Key:
 
 
 class Copying(Protocol):
-    """Rows from a store where no node works, to one where none works yet. Not for jobs and calendars."""
+    """Rows from a store where no node works, to one where none works yet. Not for jobs, calendars and pauses."""
 
     async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
         """At most so many rows by key, those greater than `after`; none: there are no more."""

@@ -21,6 +21,7 @@ from tokimori.model.job import Definition, Job
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Copying
+from tokimori.ports.pausing import Pausing
 from tokimori.ports.pruning import Pruning
 
 
@@ -125,8 +126,16 @@ class Jobs(Protocol):
     async def delete_job(self, job_id: JobId, now: Moment) -> None:
         """Forget the job; its runs that have not started are cancelled, those that run go on to their end.
 
-        The family's version grows, so that nobody adds a child to what is gone. Raises `NotFound`, and `Refused` where
-        other jobs say that they run after it.
+        Until the last of them has ended the job is `deleted_job`; the id is free at once. The family's version grows,
+        so that nobody adds a child to what is gone. Raises `NotFound`, and `Refused` where other jobs say that they run
+        after it.
+        """
+        ...
+
+    async def deleted_job(self, job_id: JobId) -> Job:
+        """The job that had this id and was deleted last, in state `deleted`, while runs of it run. Raises `NotFound`.
+
+        Updated is when it was deleted; what only a job that fires needs is not kept.
         """
         ...
 
@@ -310,7 +319,9 @@ class Pulse(Struct, frozen=True, kw_only=True):
 
 
 class Survey(Struct, frozen=True, kw_only=True):
-    """What there is to do: the next moment at which a job or a waiting run is due, and the lanes with ready runs."""
+    """What there is to do: the next moment at which a job or a waiting run is due, and the lanes with ready runs, but
+    those of paused queues.
+    """
 
     next_due: Moment | None
     lanes: tuple[Lane, ...]
@@ -408,9 +419,9 @@ class Working(Protocol):
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         """Give the node ready runs by (rank, id): running, token + 1, attempt + 1. Asked again, the same ones.
 
-        A run whose job is at its limit joins the line as blocked instead; a paused or parked job yields nothing; a dead
-        node gets nothing. The limit is exact, whatever claims at the same time. One call sends a bounded number of runs
-        to the line: it may give fewer than there are, and goes on when it is asked anew.
+        A run whose job is at its limit joins the line as blocked instead; a paused or parked job or a paused queue
+        yields nothing; a dead node gets nothing. The limit is exact, whatever claims at the same time. One call sends a
+        bounded number of runs to the line: it may give fewer than there are, and goes on when it is asked anew.
         """
         ...
 
@@ -428,5 +439,5 @@ class Working(Protocol):
         ...
 
 
-class Store(Schema, Jobs, Calendars, Runs, Planning, Nodes, Working, Copying, Pruning, Protocol):
+class Store(Schema, Jobs, Calendars, Pausing, Runs, Planning, Nodes, Working, Copying, Pruning, Protocol):
     """The shared database, and the only truth."""

@@ -115,6 +115,7 @@ class Machine(RuleBasedStateMachine):
             await store.family(),
             await store.list_jobs(idle=True),
             await store.list_calendars(),
+            await store.list_pauses(),
         ]
 
     def check_ledger(self, job: Job, runs: Sequence[Run], skips: Sequence[Skip]) -> None:

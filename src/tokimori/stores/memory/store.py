@@ -8,6 +8,7 @@ from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, JobId, NodeId, RunId
 from tokimori.model.job import Job
+from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
@@ -26,7 +27,7 @@ from tokimori.ports.store import (
     Survey,
     Verdict,
 )
-from tokimori.stores.memory import calendars, copying, jobs, nodes, planning, pruning, runs, working
+from tokimori.stores.memory import calendars, copying, jobs, nodes, pauses, planning, pruning, runs, working
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.migrations import no_script
 
@@ -105,6 +106,10 @@ class MemoryStore:
         jobs.delete_job(await self._turn(), job_id, now)
         self._tell()
 
+    async def deleted_job(self, job_id: JobId) -> Job:
+        """See `Jobs.deleted_job`."""
+        return jobs.deleted_job(await self._turn(), job_id)
+
     async def get_due(self, job_id: JobId) -> Due:
         """See `Jobs.get_due`."""
         tables = await self._turn()
@@ -129,6 +134,19 @@ class MemoryStore:
     async def delete_calendar(self, name: str) -> None:
         """See `Calendars.delete_calendar`."""
         calendars.delete_calendar(await self._turn(), name)
+
+    async def add_pause(self, pause: Pause) -> Pause:
+        """See `Pausing.add_pause`."""
+        return pauses.add_pause(await self._turn(), pause)
+
+    async def delete_pause(self, queue: str) -> None:
+        """See `Pausing.delete_pause`."""
+        pauses.delete_pause(await self._turn(), queue)
+        self._tell()
+
+    async def list_pauses(self) -> list[Pause]:
+        """See `Pausing.list_pauses`."""
+        return pauses.list_pauses(await self._turn())
 
     async def add_run(self, run: Run, now: Moment) -> Run:
         """See `Runs.add_run`."""

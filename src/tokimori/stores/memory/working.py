@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tokimori.model.ids import Incarnation, NodeId
 from tokimori.model.job import JobState, limit_of
+from tokimori.model.pause import open_lanes
 from tokimori.model.run import Output
 from tokimori.model.transitions import Event, RunState, move
 from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
@@ -39,7 +40,8 @@ def claim(tables: Tables, claim: Claim) -> list[Claimed]:
 
 def _take(tables: Tables, claim: Claim) -> list[RunRow]:
     """Walk the ready runs in order: what fits is taken, what does not joins the line."""
-    ready = [row for row in tables.live.values() if row.run.state is RunState.READY and row.run.lane in claim.lanes]
+    lanes = open_lanes(claim.lanes, tables.pauses)
+    ready = [row for row in tables.live.values() if row.run.state is RunState.READY and row.run.lane in lanes]
     running: dict[Incarnation, int] = {}
     taken: list[RunRow] = []
     for row in sorted(ready, key=in_line)[: claim.limit + MOST_EXAMINED]:

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, NodeId, RunId
 from tokimori.model.job import Definition
@@ -13,6 +15,7 @@ from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
 from tokimori.stores.mysql import family, line
 from tokimori.stores.mysql.nodes import CLAIMED
 from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.pauses import SHARED_PAUSED, claimable
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
 from tokimori.stores.rows import (
@@ -101,11 +104,16 @@ async def _claim(transaction: Transaction, claim: Claim) -> list[Claimed]:
     """Nothing is waited for: what is locked stays ready."""
     catch, batch = _Catch(claim), claim.limit
     before = sql(f'{CLAIMED} AND r.node_id = %s AND r.claim_id = %s ORDER BY r."rank", r.id', claim.node, claim.id)
-    node, known, *ready = await transaction.ask(sql(_ALIVE, claim.node), before, *catch.look(batch))
+    node, known, paused, *ready = await transaction.ask(
+        sql(_ALIVE, claim.node), before, SHARED_PAUSED, *catch.look(batch)
+    )
     if not node.rows:
         return []
     if known.rows:
         return all_claimed(known.rows)
+    lanes = claimable(claim.lanes, paused)
+    ready = [answer for lane, answer in zip(claim.lanes, ready, strict=True) if lane in lanes]
+    catch.claim = replace(claim, lanes=lanes)
     while True:
         found = sorted((row for answer in ready for row in answer.rows), key=_in_line)[:batch]
         writes = await _judge(transaction, catch, found)
@@ -244,7 +252,7 @@ async def _settle(transaction: Transaction, changes: Sequence[Change], by: NodeI
         line.lock_gates(jobs, all_of=going_on),
         sql(f"SELECT {line.KEPT} FROM tokimori_runs {BY_KEY} WHERE id IN (%s) ORDER BY id FOR UPDATE", ids),
         line.count_places(jobs),
-        sql("SELECT incarnation FROM tokimori_jobs WHERE incarnation IN (%s)", sorted(going_on)),
+        sql("SELECT incarnation FROM tokimori_jobs WHERE incarnation IN (%s)", sorted(jobs)),
     )
     places = line.places_of(counted)
     if places.keys() - {incarnation for (incarnation,) in gates.rows}:
@@ -269,7 +277,8 @@ async def _settle(transaction: Transaction, changes: Sequence[Change], by: NodeI
             standings[run.id] = standing._replace(running=False, settled_by=by, settled_token=change.token)
         verdicts.append(verdict)
     left = {job: place._replace(running=place.running - batch.freed[job]) for job, place in places.items()}
-    born = await family.bear(transaction, family.children_of(related, batch.runs.values()))
+    parents = [run for run in batch.runs.values() if run.incarnation in existing]
+    born = await family.bear(transaction, family.children_of(related, parents))
     await transaction.commit(*batch.writes(), *born, *batch.stops(), *line.wake(batch.freed, left))
     return verdicts
 

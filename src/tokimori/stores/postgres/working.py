@@ -30,7 +30,7 @@ FROM tokimori_settle({parameters(_SETTLE_TYPES)})
 """The applied ones are told only where they are not all."""
 _CLAIM = f"""
 SELECT {", ".join(f"{name}::text" if name in _IDS else name for name in RUN.split(", "))}, definition
-FROM tokimori_claim($1, $2, $3, $4, $5)
+FROM tokimori_claim($1, $2, tokimori_open_lanes($3), $4, $5)
 """
 _SAVE = f"""
 INSERT INTO tokimori_outputs ({OUTPUT}, settled)

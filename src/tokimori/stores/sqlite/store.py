@@ -12,6 +12,7 @@ from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, JobId, NodeId, RunId
 from tokimori.model.job import Job
+from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
@@ -38,6 +39,7 @@ from tokimori.stores.sqlite import (
     family,
     jobs,
     nodes,
+    pauses,
     planning,
     pruning,
     runs,
@@ -167,6 +169,10 @@ class SqliteStore:
         await self._write(jobs.delete_job, job_id, now)
         self._tell()
 
+    async def deleted_job(self, job_id: JobId) -> Job:
+        """See `Jobs.deleted_job`."""
+        return await self._read(jobs.deleted_job, job_id)
+
     async def get_due(self, job_id: JobId) -> Due:
         """See `Jobs.get_due`."""
         return await self._read(jobs.get_due, job_id)
@@ -190,6 +196,19 @@ class SqliteStore:
     async def delete_calendar(self, name: str) -> None:
         """See `Calendars.delete_calendar`."""
         await self._write(calendars.delete_calendar, name)
+
+    async def add_pause(self, pause: Pause) -> Pause:
+        """See `Pausing.add_pause`."""
+        return await self._write(pauses.add_pause, pause)
+
+    async def delete_pause(self, queue: str) -> None:
+        """See `Pausing.delete_pause`."""
+        await self._write(pauses.delete_pause, queue)
+        self._tell()
+
+    async def list_pauses(self) -> list[Pause]:
+        """See `Pausing.list_pauses`."""
+        return await self._read(pauses.list_pauses)
 
     async def add_run(self, run: Run, now: Moment) -> Run:
         """See `Runs.add_run`."""
