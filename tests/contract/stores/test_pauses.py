@@ -48,6 +48,16 @@ async def test_a_paused_queue_waits(store: Store, worker: Worker) -> None:
     assert [each.run.id for each in await worker.claim()] == [run.id for run in order]
 
 
+async def test_a_claim_that_looks_again_stays_out_of_it(store: Store, worker: Worker) -> None:
+    """Where most of what it finds does not fit, it looks for more, and takes nothing of a paused queue then either."""
+    mail, full = await add_job(store, "mail", queue="mail"), await add_job(store, "full", max_running=1)
+    await add_runs(store, mail, 12)
+    await add_runs(store, full, 12)
+    await store.add_pause(MAIL)
+    lanes = [lane_of(mail.definition), lane_of(full.definition)]
+    assert [each.run.job_id for each in await store.claim(a_claim(worker.id, lanes, 10), NOW)] == ["full"]
+
+
 async def test_everything_waits(store: Store, worker: Worker) -> None:
     """While everything is paused nothing is claimed; its resume leaves a queue's own pause."""
     jobs = [await add_job(store, name, queue=name) for name in ("mail", "other")]
