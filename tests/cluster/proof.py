@@ -1,13 +1,16 @@
 """Proves that three nodes on one PostgreSQL keep their promises in trouble, and tells it in figures."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.accounts import finish, prepare, read
-from tests.cluster.trouble import Scene, scene, start_nodes, suffer
+from tests.cluster.fleet import Fleet
+from tests.cluster.store_faults import FAULTS, place
+from tests.cluster.trouble import scene, start_nodes, suffer
 from tokimori.clock import SECOND, Moment
 from tokimori.testing.checker import Fault, FaultKind, History, Ledger, check, take_overs
 
@@ -51,19 +54,40 @@ def prove(trouble: str, folder: Path, *, jobs: int, writers: int, seconds: float
         finally:
             fleet.stop(5)
         history = asyncio.run(read(fleet, jobs, end))
-        return _proof(trouble, at_work, history, codes)
+        return _proof(trouble, fleet, at_work.returns, history, codes)
 
 
-def _proof(trouble: str, at_work: Scene, history: History, codes: Sequence[int]) -> Proof:
+def prove_store(store: str, trouble: str, folder: Path, *, jobs: int, before: float, seconds: float) -> Proof:
+    """Let two nodes work on this store for so many seconds, then suffer, and then recover; and look what is left."""
+    fault = FAULTS[store, trouble]
+    with place(store, fault, folder, seconds) as at_work:
+        fleet = at_work.fleet
+        asyncio.run(prepare(fleet, jobs))
+        try:
+            for _ in range(2):
+                fleet.start_node(url=at_work.url)
+            fleet.wait_until_up()
+            time.sleep(before)
+            fault(at_work)
+            time.sleep(RECOVERY + 1)
+            end = asyncio.run(finish(fleet, jobs, patience=60))
+            codes = fleet.stop()
+        finally:
+            fleet.stop(5)
+        history = asyncio.run(read(fleet, jobs, end))
+        return _proof(f"{store}: {trouble}", fleet, at_work.returns, history, codes)
+
+
+def _proof(trouble: str, fleet: Fleet, returns: Sequence[Moment], history: History, codes: Sequence[int]) -> Proof:
     return Proof(
         trouble=trouble,
         occurrences=sum(occurrences(ledger) for ledger in history.ledgers),
         runs=sum(len(ledger.runs) for ledger in history.ledgers),
         faults=check(history),
         take_over=max((one.seconds for one in take_overs(history)), default=None),
-        recovery=max((recovery(history, back) for back in at_work.returns), default=None),
+        recovery=max((recovery(history, back) for back in returns), default=None),
         codes=codes,
-        left_over=at_work.fleet.left_over(),
+        left_over=fleet.left_over(),
     )
 
 

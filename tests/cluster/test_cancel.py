@@ -1,12 +1,15 @@
 """An order that somebody gives anywhere ends processes on every node."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from subprocess import Popen
 
+import pytest
+
 import tokimori
 from tests.cluster.fleet import Fleet
+from tests.servers import mariadb, postgres, redis
 from tokimori.client.client import Client
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
@@ -24,27 +27,56 @@ PROCESSES_EACH = 3
 PATIENCE = 30
 
 
-def test_what_runs_on_other_nodes_is_gone_in_time(tmp_path: Path) -> None:
-    """A pause that is to be now ends commands with grandchildren on two nodes: all within the grace and one second."""
-    fleet = Fleet(tmp_path)
+Order = Callable[[Client], object]
+ORDERS: dict[str, tuple[Order, str]] = {
+    "sqlite": (lambda client: client.pause("stubborn", "enough", now=True), "its job was paused: enough"),
+    "postgres": (lambda client: client.delete("stubborn", now=True), "its job was deleted"),
+    "mariadb": (lambda client: client.pause_queue("old", "enough", now=True), "its queue old was paused: enough"),
+    "redis": (lambda client: client.pause_all(now=True), "everything was paused"),
+}
+"""Each way to end what runs, on one of the stores; which way is no matter of the store."""
+
+
+LOANS: dict[str, postgres.Loans | mariadb.Loans | redis.Loans] = {
+    "postgres": postgres.loans,
+    "mariadb": mariadb.loans,
+    "redis": redis.loans,
+}
+
+
+@pytest.fixture(params=ORDERS)
+def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Fleet, Order, str]]:
+    """Nodes to be, on an empty store of each kind, and what is to be tried there."""
+    order, reason = ORDERS[request.param]
+    if request.param == "sqlite":
+        yield Fleet(tmp_path), order, reason
+        return
+    loans = LOANS[request.param]
+    yield Fleet(tmp_path, loans.url_of(tmp_path)), order, reason
+    loans.give_back(tmp_path)
+
+
+def test_what_runs_on_other_nodes_is_gone_in_time(fleet: tuple[Fleet, Order, str], tmp_path: Path) -> None:
+    """What is to end now ends commands with grandchildren on two nodes: all within the grace and one second."""
+    nodes, order, reason = fleet
     try:
-        with tokimori.open(fleet.url) as client:
-            client.add("stubborn", command=STUBBORN, timeout_grace=GRACE, cwd=str(tmp_path))
-            first, second = fleet.start_node(), fleet.start_node()
-            fleet.wait_until_up()
-            begin_on(fleet, client, first, second)
-            begin_on(fleet, client, second, first)
-            nodes = {run.node_id for run in client.list_runs(RunFilter())}
+        with tokimori.open(nodes.url) as client:
+            client.add("stubborn", command=STUBBORN, timeout_grace=GRACE, cwd=str(tmp_path), queue="old")
+            first, second = nodes.start_node(), nodes.start_node()
+            nodes.wait_until_up()
+            begin_on(nodes, client, first, second)
+            begin_on(nodes, client, second, first)
+            owners = {run.node_id for run in client.list_runs(RunFilter())}
             before = time.monotonic()
-            client.pause("stubborn", "enough", now=True)
-            lasted = gone(fleet) - before
+            order(client)
+            lasted = gone(nodes) - before
             ended = states(client, RunState.CANCELLED, 2 * RUNS_EACH)
-        codes = fleet.stop()
+        codes = nodes.stop()
     finally:
-        fleet.stop(5)
-    assert len(nodes) == 2
+        nodes.stop(5)
+    assert len(owners) == 2
     assert lasted < GRACE + 1
-    assert {run.error for run in ended} == {"its job was paused: enough"}
+    assert {run.error for run in ended} == {reason}
     assert codes == [0, 0]
 
 

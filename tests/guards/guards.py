@@ -460,6 +460,22 @@ GUARDS = (
         _contract("test_jobs.py::test_nothing_of_a_paused_job_is_claimed"),
     ),
     Guard(
+        GATE,
+        "a claim takes from no lane of a paused queue",
+        "stores/postgres/working.py",
+        "tokimori_open_lanes($3)",
+        "$3",
+        _contract("test_pauses.py::test_a_paused_queue_waits"),
+    ),
+    Guard(
+        GATE,
+        "the pause of a queue and claims exclude each other",
+        SQL,
+        "    PERFORM pg_advisory_xact_lock(hashtext('tokimori_pauses'), 0);\n",
+        "",
+        "tests/integration/stores/test_postgres_locks.py::test_a_pause_of_a_queue_waits_for_claims_under_way",
+    ),
+    Guard(
         NOBODY,
         "the server ends a transaction that has been idle for 3 s",
         "stores/postgres/connections.py",

@@ -12,10 +12,12 @@ CHUNK = 65536
 class SilentProxy:
     """Forwards between a socket of its own and the server's, in a thread, as long as it is not silent.
 
-    What was held back while it was silent is forwarded afterwards, late.
+    What was held back while it was silent is forwarded afterwards, late. `latency`: from a request to its answer, in
+    seconds.
     """
 
-    def __init__(self, server: Path, name: str) -> None:
+    def __init__(self, server: Path, name: str, latency: float = 0.0) -> None:
+        self._one_way = latency / 2
         self.folder = Path(tempfile.mkdtemp(prefix="tokimori-proxy-", dir="/tmp"))
         self._from, self._to = self.folder / name, server / name
         self._loop = asyncio.new_event_loop()
@@ -64,6 +66,7 @@ class SilentProxy:
         try:
             while data := await reader.read(CHUNK):
                 await self._speaks.wait()
+                await asyncio.sleep(self._one_way)
                 writer.write(data)
                 await writer.drain()
             await self._speaks.wait()

@@ -16,6 +16,7 @@ from tokimori.api.answers import answer, error_answer, refusal
 from tokimori.api.calendars import Calendars
 from tokimori.api.guards import guarded
 from tokimori.api.jobs import Jobs
+from tokimori.api.queues import Queues
 from tokimori.api.runs import Runs
 from tokimori.api.schedules import Schedules
 from tokimori.api.semaphores import Semaphores
@@ -60,6 +61,7 @@ def create_app(
             *Schedules(service).routes(),
             *Calendars(service.calendars).routes(),
             *Semaphores(service.semaphores).routes(),
+            *Queues(service.queues).routes(),
             Route("/api/v2/nodes", list_nodes),
             *pages,
         ],

@@ -133,7 +133,8 @@ class Jobs:
         """A job, its next moments, and what runs before and after it."""
         job = await self._service.get(_job_id(request))
         edges = direct(await self._service.graph(job.id), job.id)
-        return answer(job_view(job, await self._service.next_times(job.id, SHOWN_TIMES), edges))
+        moments = await self._service.next_times(job.id, SHOWN_TIMES)
+        return answer(job_view(job, moments, edges, await self._service.pauses_of(job.id)))
 
     async def update(self, request: Request) -> Response:
         """Change fields of a job: a JSON merge patch (RFC 7396)."""

@@ -17,6 +17,7 @@ from tokimori.errors import InvalidInput
 if TYPE_CHECKING:
     from tokimori.model.dependents import Edge
     from tokimori.model.job import Job
+    from tokimori.model.pause import Pause
     from tokimori.model.run import Run, Skip
     from tokimori.service.service import Service
 
@@ -80,7 +81,7 @@ def list_jobs() -> None:
             each.id,
             each.state.value,
             each.definition.schedule,
-            local(each.next_due, each.definition.time_zone),
+            _next(each),
             each.definition.name or _command(each),
         )
         for each in jobs
@@ -95,16 +96,19 @@ def show(job_id: str) -> None:
 
     from tokimori.service.definitions import job_fields_of
     from tokimori.service.graph import direct, how
+    from tokimori.service.queues import sentence
     from tokimori.service.views import job_view
 
-    async def act(service: "Service") -> "tuple[Job, Sequence[Moment], Sequence[Skip], Sequence[Edge]]":
+    async def act(
+        service: "Service",
+    ) -> "tuple[Job, Sequence[Moment], Sequence[Skip], Sequence[Edge], Sequence[Pause]]":
         found = await service.get(job_id)
-        edges = direct(await service.graph(job_id), found.id)
-        return found, await service.next_times(job_id, _SHOWN), await service.skips(job_id, 10), edges
+        edges, pauses = direct(await service.graph(job_id), found.id), await service.pauses_of(job_id)
+        return found, await service.next_times(job_id, _SHOWN), await service.skips(job_id, 10), edges, pauses
 
-    found, moments, skips, edges = in_service(act)
+    found, moments, skips, edges, pauses = in_service(act)
     if options().as_json:
-        print_json(job_view(found, moments, edges))
+        print_json(job_view(found, moments, edges, pauses))
         return
     zone = found.definition.time_zone
     fields = {name: value for name, value in job_fields_of(found).items() if name != "parents"}
@@ -115,6 +119,7 @@ def show(job_id: str) -> None:
             ("state", found.state.value),
             *([("unreadable", job_view(found).unreadable)] if job_view(found).unreadable else []),
             *((name, value) for name, value in (("reason", found.reason), ("by", found.by)) if value),
+            *(("waits", sentence(pause)) for pause in pauses),
             *((name, value) for name, value in defined if value not in ("", None)),
             *(("parent", f"{edge.parent} {how(edge)}") for edge in edges if edge.child == found.id),
             *(("child", f"{edge.child} {how(edge)}") for edge in edges if edge.parent == found.id),
@@ -234,6 +239,7 @@ def trigger(job_id: str, wait: bool, timeout: float | None, **asked: Any) -> int
     """Run a job now, or at a moment."""
 
     from tokimori.model.transitions import RunState
+    from tokimori.service.queues import sentence
     from tokimori.service.views import run_view
 
     async def act(service: "Service") -> "Run":
@@ -242,6 +248,8 @@ def trigger(job_id: str, wait: bool, timeout: float | None, **asked: Any) -> int
             return run
         if not any(node.runs_jobs for node in await service.nodes()):
             print_notice(f"run {run.id} waits for a node: start one with `tokimori serve`")
+        for pause in (await service.get_run(run.id)).pauses:
+            print_notice(f"run {run.id} waits: {sentence(pause)}")
         return await service.wait(run.id, timeout)
 
     run = in_service(act)
@@ -267,6 +275,13 @@ async def _all_jobs(service: "Service") -> "list[Job]":
     while page := await service.list(jobs[-1].id if jobs else None):
         jobs += page
     return jobs
+
+
+def _next(found: "Job") -> str:
+    """Its next moment, or what it runs after."""
+    if found.definition.parents:
+        return f"after {', '.join(dict.fromkeys(parent.job for parent in found.definition.parents))}"
+    return local(found.next_due, found.definition.time_zone)
 
 
 def _command(found: "Job") -> str:

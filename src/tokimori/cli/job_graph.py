@@ -20,16 +20,19 @@ if TYPE_CHECKING:
 @click.option("--dot", "as_dot", is_flag=True, help="Print it in Graphviz' language.")
 def graph(job_id: str | None, as_dot: bool) -> None:
     """Print which jobs run after which: all, or those before and after one."""
+    from tokimori.model.job import JobState
     from tokimori.service.graph import dot, tree
     from tokimori.service.views import edge_view
 
-    async def act(service: "Service") -> "Sequence[Edge]":
-        return await service.graph(job_id)
+    async def act(service: "Service") -> "tuple[Sequence[Edge], str | None]":
+        alone = None if job_id is None else await service.get(job_id)
+        note = " (deleted)" if alone is not None and alone.state is JobState.DELETED else ""
+        return await service.graph(job_id), None if alone is None else f"{alone.id}{note}"
 
-    edges = in_service(act)
+    edges, alone = in_service(act)
     if options().as_json:
         print_json([edge_view(edge) for edge in edges])
     elif as_dot:
         print_text(dot(edges, None if job_id is None else check_job_id(job_id)))
     else:
-        print_lines(*(tree(edges) or ([] if job_id is None else [job_id])))
+        print_lines(*(tree(edges) or ([] if alone is None else [alone])))

@@ -22,6 +22,7 @@ program = Group(
         "job": ("tokimori.cli.job:job", "Jobs: add, list, show, explain, update, pause, trigger, backfill, import, …"),
         "schedule": ("tokimori.cli.schedule:schedule", "Schedules: explain."),
         "calendar": ("tokimori.cli.calendar:calendar", "Calendars: days off. add, list, show, update, delete."),
+        "queue": ("tokimori.cli.queue:queue", "Queues: list, pause, resume; --all for everything."),
         "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel, hold, resume, report."),
         "lock": ("tokimori.cli.lock:lock", "Semaphores: hold one while a command runs, list, set, delete."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),

@@ -1,7 +1,6 @@
 """`tokimori run …`. What only work needs is imported when it is used, so that help need not wait for it."""
 
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +9,7 @@ from tokimori.cli.command import Group, options
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice, print_table
 from tokimori.cli.session import in_service
-from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
+from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.transitions import ENDS, RunState
 
 if TYPE_CHECKING:
@@ -35,7 +34,9 @@ run = Group(
 def list_runs(job_id: str | None, states: tuple[str, ...], count: int, before: str | None) -> None:
     """List runs, newest first."""
 
+    from tokimori.model.run import asked_by
     from tokimori.ports.store import RunFilter
+    from tokimori.service.runs import is_deleted
     from tokimori.service.views import run_view
 
     wanted = RunFilter(
@@ -45,27 +46,36 @@ def list_runs(job_id: str | None, states: tuple[str, ...], count: int, before: s
         limit=count,
     )
 
-    async def act(service: "Service") -> "tuple[Sequence[Run], dict[JobId, str]]":
+    async def act(service: "Service") -> "list[tuple[Run, str, bool]]":
         runs = await service.list_runs(wanted)
-        return runs, await service.zones_of({each.job_id for each in runs})
+        jobs = await service.jobs_of({each.job_id for each in runs})
+        found = [(each, jobs.get(each.job_id)) for each in runs]
+        return [(each, service.zone_of(job), is_deleted(job, each)) for each, job in found]
 
-    runs, zones = in_service(act)
+    runs = in_service(act)
     if options().as_json:
-        print_json([run_view(each) for each in runs])
+        print_json([run_view(each) for each, *_ in runs])
         return
     rows = [
         (
             each.id,
-            each.job_id,
+            _job(each, deleted=deleted),
             each.state.value,
-            local(each.due, zones[each.job_id]),
-            local(each.started, zones[each.job_id]),
-            local(each.ended, zones[each.job_id]),
+            asked_by(each.origin),
+            local(each.nominal, zone),
+            local(each.due, zone),
+            local(each.started, zone),
+            local(each.ended, zone),
             each.exit_code,
+            each.error,
         )
-        for each in runs
+        for each, zone, deleted in runs
     ]
-    print_table(("ID", "JOB", "STATE", "DUE", "STARTED", "ENDED", "EXIT"), rows)
+    print_table(("ID", "JOB", "STATE", "BY", "NOMINAL", "DUE", "STARTED", "ENDED", "EXIT", "REASON"), rows)
+
+
+def _job(run: "Run", *, deleted: bool) -> str:
+    return f"{run.job_id} (deleted)" if deleted else run.job_id
 
 
 @run.command()
@@ -199,13 +209,14 @@ def _write(data: bytes) -> None:
 
 
 def _print_details(details: "RunDetails") -> None:
-    from tokimori.service.views import waits_for
+    from tokimori.service.lines import waits_for
+    from tokimori.service.queues import sentence
 
     found, zone = details.run, details.time_zone
     print_fields(
         [
             ("id", found.id),
-            ("job", found.job_id),
+            ("job", _job(found, deleted=details.is_job_deleted)),
             ("state", found.state.value),
             ("origin", found.origin),
             ("nominal", local(found.nominal, zone)),
@@ -215,6 +226,7 @@ def _print_details(details: "RunDetails") -> None:
             *([("concurrency key", found.concurrency_key)] if found.concurrency_key is not None else []),
             *([("waits for", waits_for(found))] if waits_for(found) else []),
             *([("cancel asked for", found.cancel)] if found.cancel else []),
+            *(("waits", sentence(pause)) for pause in details.pauses),
             *([("error", found.error)] if found.error and not details.attempts else []),
             *([("payload", found.payload)] if found.payload is not None else []),
             *([("result", found.result)] if found.result is not None else []),

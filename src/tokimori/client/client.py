@@ -22,9 +22,11 @@ from tokimori.locks.holdings import Wanted
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
+from tokimori.model.pause import Pause
 from tokimori.ports.store import Store
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.copying import KindCopied
+from tokimori.service.queues import Queue
 from tokimori.service.schema import open_prepared
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
@@ -113,6 +115,36 @@ async def _delete_semaphore(service: Service, name: str) -> None:
     await service.semaphores.delete(name)
 
 
+async def _list_queues(service: Service) -> Sequence[Queue]:
+    """The queues that jobs name or that are paused, by name."""
+    return await service.queues.list()
+
+
+async def _pauses(service: Service) -> Sequence[Pause]:
+    """What is paused; everything (`*`) comes first."""
+    return await service.queues.pauses()
+
+
+async def _pause_queue(service: Service, queue: str, reason: str | None = None, *, now: bool = False) -> Pause:
+    """From now on nothing of the queue is claimed; with `now` what runs is cancelled, too. Raises `InvalidInput`."""
+    return await service.queues.pause(queue, reason, now=now)
+
+
+async def _resume_queue(service: Service, queue: str) -> Pause | None:
+    """Let the queue go on; the pause that it had. Raises `InvalidInput`."""
+    return await service.queues.resume(queue)
+
+
+async def _pause_all(service: Service, reason: str | None = None, *, now: bool = False) -> Pause:
+    """From now on nothing at all is claimed; with `now` what runs is cancelled, too."""
+    return await service.queues.pause(None, reason, now=now)
+
+
+async def _resume_all(service: Service) -> Pause | None:
+    """Let everything go on but queues with a pause of their own; the pause that it had."""
+    return await service.queues.resume(None)
+
+
 async def _copy_to(service: Service, url: str) -> Sequence[KindCopied]:
     """Copy everything to the store at `url`, which is empty or holds a part of this copy. See `copy_store`."""
     target = open_store(url, SystemClock())
@@ -172,6 +204,13 @@ class Client:
     get_semaphore = synchronous(_get_semaphore)
     set_semaphore = synchronous(_set_semaphore)
     delete_semaphore = synchronous(_delete_semaphore)
+    list_queues = synchronous(_list_queues)
+    pauses = synchronous(_pauses)
+    pauses_of = synchronous(Service.pauses_of)
+    pause_queue = synchronous(_pause_queue)
+    resume_queue = synchronous(_resume_queue)
+    pause_all = synchronous(_pause_all)
+    resume_all = synchronous(_resume_all)
     nodes = synchronous(Service.nodes)
     schema = synchronous(Service.schema)
     migrate = synchronous(Service.migrate)

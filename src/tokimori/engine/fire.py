@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -12,7 +12,7 @@ from tokimori.errors import Conflict, NotFound
 from tokimori.model.decide import Due, Plan, decide
 from tokimori.model.ids import Lane, RandomBytes, RunId, uuid7
 from tokimori.model.job import Job, JobState, schedule_of
-from tokimori.ports.store import Jobs, Planning
+from tokimori.ports.store import ALL, Jobs, Planning, Share
 from tokimori.schedules.schedule import Schedule
 
 log = logging.getLogger(__name__)
@@ -44,28 +44,53 @@ class Schedules:
         return schedule
 
 
+class Decided(NamedTuple):
+    """The plans that took effect, and how many did not: their jobs were changed meanwhile."""
+
+    applied: list[Plan]
+    refused: int
+
+
 class Firing(Jobs, Planning, Protocol):
     """What firing asks of the store."""
 
 
-async def fire(
-    store: Firing, now: Moment, random: RandomBytes, schedule_for: Callable[[Job], Schedule], limit: int = BATCH
-) -> frozenset[Lane] | None:
-    """Decide up to `limit` due jobs, and make up to `limit` waiting runs ready; the lanes of the new runs.
+class Fired(NamedTuple):
+    """What firing did: the lanes of the new runs. `full`: more may be due right now; else the store's next survey says.
 
-    There may be more to do right now: the store's next survey says so. None: nothing was due, or not for this node.
+    `contended`: other nodes decided some of these jobs at the same time.
     """
-    dues = await store.due(now, limit)
+
+    lanes: frozenset[Lane]
+    full: bool
+    contended: bool
+
+
+async def fire(
+    store: Firing,
+    now: Moment,
+    random: RandomBytes,
+    schedule_for: Callable[[Job], Schedule],
+    *,
+    share: Share = ALL,
+    limit: int = BATCH,
+) -> Fired | None:
+    """Decide due jobs of this share, and make waiting runs ready, up to `limit` of each.
+
+    None: nothing was due, or not for this node.
+    """
+    dues = await store.due(now, limit, share)
     # Both to their ends, whichever fails: an error must leave nothing under way behind it.
     deciding = decide_and_apply(store, dues, now, random, schedule_for)
-    plans, promoted = await asyncio.gather(deciding, store.promote(now, limit), return_exceptions=True)
-    if isinstance(plans, BaseException):
-        raise plans
+    decided, promoted = await asyncio.gather(deciding, store.promote(now, limit), return_exceptions=True)
+    if isinstance(decided, BaseException):
+        raise decided
     if isinstance(promoted, BaseException):
         raise promoted
     if not dues and not promoted:
         return None
-    return frozenset(run.lane for plan in plans for run in plan.runs)
+    lanes = frozenset(run.lane for plan in decided.applied for run in plan.runs)
+    return Fired(lanes, full=len(dues) == limit, contended=decided.refused > 0)
 
 
 async def decide_and_apply(
@@ -74,10 +99,10 @@ async def decide_and_apply(
     now: Moment,
     random: RandomBytes,
     schedule_for: Callable[[Job], Schedule],
-) -> list[Plan]:
-    """Decide these jobs up to now, until about `MOST_RUNS` or `MOST_WALKED` is reached; the plans that took effect.
+) -> Decided:
+    """Decide these jobs up to now, until about `MOST_RUNS` or `MOST_WALKED` is reached.
 
-    The jobs of the others were changed meanwhile, or wait: read again.
+    The jobs of the plans that took no effect, and of those that were not made, wait: read again.
     """
     plans: list[Plan] = []
     planned = walked = 0
@@ -94,10 +119,10 @@ async def decide_and_apply(
         if planned >= MOST_RUNS or walked >= MOST_WALKED:
             break
     if not plans:
-        return []
+        return Decided([], 0)
     rows = [(plan, [RunId(uuid7(now, random)) for _ in plan.runs]) for plan in plans]
     applied = await store.apply(rows, now)
-    return [plan for plan, done in zip(plans, applied, strict=True) if done]
+    return Decided([plan for plan, done in zip(plans, applied, strict=True) if done], applied.count(False))
 
 
 async def _park(store: Jobs, job: Job, reason: str, now: Moment) -> None:

@@ -166,12 +166,16 @@ _FORMAT_LABEL = "tokimori:format"
 
 
 class JobState(StrEnum):
-    """Whether a job fires: `paused` by a person, `parked` by a failure, `finished` when its schedule has no more."""
+    """Whether a job fires: `paused` by a person, `parked` by a failure, `finished` when its schedule has no more.
+
+    `deleted` is the state of a tombstone: all that is known of a job that is gone, while a run of it still runs.
+    """
 
     ENABLED = "enabled"
     PAUSED = "paused"
     PARKED = "parked"
     FINISHED = "finished"
+    DELETED = "deleted"
 
 
 class Job(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """What a job may ask for: how it is late, overlaps, retries and is lost."""
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -81,6 +82,7 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     lost_attempts: Annotated[int, Meta(ge=0, le=1_000_000)] = 3
 
 
+@lru_cache(maxsize=256)
 def retention_of(text: str) -> int:
     """The microseconds of a retention; a month counts 31 days: nothing goes too early. Raises `InvalidInput`."""
     try:

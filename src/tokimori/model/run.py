@@ -32,6 +32,14 @@ def manual_origin(key: str) -> str:
     return f"m:{key}"
 
 
+_ASKED_BY = {"s:": "schedule", "b:": "backfill", "c:": "parent"}
+
+
+def asked_by(origin: str) -> str:
+    """Who asked for a run of this origin: `schedule`, `backfill`, `parent` or `request`."""
+    return _ASKED_BY.get(origin[:2], "request")
+
+
 class Run(Struct, frozen=True, kw_only=True):
     """What became of one occurrence or one request.
 

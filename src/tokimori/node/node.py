@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
@@ -15,6 +16,7 @@ from tokimori.engine.prune import Pruner
 from tokimori.engine.reap import reap
 from tokimori.engine.reckon import reckon
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm, newest_tick, next_look
+from tokimori.engine.share import Turn, next_turn, share_of
 from tokimori.engine.work import Key, Work
 from tokimori.errors import StoreError
 from tokimori.model.ids import ClaimId, Lane, NodeId, RandomBytes, uuid7
@@ -104,6 +106,7 @@ class Node:
         self._orphans = False
         self._outdated = True
         self._in_vain: Moment | None = None
+        self._turn = Turn.ANYBODY
         self._release_at = float("inf")
 
     @property
@@ -215,9 +218,8 @@ class Node:
         if not self._work.busy:
             self._work.pace.begin(began)
         # The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
-        duties = (self._fire(), self._settle(), self._claim(), self._save_outputs(), self._reap(), self._reckon())
-        pruning = self._pruner.step(self._store, self.now, began)
-        fired, _, claimed, *_ = results = await asyncio.gather(*duties, pruning, return_exceptions=True)
+        duties = (self._fire(), self._settle(), self._claim(), *self._rare_duties(began))
+        fired, _, claimed, *_ = results = await asyncio.gather(*duties, return_exceptions=True)
         self._start_tasks()
         if fired is True or self._clock.monotonic() >= self._look_at:
             self._stale = True
@@ -229,6 +231,17 @@ class Node:
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+
+    def _rare_duties(self, at: float) -> Iterator[Coroutine[None, None, object]]:
+        """Those of which most cycles have nothing."""
+        if self._work.unsettled:
+            yield self._save_outputs()
+        if self._orphans:
+            yield self._reap()
+        if self._outdated:
+            yield self._reckon()
+        if at >= self._pruner.next_at:
+            yield self._pruner.step(self._store, self.now, at)
 
     def _start_tasks(self) -> None:
         """Fill the free places. What ends at once (a no-op) frees its place for the next one right away.
@@ -253,16 +266,20 @@ class Node:
         next_due = self._survey.next_due
         self._aligned = newest_tick(self._aligned, self.now, self._rhythm)
         if next_due is None or next_due > self._aligned or not self._timeline.trusted:
+            self._turn = Turn.ANYBODY
             return False
-        fired = await fire(self._store, self._aligned, self._random, self._schedules)
+        share = share_of(self._turn, self.id, self._watch.peers)
+        fired = await fire(self._store, self._aligned, self._random, self._schedules, share=share)
+        turn, self._turn = self._turn, next_turn(self._turn, fired)
         if fired is None:
-            # What the store names as due is for newer nodes: looked past until the next tick.
-            self._in_vain = self._aligned
-            self._survey = replace(self._survey, next_due=None)
+            if turn is Turn.ANYBODY:
+                # What the store names as due is for newer nodes: looked past until the next tick.
+                self._in_vain = self._aligned
+                self._survey = replace(self._survey, next_due=None)
             return True
-        lanes = fired.union(self._survey.lanes)
+        lanes = fired.lanes.union(self._survey.lanes)
         self._survey = replace(self._survey, lanes=tuple(sorted(lanes)))
-        return True
+        return not fired.full
 
     async def _claim(self) -> bool:
         """Whether there may be more to claim."""
@@ -337,16 +354,14 @@ class Node:
 
     async def _reap(self) -> bool:
         """Whether dead nodes' runs were taken over."""
-        if self._orphans:
-            self._orphans = await reap(self._store, self.id, self.now, self._chance) > 0
-            self._stale = True
+        self._orphans = await reap(self._store, self.id, self.now, self._chance) > 0
+        self._stale = True
         return self._orphans
 
     async def _reckon(self) -> None:
         """A node that starts may have newer rules of time zones than those by which jobs wait."""
-        if self._outdated:
-            self._outdated = await reckon(self._store, self.now, self._schedules) > 0
-            self._stale = True
+        self._outdated = await reckon(self._store, self.now, self._schedules) > 0
+        self._stale = True
 
     async def _compare(self, pulse: Pulse) -> None:
         """Hand back what the store gives this node and it does not know; end what it runs and no longer owns."""

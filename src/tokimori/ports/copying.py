@@ -10,6 +10,7 @@ from tokimori.clock import Moment
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
+from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip
 
 
@@ -22,6 +23,8 @@ class Kind(StrEnum):
     """Read and written by `Calendars`."""
     SEMAPHORES = "semaphores"
     """Without permits: no node works, so that nobody holds any."""
+    PAUSES = "pauses"
+    """Read and written by `Pausing`."""
     SKIPS = "skips"
     """Of jobs that exist."""
     DELETED_JOBS = "deleted_jobs"
@@ -91,13 +94,15 @@ Copied = BareSemaphore | JobSkip | DeletedJob | DeletedSkip | Run | Attempt | Ou
 Key = tuple[str | int, ...]
 
 
-def key_of(row: Job | Calendar | Copied) -> Key:
+def key_of(row: Job | Calendar | Pause | Copied) -> Key:
     """What no two rows of a kind have in common. Texts are in the order of their bytes, in every store."""
     match row:
         case Job() | Run():
             return (row.id,)
         case Calendar() | BareSemaphore():
             return (row.name,)
+        case Pause():
+            return (row.queue,)
         case JobSkip():
             return row.job_id, row.skip.first
         case DeletedJob():
@@ -117,7 +122,7 @@ def key_of(row: Job | Calendar | Copied) -> Key:
 
 
 class Copying(Protocol):
-    """Rows from a store where no node works, to one where none works yet. Not for jobs and calendars."""
+    """Rows from a store where no node works, to one where none works yet. Not for jobs, calendars and pauses."""
 
     async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
         """At most so many rows by key, those greater than `after`; none: there are no more."""

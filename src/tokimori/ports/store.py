@@ -8,19 +8,20 @@ behind. The store compares and writes finished values and says which took effect
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
 from tokimori.clock import Moment
-from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId, Token
 from tokimori.model.job import Definition, Job
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import RunState
+from tokimori.ports.calendars import Calendars
 from tokimori.ports.copying import Copying
+from tokimori.ports.pausing import Pausing
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.semaphores import Semaphores
 
@@ -127,8 +128,16 @@ class Jobs(Protocol):
     async def delete_job(self, job_id: JobId, now: Moment) -> None:
         """Forget the job; its runs that have not started are cancelled, those that run go on to their end.
 
-        The family's version grows, so that nobody adds a child to what is gone. Raises `NotFound`, and `Refused` where
-        other jobs say that they run after it.
+        Until the last of them has ended the job is `deleted_job`; the id is free at once. The family's version grows,
+        so that nobody adds a child to what is gone. Raises `NotFound`, and `Refused` where other jobs say that they run
+        after it.
+        """
+        ...
+
+    async def deleted_job(self, job_id: JobId) -> Job:
+        """The job that had this id and was deleted last, in state `deleted`, while runs of it run. Raises `NotFound`.
+
+        Updated is when it was deleted; what only a job that fires needs is not kept.
         """
         ...
 
@@ -148,26 +157,6 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     states: frozenset[RunState] = frozenset()
     before: RunId | None = None
     limit: int = 100
-
-
-class Calendars(Protocol):
-    """Named days off. What a job needs of them stands in the job itself (`days_off`): nodes never ask for these."""
-
-    async def put_calendar(self, calendar: Calendar) -> None:
-        """Keep it, in place of one of that name."""
-        ...
-
-    async def get_calendar(self, name: str) -> Calendar:
-        """Raises `NotFound`."""
-        ...
-
-    async def list_calendars(self) -> list[Calendar]:
-        """All, by name."""
-        ...
-
-    async def delete_calendar(self, name: str) -> None:
-        """Forget it; none of that name is no error."""
-        ...
 
 
 class Runs(Protocol):
@@ -216,10 +205,20 @@ class Runs(Protocol):
         ...
 
 
+class Share(NamedTuple):
+    """One of `of` parts into which jobs fall by chance: nodes that have each other's jobs in hand do work in vain."""
+
+    part: int = 0
+    of: int = 1
+
+
+ALL = Share()
+
+
 class Planning(Protocol):
     """From schedules to runs."""
 
-    async def due(self, now: Moment, limit: int) -> list[Due]:
+    async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
         """Enabled jobs whose `next_due` has come, the longest due first; none that only newer nodes can read."""
         ...
 
@@ -316,7 +315,9 @@ class Pulse(Struct, frozen=True, kw_only=True):
 
 
 class Survey(Struct, frozen=True, kw_only=True):
-    """What there is to do: the next moment at which a job or a waiting run is due, and the lanes with ready runs."""
+    """What there is to do: the next moment at which a job or a waiting run is due, and the lanes with ready runs, but
+    those of paused queues.
+    """
 
     next_due: Moment | None
     lanes: tuple[Lane, ...]
@@ -423,9 +424,9 @@ class Working(Protocol):
 
         A run that a constraint refuses joins its line as blocked instead, and passes its turn on in the lines of its
         other constraints: the job's limit, then its concurrency key, then the semaphores by name; the first one that
-        refuses counts, and none is taken unless all are. A paused or parked job yields nothing; a dead node gets
-        nothing. Limits are exact, whatever claims at the same time. One call sends a bounded number of runs to the
-        lines: it may give fewer than there are, and goes on when it is asked anew.
+        refuses counts, and none is taken unless all are. A paused or parked job or a paused queue yields nothing; a
+        dead node gets nothing. Limits are exact, whatever claims at the same time. One call sends a bounded number of
+        runs to the lines: it may give fewer than there are, and goes on when it is asked anew.
         """
         ...
 
@@ -443,5 +444,5 @@ class Working(Protocol):
         ...
 
 
-class Store(Schema, Jobs, Calendars, Runs, Planning, Nodes, Working, Semaphores, Copying, Pruning, Protocol):
+class Store(Schema, Jobs, Calendars, Pausing, Runs, Planning, Nodes, Working, Semaphores, Copying, Pruning, Protocol):
     """The shared database, and the only truth."""

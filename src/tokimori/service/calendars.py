@@ -11,7 +11,7 @@ from tokimori.model.calendar import Calendar, days_off_of, encode_days_off
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
 from tokimori.model.words import check_text, check_word
-from tokimori.ports.store import Calendars as StoredCalendars
+from tokimori.ports.calendars import Calendars as StoredCalendars
 from tokimori.ports.store import Jobs
 
 BATCH = 500

@@ -14,6 +14,7 @@ from tokimori.errors import Conflict, FamilyChanged, Refused, StoreUnavailable
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, Unreadable
+from tokimori.model.pause import Pause
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Copied, Key, Kind, key_of
 from tokimori.ports.store import NodeState, RunFilter, Store
@@ -23,7 +24,7 @@ from tokimori.service.schema import prepare_schema
 ROWS, OUTPUTS, COUNTS = 200, 8, 5000
 """How many rows are in memory at a time; of outputs, each up to 128 KiB, fewer; of counts, each a line, more."""
 
-Row = Job | Calendar | Copied
+Row = Job | Calendar | Pause | Copied
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -139,6 +140,9 @@ async def _page(store: Store, kind: Kind, after: Key | None, limit: int) -> Sequ
         case Kind.CALENDARS:
             calendars = await store.list_calendars()
             return [each for each in calendars if after is None or key_of(each) > after][:limit]
+        case Kind.PAUSES:
+            pauses = await store.list_pauses()
+            return [each for each in pauses if after is None or key_of(each) > after][:limit]
         case _:
             return await store.export_rows(kind, after, limit)
 
@@ -193,11 +197,14 @@ async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tu
 async def _write(store: Store, kind: Kind, rows: Sequence[Row]) -> None:
     jobs = [row for row in rows if isinstance(row, Job)]
     calendars = [row for row in rows if isinstance(row, Calendar)]
-    others = [row for row in rows if not isinstance(row, Job | Calendar)]
+    pauses = [row for row in rows if isinstance(row, Pause)]
+    others = [row for row in rows if not isinstance(row, Job | Calendar | Pause)]
     if jobs:
         await store.add_jobs(jobs, (await store.family()).version)
     for calendar in calendars:
         await store.put_calendar(calendar)
+    for pause in pauses:
+        await store.add_pause(pause)
     if others:
         await store.import_rows(kind, others)
 

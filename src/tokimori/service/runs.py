@@ -11,7 +11,8 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.backfill import Backfill
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
-from tokimori.model.job import Job, lane_of, rank_of
+from tokimori.model.job import Job, JobState, lane_of, rank_of
+from tokimori.model.pause import Pause, queue_of
 from tokimori.model.run import Attempt, Output, Run, manual_origin
 from tokimori.model.semaphores import check_concurrency_key
 from tokimori.model.transitions import ENDS, RunState
@@ -21,6 +22,7 @@ from tokimori.schedules.stamp import parse_stamp
 from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.backfill import Backfills
 from tokimori.service.definitions import check_readable
+from tokimori.service.queues import binding
 
 POLL = 0.1
 """Seconds between two looks at a run that somebody waits for."""
@@ -38,11 +40,13 @@ class AttemptDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetails:
-    """A run, its attempts by number, and the zone of its job."""
+    """A run, its attempts by number, the zone of its job, whether that is gone, and the pauses for which it waits."""
 
     run: Run
     attempts: tuple[AttemptDetails, ...]
     time_zone: str
+    is_job_deleted: bool = False
+    pauses: tuple[Pause, ...] = ()
 
 
 class RunService:
@@ -123,18 +127,40 @@ class RunService:
             AttemptDetails(attempt=attempt, host=hosts.get(attempt.node_id) if attempt.node_id else None)
             for attempt in attempts
         )
-        return RunDetails(run=run, attempts=tuple(details), time_zone=await self._zone_of(run.job_id))
+        jobs = await self.jobs_of({run.job_id})
+        return RunDetails(
+            run=run,
+            attempts=tuple(details),
+            time_zone=self.zone_of(jobs.get(run.job_id)),
+            is_job_deleted=is_deleted(jobs.get(run.job_id), run),
+            pauses=await self._pauses_of(run),
+        )
 
-    async def zones_of(self, job_ids: Collection[JobId]) -> dict[JobId, str]:
-        """The zone of each job; of one that is gone, the service's."""
-        return {job_id: await self._zone_of(job_id) for job_id in job_ids}
+    async def _pauses_of(self, run: Run) -> tuple[Pause, ...]:
+        """What keeps a run that has not started from starting."""
+        if run.state in {RunState.RUNNING, *ENDS}:
+            return ()
+        return binding("" if run.lane is None else queue_of(run.lane), await self._store.list_pauses())
 
-    async def _zone_of(self, job_id: JobId) -> str:
+    async def jobs_of(self, job_ids: Collection[JobId]) -> dict[JobId, Job]:
+        """The jobs of these ids; of those that are gone the deleted ones of which something still runs."""
+        found = {}
+        for job_id in job_ids:
+            with suppress(NotFound):
+                found[job_id] = await self.get(job_id)
+        return found
+
+    async def get(self, job_id: str) -> Job:
+        """The job; while runs of one that was deleted run, and its id is free, what is left of that."""
+        checked_id = check_job_id(job_id)
         try:
-            job = await self._store.get_job(job_id)
+            return await self._store.get_job(checked_id)
         except NotFound:
-            return self.time_zone
-        return job.definition.time_zone
+            return await self._store.deleted_job(checked_id)
+
+    def zone_of(self, job: Job | None) -> str:
+        """The zone in which runs of the job are shown; of one that is gone, the service's."""
+        return self.time_zone if job is None else job.definition.time_zone
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
         """The run when it has ended. Raises `Refused` if it has not after so many seconds."""
@@ -188,6 +214,11 @@ class RunService:
         if attempt is not None and attempt > found.attempt:
             raise NotFound(f"run {run_id} has no attempt {attempt}", field="attempt", value=attempt)
         return await self._store.output(found.id, found.attempt if attempt is None else attempt)
+
+
+def is_deleted(job: Job | None, run: Run) -> bool:
+    """Whether the run's own job is gone, given what has its id now."""
+    return job is None or job.state is JobState.DELETED or job.incarnation != run.incarnation
 
 
 def _newest_attempt(run: Run) -> Attempt | None:

@@ -16,6 +16,7 @@ from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, edges_of, lane_of, schedule_of, serves
+from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run, Skip
 from tokimori.model.words import check_text
@@ -30,6 +31,7 @@ from tokimori.service.definitions import check_readable, definition_from, patche
 from tokimori.service.edits import edited, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
 from tokimori.service.graph import around, how
+from tokimori.service.queues import Queues, binding, sentence
 from tokimori.service.runs import RunService
 from tokimori.service.semaphores import Semaphores
 from tokimori.service.weights import check_weights
@@ -58,6 +60,7 @@ class Service(RunService):
         self._author = author
         self.calendars = Calendars(store, lambda job_id: self.update(job_id, {}))
         self.semaphores = Semaphores(store, clock)
+        self.queues = Queues(store, clock, author, self.cancel)
 
     # Jobs
 
@@ -139,10 +142,6 @@ class Service(RunService):
         if missing:
             await self._add_jobs(list(missing.values()))
         return missing
-
-    async def get(self, job_id: str) -> Job:
-        """The job."""
-        return await self._store.get_job(check_job_id(job_id))
 
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Job]:
         """Jobs by id, those greater than `after`."""
@@ -255,7 +254,7 @@ class Service(RunService):
 
     async def resolve(self, job_id: str) -> Job:
         """Enable a job that a failure has parked. Raises `Refused` for one that is not parked."""
-        job = await self.get(job_id)
+        job = await self._store.get_job(check_job_id(job_id))
         if job.state is not JobState.PARKED:
             raise Refused(f"{job.id} is {job.state}", field="state", value=job.state, allowed="a parked job")
         return await self.resume(job_id)
@@ -265,7 +264,7 @@ class Service(RunService):
         job = await self.get(job_id)
         start = self._clock.now() if after is None else after
         wanted = checked("n", n, MOST_MOMENTS)
-        return [moment for _, moment in islice(_moments(job, start), wanted)]
+        return [moment for _, moment in islice(() if job.state is JobState.DELETED else _moments(job, start), wanted)]
 
     async def upcoming(self, n: int = 20, after: Moment | None = None) -> Sequence[tuple[Job, Moment]]:
         """The next moments of all enabled jobs together, soonest first."""
@@ -309,13 +308,23 @@ class Service(RunService):
             after=self._clock.now() if after is None else after,
             n=checked("n", n, MOST_MOMENTS),
         )
+        pauses = await self.pauses_of(job_id)
+        warnings = (*explanation.warnings, *(f"Nothing of it starts: {sentence(pause)}." for pause in pauses))
+        if job.state is JobState.DELETED:
+            warnings = ("It was deleted, and is known until the last of its runs has ended.",)
         if job.definition.parents:
             ends = [f"{edge.parent} {how(edge)}" for edge in edges_of(job.id, job.definition) if edge.child == job.id]
-            return replace(explanation, sentence=f"After {', '.join(ends)}.")
-        return replace(explanation, moments=tuple(await self.next_times(job_id, n, after)))
+            return replace(explanation, sentence=f"After {', '.join(ends)}.", warnings=warnings)
+        return replace(explanation, moments=tuple(await self.next_times(job_id, n, after)), warnings=warnings)
+
+    async def pauses_of(self, job_id: str) -> Sequence[Pause]:
+        """The pauses of the job's queue and of everything, whatever the job's own state."""
+        return binding((await self.get(job_id)).definition.queue, await self.queues.pauses())
 
     async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:
-        """The job's occurrences that became no run, newest first."""
+        """The job's occurrences that became no run, newest first; none of a deleted job."""
+        if (await self.get(job_id)).state is JobState.DELETED:
+            return ()
         return await self._store.skips(check_job_id(job_id), limit=checked("limit", limit, MOST_LISTED))
 
     async def graph(self, job_id: str | None = None) -> Sequence[Edge]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from msgspec import UNSET, Struct, UnsetType, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from tokimori.clock import Moment, format_moment, to_datetime
 from tokimori.errors import TokimoriError
@@ -12,15 +12,16 @@ from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, Terms, Unreadable
+from tokimori.model.pause import Pause
 from tokimori.model.policies import Retry
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Output, Run, Skip
-from tokimori.model.semaphores import KEY_LINE, semaphore_of
-from tokimori.model.transitions import RunState
 from tokimori.ports.store import NodeRecord
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.zones import zone_info
 from tokimori.service.definitions import JobFields, target_fields
+from tokimori.service.lines import waits_for
+from tokimori.service.queues import Queue
 from tokimori.service.runs import AttemptDetails, RunDetails
 
 
@@ -31,8 +32,8 @@ class RetryView(Retry, frozen=True, kw_only=True, omit_defaults=False):
 class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
     """A job: its fields as typed, and how it stands.
 
-    `next_times` and `edges` (from and to it) only where somebody asked for them; `unreadable` says why the fields are
-    not known.
+    `next_times`, `edges` (from and to it) and `pauses` (of its queue and of everything) only where somebody asked for
+    them; `unreadable` says why the fields are not known.
     """
 
     id: str
@@ -48,6 +49,7 @@ class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
     unreadable: str | None
     next_times: tuple[str, ...] | UnsetType = UNSET
     edges: "tuple[EdgeView, ...] | UnsetType" = UNSET
+    pauses: "tuple[PauseView, ...] | UnsetType" = UNSET
 
 
 class EdgeView(Struct, frozen=True, kw_only=True):
@@ -58,6 +60,23 @@ class EdgeView(Struct, frozen=True, kw_only=True):
     on: str
     joins: int
     declared_by: str
+
+
+class PauseView(Struct, frozen=True, kw_only=True):
+    """That nothing of a queue, or (`*`) of any, starts."""
+
+    queue: str
+    since: str
+    reason: str | None
+    by: str | None
+
+
+class QueueView(Struct, frozen=True, kw_only=True):
+    """A queue, how many jobs are in it, and which pauses bind it: its own, and that of everything."""
+
+    name: str
+    jobs: int
+    pauses: tuple[PauseView, ...]
 
 
 class AttemptView(Struct, frozen=True, kw_only=True):
@@ -76,9 +95,9 @@ class AttemptView(Struct, frozen=True, kw_only=True):
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """A run; `attempts` only where a single run is shown. `cancel` is an order to end, not carried out yet.
+    """A run; `attempts`, the `pauses` for which it waits, and whether its job is gone only where a single run is shown.
 
-    `waits_for` says in words what a blocked run waits for.
+    `cancel` is an order to end, not carried out yet. `waits_for` says in words what a blocked run waits for.
     """
 
     id: str
@@ -107,6 +126,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     concurrency_key: str | None
     waits_for: str | None
     attempts: tuple[AttemptView, ...] | UnsetType = UNSET
+    pauses: tuple[PauseView, ...] | UnsetType = UNSET
+    job_deleted: bool | UnsetType = UNSET
 
 
 class LeftOutView(Struct, frozen=True, kw_only=True):
@@ -215,7 +236,12 @@ class ErrorView(Struct, frozen=True, kw_only=True):
     error: Fault
 
 
-def job_view(job: Job, next_times: Sequence[Moment] | None = None, edges: Sequence[Edge] | None = None) -> JobView:
+def job_view(
+    job: Job,
+    next_times: Sequence[Moment] | None = None,
+    edges: Sequence[Edge] | None = None,
+    pauses: Sequence[Pause] | None = None,
+) -> JobView:
     """The job as JSON shows it."""
     definition = job.definition
     fields = {name: getattr(definition, name) for name in Terms.__struct_fields__}
@@ -235,6 +261,7 @@ def job_view(job: Job, next_times: Sequence[Moment] | None = None, edges: Sequen
         runs_remaining=job.runs_remaining,
         next_times=UNSET if next_times is None else tuple(map(format_moment, next_times)),
         edges=UNSET if edges is None else tuple(map(edge_view, edges)),
+        pauses=UNSET if pauses is None else tuple(map(pause_view, pauses)),
         **(fields | target_fields(definition.target)),
     )
 
@@ -246,7 +273,19 @@ def edge_view(edge: Edge) -> EdgeView:
     )
 
 
-def run_view(run: Run, attempts: Sequence[AttemptDetails] | None = None) -> RunView:
+def pause_view(pause: Pause) -> PauseView:
+    """The pause as JSON shows it."""
+    return PauseView(queue=pause.queue, since=format_moment(pause.since), reason=pause.reason, by=pause.by)
+
+
+def queue_view(queue: Queue) -> QueueView:
+    """The queue as JSON shows it."""
+    return QueueView(name=queue.name, jobs=queue.jobs, pauses=tuple(map(pause_view, queue.pauses)))
+
+
+def run_view(
+    run: Run, attempts: Sequence[AttemptDetails] | None = None, pauses: Sequence[Pause] | None = None
+) -> RunView:
     """The run as JSON shows it."""
     return RunView(
         id=run.id,
@@ -275,24 +314,14 @@ def run_view(run: Run, attempts: Sequence[AttemptDetails] | None = None) -> RunV
         concurrency_key=run.concurrency_key,
         waits_for=waits_for(run),
         attempts=UNSET if attempts is None else tuple(map(attempt_view, attempts)),
+        pauses=UNSET if pauses is None else tuple(map(pause_view, pauses)),
     )
-
-
-def waits_for(run: Run) -> str | None:
-    """In whose line a blocked run stands, in words; None for any other."""
-    if run.state is not RunState.BLOCKED:
-        return None
-    semaphore = semaphore_of(run.blocked_on)
-    if semaphore is not None:
-        return f"units of the semaphore {semaphore}"
-    if run.blocked_on == KEY_LINE:
-        return f"a run of the key {run.concurrency_key!r} to end: as many run as max_running_per_key allows"
-    return "a run of its job to end: as many run as max_running allows"
 
 
 def run_details_view(details: RunDetails) -> RunView:
     """The run with its attempts as JSON shows them."""
-    return run_view(details.run, details.attempts)
+    view = run_view(details.run, details.attempts, details.pauses)
+    return replace(view, job_deleted=details.is_job_deleted)
 
 
 def attempt_view(details: AttemptDetails) -> AttemptView:

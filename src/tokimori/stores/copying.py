@@ -94,7 +94,7 @@ def value_of(kind: Kind, row: Row) -> Copied:
             return Arrival(incarnation=row[0], root=row[1], parents=tuple(sorted(row[2].split(","))))
         case Kind.COUNTS:
             return PrunedCount(job_id=row[0], incarnation=row[1], day=row[2], outcome=row[3], count=row[4])
-        case Kind.JOBS | Kind.CALENDARS:
+        case Kind.JOBS | Kind.CALENDARS | Kind.PAUSES:
             raise ValueError(kind)
         case _:
             assert_never(kind)

@@ -4,7 +4,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, Job, JobState, Unreadable, encode_definition, limit_of, stored_definition
+from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import RunState
@@ -31,6 +33,9 @@ PERMIT = 'id, semaphore, node_id, run_id, weight, "rank", token, since'
 ATTEMPT = 'run_id, number, token, node_id, outcome, pid, started, ended, exit_code, "signal", error'
 OUTPUT = "run_id, attempt, size, head, tail"
 SKIP = "first, last, count, reason"
+TOMBSTONE = "version, definition, created, deleted"
+"""What is kept of a deleted job besides its id."""
+PAUSE = 'queue, since, reason, "by"'
 NODE = 'id, host, boot_id, pid, labels, concurrency, version, started, beat, state, "left"'
 
 RUN_COLUMNS = RUN.count(",") + 1
@@ -73,6 +78,22 @@ def job_of(row: Row) -> Job:
         runs_remaining=runs_remaining,
         tzdata=tzdata,
         days_off=days_off,
+    )
+
+
+def tombstone_of(job_id: JobId, row: Row) -> Job:
+    """What is left of a deleted job, from its incarnation and the columns `TOMBSTONE`."""
+    incarnation, version, definition, created, deleted = row
+    return Job(
+        id=job_id,
+        incarnation=incarnation,
+        version=version,
+        definition=stored_definition(definition),
+        state=JobState.DELETED,
+        created=created,
+        updated=deleted,
+        anchor=created,
+        fired_through=deleted,
     )
 
 
@@ -220,6 +241,17 @@ def skip_of(row: Row) -> Skip:
 def skip_row(skip: Skip) -> Row:
     """The columns `SKIP` of a skip."""
     return skip.first, skip.last, skip.count, skip.reason
+
+
+def pause_of(row: Row) -> Pause:
+    """A pause from the columns `PAUSE`."""
+    queue, since, reason, by = row
+    return Pause(queue=queue, since=since, reason=reason, by=by)
+
+
+def pause_row(pause: Pause) -> Row:
+    """The columns `PAUSE` of a pause."""
+    return pause.queue, pause.since, pause.reason, pause.by
 
 
 def node_of(row: Row) -> NodeRecord:

@@ -35,6 +35,11 @@ def lane_for(job: Job) -> Lane | None:
     return lane_of(job.definition) if job.state in CLAIMABLE else None
 
 
+def no_job(job_id: str) -> NotFound:
+    """The error for an id that no job has."""
+    return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+
+
 def is_readable(job: Job) -> bool:
     """Whether this program knows what the job's definition says; where not, the job is one for newer nodes alone."""
     return not isinstance(job.definition.target, Unreadable)

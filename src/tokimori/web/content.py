@@ -9,7 +9,8 @@ from tokimori.clock import Clock, Moment, format_moment
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.job import Definition, Job, JobState, edges_of, schedule_of
-from tokimori.model.run import Run
+from tokimori.model.pause import EVERYTHING, Pause
+from tokimori.model.run import Run, asked_by
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import NodeRecord, RunFilter
 from tokimori.schedules.explain import Explanation
@@ -17,7 +18,8 @@ from tokimori.schedules.schedule import next_moments
 from tokimori.service.definitions import target_fields
 from tokimori.service.graph import how, tree
 from tokimori.service.outputs import whole
-from tokimori.service.runs import RunDetails
+from tokimori.service.queues import binding
+from tokimori.service.runs import RunDetails, is_deleted
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.web.words import clock_time, distance, duration, full_time, zone_name
@@ -29,7 +31,6 @@ NEXT_TIMES_SHOWN = 3
 MOMENTS_SHOWN = 10
 SEMAPHORES_SHOWN = 50
 HOLDERS_SHOWN = 5
-_ORIGINS = {"s:": "schedule", "b:": "backfill", "c:": "parent"}
 _BEFORE_START = frozenset({RunState.WAITING, RunState.READY, RunState.BLOCKED})
 
 
@@ -72,6 +73,7 @@ class RunRow(NamedTuple):
 
     id: str
     job_id: str
+    is_job_deleted: bool
     state: str
     origin: str
     began: Time
@@ -166,10 +168,21 @@ class SemaphoreRow(NamedTuple):
     holders: Sequence[str]
 
 
+class PauseRow(NamedTuple):
+    """That a queue, or everything, is paused; `path` is where its resume is asked for."""
+
+    what: str
+    since: Time
+    by: str | None
+    reason: str | None
+    path: str
+
+
 class Content(NamedTuple):
     """All that the page shows; `more_…` is the address of what comes next."""
 
     view: View
+    pauses: Sequence[PauseRow]
     jobs: Sequence[JobRow]
     more_jobs: str | None
     runs: Sequence[RunRow]
@@ -192,13 +205,15 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
     now = clock.now()
     jobs = await service.list(view.after, JOBS_SHOWN)
     runs = await service.list_runs(_filter(view))
-    zones = await service.zones_of({run.job_id for run in runs})
+    own = await service.jobs_of({run.job_id for run in runs})
     nodes = [node for node in await service.nodes() if node.runs_jobs]
+    pauses = await service.queues.pauses()
     return Content(
         view=view,
-        jobs=[await _job_row(service, job, now) for job in jobs],
+        pauses=[_pause_row(pause, service.time_zone, now) for pause in pauses],
+        jobs=[await _job_row(service, job, pauses, now) for job in jobs],
         more_jobs=view.link(after=jobs[-1].id) if len(jobs) == JOBS_SHOWN else None,
-        runs=[_run_row(run, zones[run.job_id], now) for run in runs],
+        runs=[_listed(service, run, own.get(run.job_id), now) for run in runs],
         more_runs=view.link(before=runs[-1].id) if len(runs) == RUNS_SHOWN else None,
         panel=None if view.run is None else await _panel(service, view.run, view.attempt, now),
         nodes=[_node_row(node, service.time_zone, now) for node in nodes],
@@ -249,7 +264,7 @@ def _filter(view: View) -> RunFilter:
     )
 
 
-async def _job_row(service: Service, job: Job, now: Moment) -> JobRow:
+async def _job_row(service: Service, job: Job, pauses: Sequence[Pause], now: Moment) -> JobRow:
     definition, zone = job.definition, job.definition.time_zone
     schedule = schedule_of(definition, job.anchor, job.id, job.days_off)
     shown = NEXT_TIMES_SHOWN if job.runs_remaining is None else min(NEXT_TIMES_SHOWN, job.runs_remaining)
@@ -262,7 +277,7 @@ async def _job_row(service: Service, job: Job, now: Moment) -> JobRow:
         owner=definition.owner,
         command=_command(definition),
         state=job.state.value,
-        why=" ".join(text for text in (job.by and f"by {job.by}", job.reason and f"“{job.reason}”") if text),
+        why=_why(job, binding(definition.queue, pauses)),
         is_stopped=job.state in (JobState.PAUSED, JobState.PARKED),
         way_back="resolve" if job.state is JobState.PARKED else "resume",
         calendars=_calendars(definition),
@@ -272,6 +287,19 @@ async def _job_row(service: Service, job: Job, now: Moment) -> JobRow:
         last_runs=[_run_row(run, zone, now) for run in reversed(runs)],
         parents=[f"{edge.parent} {how(edge)}" for edge in edges_of(job.id, definition) if edge.child == job.id],
     )
+
+
+def _why(job: Job, pauses: Sequence[Pause]) -> str:
+    """By whom and why it is stopped, itself or with its queue."""
+    if job.state in (JobState.PAUSED, JobState.PARKED):
+        return " ".join(text for text in (job.by and f"by {job.by}", job.reason and f"“{job.reason}”") if text)
+    names = ("everything" if pause.queue == EVERYTHING else f"queue {pause.queue}" for pause in pauses)
+    return ", ".join(f"{name} is paused" for name in names)
+
+
+def _pause_row(pause: Pause, zone: str, now: Moment) -> PauseRow:
+    what, base = ("Everything", "") if pause.queue == EVERYTHING else (f"Queue {pause.queue}", f"/queues/{pause.queue}")
+    return PauseRow(what, _time(pause.since, zone, now), pause.by, pause.reason, f"/api/v2{base}/resume")
 
 
 def _calendars(definition: Definition) -> str:
@@ -291,11 +319,16 @@ def _command(definition: Definition) -> str:
             return "noop"
 
 
-def _run_row(run: Run, zone: str, now: Moment) -> RunRow:
+def _listed(service: Service, run: Run, job: Job | None, now: Moment) -> RunRow:
+    return _run_row(run, service.zone_of(job), now, is_job_deleted=is_deleted(job, run))
+
+
+def _run_row(run: Run, zone: str, now: Moment, *, is_job_deleted: bool = False) -> RunRow:
     awaits_start = run.state in _BEFORE_START
     return RunRow(
         id=run.id,
         job_id=run.job_id,
+        is_job_deleted=is_job_deleted,
         state=run.state.value,
         origin=_origin(run, zone, now),
         began=_time(run.due if run.started is None or awaits_start else run.started, zone, now),
@@ -307,7 +340,7 @@ def _run_row(run: Run, zone: str, now: Moment) -> RunRow:
 
 def _origin(run: Run, zone: str, now: Moment) -> str:
     """By what it was asked for; of a backfill also which occurrence it makes good, for it starts at another time."""
-    name = _ORIGINS.get(run.origin[:2], "request")
+    name = asked_by(run.origin)
     return f"{name} of {clock_time(run.nominal, zone, now)}" if name == "backfill" else name
 
 
@@ -317,7 +350,7 @@ async def _panel(service: Service, run_id: str, attempt: str | None, now: Moment
     number = int(attempt) if attempt and attempt.isdecimal() and len(attempt) < 10 else run.attempt
     output = await service.output(run_id, number)
     return RunPanel(
-        row=_run_row(run, zone, now),
+        row=_run_row(run, zone, now, is_job_deleted=details.is_job_deleted),
         parent=run.parent_id,
         nominal=_time(run.nominal, zone, now),
         due=_time(run.due, zone, now),

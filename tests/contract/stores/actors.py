@@ -89,11 +89,11 @@ def planned(due: Due, now: Moment) -> tuple[Plan, list[RunId]]:
 async def fire(store: Store, now: Moment) -> list[Plan]:
     """Plan what is due; the plans that took effect."""
     dues = await store.due(now, 1000)
-    plans = await decide_and_apply(
+    decided = await decide_and_apply(
         store, dues, now, random_bytes, lambda job: schedule_of(job.definition, job.anchor, job.id)
     )
     await store.promote(now, 1000)
-    return plans
+    return decided.applied
 
 
 def a_node(**changes: object) -> NodeRecord:

@@ -22,6 +22,7 @@ from tokimori.model.dependents import Join, Parent
 from tokimori.model.ids import RunId, uuid7
 from tokimori.model.job import Job, JobState, lane_of
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
+from tokimori.model.pause import Pause
 from tokimori.model.policies import Retry
 from tokimori.model.retention import expiry_of, expiry_of_deleted
 from tokimori.model.run import Output, Skip, SkipReason
@@ -37,6 +38,7 @@ PRUNED = ("pruned", "z-gone", "gone", "forgotten")
 async def fill(store: Store) -> None:
     """Rows of every kind, and a run in every state but running; nobody works there any more."""
     worker = await Worker.join(store)
+    await store.add_pause(Pause(queue="mail", since=NOW, reason="Störung", by="ann"))
     await store.put_calendar(Calendar(name="de", description="Feiertage „de“", dates=("12-25",)))
     await _prune_some(store, worker)
     await _end_some(store, worker)

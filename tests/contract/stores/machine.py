@@ -122,6 +122,7 @@ class Machine(RuleBasedStateMachine):
             await store.family(),
             await store.list_jobs(idle=True),
             await store.list_calendars(),
+            await store.list_pauses(),
             await store.list_nodes(),
             [
                 each

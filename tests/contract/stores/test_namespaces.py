@@ -61,11 +61,12 @@ async def test_nothing_is_seen_of_others(stores: list[Store]) -> None:
         assert await store.list_jobs() == []
         assert await store.list_runs(RunFilter()) == []
         assert await store.list_calendars() == []
+        assert await store.list_pauses() == []
         assert await store.list_nodes() == []
         assert (await store.family()).edges == ()
         assert (await store.survey(later(100))).lanes == ()
         assert await store.due(later(100), 10) == []
-        for kind in set(Kind) - {Kind.JOBS, Kind.CALENDARS}:
+        for kind in set(Kind) - {Kind.JOBS, Kind.CALENDARS, Kind.PAUSES}:
             assert await store.export_rows(kind, None, 10) == []
 
 

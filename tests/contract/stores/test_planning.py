@@ -24,7 +24,7 @@ from tokimori.model.outcome import Failed, RetryAt
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.run import Run, SkipReason, scheduled_origin
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.store import RunFilter, Share, Store
 
 FREE = 0
 """`max_running` of a job without limit."""
@@ -44,6 +44,17 @@ async def test_what_is_due_is_found_longest_due_first(store: Store) -> None:
     assert [due.job.id for due in await store.due(later(3), 2)] == ["b", "c"]
     assert await store.due(later(0.9), 10) == []
     assert (await store.survey(NOW)).next_due == later(1)
+
+
+async def test_shares_are_all_that_is_due_each_job_in_one(store: Store) -> None:
+    """The parts of what is due have no job in common, and leave none out; each has the longest due first."""
+    for number in range(40):
+        await add_job(store, f"job{number:02}", schedule=EVERY_SECOND, next_due=later(1 + number % 7))
+    parts = [[due.job for due in await store.due(later(9), 10, Share(part, 4))] for part in range(4)]
+    parts += [[due.job for due in await store.due(later(9), 50, Share(part, 4))][10:] for part in range(4)]
+    assert sorted(job.id for part in parts for job in part) == [f"job{number:02}" for number in range(40)]
+    for part in parts:
+        assert [job.next_due for job in part] == sorted(job.next_due or NOW for job in part)
 
 
 async def test_planned_runs_are_born_ready_where_due(store: Store) -> None:

@@ -21,6 +21,7 @@ from tokimori.model.dependents import Join, On, Parent
 from tokimori.model.ids import JobId, NodeId, RunId
 from tokimori.model.job import schedule_of
 from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded, TimedOut
+from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.policies import Misfire, OnExhausted, Overlap, Retry
 from tokimori.model.run import Output
 from tokimori.model.transitions import RunState
@@ -183,6 +184,20 @@ class SameAnswers(Machine):
         days = Calendar(name=calendar, dates=("12-25",))
         self.ask(lambda store: store.put_calendar(days) if kept else store.delete_calendar(calendar))
         self.ask(lambda store: store.get_calendar(calendar))
+
+    @rule(queue=st.sampled_from(["x", "y", EVERYTHING]), moment=st.integers(0, 3), lasts=rarely)
+    def pause_a_queue(self, queue: str, moment: int, *, lasts: bool) -> None:
+        """Pause a queue or everything, see what may be claimed; most pauses end at once."""
+        pause = Pause(queue=queue, since=later(moment), by="ann" if moment else None)
+        self.ask(lambda store: store.add_pause(pause))
+        self.ask(lambda store: store.survey(self.now))
+        if not lasts:
+            self.ask(lambda store: store.delete_pause(queue))
+
+    @rule(queue=st.sampled_from(["x", "y", EVERYTHING]))
+    def resume_a_queue(self, queue: str) -> None:
+        """Let it go on."""
+        self.ask(lambda store: store.delete_pause(queue))
 
     @rule(target=Machine.nodes)
     def join(self) -> NodeId:

@@ -45,6 +45,27 @@ def test_next_moments_of_one_job_of_all_and_of_a_text(program: Program) -> None:
     assert text == "2030-01-01 02:30:00+01:00\n"
 
 
+def test_a_job_after_others_says_after_which(program: Program) -> None:
+    """In place of a next moment, each of them once."""
+    for name in ("a", "b"):
+        program("job", "add", name, "--noop")
+    program("job", "add", "c", "--noop", "--after", "a", "--after", "b")
+    assert [line.split()[-4:-1] for line in program("job", "list").splitlines()[3:]] == [["after", "a,", "b"]]
+
+
+def test_runs_are_listed_with_who_asked_and_why_they_wait(program: Program) -> None:
+    """A held run tells its reason, and each its nominal time."""
+    program("job", "add", "j", "--noop", "--timezone", "Asia/Tokyo")
+    run = program.json("job", "trigger", "j", "--at", "2035-01-01T00:00:00Z")
+    program("run", "hold", run["id"], "--reason", "look at it")
+    head, line = program("run", "list").splitlines()
+    assert head.split() == ["ID", "JOB", "STATE", "BY", "NOMINAL", "DUE", "STARTED", "ENDED", "EXIT", "REASON"]
+    assert " held request 2035-01-01 09:00:00+09:00 " in " ".join(line.split())
+    assert line.endswith("look at it")
+    program("job", "delete", "j")
+    assert "j (deleted)" in program("run", "list")
+
+
 def test_a_trigger_asks_once_for_each_key(program: Program) -> None:
     """The same key is the same run, and without a node it stays ready."""
     program("job", "add", "j", "--noop")

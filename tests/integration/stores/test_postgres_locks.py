@@ -27,10 +27,11 @@ from tokimori.errors import Conflict
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.job import Job, JobState, lane_of
 from tokimori.model.outcome import Released
+from tokimori.model.pause import Pause
 from tokimori.model.run import Run
 from tokimori.ports.semaphores import Grant, InLine, NodeGone, Wish
 from tokimori.ports.store import Claimed, Store, Verdict
-from tokimori.stores.postgres import jobs, nodes, planning, runs, semaphores, working
+from tokimori.stores.postgres import jobs, nodes, pauses, planning, runs, semaphores, working
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections, T, connect
 
@@ -120,6 +121,27 @@ async def test_a_claim_goes_around_a_pause_under_way(scene: Scene, limit: int) -
         async with asyncio.timeout(WAITS):
             assert [each.run.job_id for each in await scene.worker.claim()] == ["free"]
     assert len(await scene.worker.claim()) == 2
+
+
+async def test_a_pause_of_a_queue_waits_for_claims_under_way(scene: Scene) -> None:
+    """It is acknowledged after what is being claimed was claimed."""
+    job = await add_job(scene.store, queue="mail")
+    await add_runs(scene.store, job, 2)
+    async with scene.held_open() as db:
+        assert len(await claimed_in(db, scene.worker.id, job)) == 2
+        pause = await waits(scene.store.add_pause(Pause(queue="mail", since=NOW)))
+    await pause
+
+
+async def test_a_claim_does_not_wait_for_a_pause_of_a_queue(scene: Scene) -> None:
+    """While a pause is being written nothing is claimed, and nothing waits for it."""
+    job = await add_job(scene.store)
+    await add_runs(scene.store, job, 1)
+    async with scene.held_open() as db:
+        await pauses.add_pause(db, Pause(queue="mail", since=NOW))
+        async with asyncio.timeout(WAITS):
+            assert await scene.worker.claim() == []
+    assert len(await scene.worker.claim()) == 1
 
 
 async def test_a_request_goes_before_a_pause(scene: Scene) -> None:

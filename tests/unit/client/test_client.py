@@ -18,7 +18,7 @@ from tokimori.ports.store import RunFilter, SchemaStatus
 from tokimori.service.service import Service
 from tokimori.stores.memory.store import MemoryStore
 
-OF_NODES_AND_DOORS = {"trigger_reboot", "zones_of"}
+OF_NODES_AND_DOORS = {"trigger_reboot", "jobs_of", "zone_of"}
 
 
 class NewerStore(MemoryStore):

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.examples import NEW_YEAR, Counting, Every, a_definition, a_job, a_run, seconds
 from tests.unit.virtual import Link
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.fire import MOST_RUNS, MOST_WALKED, Schedules, decide_and_apply, fire
+from tokimori.engine.fire import MOST_RUNS, MOST_WALKED, Decided, Schedules, decide_and_apply, fire
 from tokimori.errors import Conflict, InvalidSchedule, NotFound, StoreUnavailable
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import Job, JobState
@@ -53,7 +53,8 @@ class World:
 
     async def fire(self, at: float, limit: int = 500) -> frozenset[Lane] | None:
         """Fire at this second; the lanes of the new runs, None where nothing was due."""
-        return await fire(self.store, seconds(at), self.random, self.schedule_for, limit)
+        fired = await fire(self.store, seconds(at), self.random, self.schedule_for, limit=limit)
+        return None if fired is None else fired.lanes
 
     async def nominals(self, name: str) -> list[Moment]:
         """The nominal moments of the job's runs."""
@@ -88,7 +89,7 @@ async def test_two_planners_have_one_winner(world: World) -> None:
     due = [await world.store.get_due(job.id)]
     first = await decide_and_apply(world.store, due, seconds(3), world.random, world.schedule_for)
     second = await decide_and_apply(world.store, due, seconds(3), world.random, world.schedule_for)
-    assert ([len(plan.runs) for plan in first], second) == ([3], [])
+    assert ([len(plan.runs) for plan in first.applied], second) == ([3], Decided([], 1))
     assert await world.nominals("a") == [seconds(1), seconds(2), seconds(3)]
 
 
@@ -97,8 +98,8 @@ async def test_a_stale_plan_hinders_no_other(world: World) -> None:
     a, b = await world.add("a"), await world.add("b")
     dues = [await world.store.get_due(job.id) for job in (a, b)]
     await world.store.delete_job(a.id, NEW_YEAR)
-    plans = await decide_and_apply(world.store, dues, seconds(1), world.random, world.schedule_for)
-    assert [plan.job_id for plan in plans] == ["b"]
+    decided = await decide_and_apply(world.store, dues, seconds(1), world.random, world.schedule_for)
+    assert ([plan.job_id for plan in decided.applied], decided.refused) == (["b"], 1)
 
 
 class Broken:
@@ -139,7 +140,7 @@ async def test_a_broken_job_that_was_changed_meanwhile_is_left_alone(world: Worl
         await world.store.delete_job(job.id, NEW_YEAR)
     else:
         await world.store.replace_job(job, a_job(job.definition, id=job.id, version=2))
-    assert await decide_and_apply(world.store, [due], seconds(1), world.random, world.schedule_for) == []
+    assert await decide_and_apply(world.store, [due], seconds(1), world.random, world.schedule_for) == Decided([], 0)
 
 
 async def test_waiting_runs_become_ready(world: World) -> None:

@@ -14,7 +14,7 @@ from tokimori.model.outcome import Failed
 from tokimori.model.policies import Retry
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import StopReason
-from tokimori.ports.store import Claim, Claimed
+from tokimori.ports.store import Claim, Claimed, Share
 
 
 def a_paused(job: Job) -> Job:
@@ -56,7 +56,7 @@ async def test_what_only_newer_nodes_can_fire_keeps_no_node_busy(world: World, m
     member = await world.join()
     asked: list[Moment] = []
 
-    async def nothing(now: Moment, limit: int) -> list[Due]:
+    async def nothing(now: Moment, limit: int, share: Share) -> list[Due]:
         asked.append(now)
         return []
 

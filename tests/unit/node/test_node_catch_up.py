@@ -1,12 +1,19 @@
 """After a long absence: catching up is paced and capped, and nothing vanishes."""
 
+import asyncio
+from collections.abc import Sequence
+
 import pytest
 
 from tests.unit.node.world import World, second
-from tokimori.model.decide import MOST_CATCHING_UP
+from tokimori.clock import Moment
+from tokimori.engine.fire import BATCH
+from tokimori.model.decide import MOST_CATCHING_UP, Plan
+from tokimori.model.ids import RunId
 from tokimori.model.policies import Misfire
 from tokimori.model.run import SkipReason
 from tokimori.model.transitions import ACTIVE, RunState
+from tokimori.stores.memory.store import MemoryStore
 
 
 @pytest.fixture
@@ -59,3 +66,28 @@ async def test_every_skipped_occurrence_is_in_the_ledger(
     assert [skip.reason for skip in skips] == [reason]
     assert len(await world.runs()) == runs
     assert sum(skip.count for skip in skips) + runs == 2_500
+
+
+class CountingStore(MemoryStore):
+    """Counts the plans that it is asked to write."""
+
+    asked = 0
+
+    async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
+        """See `Planning.apply`."""
+        self.asked += len(plans)
+        return await super().apply(plans, now)
+
+
+async def test_nodes_that_meet_at_the_same_jobs_go_on_with_a_share_each(world: World) -> None:
+    """Of thousands of jobs due at one moment two nodes decide hardly any twice, and leave none out."""
+    world.store = store = CountingStore(world.store_clock)
+    jobs = 8 * BATCH
+    for number in range(jobs):
+        await world.add(f"job{number:04}", schedule="0 * * * *")
+    first, second = await world.join(), await world.join()
+    await world.pass_time(3)
+    world.clock.advance(3600)
+    while len(await world.runs()) < jobs:
+        await asyncio.gather(first.cycle(), second.cycle())
+    assert store.asked <= jobs + 2 * BATCH

@@ -68,8 +68,9 @@ def walls(zone: str, start: int, stop: int, step: int) -> list[Wall]:
     for utc in range(start, stop, step):
         at = datetime.fromtimestamp(utc, info)
         shown = at.replace(tzinfo=None, fold=0)
-        jumped = (shown - found[-1].shown) // size - 1 if found else 0
-        swallowed = tuple(shown - n * size for n in range(1, jumped + 1))
+        swallowed: tuple[datetime, ...] = ()
+        if found and shown - found[-1].shown > size:
+            swallowed = tuple(shown - n * size for n in range(1, (shown - found[-1].shown) // size))
         found.append(Wall(utc, shown, at.fold == 1, swallowed))
     return found
 

@@ -373,3 +373,32 @@ async def test_files_are_kept_for_ever(door: Asker, name: str, kind: str) -> Non
 async def test_no_other_files(door: Asker, name: str) -> None:
     """Nothing but the page's own files is given out."""
     assert (await door.get(f"/static/{name}")).status == 404
+
+
+async def test_the_page_says_what_is_paused(door: Asker, world: World) -> None:
+    """Above everything else: what, since when, by whom and why, with a button; each job says what it waits for."""
+    await add(world, queue="Mail")
+    await world.service.queues.pause("Mail", EVIL)
+    await world.service.queues.pause()
+    page = elements(await door.get("/"))
+    assert "Everything is paused since" in page.text
+    assert "Queue Mail is paused since" in page.text
+    assert f"by ada: {EVIL}. Runs wait until it is resumed." in page.text
+    assert "everything is paused, queue Mail is paused" in page.text
+    posts = [button.get("data-post") for button in page.named("button")]
+    assert posts[:2] == ["/api/v2/resume", "/api/v2/queues/Mail/resume"]
+    await world.service.queues.resume("Mail")
+    await world.service.queues.resume()
+    assert "is paused" not in elements(await door.get("/")).text
+
+
+async def test_the_page_tells_what_a_deleted_job_leaves(door: Asker, world: World) -> None:
+    """What runs of it is listed and shown as what it is; so is what its schedule was."""
+    await add(world, schedule="0 3 * * *")
+    run = await world.service.trigger("hello")
+    await world.begin(1)
+    await world.service.delete("hello")
+    page = elements(await door.get(f"/?run={run.id}&job=hello"))
+    assert "hello deleted" in page.text
+    assert "its job was deleted" in page.text
+    assert "It was deleted, and is known until the last of its runs has ended." in page.text

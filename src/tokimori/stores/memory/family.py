@@ -12,8 +12,8 @@ from tokimori.stores.rules import NOT_RUN, child_run, child_skip, lane_for
 
 def bear_children(tables: Tables, parent: Run) -> None:
     """Give each child of a run that has ended its run, in the order in which the children were added."""
-    if parent.state not in ENDS:
-        return
+    if parent.state not in ENDS or tables.job_of(parent.incarnation) is None:
+        return  # children of another job that has got the id of a deleted one
     edges = [edge for edge in tables.edges.get(parent.job_id, ()) if follows(edge.on, parent.state)]
     children = [(tables.jobs[edge.child], edge) for edge in edges if edge.child in tables.jobs]
     children.sort(key=lambda pair: (pair[0].created, pair[0].id))

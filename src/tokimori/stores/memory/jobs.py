@@ -9,14 +9,23 @@ from tokimori.clock import Moment
 from tokimori.errors import Conflict
 from tokimori.model.decide import Due
 from tokimori.model.ids import JobId
-from tokimori.model.job import Job, JobState
+from tokimori.model.job import Job, JobState, encode_definition
 from tokimori.model.run import Skip
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import Family
 from tokimori.stores.memory.line import Freed, cancel, rejoin, serve
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules import JOB_DELETED, edges_by_job, is_parent, lane_for, may_replace, was_replaced
+from tokimori.stores.rows import tombstone_of
+from tokimori.stores.rules import (
+    JOB_DELETED,
+    edges_by_job,
+    is_parent,
+    lane_for,
+    may_replace,
+    no_job,
+    was_replaced,
+)
 
 
 def add_jobs(tables: Tables, jobs: Sequence[Job], family: int | None) -> None:
@@ -78,7 +87,20 @@ def delete_job(tables: Tables, job_id: JobId, now: Moment) -> None:
     del tables.job_ids[job.incarnation]
     tables.deleted[job.incarnation] = job_id
     rows = [tables.live[run_id] for run_id in tables.by_job.get(job.incarnation, ())]
+    if any(row.run.state is RunState.RUNNING for row in rows):
+        kept = encode_definition(job.definition).decode()
+        tables.tombstones[job.incarnation] = tombstone_of(
+            job_id, (job.incarnation, job.version, kept, job.created, now)
+        )
     cancel(tables, [row for row in rows if row.run.state is not RunState.RUNNING], JOB_DELETED, now, job)
+
+
+def deleted_job(tables: Tables, job_id: JobId) -> Job:
+    """See `Jobs.deleted_job`."""
+    kept = [job for job in tables.tombstones.values() if job.id == job_id and tables.by_job.get(job.incarnation)]
+    if not kept:
+        raise no_job(job_id)
+    return max(kept, key=lambda job: (job.updated, job.incarnation))
 
 
 def due_of(tables: Tables, job: Job) -> Due:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.job import JobState
+from tokimori.model.pause import open_lanes
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
 from tokimori.stores.memory.line import drop_programs, sweep
@@ -50,7 +51,7 @@ def survey(tables: Tables, past: Moment | None = None) -> Survey:
     moments = [job.next_due for job in enabled if job.next_due is not None and (past is None or job.next_due > past)]
     moments += [run.due for run in runs if run.state is RunState.WAITING]
     lanes = {run.lane for run in runs if run.state is RunState.READY and run.lane is not None}
-    return Survey(next_due=min(moments, default=None), lanes=tuple(sorted(lanes)))
+    return Survey(next_due=min(moments, default=None), lanes=open_lanes(sorted(lanes), tables.pauses))
 
 
 def bury(tables: Tables, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:

@@ -11,18 +11,20 @@ from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.model.transitions import ACTIVE, Event, RunState, move
+from tokimori.ports.store import Share
 from tokimori.stores.memory.jobs import due_of
 from tokimori.stores.memory.line import cancel
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rules import REPLACED, Cursor, born, is_readable, may_apply, was_applied
 
 
-def due(tables: Tables, now: Moment, limit: int) -> list[Due]:
+def due(tables: Tables, now: Moment, limit: int, share: Share) -> list[Due]:
     """See `Planning.due`."""
     waiting = (
         (job.next_due, job.incarnation, job)
         for job in tables.jobs.values()
         if job.state is JobState.ENABLED and job.next_due is not None and job.next_due <= now and is_readable(job)
+        if job.incarnation % share.of == share.part
     )
     return [due_of(tables, job) for _, _, job in heapq.nsmallest(limit, waiting)]
 

@@ -27,6 +27,7 @@ def prune(tables: Tables, expiries: Sequence[Expiry], limit: int) -> int:
             left -= 1
         if left and expiry.deleted and not _anything_left(tables, expiry):
             tables.deleted.pop(expiry.incarnation, None)
+            tables.tombstones.pop(expiry.incarnation, None)
     return limit - left
 
 

@@ -8,11 +8,13 @@ from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, JobId, NodeId, PermitId, RunId
 from tokimori.model.job import Job
+from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.semaphores import Answer, Semaphore, Wish
 from tokimori.ports.store import (
+    ALL,
     Beat,
     Change,
     Claim,
@@ -22,10 +24,11 @@ from tokimori.ports.store import (
     Pulse,
     RunFilter,
     SchemaStatus,
+    Share,
     Survey,
     Verdict,
 )
-from tokimori.stores.memory import calendars, copying, jobs, nodes, planning, pruning, runs, semaphores, working
+from tokimori.stores.memory import calendars, copying, jobs, nodes, pauses, planning, pruning, runs, semaphores, working
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.migrations import no_script
 
@@ -104,6 +107,10 @@ class MemoryStore:
         jobs.delete_job(await self._turn(), job_id, now)
         self._tell()
 
+    async def deleted_job(self, job_id: JobId) -> Job:
+        """See `Jobs.deleted_job`."""
+        return jobs.deleted_job(await self._turn(), job_id)
+
     async def get_due(self, job_id: JobId) -> Due:
         """See `Jobs.get_due`."""
         tables = await self._turn()
@@ -128,6 +135,19 @@ class MemoryStore:
     async def delete_calendar(self, name: str) -> None:
         """See `Calendars.delete_calendar`."""
         calendars.delete_calendar(await self._turn(), name)
+
+    async def add_pause(self, pause: Pause) -> Pause:
+        """See `Pausing.add_pause`."""
+        return pauses.add_pause(await self._turn(), pause)
+
+    async def delete_pause(self, queue: str) -> None:
+        """See `Pausing.delete_pause`."""
+        pauses.delete_pause(await self._turn(), queue)
+        self._tell()
+
+    async def list_pauses(self) -> list[Pause]:
+        """See `Pausing.list_pauses`."""
+        return pauses.list_pauses(await self._turn())
 
     async def add_run(self, run: Run, now: Moment) -> Run:
         """See `Runs.add_run`."""
@@ -169,9 +189,9 @@ class MemoryStore:
         self._tell()
         return run
 
-    async def due(self, now: Moment, limit: int) -> list[Due]:
+    async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
         """See `Planning.due`."""
-        return planning.due(await self._turn(), now, limit)
+        return planning.due(await self._turn(), now, limit, share)
 
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
         """See `Planning.apply`."""

@@ -11,12 +11,13 @@ from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import ClaimId, Incarnation, JobId, NodeId, PermitId, RunId, Token
 from tokimori.model.job import Job
+from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.semaphores import Permit
 from tokimori.ports.store import NodeRecord
-from tokimori.stores.rules import check_family
+from tokimori.stores.rules import check_family, no_job
 
 Edges = Mapping[JobId, tuple[Edge, ...]]
 """By the job that declares them."""
@@ -63,12 +64,15 @@ class Tables:
     skips: dict[Incarnation, dict[Moment, Skip]] = field(default_factory=dict)
     nodes: dict[NodeId, NodeRecord] = field(default_factory=dict)
     calendars: dict[str, Calendar] = field(default_factory=dict)
+    pauses: dict[str, Pause] = field(default_factory=dict)
     edges: dict[JobId, dict[Edge, None]] = field(default_factory=dict)
     """By parent."""
     family_version: int = 0
     arrived: dict[tuple[Incarnation, str], set[JobId]] = field(default_factory=dict)
     """For a child that waits for all of its parents, and a root: those that have ended as asked."""
     deleted: dict[Incarnation, JobId] = field(default_factory=dict)
+    tombstones: dict[Incarnation, Job] = field(default_factory=dict)
+    """Of deleted jobs of which something ran."""
     pruned: Counter[tuple[JobId, Incarnation, Moment, str]] = field(default_factory=Counter)
     """How many rows went: by job, day and outcome."""
     semaphores: dict[str, SemaphoreRow] = field(default_factory=dict)
@@ -79,7 +83,7 @@ class Tables:
         try:
             return self.jobs[job_id]
         except KeyError:
-            raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id) from None
+            raise no_job(job_id) from None
 
     def job_of(self, incarnation: Incarnation) -> Job | None:
         """The job that a run belongs to; None where it is gone."""

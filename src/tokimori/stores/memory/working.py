@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.job import JobState
+from tokimori.model.pause import open_lanes
 from tokimori.model.run import Output
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import Event, RunState, move
@@ -41,7 +42,8 @@ def claim(tables: Tables, claim: Claim, now: Moment) -> list[Claimed]:
 
 def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
     """Walk the ready runs in order: what fits is taken, what does not joins a line and passes on its other turns."""
-    ready = [row for row in tables.live.values() if row.run.state is RunState.READY and row.run.lane in claim.lanes]
+    lanes = open_lanes(claim.lanes, tables.pauses)
+    ready = [row for row in tables.live.values() if row.run.state is RunState.READY and row.run.lane in lanes]
     admission, freed, taken = Admission(tables), Freed(), list[RunRow]()
     for row in sorted(ready, key=in_line)[: claim.limit + MOST_EXAMINED]:
         if len(taken) == claim.limit:

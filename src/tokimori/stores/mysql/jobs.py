@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tokimori.clock import Moment
-from tokimori.errors import Conflict, NotFound
+from tokimori.errors import Conflict
 from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job, limit_of
@@ -21,14 +21,16 @@ from tokimori.stores.rows import (
     JOB_COLUMNS,
     JOB_STAMPS,
     SKIP,
+    TOMBSTONE,
     Row,
     job_of,
     job_row,
     prefixed,
     skip_of,
     skip_row,
+    tombstone_of,
 )
-from tokimori.stores.rules import JOB_DELETED, edges_by_job, may_replace, was_replaced
+from tokimori.stores.rules import JOB_DELETED, edges_by_job, may_replace, no_job, was_replaced
 
 _ACTIVE = """FROM tokimori_runs
     WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running')"""
@@ -44,11 +46,11 @@ LEFT JOIN tokimori_skips s ON s.incarnation = j.incarnation AND s.last = j.fired
 """
 """Jobs as `due_of` reads them; a live run that is not held is active."""
 _COLUMNS = f"{JOB}, {JOB_STAMPS}"
-
-
-def unknown(job_id: str) -> NotFound:
-    """The error for an id that no job has."""
-    return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+_DELETED = f"""
+SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = %s AND definition IS NOT NULL
+    AND EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = d.incarnation)
+ORDER BY deleted DESC, incarnation DESC LIMIT 1
+"""
 
 
 def due_of(row: Row) -> Due:
@@ -80,7 +82,7 @@ class MysqlJobs(Part):
         """See `Jobs.get_job`."""
         for row in await self._db.rows(sql(f"SELECT {JOB} FROM tokimori_jobs WHERE id = %s", job_id)):
             return job_of(row)
-        raise unknown(job_id)
+        raise no_job(job_id)
 
     async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
         """See `Jobs.list_jobs`."""
@@ -100,11 +102,17 @@ class MysqlJobs(Part):
         await self._db.transact(lambda transaction: _delete(transaction, job_id, now))
         self._tell()
 
+    async def deleted_job(self, job_id: JobId) -> Job:
+        """See `Jobs.deleted_job`."""
+        for row in await self._db.rows(sql(_DELETED, job_id)):
+            return tombstone_of(job_id, row)
+        raise no_job(job_id)
+
     async def get_due(self, job_id: JobId) -> Due:
         """See `Jobs.get_due`."""
         for row in await self._db.rows(sql(f"{DUE} WHERE j.id = %s", job_id)):
             return due_of(row)
-        raise unknown(job_id)
+        raise no_job(job_id)
 
     async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
         """See `Jobs.skips`."""
@@ -145,7 +153,7 @@ async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence
     gate = f"SELECT {JOB}, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"
     (found,) = await transaction.ask(sql(gate, old.id))
     if not found.rows:
-        raise unknown(old.id)
+        raise no_job(old.id)
     stored, freed = job_of(found.rows[0][:JOB_COLUMNS]), Freed(semaphores={*permits.names_in(found.rows[0][-1])})
     if was_replaced(stored, new):
         return
@@ -172,18 +180,20 @@ async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence
 async def _delete(transaction: Transaction, job_id: JobId, now: Moment) -> None:
     """The family first, then the gate, then the runs."""
     await leave_family(transaction, job_id)
-    gate = "SELECT incarnation, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"
-    (found,) = await transaction.ask(sql(gate, job_id))
+    read = "SELECT incarnation, version, definition, created, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"
+    (found,) = await transaction.ask(sql(read, job_id))
     if not found.rows:
-        raise unknown(job_id)
-    ((incarnation, semaphores),) = found.rows
-    names = permits.names_in(semaphores)
-    *_, runs = await transaction.ask(
-        *permits.locks(Freed(semaphores={*names})), line.locked("incarnation = %s AND state <> 'running'", incarnation)
+        raise no_job(job_id)
+    ((incarnation, version, definition, created, semaphores),) = found.rows
+    *_, runs, running = await transaction.ask(
+        *permits.locks(Freed(semaphores={*permits.names_in(semaphores)})),
+        line.locked("incarnation = %s AND state <> 'running'", incarnation),
+        sql("SELECT 1 FROM tokimori_runs WHERE incarnation = %s AND state = 'running' LIMIT 1", incarnation),
     )
+    kept = (incarnation, job_id, version, definition if running.rows else None, created, now)
     writes = (
         sql("DELETE FROM tokimori_jobs WHERE incarnation = %s", incarnation),
-        sql("INSERT INTO tokimori_deleted_jobs (incarnation, job_id) VALUES %s", (incarnation, job_id)),
+        sql(f"INSERT INTO tokimori_deleted_jobs (incarnation, job_id, {TOMBSTONE}) VALUES %s", kept),
         *line.cancel(runs.rows, JOB_DELETED, now),
     )
     left = line.left_by(runs.rows, {incarnation: semaphores})

@@ -7,6 +7,7 @@ from tokimori.model.ids import Lane, NodeId
 from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
 from tokimori.stores.mysql import permits
 from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.pauses import MAKE_GATE, PAUSED, listed
 from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import Answer, insert, sql
@@ -57,7 +58,7 @@ class MysqlNodes(Part):
         added = insert("INSERT", "tokimori_nodes", NODE, [node_row(node)], same)
         beats = """INSERT INTO tokimori_beats SELECT n.id, n.beat FROM tokimori_nodes n
             WHERE n.id = %s AND n.state = 'alive' ON DUPLICATE KEY UPDATE tokimori_beats.id = tokimori_beats.id"""
-        await self._db.transact(lambda transaction: transaction.commit(*added, sql(beats, node.id)))
+        await self._db.transact(lambda transaction: transaction.commit(*added, sql(beats, node.id), MAKE_GATE))
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
         """See `Nodes.tick`. Sent at once: the node's clients wait for nothing while it thinks."""
@@ -65,9 +66,9 @@ class MysqlNodes(Part):
         answers = await beats.transact(lambda transaction: transaction.commit(*_tick(beat)))
         if not answers[0].changed:
             return None
-        clock, owned, peers, dead, stuck, *due_and_lanes = answers[-7:]
-        survey = _survey_of(*due_and_lanes)
-        ready = frozenset(survey.lanes)
+        clock, owned, peers, dead, stuck, *rest = answers[-8:]
+        survey = _survey_of(*rest)
+        ready = frozenset(Lane(lane) for _, lane in rest[1].rows if lane)  # those of paused queues, too
         if any(lane is not None and lane not in ready for _, lane in stuck.rows):
             await self._db.transact(lambda transaction: permits.sweep(transaction, stuck.rows, ready))
             survey = await self.survey(now)
@@ -82,7 +83,7 @@ class MysqlNodes(Part):
 
     async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
         """See `Nodes.survey`."""
-        return _survey_of(*await self._db.ask(sql(_NEXT_DUE, _EVER if past is None else past), _LANES))
+        return _survey_of(*await self._db.ask(sql(_NEXT_DUE, _EVER if past is None else past), _LANES, PAUSED))
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
         """See `Nodes.bury`."""
@@ -115,11 +116,12 @@ def _tick(beat: Beat) -> Iterator[str]:
     yield _NOW
     yield sql("SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = %s", beat.node)
     yield sql("SELECT id, beat FROM tokimori_beats WHERE id <> %s", beat.node)
-    yield from (_DEAD_OWNERS, permits.STUCK, sql(_NEXT_DUE, _EVER), _LANES)
+    yield from (_DEAD_OWNERS, permits.STUCK, sql(_NEXT_DUE, _EVER), _LANES, PAUSED)
 
 
-def _survey_of(next_due: Answer, lanes: Answer) -> Survey:
-    return Survey(next_due=next_due.rows[0][0], lanes=tuple(sorted(Lane(lane) for _, lane in lanes.rows if lane)))
+def _survey_of(next_due: Answer, lanes: Answer, paused: Answer) -> Survey:
+    ready = sorted(Lane(lane) for _, lane in lanes.rows if lane)
+    return Survey(next_due=next_due.rows[0][0], lanes=listed(ready, paused))
 
 
 async def _bury(transaction: Transaction, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:

@@ -7,6 +7,7 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
+from tokimori.ports.store import ALL, Share
 from tokimori.stores.mysql import line, permits
 from tokimori.stores.mysql.jobs import DUE, due_of, keep_skips
 from tokimori.stores.mysql.part import Part
@@ -25,6 +26,7 @@ WHERE incarnation IN (%s) ORDER BY incarnation FOR UPDATE
 _DUE = f"""
 {DUE.replace("tokimori_jobs j", "tokimori_jobs j FORCE INDEX (tokimori_jobs_due)")}
 WHERE j.state = 'enabled' AND j.next_due <= %s AND j.next_due >= %s AND (j.next_due > %s OR j.incarnation > %s)
+    AND MOD(j.incarnation, %s) = %s
 ORDER BY j.next_due, j.incarnation LIMIT %s
 """
 _OUTDATED = f"""
@@ -43,12 +45,13 @@ WHERE incarnation = %s
 class MysqlPlanning(Part):
     """See `tokimori.ports.store.Planning`."""
 
-    async def due(self, now: Moment, limit: int) -> list[Due]:
+    async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
         """See `Planning.due`."""
 
         async def page(after: Job | None) -> list[Due]:
             since, place = (-(2**63), -1) if after is None else (after.next_due, after.incarnation)
-            return [due_of(row) for row in await self._db.rows(sql(_DUE, now, since, since, place, limit))]
+            asked = sql(_DUE, now, since, since, place, share.of, share.part, limit)
+            return [due_of(row) for row in await self._db.rows(asked)]
 
         return await readable(page, limit)
 

@@ -12,6 +12,7 @@ from tokimori.stores.mysql.calendars import MysqlCalendars
 from tokimori.stores.mysql.copying import MysqlCopying
 from tokimori.stores.mysql.jobs import MysqlJobs
 from tokimori.stores.mysql.nodes import MysqlNodes
+from tokimori.stores.mysql.pauses import MysqlPauses
 from tokimori.stores.mysql.planning import MysqlPlanning
 from tokimori.stores.mysql.pruning import MysqlPruning
 from tokimori.stores.mysql.runs import MysqlRuns
@@ -27,6 +28,7 @@ _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "innodb_doublewrite": "ON"}
 class MysqlStore(
     MysqlJobs,
     MysqlCalendars,
+    MysqlPauses,
     MysqlRuns,
     MysqlPlanning,
     MysqlNodes,

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, NodeId, RunId
 from tokimori.model.run import Output, Run
@@ -14,6 +16,7 @@ from tokimori.stores.mysql import family, line, permits
 from tokimori.stores.mysql.admission import admission
 from tokimori.stores.mysql.nodes import CLAIMED
 from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.pauses import SHARED_PAUSED, claimable
 from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
@@ -100,11 +103,16 @@ async def _claim(transaction: Transaction, claim: Claim, now: Moment) -> list[Cl
     """Nothing is waited for: what is locked stays ready. Semaphores that are to be made first, where there are any."""
     catch, batch = _Catch(claim), claim.limit
     before = sql(f'{CLAIMED} AND r.node_id = %s AND r.claim_id = %s ORDER BY r."rank", r.id', claim.node, claim.id)
-    node, known, *ready = await transaction.ask(sql(_ALIVE, claim.node), before, *catch.look(batch))
+    node, known, paused, *ready = await transaction.ask(
+        sql(_ALIVE, claim.node), before, SHARED_PAUSED, *catch.look(batch)
+    )
     if not node.rows:
         return []
     if known.rows:
         return all_claimed(known.rows)
+    lanes = claimable(claim.lanes, paused)
+    ready = [answer for lane, answer in zip(claim.lanes, ready, strict=True) if lane in lanes]
+    catch.claim = replace(claim, lanes=lanes)
     while True:
         found = sorted((row for answer in ready for row in answer.rows), key=_in_line)[:batch]
         writes = await _judge(transaction, catch, found, now)
@@ -255,7 +263,7 @@ async def _try(
         *besides.locks(),
         sql(f"SELECT {line.KEPT}, holds FROM tokimori_runs {BY_KEY} WHERE id IN (%s) ORDER BY id FOR UPDATE", ids),
         line.count_places(jobs),
-        sql("SELECT incarnation, semaphores FROM tokimori_jobs WHERE incarnation IN (%s)", sorted(going_on)),
+        sql("SELECT incarnation, semaphores FROM tokimori_jobs WHERE incarnation IN (%s)", sorted(jobs)),
     )
     places, ours = line.places_of(counted), {incarnation for (incarnation,) in gates.rows}
     runs = {row[_ID]: run_of(row[:RUN_COLUMNS]) for row in live.rows}
@@ -280,7 +288,8 @@ async def _try(
             standings[change.run_id] = standing._replace(running=False, settled_by=by, settled_token=change.token)
         verdicts.append(verdict)
     left = {job: place._replace(running=place.running - batch.freed[job]) for job, place in places.items()}
-    born = await family.bear(transaction, family.children_of(related, batch.runs.values()))
+    parents = [run for run in batch.runs.values() if run.incarnation in existing]
+    born = await family.bear(transaction, family.children_of(related, parents))
     given_back = sorted(besides.holders & batch.runs.keys())
     writes = [*batch.writes(), *_give_back(given_back), *born, *batch.stops(), *line.wake(batch.freed, left)]
     if given_back or batch.parks:

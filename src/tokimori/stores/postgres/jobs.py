@@ -6,7 +6,7 @@ from itertools import chain
 import msgspec
 
 from tokimori.clock import Moment
-from tokimori.errors import Conflict, FamilyChanged, NotFound
+from tokimori.errors import Conflict, FamilyChanged
 from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import Incarnation, JobId
@@ -19,11 +19,13 @@ from tokimori.stores.rows import (
     JOB_COLUMNS,
     JOB_STAMPS,
     SKIP,
+    TOMBSTONE,
     job_of,
     job_row,
     prefixed,
     semaphores_column,
     skip_of,
+    tombstone_of,
 )
 from tokimori.stores.rules import (
     FAMILY_CHANGED,
@@ -32,6 +34,7 @@ from tokimori.stores.rules import (
     is_parent,
     lane_for,
     may_replace,
+    no_job,
     was_replaced,
 )
 
@@ -114,16 +117,11 @@ def taken(job_id: str) -> Conflict:
     return Conflict(f"there is a job {job_id!r} already", field="id", value=job_id)
 
 
-def unknown(job_id: str) -> NotFound:
-    """The error for an id that no job has."""
-    return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
-
-
 async def get_job(db: Connections, job_id: JobId) -> Job:
     """See `Jobs.get_job`."""
     row = await db.row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = $1", job_id)
     if row is None:
-        raise unknown(job_id)
+        raise no_job(job_id)
     return job_of(row)
 
 
@@ -187,13 +185,28 @@ async def _replaced(
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
     """See `Jobs.delete_job`."""
-    match await db.value("SELECT tokimori_delete_job_10($1, $2, $3)", job_id, JOB_DELETED, now):
+    match await db.value("SELECT tokimori_delete_job_12($1, $2, $3)", job_id, JOB_DELETED, now):
         case "unknown":
-            raise unknown(job_id)
+            raise no_job(job_id)
         case "parent":
             raise is_parent(job_id)
         case _:
             pass
+
+
+_DELETED = f"""
+SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = $1 AND definition IS NOT NULL
+    AND EXISTS (SELECT FROM tokimori_runs WHERE incarnation = d.incarnation)
+ORDER BY deleted DESC, incarnation DESC LIMIT 1
+"""
+
+
+async def deleted_job(db: Connections, job_id: JobId) -> Job:
+    """See `Jobs.deleted_job`."""
+    row = await db.row(_DELETED, job_id)
+    if row is None:
+        raise no_job(job_id)
+    return tombstone_of(job_id, row)
 
 
 def due_of(row: Row) -> Due:
@@ -206,7 +219,7 @@ async def get_due(db: Connections, job_id: JobId) -> Due:
     """See `Jobs.get_due`."""
     row = await db.row(f"{DUE} WHERE j.id = $1", job_id)
     if row is None:
-        raise unknown(job_id)
+        raise no_job(job_id)
     return due_of(row)
 
 

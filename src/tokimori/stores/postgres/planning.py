@@ -6,6 +6,7 @@ from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
+from tokimori.ports.store import ALL, Share
 from tokimori.stores.postgres.batches import columns, parameters, rounds
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
@@ -16,7 +17,7 @@ from tokimori.stores.rules import REPLACED, Cursor, was_applied
 _Planned = tuple[Plan, Sequence[RunId]]
 _DUE = f"""
 {DUE} WHERE j.state = 'enabled' AND j.next_due IS NOT NULL AND j.next_due <= $1
-    AND (j.next_due, j.incarnation) > ($3, $4)
+    AND (j.next_due, j.incarnation) > ($3, $4) AND j.incarnation % $5 = $6
 ORDER BY j.next_due, j.incarnation LIMIT $2
 """
 _OUTDATED = f"""
@@ -36,12 +37,12 @@ _RUN = (
 _APPLY = f"SELECT tokimori_apply_13({parameters((*_PLAN, *_RUN, 'jsonb', 'text', 'bigint'))})::text[]"
 
 
-async def due(db: Connections, now: Moment, limit: int) -> list[Due]:
+async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
     """See `Planning.due`."""
 
     async def page(after: Job | None) -> list[Due]:
         place = _BEFORE_ALL if after is None else (after.next_due, after.incarnation)
-        return [due_of(row) for row in await db.rows(_DUE, now, limit, *place)]
+        return [due_of(row) for row in await db.rows(_DUE, now, limit, *place, share.of, share.part)]
 
     return await readable(page, limit)
 

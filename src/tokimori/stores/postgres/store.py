@@ -11,12 +11,14 @@ from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, JobId, NodeId, PermitId, RunId
 from tokimori.model.job import Job
+from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import ENDS
 from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.semaphores import Answer, Semaphore, Wish
 from tokimori.ports.store import (
+    ALL,
     Beat,
     Change,
     Claim,
@@ -26,6 +28,7 @@ from tokimori.ports.store import (
     Pulse,
     RunFilter,
     SchemaStatus,
+    Share,
     Survey,
     Verdict,
 )
@@ -35,6 +38,7 @@ from tokimori.stores.postgres import (
     copying,
     jobs,
     nodes,
+    pauses,
     planning,
     pruning,
     runs,
@@ -167,6 +171,10 @@ class PostgresStore:
         await jobs.delete_job(self._db, job_id, now)
         self._tell()
 
+    async def deleted_job(self, job_id: JobId) -> Job:
+        """See `Jobs.deleted_job`."""
+        return await jobs.deleted_job(self._db, job_id)
+
     async def get_due(self, job_id: JobId) -> Due:
         """See `Jobs.get_due`."""
         return await jobs.get_due(self._db, job_id)
@@ -190,6 +198,19 @@ class PostgresStore:
     async def delete_calendar(self, name: str) -> None:
         """See `Calendars.delete_calendar`."""
         await calendars.delete_calendar(self._db, name)
+
+    async def add_pause(self, pause: Pause) -> Pause:
+        """See `Pausing.add_pause`."""
+        return await pauses.add_pause(self._db, pause)
+
+    async def delete_pause(self, queue: str) -> None:
+        """See `Pausing.delete_pause`."""
+        await pauses.delete_pause(self._db, queue)
+        self._tell()
+
+    async def list_pauses(self) -> list[Pause]:
+        """See `Pausing.list_pauses`."""
+        return await pauses.list_pauses(self._db)
 
     async def add_run(self, run: Run, now: Moment) -> Run:
         """See `Runs.add_run`."""
@@ -231,9 +252,9 @@ class PostgresStore:
         self._tell()
         return run
 
-    async def due(self, now: Moment, limit: int) -> list[Due]:
+    async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
         """See `Planning.due`."""
-        return await planning.due(self._db, now, limit)
+        return await planning.due(self._db, now, limit, share)
 
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
         """See `Planning.apply`."""

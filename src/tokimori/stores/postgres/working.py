@@ -33,7 +33,7 @@ FROM tokimori_settle_13({parameters(_SETTLE_TYPES)})
 """The applied ones are told only where they are not all."""
 _CLAIM = f"""
 SELECT {", ".join(f"{name}::text" if name in _IDS else name for name in RUN.split(", "))}, definition
-FROM tokimori_claim_13($1, $2, $3, $4, $5, $6)
+FROM tokimori_claim_13($1, $2, tokimori_open_lanes($3), $4, $5, $6)
 """
 _SAVE = f"""
 INSERT INTO tokimori_outputs ({OUTPUT}, settled)

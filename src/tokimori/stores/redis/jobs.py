@@ -6,15 +6,16 @@ from itertools import chain
 from msgspec import structs
 
 from tokimori.clock import Moment
-from tokimori.errors import Conflict, FamilyChanged, NotFound
+from tokimori.errors import Conflict, FamilyChanged
 from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge, On
-from tokimori.model.ids import JobId
+from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
+from tokimori.stores.rows import tombstone_of
 from tokimori.stores.rules import (
     FAMILY_CHANGED,
     JOB_DELETED,
@@ -22,6 +23,7 @@ from tokimori.stores.rules import (
     is_parent,
     lane_for,
     may_replace,
+    no_job,
     was_replaced,
 )
 
@@ -66,16 +68,11 @@ def _edge_of(text: str) -> Edge:
     return Edge(JobId(parent), JobId(child), On(on), int(joins), JobId(declared_by))
 
 
-def unknown(job_id: str) -> NotFound:
-    """The error for an id that no job has."""
-    return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
-
-
 async def get_job(db: Connections, job_id: JobId) -> Job:
     """See `Jobs.get_job`."""
     found = await db.run("get_job", id=job_id)
     if found is None:
-        raise unknown(job_id)
+        raise no_job(job_id)
     return job_of(found)
 
 
@@ -134,7 +131,7 @@ async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
     """See `Jobs.delete_job`."""
     match await db.run("delete_job", id=job_id, reason=JOB_DELETED, now=now):
         case ["unknown"]:
-            raise unknown(job_id)
+            raise no_job(job_id)
         case ["parent"]:
             raise is_parent(job_id)
         case ["moving", incarnation]:
@@ -149,11 +146,21 @@ async def move_runs(db: Connections, incarnation: int | str) -> None:
         pass
 
 
+async def deleted_job(db: Connections, job_id: JobId) -> Job:
+    """See `Jobs.deleted_job`."""
+    found = await db.run("deleted_job", id=job_id)
+    if found is None:
+        raise no_job(job_id)
+    incarnation, version, definition, created, deleted = found
+    row = (Incarnation(int(incarnation)), int(version), definition, int(created), int(deleted))
+    return tombstone_of(job_id, row)
+
+
 async def get_due(db: Connections, job_id: JobId) -> Due:
     """See `Jobs.get_due`."""
     found = await db.run("get_due", id=job_id)
     if found is None:
-        raise unknown(job_id)
+        raise no_job(job_id)
     return due_of(found)
 
 
@@ -161,5 +168,5 @@ async def list_skips(db: Connections, job_id: JobId, limit: int) -> list[Skip]:
     """See `Jobs.skips`."""
     found = await db.run("skips", id=job_id, limit=limit)
     if found is None:
-        raise unknown(job_id)
+        raise no_job(job_id)
     return skips_of(found)

@@ -7,6 +7,7 @@ from tokimori.model.decide import Due, Plan, PlannedRun
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
+from tokimori.ports.store import Share
 from tokimori.stores.readable import readable
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs
@@ -14,11 +15,14 @@ from tokimori.stores.redis.runs import born_map
 from tokimori.stores.rules import REPLACED, Cursor, born, was_applied
 
 
-async def due(db: Connections, now: Moment, limit: int) -> list[Due]:
+async def due(db: Connections, now: Moment, limit: int, share: Share) -> list[Due]:
     """See `Planning.due`."""
 
     async def page(after: Job | None) -> list[Due]:
-        return [due_of(each) for each in await db.run("due", now=now, limit=limit, after=_place(after))]
+        return [
+            due_of(each)
+            for each in await db.run("due", now=now, limit=limit, after=_place(after), part=share.part, of=share.of)
+        ]
 
     return await readable(page, limit)
 

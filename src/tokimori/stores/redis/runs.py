@@ -11,8 +11,7 @@ from tokimori.model.transitions import ENDS
 from tokimori.ports.store import RunFilter
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import run_hash, run_of
-from tokimori.stores.redis.jobs import unknown
-from tokimori.stores.rules import may_hold, may_resume
+from tokimori.stores.rules import may_hold, may_resume, no_job
 from tokimori.stores.text import storable
 
 PAGE = 1000
@@ -25,7 +24,7 @@ async def add_run(db: Connections, run: Run) -> Run:
     if known is not None:
         return run_of(known)
     if job_state is None:
-        raise unknown(run.job_id)
+        raise no_job(run.job_id)
     if lane is None:
         raise Refused(f"the job {run.job_id!r} is {job_state}", field="id", value=run.job_id)
     return replace(run, lane=lane)

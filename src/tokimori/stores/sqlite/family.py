@@ -17,7 +17,8 @@ from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip, 
 _EDGE = 'parent, child, "on", joins, declared_by'
 _CHILDREN = f"""
 SELECT {prefixed(RUN, "h")}, {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")}, j.lane
-FROM tokimori_history h JOIN tokimori_edges e ON e.parent = h.job_id JOIN tokimori_jobs j ON j.id = e.child
+FROM tokimori_history h JOIN tokimori_jobs p ON p.incarnation = h.incarnation
+JOIN tokimori_edges e ON e.parent = h.job_id JOIN tokimori_jobs j ON j.id = e.child
 WHERE h.id IN (SELECT value FROM json_each(?)) ORDER BY h.id, j.created, j.id
 """
 _ADD = f"""

@@ -5,16 +5,17 @@ import sqlite3
 from collections.abc import Sequence
 
 from tokimori.clock import Moment
-from tokimori.errors import Conflict, NotFound
+from tokimori.errors import Conflict
 from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.job import Job
+from tokimori.model.job import Job, encode_definition
 from tokimori.model.run import Skip
 from tokimori.stores.rows import (
     JOB,
     JOB_COLUMNS,
     JOB_STAMPS,
     SKIP,
+    TOMBSTONE,
     Row,
     job_of,
     job_row,
@@ -22,8 +23,16 @@ from tokimori.stores.rows import (
     prefixed,
     skip_of,
     skip_row,
+    tombstone_of,
 )
-from tokimori.stores.rules import JOB_DELETED, PARKED_BY, edges_by_job, may_replace, was_replaced
+from tokimori.stores.rules import (
+    JOB_DELETED,
+    PARKED_BY,
+    edges_by_job,
+    may_replace,
+    no_job,
+    was_replaced,
+)
 from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.family import change_edges, leave_family
 
@@ -40,6 +49,14 @@ LEFT JOIN tokimori_skips s ON s.incarnation = j.incarnation AND s.last = j.fired
     AND s.first = (SELECT max(first) FROM tokimori_skips WHERE incarnation = j.incarnation)
 """
 """Jobs as `due_of` reads them; a live run that is not held is active."""
+
+
+_RUNNING = "SELECT 1 FROM tokimori_runs WHERE incarnation = ? AND state = 'running'"
+_DELETED = f"""
+SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = ? AND definition IS NOT NULL
+    AND EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = d.incarnation)
+ORDER BY deleted DESC, incarnation DESC LIMIT 1
+"""
 
 
 def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job], family: int | None = None) -> None:
@@ -63,7 +80,7 @@ def get_job(db: sqlite3.Connection, job_id: JobId) -> Job:
     """See `Jobs.get_job`."""
     row = db.execute(f"SELECT {JOB} FROM tokimori_jobs WHERE id = ?", (job_id,)).fetchone()
     if row is None:
-        raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+        raise no_job(job_id)
     return job_of(row)
 
 
@@ -123,8 +140,18 @@ def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> None:
     leave_family(db, job_id)
     line.cancel(db, "incarnation = ? AND state <> 'running'", (job.incarnation,), JOB_DELETED, now)
     db.execute("DELETE FROM tokimori_jobs WHERE incarnation = ?", (job.incarnation,))
-    gone = "INSERT INTO tokimori_deleted_jobs (incarnation, job_id) VALUES (?, ?)"
-    db.execute(gone, (job.incarnation, job_id))
+    gone = f"INSERT INTO tokimori_deleted_jobs (incarnation, job_id, {TOMBSTONE}) VALUES (?, ?, {marks(TOMBSTONE)})"
+    runs = db.execute(_RUNNING, (job.incarnation,)).fetchone() is not None
+    definition = encode_definition(job.definition).decode() if runs else None
+    db.execute(gone, (job.incarnation, job_id, job.version, definition, job.created, now))
+
+
+def deleted_job(db: sqlite3.Connection, job_id: JobId) -> Job:
+    """See `Jobs.deleted_job`."""
+    row = db.execute(_DELETED, (job_id,)).fetchone()
+    if row is None:
+        raise no_job(job_id)
+    return tombstone_of(job_id, row)
 
 
 def due_of(row: Row) -> Due:
@@ -137,7 +164,7 @@ def get_due(db: sqlite3.Connection, job_id: JobId) -> Due:
     """See `Jobs.get_due`."""
     row = db.execute(f"{DUE} WHERE j.id = ?", (job_id,)).fetchone()
     if row is None:
-        raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+        raise no_job(job_id)
     return due_of(row)
 
 

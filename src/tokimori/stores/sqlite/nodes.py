@@ -4,9 +4,11 @@ import sqlite3
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId
+from tokimori.model.pause import open_lanes
 from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
 from tokimori.stores.rows import NODE, RUN, RUN_COLUMNS, Row, definition_of, marks, node_of, node_row, prefixed, run_of
 from tokimori.stores.sqlite import line
+from tokimori.stores.sqlite.pauses import paused_queues
 
 CLAIMED = f"""
 SELECT {prefixed(RUN, "r")}, j.definition
@@ -73,8 +75,9 @@ def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
 
 def survey(db: sqlite3.Connection, past: Moment | None = None) -> Survey:
     """See `Nodes.survey`."""
+    lanes = [Lane(lane) for (lane,) in db.execute(_LANES)]
     (next_due,) = db.execute(_NEXT_DUE, (_EVER if past is None else past,)).fetchone()
-    return Survey(next_due=next_due, lanes=tuple(Lane(lane) for (lane,) in db.execute(_LANES)))
+    return Survey(next_due=next_due, lanes=open_lanes(lanes, paused_queues(db)))
 
 
 def bury(db: sqlite3.Connection, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:

@@ -11,6 +11,7 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import FIRST_TOKEN
+from tokimori.ports.store import ALL, Share
 from tokimori.stores.rows import JOB, Row, job_of
 from tokimori.stores.rules import REPLACED, Cursor, born, is_readable, may_apply, was_applied
 from tokimori.stores.sqlite import line
@@ -34,12 +35,12 @@ FROM json_each(?) WHERE incarnation = value ->> 0
 """
 
 
-def due(db: sqlite3.Connection, now: Moment, limit: int) -> list[Due]:
+def due(db: sqlite3.Connection, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
     """See `Planning.due`."""
     statement = f"""{DUE} WHERE j.state = 'enabled' AND j.next_due IS NOT NULL AND j.next_due <= ?
-        ORDER BY j.next_due, j.incarnation"""
+        AND j.incarnation % ? = ? ORDER BY j.next_due, j.incarnation"""
     # No LIMIT: what this program can't read must not count, and rows are only made as they are asked for.
-    with closing(db.execute(statement, (now,))) as rows:
+    with closing(db.execute(statement, (now, share.of, share.part))) as rows:
         return list(islice((due for due in map(due_of, rows) if is_readable(due.job)), limit))
 
 

@@ -12,11 +12,13 @@ from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, JobId, NodeId, PermitId, RunId
 from tokimori.model.job import Job
+from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.semaphores import Answer, Semaphore, Wish
 from tokimori.ports.store import (
+    ALL,
     Beat,
     Change,
     Claim,
@@ -26,6 +28,7 @@ from tokimori.ports.store import (
     Pulse,
     RunFilter,
     SchemaStatus,
+    Share,
     Survey,
     Verdict,
 )
@@ -37,6 +40,7 @@ from tokimori.stores.sqlite import (
     family,
     jobs,
     nodes,
+    pauses,
     planning,
     pruning,
     runs,
@@ -167,6 +171,10 @@ class SqliteStore:
         await self._write(jobs.delete_job, job_id, now)
         self._tell()
 
+    async def deleted_job(self, job_id: JobId) -> Job:
+        """See `Jobs.deleted_job`."""
+        return await self._read(jobs.deleted_job, job_id)
+
     async def get_due(self, job_id: JobId) -> Due:
         """See `Jobs.get_due`."""
         return await self._read(jobs.get_due, job_id)
@@ -190,6 +198,19 @@ class SqliteStore:
     async def delete_calendar(self, name: str) -> None:
         """See `Calendars.delete_calendar`."""
         await self._write(calendars.delete_calendar, name)
+
+    async def add_pause(self, pause: Pause) -> Pause:
+        """See `Pausing.add_pause`."""
+        return await self._write(pauses.add_pause, pause)
+
+    async def delete_pause(self, queue: str) -> None:
+        """See `Pausing.delete_pause`."""
+        await self._write(pauses.delete_pause, queue)
+        self._tell()
+
+    async def list_pauses(self) -> list[Pause]:
+        """See `Pausing.list_pauses`."""
+        return await self._read(pauses.list_pauses)
 
     async def add_run(self, run: Run, now: Moment) -> Run:
         """See `Runs.add_run`."""
@@ -231,9 +252,9 @@ class SqliteStore:
         self._tell()
         return run
 
-    async def due(self, now: Moment, limit: int) -> list[Due]:
+    async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
         """See `Planning.due`."""
-        return await self._read(planning.due, now, limit)
+        return await self._read(planning.due, now, limit, share)
 
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
         """See `Planning.apply`."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
+from tokimori.model.pause import open_lanes
 from tokimori.model.run import Output
 from tokimori.model.semaphores import LIMIT_LINE
 from tokimori.model.transitions import ENDS, RunState
@@ -22,6 +23,7 @@ from tokimori.stores.sqlite.admission import Admission, Candidate
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.jobs import park
 from tokimori.stores.sqlite.nodes import CLAIMED, claimed_of, state_of
+from tokimori.stores.sqlite.pauses import paused_queues
 
 _READY = """
 SELECT r."rank", r.id, r.incarnation, j.max_running,
@@ -118,7 +120,9 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
 def _ready(db: sqlite3.Connection, lanes: Sequence[Lane], limit: int) -> Generator[Row, None, None]:
     """The ready runs of these lanes in one order, read as far as they are asked for."""
     with ExitStack() as stack:
-        cursors = [stack.enter_context(closing(db.execute(_READY, (lane,)))) for lane in lanes]
+        cursors = [
+            stack.enter_context(closing(db.execute(_READY, (lane,)))) for lane in open_lanes(lanes, paused_queues(db))
+        ]
         yield from islice(heapq.merge(*cursors), limit)
 
 

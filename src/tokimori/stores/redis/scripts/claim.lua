@@ -35,7 +35,7 @@ end
 
 local walks = {}
 if #taken == 0 then
-    for _, lane in ipairs(ask.lanes) do
+    for _, lane in ipairs(open_lanes(ask.lanes)) do
         local walk = {lane = lane, key = P .. 'ready:' .. lane, read = 0, page = {}, at = 1}
         walk.head = head(walk)
         walks[#walks + 1] = walk

@@ -15,6 +15,12 @@ call('HDEL', P .. 'job_ids', ask.id)
 call('ZREM', P .. 'jobs', ask.id)
 index(ask.id, inc, call('HGET', P .. 'job:' .. inc, 'tzdata'), 'deleted')
 local move = begin_move(inc, false, ask.reason, ask.now)
+if call('EXISTS', P .. 'running:' .. inc) == 1 then
+    local version, definition, created = unpack(call('HMGET', P .. 'job:' .. inc, 'version', 'definition', 'created'))
+    call('HSET', P .. 'deleted:' .. inc, 'version', version, 'definition', definition, 'created', created,
+        'deleted', ask.now)
+    call('ZADD', P .. 'tombstones:' .. ask.id, ask.now, inc)
+end
 call('DEL', P .. 'job:' .. inc)
 call('ZADD', P .. 'deleted', 0, padded(inc) .. ' ' .. ask.id)
 return {move_runs(inc, move) and 'deleted' or 'moving', inc}

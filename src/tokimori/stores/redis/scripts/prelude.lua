@@ -139,7 +139,22 @@ local function claimed(runs)
     return {rows, definitions}
 end
 
--- What there is to do: the next moment at which anything is due, and the lanes with ready runs.
+-- Those of the lanes whose queue is not paused.
+local function open_lanes(lanes)
+    local paused = {}
+    for _, queue in ipairs(call('HKEYS', P .. 'pauses')) do
+        paused[queue] = true
+    end
+    local open = {}
+    for _, lane in ipairs(next(paused) and lanes or {}) do
+        if not paused['*'] and not paused[string.match(lane, '^[^|]*')] then
+            open[#open + 1] = lane
+        end
+    end
+    return next(paused) and open or lanes
+end
+
+-- What there is to do: the next moment at which anything is due, and the open lanes with ready runs.
 local function survey(past)
     local after = past and string.format('(%.0f', past) or '-inf'
     local due = call('ZRANGEBYSCORE', P .. 'due', after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
@@ -156,5 +171,5 @@ local function survey(past)
             call('SREM', P .. 'lanes', lane)
         end
     end
-    return {soonest, lanes}
+    return {soonest, open_lanes(lanes)}
 end

@@ -71,6 +71,8 @@ for _, old in ipairs(ask.old) do
     if left > 0 and old.deleted and call('EXISTS', P .. 'skips:' .. old.inc) == 0
         and call('EXISTS', P .. 'live:' .. old.inc) == 0 and (exists or call('EXISTS', P .. 'runs:' .. old.job) == 0) then
         call('ZREM', P .. 'deleted', padded(old.inc) .. ' ' .. old.job)
+        call('ZREM', P .. 'tombstones:' .. old.job, old.inc)
+        call('DEL', P .. 'deleted:' .. old.inc)
     end
 end
 return ask.limit - left

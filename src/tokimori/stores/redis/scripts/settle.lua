@@ -180,6 +180,9 @@ local function follow(change)
     job, state, inc, origin, fault, parent.nominal, parent.ended, parent.payload, parent.result, parent.root =
         unpack(call('HMGET', P .. 'run:' .. change.run_id, 'job_id', 'state', 'incarnation', 'origin', 'error',
             'nominal', 'ended', 'payload', 'result', 'root'))
+    if call('EXISTS', P .. 'job:' .. inc) == 0 then
+        return -- another job that has got the id of a deleted one may have children
+    end
     parent.root = parent.root or (string.sub(origin, 1, 2) == 's:' and origin or parent.id)
     for n, child in ipairs(children_of(job, state)) do
         if joined(child, parent.root, job) then

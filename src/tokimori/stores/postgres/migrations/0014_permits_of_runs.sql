@@ -325,7 +325,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- As tokimori_replace_job, with the columns of 0012; what the old definition wanted goes to the next in line.
+-- As tokimori_replace_job, with the columns of 0013; what the old definition wanted goes to the next in line.
 CREATE FUNCTION tokimori_replace_job_13(
     _incarnation bigint, _old_version integer, _old_state text, _old_fired_through bigint,
     _version integer, _definition text, _state text, _reason text, _by text, _updated bigint, _anchor bigint,
@@ -395,7 +395,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- As tokimori_add_runs, with the columns of 0012.
+-- As tokimori_add_runs, with the columns of 0013.
 CREATE FUNCTION tokimori_add_runs_13(
     _ids uuid[], _job_ids text[], _incarnations bigint[], _origins text[], _nominals bigint[], _dues bigint[],
     _states text[], _priorities integer[], _ranks bigint[], _created bigint[], _payloads text[],
@@ -430,7 +430,7 @@ BEGIN
     RETURN QUERY SELECT id, lane FROM tokimori_runs WHERE id = ANY (_added);
 END $$;
 
--- As tokimori_apply_4, with the columns of 0012.
+-- As tokimori_apply_4, with the columns of 0013.
 CREATE FUNCTION tokimori_apply_13(
     _incarnations bigint[], _versions integer[], _fired_from bigint[], _fired_through bigint[], _next_due bigint[],
     _states text[], _anchors bigint[], _runs_remaining integer[], _tzdata text[], _replaces boolean[],
@@ -501,6 +501,7 @@ BEGIN
                 j.definition::jsonb ->> 'concurrency_key' AS key,
                 row_number() OVER (PARTITION BY h.id ORDER BY j.created, j.id) - 1 AS place
             FROM tokimori_history h
+            JOIN tokimori_jobs p ON p.incarnation = h.incarnation
             JOIN tokimori_edges e ON e.parent = h.job_id
             JOIN tokimori_jobs j ON j.id = e.child
             WHERE h.id = ANY (_ended) AND CASE e."on" WHEN 'success' THEN h.state = 'succeeded'

@@ -1,0 +1,65 @@
+"""`/api/v2/queues`, `/api/v2/pauses`, and pausing everything"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tokimori.api.answers import answer, read_body
+from tokimori.service.queues import Queues as Service
+from tokimori.service.views import pause_view, queue_view
+
+
+class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why it is paused, and whether what runs is cancelled."""
+
+    reason: str | None = None
+    now: bool = False
+
+
+class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nothing more to say."""
+
+
+class Queues:
+    """What the door does with queues."""
+
+    def __init__(self, queues: Service) -> None:
+        self._queues = queues
+
+    def routes(self) -> Sequence[Route]:
+        """The paths; without a queue they mean everything."""
+        queue = "/api/v2/queues/{queue}"
+        return [
+            Route("/api/v2/queues", self.list, methods=["GET"]),
+            Route("/api/v2/pauses", self.pauses, methods=["GET"]),
+            *(Route(f"{what}/pause", self.pause, methods=["POST"]) for what in (queue, "/api/v2")),
+            *(Route(f"{what}/resume", self.resume, methods=["POST"]) for what in (queue, "/api/v2")),
+        ]
+
+    async def list(self, _: Request) -> Response:
+        """All queues, by name."""
+        return answer([queue_view(queue) for queue in await self._queues.list()])
+
+    async def pauses(self, _: Request) -> Response:
+        """What is paused; everything comes first."""
+        return answer([pause_view(pause) for pause in await self._queues.pauses()])
+
+    async def pause(self, request: Request) -> Response:
+        """Let nothing of it start until it is resumed; what is paused stays as it is."""
+        wanted = await read_body(request, PauseRequest)
+        return answer(pause_view(await self._queues.pause(_queue(request), wanted.reason, now=wanted.now)))
+
+    async def resume(self, request: Request) -> Response:
+        """Let it go on: what waits is run."""
+        await read_body(request, NoRequest)
+        queue = _queue(request)
+        was = await self._queues.resume(queue)
+        return answer({"queue": "*" if queue is None else queue, "resumed": was is not None})
+
+
+def _queue(request: Request) -> str | None:
+    queue: str | None = request.path_params.get("queue")
+    return queue

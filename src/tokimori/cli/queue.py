@@ -1,0 +1,86 @@
+"""`tokimori queue …`"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Group, options
+from tokimori.cli.output import local, print_json, print_lines, print_notice, print_table
+from tokimori.cli.session import in_service
+from tokimori.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokimori.model.pause import Pause
+    from tokimori.service.queues import Queue
+    from tokimori.service.service import Service
+
+queue = Group("queue", help="Queues: groups of jobs that can be paused together.")
+
+_EVERYTHING = click.option("--all", "everything", is_flag=True, help="Everything, whatever its queue.")
+
+
+@queue.command("list")
+def list_queues() -> None:
+    """List the queues, how many jobs are in each, and what is paused."""
+    from tokimori.model.pause import EVERYTHING
+    from tokimori.service.queues import sentence
+    from tokimori.service.views import queue_view
+
+    async def act(service: "Service") -> "tuple[Sequence[Queue], Sequence[Pause], str]":
+        return await service.queues.list(), await service.queues.pauses(), service.time_zone
+
+    found, pauses, zone = in_service(act)
+    for pause in pauses:
+        if pause.queue == EVERYTHING:
+            print_notice(sentence(pause))
+    if options().as_json:
+        print_json([queue_view(each) for each in found])
+        return
+    own = {pause.queue: pause for pause in pauses}
+    rows = []
+    for each in found:
+        its = own.get(each.name)
+        told = (None, None, None) if its is None else (local(its.since, zone), its.by, its.reason)
+        rows.append((each.name, each.jobs, *told))
+    print_table(("NAME", "JOBS", "PAUSED SINCE", "BY", "REASON"), rows)
+
+
+@queue.command()
+@click.argument("name", required=False)
+@_EVERYTHING
+@click.option("--reason", metavar="TEXT", help="Shown while it is paused.")
+@click.option("--now", is_flag=True, help="Cancel its running runs, instead of letting them finish.")
+def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> None:
+    """Pause a queue, or --all: its runs wait, and nothing of it starts until it is resumed."""
+    from tokimori.service.queues import sentence
+    from tokimori.service.views import pause_view
+
+    chosen = _chosen(name, everything=everything)
+    paused = in_service(lambda service: service.queues.pause(chosen, reason, now=now))
+    if options().as_json:
+        print_json(pause_view(paused))
+    else:
+        print_lines(sentence(paused))
+
+
+@queue.command()
+@click.argument("name", required=False)
+@_EVERYTHING
+def resume(name: str | None, everything: bool) -> None:
+    """Let a queue, or --all, go on: what waits is run. Queues with a pause of their own stay paused with --all."""
+    chosen = _chosen(name, everything=everything)
+    was = in_service(lambda service: service.queues.resume(chosen))
+    what = "everything" if chosen is None else f"queue {chosen}"
+    if options().as_json:
+        print_json({"queue": "*" if chosen is None else chosen, "resumed": was is not None})
+    else:
+        print_lines(f"resumed {what}" if was is not None else f"{what} was not paused")
+
+
+def _chosen(name: str | None, *, everything: bool) -> str | None:
+    """The queue; None means everything. Raises `InvalidInput`."""
+    if (name is None) != everything:
+        raise InvalidInput("name: say which queue, or --all", field="name", value=name, allowed="one of NAME, --all")
+    return name

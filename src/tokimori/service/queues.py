@@ -1,0 +1,127 @@
+"""Queues: which there are, and pausing one of them, or everything."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from tokimori.clock import Clock, format_moment
+from tokimori.errors import NotFound, StoreUnavailable
+from tokimori.model.ids import JobId
+from tokimori.model.pause import EVERYTHING, Pause, queue_of
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
+from tokimori.model.words import check_text, check_word
+from tokimori.ports.pausing import Pausing
+from tokimori.ports.store import Jobs, RunFilter, Runs
+from tokimori.service.asking import MOST_LISTED, retried
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A queue, how many jobs are in it, and which pauses bind it: its own, and that of everything."""
+
+    name: str
+    jobs: int
+    pauses: tuple[Pause, ...] = ()
+
+
+class QueueStore(Pausing, Jobs, Runs, Protocol):
+    """What queues ask of the store."""
+
+
+class Queues:
+    """Queues and their pauses. `cancel` cancels a run. Every method may raise `StoreError`."""
+
+    def __init__(
+        self, store: QueueStore, clock: Clock, author: str | None, cancel: Callable[[str, str], Awaitable[object]]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._author = author
+        self._cancel = cancel
+
+    async def list(self) -> Sequence[Queue]:
+        """Those that jobs name, and those that are paused, by name."""
+        jobs = Counter(await self._queues_of_jobs())
+        pauses = await self.pauses()
+        names = {*jobs, *(pause.queue for pause in pauses if pause.queue != EVERYTHING)}
+        return [Queue(name=name, jobs=jobs[name], pauses=binding(name, pauses)) for name in sorted(names)]
+
+    async def _queues_of_jobs(self) -> Iterable[str]:
+        queues: list[str] = []
+        after: JobId | None = None
+        while page := await self._store.list_jobs(after=after, limit=MOST_LISTED):
+            queues += [job.definition.queue for job in page]
+            after = page[-1].id
+        return queues
+
+    async def pauses(self) -> Sequence[Pause]:
+        """What is paused, by queue; everything comes first."""
+        return await self._store.list_pauses()
+
+    async def pause(self, queue: str | None = None, reason: str | None = None, *, now: bool = False) -> Pause:
+        """From now on nothing of the queue, or of any (None), is claimed; what is paused stays as it is.
+
+        Runs go on to be made, and wait. What runs goes on to its end; with `now` it is cancelled, on whatever node it
+        is. Raises `InvalidInput`.
+        """
+        wanted = Pause(queue=_name(queue), since=self._clock.now(), reason=reason, by=self._author)
+        check_text("reason", reason or "")
+        pause = await retried(lambda: self._store.add_pause(wanted), StoreUnavailable)
+        if now:
+            await self._cancel_running(pause)
+        return pause
+
+    async def _cancel_running(self, pause: Pause) -> None:
+        what = "everything" if pause.queue == EVERYTHING else f"its queue {pause.queue}"
+        reason = f"{what} was paused" if pause.reason is None else f"{what} was paused: {pause.reason}"
+        running = RunFilter(states=frozenset({RunState.RUNNING}), limit=MOST_LISTED)
+        while runs := await self._store.list_runs(running):
+            for run in runs:
+                if pause.queue in (EVERYTHING, await self._queue(run)):
+                    with suppress(NotFound):
+                        await self._cancel(run.id, reason)
+            running = replace(running, before=runs[-1].id)
+
+    async def _queue(self, run: Run) -> str | None:
+        """A run of a job that is paused itself has no lane any more."""
+        if run.lane is not None:
+            return queue_of(run.lane)
+        try:
+            return (await self._store.get_job(run.job_id)).definition.queue
+        except NotFound:
+            return None
+
+    async def resume(self, queue: str | None = None) -> Pause | None:
+        """Let the queue, or everything (None), go on: what waits is claimed in its order. The pause that it had.
+
+        A queue with a pause of its own stays paused when everything goes on. Raises `InvalidInput`.
+        """
+        name = _name(queue)
+        known = [pause for pause in await self.pauses() if pause.queue == name]
+        await retried(lambda: self._store.delete_pause(name), StoreUnavailable)
+        return known[0] if known else None
+
+
+def _name(queue: str | None) -> str:
+    if queue is None:
+        return EVERYTHING
+    check_word("queue", queue)
+    return queue
+
+
+def binding(queue: str, pauses: Collection[Pause]) -> tuple[Pause, ...]:
+    """Those that keep runs of this queue from being claimed."""
+    return tuple(pause for pause in pauses if pause.queue in (EVERYTHING, queue))
+
+
+def sentence(pause: Pause) -> str:
+    """The pause in English, without a full stop: `queue mail is paused since 2030-01-01T00:00:00Z by ann: repairs`."""
+    what = "everything" if pause.queue == EVERYTHING else f"queue {pause.queue}"
+    by = "" if pause.by is None else f" by {pause.by}"
+    why = "" if pause.reason is None else f": {pause.reason}"
+    return f"{what} is paused since {format_moment(pause.since)}{by}{why}"

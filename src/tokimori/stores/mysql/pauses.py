@@ -1,0 +1,61 @@
+"""Paused queues: statements on their table."""
+
+from collections.abc import Collection
+
+from tokimori.model.ids import Lane
+from tokimori.model.pause import Pause, open_lanes
+from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.statements import SHARED, Answer, sql
+from tokimori.stores.rows import PAUSE, pause_of, pause_row
+
+_GATE = ""
+"""The row of no queue: whoever claims shares its lock, whoever pauses holds it alone."""
+_INSERT_GATE = "INSERT INTO tokimori_pauses (queue, since) VALUES ('', 0)"
+MAKE_GATE = _INSERT_GATE.replace("INSERT", "INSERT IGNORE")
+PAUSED = "SELECT queue FROM tokimori_pauses"
+SHARED_PAUSED = f"{PAUSED} {SHARED} SKIP LOCKED"
+"""The same until the claim ends; without the gate while somebody pauses anything: a claim waits for nothing."""
+
+
+class MysqlPauses(Part):
+    """See `tokimori.ports.pausing.Pausing`."""
+
+    async def add_pause(self, pause: Pause) -> Pause:
+        """See `Pausing.add_pause`. Claims under way are waited for."""
+        return await self._db.transact(lambda transaction: _pause(transaction, pause))
+
+    async def delete_pause(self, queue: str) -> None:
+        """See `Pausing.delete_pause`."""
+        delete = sql("DELETE FROM tokimori_pauses WHERE queue = %s AND queue <> %s", queue, _GATE)
+        await self._db.transact(lambda transaction: transaction.commit(delete))
+        self._tell()
+
+    async def list_pauses(self) -> list[Pause]:
+        """See `Pausing.list_pauses`."""
+        statement = sql(f"SELECT {PAUSE} FROM tokimori_pauses WHERE queue <> %s ORDER BY queue", _GATE)
+        return [pause_of(row) for row in await self._db.rows(statement)]
+
+
+async def _pause(transaction: Transaction, pause: Pause) -> Pause:
+    await transaction.ask(f"{_INSERT_GATE} ON DUPLICATE KEY UPDATE queue = tokimori_pauses.queue")
+    _, kept = await transaction.ask(
+        sql(
+            f"INSERT INTO tokimori_pauses ({PAUSE}) VALUES %s ON DUPLICATE KEY UPDATE queue = tokimori_pauses.queue",
+            pause_row(pause),
+        ),
+        sql(f"SELECT {PAUSE} FROM tokimori_pauses WHERE queue = %s", pause.queue),
+    )
+    await transaction.commit()
+    return pause_of(kept.rows[0])
+
+
+def claimable(lanes: Collection[Lane], shared_paused: Answer) -> tuple[Lane, ...]:
+    """Those of the lanes from which may be claimed, by the answer to `SHARED_PAUSED`."""
+    paused = {queue for (queue,) in shared_paused.rows}
+    return open_lanes(lanes, paused - {_GATE}) if _GATE in paused else ()
+
+
+def listed(lanes: Collection[Lane], paused: Answer) -> tuple[Lane, ...]:
+    """Those of the lanes of which a survey tells, by the answer to `PAUSED`."""
+    return open_lanes(lanes, {queue for (queue,) in paused.rows} - {_GATE})

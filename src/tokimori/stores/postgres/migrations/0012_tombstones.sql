@@ -1,0 +1,85 @@
+-- What is kept of a deleted job while a run of it runs.
+-- Nodes since schema 6 work on this one.
+
+ALTER TABLE tokimori_deleted_jobs
+    ADD COLUMN version integer,
+    ADD COLUMN definition text, -- NULL: nothing of it ran
+    ADD COLUMN created bigint,
+    ADD COLUMN deleted bigint;
+
+-- As before, and what it was is kept if something of it runs. The family is locked before the gate.
+CREATE FUNCTION tokimori_delete_job_12(_id text, _reason text, _now bigint) RETURNS text
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    _job tokimori_jobs;
+    _answer text;
+BEGIN
+    PERFORM tokimori_lock_family(NULL);
+    SELECT * INTO _job FROM tokimori_jobs WHERE id = _id FOR UPDATE;
+    _answer := tokimori_delete_job_10(_id, _reason, _now);
+    IF _answer = 'deleted' THEN
+        UPDATE tokimori_deleted_jobs SET version = _job.version, definition = _job.definition, created = _job.created,
+            deleted = _now
+        WHERE incarnation = _job.incarnation
+            AND EXISTS (SELECT FROM tokimori_runs WHERE incarnation = _job.incarnation AND state = 'running');
+    END IF;
+    RETURN _answer;
+END $$;
+
+-- As before, but a run of a deleted job has no children: those of another job that has got its id are not its own.
+CREATE OR REPLACE FUNCTION tokimori_bear(_ended uuid[]) RETURNS void
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    _child record;
+    _arrived text[];
+    _digest text;
+BEGIN
+    FOR _child IN
+        SELECT c.*, c.ended + c.place AS due FROM (
+            SELECT h.id AS parent, h.job_id, h.nominal, h.ended, coalesce(h.result, h.payload) AS payload,
+                coalesce(h.root, CASE WHEN h.origin LIKE 's:%' THEN h.origin ELSE h.id::text END) AS root,
+                e.joins, j.id, j.incarnation, j.state, j.lane,
+                coalesce((j.definition::jsonb ->> 'priority')::integer, 0) AS priority,
+                row_number() OVER (PARTITION BY h.id ORDER BY j.created, j.id) - 1 AS place
+            FROM tokimori_history h
+            JOIN tokimori_jobs p ON p.incarnation = h.incarnation
+            JOIN tokimori_edges e ON e.parent = h.job_id
+            JOIN tokimori_jobs j ON j.id = e.child
+            WHERE h.id = ANY (_ended) AND CASE e."on" WHEN 'success' THEN h.state = 'succeeded'
+                WHEN 'failure' THEN h.state = 'failed' ELSE h.state <> 'skipped' END) c
+        ORDER BY c.incarnation, c.root, c.parent
+    LOOP
+        IF _child.joins > 0 THEN
+            INSERT INTO tokimori_arrivals AS a (incarnation, root, parents)
+            VALUES (_child.incarnation, _child.root, ARRAY[_child.job_id])
+            ON CONFLICT (incarnation, root) DO UPDATE
+            SET parents = array_remove(a.parents, _child.job_id) || excluded.parents
+            RETURNING parents INTO _arrived;
+            CONTINUE WHEN cardinality(_arrived) < _child.joins;
+            DELETE FROM tokimori_arrivals WHERE incarnation = _child.incarnation AND root = _child.root;
+        END IF;
+        IF _child.state IN ('paused', 'parked') THEN
+            INSERT INTO tokimori_skips AS s (incarnation, first, last, count, reason)
+            VALUES (_child.incarnation, _child.ended, _child.ended, 1, _child.state)
+            ON CONFLICT (incarnation, first) DO UPDATE
+            SET last = excluded.last, count = s.count + 1, reason = excluded.reason;
+            CONTINUE;
+        END IF;
+        _digest := md5(_child.parent || '/' || _child.incarnation);
+        INSERT INTO tokimori_runs (
+            id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, parent_id,
+            root)
+        SELECT (lpad(to_hex(_child.due / 1000), 12, '0') || '7' || substr(_digest, 1, 3) || '8'
+                || substr(_digest, 4, 15))::uuid,
+            _child.id, _child.incarnation, o.origin, _child.nominal, _child.due, 'ready', _child.priority,
+            _child.due - _child.priority * 60000000, _child.lane, _child.ended, _child.payload, _child.parent,
+            _child.root
+        FROM (SELECT 'c:' || CASE WHEN _child.joins > 0 THEN _child.root ELSE _child.parent::text END AS origin) o
+        WHERE NOT EXISTS (
+            SELECT FROM tokimori_history h
+            WHERE h.incarnation = _child.incarnation AND h.origin = o.origin AND h.origin NOT LIKE 's:%')
+        ON CONFLICT (incarnation, origin) DO NOTHING;
+    END LOOP;
+END $$;

@@ -1,0 +1,2 @@
+-- Let a queue go on.
+return call('HDEL', P .. 'pauses', ask.queue)

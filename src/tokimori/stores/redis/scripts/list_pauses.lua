@@ -1,0 +1,2 @@
+-- All pauses, in no order.
+return call('HVALS', P .. 'pauses')

@@ -1,0 +1,42 @@
+"""`tokimori queue …`, as people and scripts use it."""
+
+import pytest
+
+from tests.integration.cli.conftest import Program
+from tokimori.client.client import open as open_client
+
+
+def test_a_queue_from_the_command_line(program: Program) -> None:
+    """Paused, listed, told of by its job and its run, and resumed; the client sees the same."""
+    program("job", "add", "report", "--noop", "--queue", "mail")
+    assert "queue mail is paused since" in program("queue", "pause", "mail", "--reason", "repairs")
+    _, line = program("queue", "list").splitlines()
+    assert line.split()[:2] == ["mail", "1"]
+    assert line.endswith("repairs")
+    assert ": repairs" in program("job", "show", "report")
+    assert "Nothing of it starts: queue mail is paused" in program("job", "explain", "report")
+    run = program.json("job", "trigger", "report")
+    assert "queue mail is paused" in program("run", "show", run["id"])
+    with open_client(f"sqlite://{program.database}") as client:
+        (pause,) = client.pauses()
+        assert (pause.queue, pause.reason) == ("mail", "repairs")
+        assert client.list_queues()[0].pauses == client.pauses_of("report") == (pause,)
+        assert client.resume_queue("mail") == pause
+        assert client.pause_queue("mail").reason is None
+        assert client.pause_all("fire").queue == "*"
+        assert client.resume_all() is not None
+    assert program.json("queue", "resume", "mail") == {"queue": "mail", "resumed": True}
+    assert program("queue", "resume", "mail") == "queue mail was not paused\n"
+
+
+def test_everything_from_the_command_line(program: Program) -> None:
+    """With --all in place of a name."""
+    assert "everything is paused since" in program("queue", "pause", "--all", "--now")
+    assert program.json("queue", "pause", "--all")["queue"] == "*"
+    assert program("queue", "resume", "--all") == "resumed everything\n"
+
+
+@pytest.mark.parametrize("arguments", [("pause",), ("resume",), ("pause", "mail", "--all"), ("pause", "a b")])
+def test_mistakes_are_refused(program: Program, arguments: tuple[str, ...]) -> None:
+    """Neither a name nor --all, both, and what no queue can be called."""
+    assert program.error("queue", *arguments, code=2)["field"] in {"name", "queue"}

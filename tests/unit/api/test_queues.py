@@ -1,0 +1,36 @@
+"""`/api/v2/queues`"""
+
+from tests.unit.api.asgi import Asker
+
+
+async def test_a_queue_is_paused_and_resumed(door: Asker) -> None:
+    """With reason and author; its jobs and runs tell of it."""
+    await door.post("/api/v2/jobs", {"id": "job", "noop": True, "queue": "mail"})
+    paused = await door.post("/api/v2/queues/mail/pause", {"reason": "repairs"})
+    pause = {"queue": "mail", "since": "2030-01-01T00:00:00Z", "reason": "repairs", "by": "ada"}
+    assert (paused.status, paused.json) == (200, pause)
+    assert (await door.get("/api/v2/pauses")).json == [pause]
+    assert (await door.get("/api/v2/queues")).json == [{"name": "mail", "jobs": 1, "pauses": [pause]}]
+    assert (await door.get("/api/v2/jobs/job")).json["pauses"] == [pause]
+    run = (await door.post("/api/v2/jobs/job/trigger", {})).json
+    assert (await door.get(f"/api/v2/runs/{run['id']}")).json["pauses"] == [pause]
+    for resumed in (True, False):
+        answer = await door.post("/api/v2/queues/mail/resume", {})
+        assert answer.json == {"queue": "mail", "resumed": resumed}
+    assert (await door.get(f"/api/v2/runs/{run['id']}")).json["pauses"] == []
+
+
+async def test_everything_is_paused_and_resumed(door: Asker) -> None:
+    """Its pause has an asterisk in place of a queue."""
+    pause = (await door.post("/api/v2/pause", {"now": True})).json
+    assert (pause["queue"], pause["reason"]) == ("*", None)
+    assert (await door.get("/api/v2/pauses")).json == [pause]
+    assert (await door.post("/api/v2/resume", {})).json == {"queue": "*", "resumed": True}
+
+
+async def test_bad_requests_are_refused(door: Asker) -> None:
+    """A name that no queue can have, and a field that nobody knows."""
+    bad = await door.post("/api/v2/queues/a,b/pause", {})
+    assert (bad.status, bad.error["field"], bad.error["value"]) == (422, "queue", "a,b")
+    assert (await door.post("/api/v2/queues/mail/pause", {"when": 1})).status == 422
+    assert (await door.get("/api/v2/pauses")).json == []

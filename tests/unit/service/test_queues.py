@@ -1,0 +1,130 @@
+"""Queues, and pausing one of them or everything."""
+
+import pytest
+
+from tests.unit.examples import NEW_YEAR, seconds
+from tests.unit.service.world import ON_DEMAND, World
+from tokimori.errors import InvalidInput
+from tokimori.model.outcome import Succeeded
+from tokimori.model.pause import EVERYTHING, Pause
+from tokimori.model.transitions import RunState
+from tokimori.service.queues import Queue, sentence
+
+MAIL = Pause(queue="mail", since=NEW_YEAR, reason="repairs", by="ada")
+
+
+async def add(world: World, job_id: str, queue: str) -> None:
+    await world.service.add(world.service.define({"noop": True, "queue": queue}), job_id)
+
+
+async def test_a_pause_tells_by_whom_since_when_and_why(world: World) -> None:
+    """The first one stays, whatever a second one says; it says so in English, too."""
+    assert await world.service.queues.pause("mail", "repairs") == MAIL
+    world.pass_seconds(9)
+    assert await world.service.queues.pause("mail", "another") == MAIL
+    everything = await world.service.queues.pause()
+    assert everything == Pause(queue=EVERYTHING, since=seconds(9), by="ada")
+    assert await world.service.queues.pauses() == [everything, MAIL]
+    assert sentence(MAIL) == "queue mail is paused since 2030-01-01T00:00:00Z by ada: repairs"
+    assert sentence(Pause(queue=EVERYTHING, since=NEW_YEAR)) == "everything is paused since 2030-01-01T00:00:00Z"
+
+
+async def test_queues_are_those_of_jobs_and_of_pauses(world: World) -> None:
+    """By name, with how many jobs are in each and what binds it."""
+    for job_id, queue in (("a", "mail"), ("b", "mail"), ("c", "default")):
+        await add(world, job_id, queue)
+    pause = await world.service.queues.pause("misspelt")
+    assert await world.service.queues.list() == [
+        Queue(name="default", jobs=1),
+        Queue(name="mail", jobs=2),
+        Queue(name="misspelt", jobs=0, pauses=(pause,)),
+    ]
+    everything = await world.service.queues.pause()
+    assert [queue.pauses for queue in await world.service.queues.list()] == [
+        (everything,),
+        (everything,),
+        (everything, pause),
+    ]
+
+
+async def test_a_resume_tells_what_it_ended(world: World) -> None:
+    """The pause that there was, and nothing where there was none; that of everything leaves that of a queue."""
+    assert await world.service.queues.resume("mail") is None
+    await world.service.queues.pause("mail", "repairs")
+    everything = await world.service.queues.pause()
+    assert await world.service.queues.resume() == everything
+    assert await world.service.queues.pauses() == [MAIL]
+    assert await world.service.queues.resume("mail") == MAIL
+    assert await world.service.queues.resume("mail") is None
+
+
+async def test_jobs_and_runs_tell_of_the_pause(world: World) -> None:
+    """What waits says for what, and a job's explanation warns; a run that has started does not wait."""
+    await add(world, "job", "mail")
+    first = await world.service.trigger("job")
+    await world.begin(1)
+    pause = await world.service.queues.pause("mail", "repairs")
+    await world.service.queues.pause("other")
+    second = await world.service.trigger("job")
+    assert (await world.service.get_run(second.id)).pauses == (pause,)
+    assert (await world.service.get_run(first.id)).pauses == ()
+    assert await world.service.pauses_of("job") == (pause,)
+    assert (await world.service.explain_job("job")).warnings == (f"Nothing of it starts: {sentence(pause)}.",)
+
+
+async def test_a_run_without_lane_waits_for_everything(world: World) -> None:
+    """That of a job that is paused itself: its lane is gone, but everything is everything."""
+    await add(world, "job", "mail")
+    run = await world.service.trigger("job")
+    await world.service.pause("job")
+    everything = await world.service.queues.pause()
+    assert (await world.service.get_run(run.id)).pauses == (everything,)
+
+
+async def test_what_waits_runs_after_the_resume(world: World) -> None:
+    """A request to a paused queue is accepted, and carried out later."""
+    await add(world, "job", "mail")
+    await world.service.queues.pause("mail")
+    run = await world.service.trigger("job")
+    assert await world.begin(1) == []
+    await world.service.queues.resume("mail")
+    await world.work(Succeeded(0))
+    assert (await world.service.get_run(run.id)).run.state is RunState.SUCCEEDED
+
+
+@pytest.mark.parametrize("queue", ["mail", None])
+async def test_what_runs_is_cancelled_now(world: World, queue: str | None) -> None:
+    """With `now`, of that queue or everywhere, also of a job that is paused itself; else it goes on to its end."""
+    for job_id, name in (("a", "mail"), ("b", "mail"), ("c", "other")):
+        await add(world, job_id, name)
+    runs = [await world.service.trigger(job_id) for job_id in "abc"]
+    await world.begin(3)
+    await world.service.pause("b")
+    await world.service.queues.pause(queue, "fire")
+    assert [(await world.store.get_run(run.id)).cancel for run in runs] == [None, None, None]
+    await world.service.queues.pause(queue, now=True)
+    what = "everything" if queue is None else "its queue mail"
+    reason = f"{what} was paused: fire"
+    wanted = [reason, reason, reason if queue is None else None]
+    assert [(await world.store.get_run(run.id)).cancel for run in runs] == wanted
+
+
+async def test_a_run_whose_job_is_gone_is_no_queues(world: World) -> None:
+    """Once a paused job was deleted, nobody knows in which queue its run was."""
+    await world.service.add(ON_DEMAND, "job")
+    run = await world.service.trigger("job")
+    await world.begin(1)
+    await world.service.pause("job")
+    await world.service.delete("job")
+    await world.service.queues.pause("default", now=True)
+    assert (await world.store.get_run(run.id)).cancel is None
+
+
+@pytest.mark.parametrize("name", ["", "*", "a b", "ä", "x" * 129])
+async def test_what_is_no_name_is_refused(world: World, name: str) -> None:
+    """Before anything is paused or resumed."""
+    for act in (world.service.queues.pause, world.service.queues.resume):
+        with pytest.raises(InvalidInput) as caught:
+            await act(name)
+        assert (caught.value.field, caught.value.value) == ("queue", name)
+    assert await world.service.queues.pauses() == []
