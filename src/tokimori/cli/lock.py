@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from tokimori.service.semaphores import Holder, SemaphoreDetails
     from tokimori.service.service import Service
 
-USAGE = """Semaphores, and mutexes (of one unit): hold one while a command runs, list, set, delete.
+SYNOPSIS = "NAME [--limit N] [--weight W] [--wait SECONDS] -- PROGRAM [ARGS]... | COMMAND [ARGS]..."
+USAGE = """Hold units of a semaphore while a program runs; list, set and delete semaphores. A mutex has one unit.
+
+Ends with the program's exit code. TOKIMORI_LOCK_TOKEN in its environment grows with each holder. Not to be had in time:
+exit code 4. Lost, for the store was out of reach for 5 s: the program is ended, exit code 4.
 
 \b
-  tokimori lock NAME [--limit N] [--weight W] [--wait SECONDS] -- COMMAND…
-
-runs the command while it holds units of NAME, and ends with its exit code. TOKIMORI_LOCK_TOKEN in its environment grows
-with each holder. Not to be had in time: exit code 4. Lost (the store out of reach for 5 s): the command is ended, exit
-code 4.
+  --limit N       How many units it has to have; 1 where nobody made it.
+  --weight W      How many of them to hold; 1 by default.
+  --wait SECONDS  At most so long; by default as long as it takes.
 """
 
 
@@ -31,9 +33,22 @@ class LockGroup(Group):
         """Whatever has a program behind `--` is meant to run it."""
         return super().parse_args(ctx, [_RUN, *args] if "--" in args else args)
 
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        """The command. Raises `UsageError` that says how a program is run, which a mistyped line may have meant."""
+        if cmd_name == _RUN:
+            from tokimori.cli.lock_run import run
+
+            return run
+        found = super().get_command(ctx, cmd_name)
+        if found is None:
+            known = ", ".join(self.list_commands(ctx))
+            hint = f"to run a program while {cmd_name!r} is held: tokimori lock {cmd_name} -- PROGRAM"
+            raise click.UsageError(f"No such command {cmd_name!r}; there are {known}. And {hint}", ctx)
+        return found
+
 
 _RUN = "run"
-lock = LockGroup("lock", help=USAGE, nouns={_RUN: ("tokimori.cli.lock_run:run", "Said by the `--`; see its --help.")})
+lock = LockGroup("lock", help=USAGE, options_metavar="", subcommand_metavar=SYNOPSIS)
 
 
 @lock.command("list")

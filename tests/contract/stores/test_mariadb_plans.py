@@ -121,3 +121,34 @@ async def test_a_look_at_much_reads_little(store: Store) -> None:
     assert len(await worker.claim(2)) == 2
     await costs.note("claim two")
     assert max(costs.noted.values()) <= FEW, costs.noted
+
+
+async def test_a_long_line_is_not_walked(store: Store) -> None:
+    """Serving a line of a semaphore or a key, and working beside it, reads as little as if nobody else waited."""
+    worker = await Worker.join(store)
+    mutex, keyed = await add_job(store, "mutex", semaphores=("db",)), await add_job(store, "keyed")
+    free = await add_job(store, "free", queue="free")
+    await add_runs(store, mutex, RUNS)
+    for n in range(RUNS):
+        await store.add_run(a_request(keyed, concurrency_key=f"k{n % 2}"), NOW)
+    holder, *others = await worker.claim(3 * RUNS)
+    assert len(others) == 2
+    await ask(store, "ANALYZE TABLE tokimori_runs")
+    costs = Costs(store, await read(store))
+    await worker.settle(holder)
+    await costs.note("settle what holds a unit")
+    (second,) = await worker.claim(3)
+    await costs.note("claim the next")
+    await worker.settle(others[0])
+    await costs.note("settle one of a key")
+    (third,) = await worker.claim(3)
+    await costs.note("claim the next of the key")
+    assert {second.run.job_id, third.run.job_id} == {"mutex", "keyed"}
+    await worker.tick()
+    await costs.note("tick")
+    await add_runs(store, free, 1)
+    await costs.note("request another")
+    (other,) = await worker.claim(3)
+    await worker.settle(other)
+    await costs.note("claim and settle another")
+    assert max(costs.noted.values()) <= FEW, costs.noted

@@ -23,7 +23,8 @@ from tokimori.stores.mysql.permits import STUCK
 
 SESSIONS = 4
 """Stores, each with sessions of its own."""
-ACTIONS = 60
+FEW, MANY = 20, 150
+"""Actions of each who takes part."""
 LIMITS = {"a": 1, "b": 2, "c": 3}
 JOBS: dict[str, dict[str, object]] = {
     "mutex": {"semaphores": ("a",)},
@@ -32,7 +33,8 @@ JOBS: dict[str, dict[str, object]] = {
     "keyed": {"max_running_per_key": 2},
     "all": {"semaphores": ("c",), "max_running": 2, "concurrency_key": "k"},
 }
-OUTCOMES: tuple[Outcome | None, ...] = (None, None, Released("later"), RetryAt(NOW), Hold("look"), Failed("broken"))
+OUTCOMES: tuple[Outcome | None, ...] = (None, Hold("look"), Failed("no"), *[Released("later")] * 4, *[RetryAt(NOW)] * 3)
+"""Mostly such that the run comes back."""
 # Each must find nothing, at any commit.
 EXCEEDED = """
 SELECT s.name, s."limit", SUM(p.weight) AS used FROM tokimori_semaphores s
@@ -98,10 +100,10 @@ async def opened(folder: Path) -> AsyncIterator[list[Store]]:
         await store.close()
 
 
-async def work(arena: Arena, store: Store, random: Random) -> None:
+async def work(arena: Arena, store: Store, random: Random, actions: int) -> None:
     """A node: claims, holds what it has for a moment, and settles it in some way; now and then it dies."""
     worker = await Worker.join(store)
-    for _ in range(ACTIONS):
+    for _ in range(actions):
         claimed = await worker.claim(random.randint(1, 6))
         await asyncio.sleep(random.random() * 0.01)
         if random.random() < 0.05:
@@ -130,10 +132,10 @@ async def _die(arena: Arena, worker: Worker, store: Store, claimed: list[Claimed
     return heir
 
 
-async def program(arena: Arena, store: Store, random: Random) -> None:
+async def program(arena: Arena, store: Store, random: Random, actions: int) -> None:
     """A program: asks for units, waits for a while, and gives them back; now and then its session dies."""
     session = await Worker.join(store)
-    for _ in range(ACTIONS // 2):
+    for _ in range(actions // 2):
         name = random.choice(list(LIMITS))
         held = await session.acquire(name, random.randint(1, LIMITS[name]), rank=NOW + random.randint(-20, 20))
         for _ in range(random.randint(0, 6)):
@@ -152,9 +154,9 @@ async def program(arena: Arena, store: Store, random: Random) -> None:
     assert await store.leave(session.id, NOW)
 
 
-async def meddle(arena: Arena, store: Store, random: Random) -> None:
+async def meddle(arena: Arena, store: Store, random: Random, actions: int) -> None:
     """People: cancel, hold and resume runs, edit and pause jobs, change a limit."""
-    for _ in range(ACTIONS):
+    for _ in range(actions):
         run_id = random.choice(arena.runs)
         try:
             match random.randint(0, 5):
@@ -162,9 +164,9 @@ async def meddle(arena: Arena, store: Store, random: Random) -> None:
                     await store.hold_run(run_id, "wait")
                 case 1 | 2:
                     await store.resume_run(run_id)
-                case 3:
-                    await store.cancel_run(random.choice(arena.runs), "enough", NOW)
-                case 4:
+                case 3 if random.random() < 0.2:
+                    await store.cancel_run(run_id, "enough", NOW)
+                case 3 | 4:
                     await _edit(store, random)
                 case _:
                     await store.put_semaphore("c", random.randint(2, 3) + 1, NOW)
@@ -195,18 +197,29 @@ async def asked(store: Store, statement: str) -> list[tuple[object, ...]]:
     return await store._db.rows(statement)  # type: ignore[attr-defined, no-any-return]
 
 
-@pytest.mark.parametrize("seed", range(2))
-async def test_nothing_is_exceeded_nor_leaked_whatever_happens_at_once(arena: Arena, seed: int) -> None:
+async def test_nothing_is_exceeded_nor_leaked_whatever_happens_at_once(arena: Arena) -> None:
     """At no commit is a limit exceeded, and in the end everything has run and nothing is held or waits."""
+    await fight(arena, 0, FEW)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", range(1, 7))
+async def test_nothing_is_exceeded_nor_leaked_for_long(arena: Arena, seed: int) -> None:
+    """The same, over thousands of actions."""
+    await fight(arena, seed, MANY)
+
+
+async def fight(arena: Arena, seed: int, actions: int) -> None:
+    """All at once, and then whatever is left, to its end."""
     actors = [
-        actor(arena, store, Random(f"{seed} {number} {actor.__name__}"))
+        actor(arena, store, Random(f"{seed} {number} {actor.__name__}"), actions)
         for number, store in enumerate(arena.stores)
         for actor in (work, work, program, meddle)
     ]
-    watcher = asyncio.create_task(watch(arena, arena.stores[0]))
-    await asyncio.gather(*actors)
-    arena.over = True
-    await watcher
+    async with asyncio.TaskGroup() as group:
+        group.create_task(watch(arena, arena.stores[0]))
+        await asyncio.gather(*actors)
+        arena.over = True
     await _nobody_waits_in_vain(arena.stores[0])
     await _run_the_rest(arena.stores[0])
     assert min(arena.applied, arena.granted, arena.looks) > 20

@@ -244,7 +244,7 @@ async def test_who_wants_no_semaphore_pays_for_none(server: Server, store: Store
 async def test_a_tick_picks_up_what_an_older_program_left(server: Server, store: Store) -> None:
     """A run settled, and a program's node buried, by a program that knows no permits, hold nothing for long."""
     worker, other = await Worker.join(store), await Worker.join(store)
-    runs = await add_runs(store, await add_job(store, "old", semaphores=("db:1",), concurrency_key="k"), 2)
+    runs = await add_runs(store, await add_job(store, "old", semaphores=("db",)), 2)
     await worker.claim()
     server.command("HSET", f"{P}run:{runs[0].id}", "state", "succeeded")
     server.command("SREM", f"{P}running:{runs[0].incarnation}", runs[0].id)
@@ -259,6 +259,19 @@ async def test_a_tick_picks_up_what_an_older_program_left(server: Server, store:
     assert isinstance(await store.acquire(waiting.wish, NOW), Grant)
     assert await store.acquire(held.wish, NOW) == NodeGone()
     check(server)
+
+
+async def test_a_tick_frees_the_key_of_a_run_that_an_older_program_settled(server: Server, store: Store) -> None:
+    """A run that it took for one without a key does not count for its key any more."""
+    worker = await Worker.join(store)
+    job = await add_job(store, "old")
+    first, second = [await store.add_run(a_request(job, concurrency_key="k k"), NOW) for _ in range(2)]
+    (claimed,) = await worker.claim()
+    waiting = second if claimed.run.id == first.id else first
+    server.command("HSET", f"{P}run:{claimed.run.id}", "state", "succeeded")
+    await worker.tick()
+    assert await state_of(store, waiting) is RunState.READY
+    assert len(await worker.claim()) == 1
 
 
 async def test_a_run_that_an_older_program_gave_back_holds_its_units_once(server: Server, store: Store) -> None:

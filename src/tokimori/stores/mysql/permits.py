@@ -47,25 +47,33 @@ WHERE semaphore = %s AND token IS NULL ORDER BY "rank", id LIMIT %s
 _LANES = """
 SELECT DISTINCT blocked_on, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on = %s
 """
-_HEADS = """
-SELECT STRAIGHT_JOIN r."rank", r.id, j.semaphores
-FROM tokimori_runs r FORCE INDEX (tokimori_runs_blocked) JOIN tokimori_jobs j ON j.incarnation = r.incarnation
-WHERE r.blocked_on = %s AND r.lane = %s AND r.state = 'blocked' ORDER BY r."rank", r.id LIMIT %s
+# The inner queries keep the server from sorting the whole line.
+_HEADS = f"""
+SELECT r."rank", r.id, j.semaphores
+FROM (
+    SELECT "rank", id, incarnation FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked)
+    WHERE blocked_on = %s AND lane = %s AND state = 'blocked' ORDER BY "rank", id LIMIT %s
+) r STRAIGHT_JOIN tokimori_jobs j {BY_KEY} ON j.incarnation = r.incarnation
+ORDER BY r."rank", r.id
 """
 _WAKE = f"UPDATE tokimori_runs {BY_KEY} SET state = 'ready', blocked_on = NULL WHERE id IN (%s) AND state = 'blocked'"
-_WAKE_KEY = """
-UPDATE tokimori_runs FORCE INDEX (tokimori_runs_keys) SET state = 'ready', blocked_on = NULL
-WHERE incarnation = %s AND blocked_on = %s AND concurrency_key = %s AND state = 'blocked' ORDER BY "rank", id LIMIT %s
+_WAKE_KEY = f"""
+UPDATE (
+    SELECT id FROM tokimori_runs FORCE INDEX (tokimori_runs_keys)
+    WHERE incarnation = %s AND blocked_on = %s AND concurrency_key = %s AND state = 'blocked'
+    ORDER BY "rank", id LIMIT %s
+) head STRAIGHT_JOIN tokimori_runs r {BY_KEY} ON r.id = head.id SET r.state = 'ready', r.blocked_on = NULL
 """
 _RUNNING_OF_KEYS = """
 SELECT incarnation, concurrency_key, COUNT(*) FROM tokimori_runs FORCE INDEX (tokimori_runs_line)
 WHERE incarnation IN (%s) AND state = 'running' AND concurrency_key IN (%s) GROUP BY incarnation, concurrency_key
 """
 STUCK = f"""
-SELECT line.name, line.lane FROM (
-    SELECT DISTINCT blocked_on, lane, SUBSTRING(blocked_on, {len(line_of("")) + 1}) AS name
-    FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on > '{line_of("")}'
-) line JOIN tokimori_semaphores s ON s.name = line.name WHERE s."limit" > {USED} LIMIT {25 * MOST_SWEPT}
+SELECT s.name, line.lane FROM (
+    SELECT DISTINCT blocked_on, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked)
+    WHERE blocked_on > '{line_of("")}' LIMIT 1000
+) line STRAIGHT_JOIN tokimori_semaphores s {BY_KEY} ON s.name = SUBSTRING(line.blocked_on, {len(line_of("")) + 1})
+WHERE s."limit" > {USED} LIMIT {25 * MOST_SWEPT}
 """
 """Lanes of semaphores with free units in which runs wait: those in which nothing is ready are swept."""
 REJOIN = """

@@ -93,8 +93,7 @@ local function is_refused(run, name, weight)
 end
 
 -- The first constraint that refuses the run; nil: it is taken.
-local function refusal(run)
-    local terms = terms_of(run.inc)
+local function refusal(run, terms)
     if terms.limit ~= 0 and count(run.inc) >= terms.limit then
         return ''
     end
@@ -110,13 +109,13 @@ local function refusal(run)
     return nil
 end
 
-local function take(run)
+local function take(run, terms)
     taken[#taken + 1] = run
     running[run.inc] = count(run.inc) + 1
     if run.key then
         running[run.inc .. ':' .. run.key] = running[run.inc .. ':' .. run.key] + 1
     end
-    for _, wanted in ipairs(terms_of(run.inc).semaphores) do
+    for _, wanted in ipairs(terms.semaphores) do
         semaphores[wanted[1]].used = semaphores[wanted[1]].used + wanted[2]
     end
 end
@@ -134,15 +133,18 @@ for _ = 1, repeated and 0 or ask.limit + ask.most do
     if not run then
         break
     end
-    run.inc, run.token, run.attempt, run.key, run.holds =
+    local key, holds
+    run.inc, run.token, run.attempt, key, holds =
         unpack(call('HMGET', P .. 'run:' .. run.id, 'incarnation', 'token', 'attempt', 'concurrency_key', 'holds'))
-    local constraint = refusal(run)
-    if terms_of(run.inc).lane ~= run.lane then
+    run.key, run.holds = key or nil, holds or nil
+    local terms = terms_of(run.inc)
+    local constraint = refusal(run, terms)
+    if terms.lane ~= run.lane then
         misplaced[#misplaced + 1] = run
     elseif constraint then
         refuse(run, constraint)
     else
-        take(run)
+        take(run, terms)
     end
 end
 
@@ -153,9 +155,7 @@ local function hold_units(run, wanted)
         holds[n] = each[1] .. ' ' .. each[2]
         later('ZADD', P .. 'holders:' .. each[1], ask.now, run.id .. '/' .. each[1])
     end
-    if #holds > 0 then
-        call('HSET', P .. 'run:' .. run.id, 'holds', table.concat(holds, ' '))
-    end
+    call('HSET', P .. 'run:' .. run.id, 'holds', table.concat(holds, ' '))
 end
 
 local function write_taken(run)
@@ -174,7 +174,10 @@ local function write_taken(run)
         give_back(run.id, run.holds)
         flush()
     end
-    hold_units(run, terms_of(run.inc).semaphores)
+    local wanted = terms_of(run.inc).semaphores
+    if wanted[1] then
+        hold_units(run, wanted)
+    end
 end
 
 local function write_refused(run)
