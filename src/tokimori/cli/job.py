@@ -218,6 +218,10 @@ def resume(job_id: str) -> None:
     _print_job("resumed", in_service(lambda service: service.resume(job_id)))
 
 
+job.add_command(pause, "disable")
+job.add_command(resume, "enable")
+
+
 @job.command()
 @click.argument("job_id", metavar="ID")
 def resolve(job_id: str) -> None:

@@ -161,6 +161,7 @@ class Client:
     delete = synchronous(Service.delete)
     pause = synchronous(Service.pause)
     resume = synchronous(Service.resume)
+    disable, enable = pause, resume
     resolve = synchronous(Service.resolve)
     trigger = synchronous(Service.trigger)
     backfill = synchronous(Service.backfill)
