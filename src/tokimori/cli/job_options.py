@@ -45,6 +45,7 @@ _OPTIONS = (
     _seconds("--late-after", "late_after", "How late an occurrence is missed."),
     _seconds("--grace", "grace", "How late is too late to run."),
     click.option("--max-running", type=int, metavar="N", help="Runs at a time; 0 = unlimited."),
+    click.option("--max-waiting", type=int, metavar="N", help="Runs that may wait beside those; more are refused."),
     click.option("--on-overlap", type=_choice(Overlap), help="What becomes of occurrences above that."),
     click.option("--attempts", type=int, metavar="N", help="How often a run is tried in all."),
     _seconds("--retry-delay", "retry_delay", "Before the first retry."),

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tokimori.model.ids import JobId
-from tokimori.model.job import Definition, Job, JobState, Unreadable, encode_definition, limit_of, stored_definition
+from tokimori.model.job import (
+    Definition,
+    Job,
+    JobState,
+    Unreadable,
+    encode_definition,
+    limit_of,
+    most_active,
+    stored_definition,
+)
 from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
@@ -18,7 +27,7 @@ JOB = (
     'id, incarnation, version, definition, state, reason, "by", created, updated, anchor, fired_through, next_due, '
     "runs_remaining, tzdata, days_off"
 )
-JOB_STAMPS = "max_running, lane"
+JOB_STAMPS = "max_running, lane, most_active"
 """What the store keeps of the definition in columns of its own."""
 
 RUN = (
@@ -120,6 +129,7 @@ def job_row(job: Job) -> Row:
         job.days_off,
         limit_of(job.definition),
         lane_for(job),
+        most_active(job.definition),
     )
 
 

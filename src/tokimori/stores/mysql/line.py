@@ -35,6 +35,14 @@ FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND max_running > 0
 """
 
 
+# The gates are locked by then: nobody else adds a run of theirs.
+_ACTIVE = f"""
+SELECT incarnation, most_active, (SELECT COUNT(*) FROM tokimori_runs
+    WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running'))
+FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND most_active IS NOT NULL
+"""
+
+
 class Place(NamedTuple):
     """How many runs of a job may run (0: any number), how many do, and whether others stand in line.
 
@@ -60,6 +68,16 @@ def count_places(jobs: Iterable[Incarnation]) -> str:
 def places_of(answer: Answer) -> dict[Incarnation, Place]:
     """What `count_places` found."""
     return {incarnation: Place(limit, running, bool(line)) for incarnation, limit, running, line in answer.rows}
+
+
+def count_active(jobs: Iterable[Incarnation]) -> str:
+    """Count the active runs of those jobs that may have only so many: `rooms_of` the answer."""
+    return sql(_ACTIVE, sorted(set(jobs)))
+
+
+def rooms_of(answer: Answer) -> dict[Incarnation, int]:
+    """How many more active runs these jobs may have; the others may have any number."""
+    return {incarnation: most - active for incarnation, most, active in answer.rows}
 
 
 def locked(which: str, *values: object) -> str:

@@ -39,10 +39,10 @@ SELECT {RUN}, (SELECT max_running FROM tokimori_jobs WHERE incarnation = tokimor
 FROM tokimori_runs FORCE INDEX (tokimori_runs_ready)
 WHERE state = 'ready' AND lane = %s AND incarnation NOT IN (%s) ORDER BY "rank", id LIMIT %s FOR UPDATE SKIP LOCKED
 """
-_GATES = f"""
-SELECT incarnation, max_running, definition FROM tokimori_jobs {BY_KEY}
-WHERE incarnation IN (%s) AND lane IS NOT NULL AND max_running
-"""
+# The runs' own lanes say whether they may be claimed: who pauses a job takes them, under its gate.
+_GATES = (
+    f"SELECT incarnation, max_running, definition FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s) AND max_running"
+)
 _TAKE = f"""
 UPDATE tokimori_runs {BY_KEY} SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = %s,
     claim_id = %s, pid = NULL, started = NULL, exit_code = NULL, "signal" = NULL, error = NULL
@@ -246,8 +246,9 @@ async def _settle(transaction: Transaction, changes: Sequence[Change], by: NodeI
     nodes = sorted({by, *(change.owner for change in changes)})
     ids = sorted({change.run_id for change in changes})
     going_on = {change.incarnation for change in changes if change.state not in ENDS or change.parks}
-    living, related, gates, live, counted, exist = await transaction.ask(
+    living, _, related, gates, live, counted, exist = await transaction.ask(
         sql(f"SELECT id, state FROM tokimori_nodes WHERE id IN (%s) ORDER BY id {SHARED}", nodes),
+        family.lock_bounded_children(change.job_id for change in changes),
         family.lock_children(change.job_id for change in changes),
         line.lock_gates(jobs, all_of=going_on),
         sql(f"SELECT {line.KEPT} FROM tokimori_runs {BY_KEY} WHERE id IN (%s) ORDER BY id FOR UPDATE", ids),
@@ -278,7 +279,7 @@ async def _settle(transaction: Transaction, changes: Sequence[Change], by: NodeI
         verdicts.append(verdict)
     left = {job: place._replace(running=place.running - batch.freed[job]) for job, place in places.items()}
     parents = [run for run in batch.runs.values() if run.incarnation in existing]
-    born = await family.bear(transaction, family.children_of(related, parents))
+    born = await family.bear(transaction, family.children_of(related, parents), batch.runs.values())
     await transaction.commit(*batch.writes(), *born, *batch.stops(), *line.wake(batch.freed, left))
     return verdicts
 

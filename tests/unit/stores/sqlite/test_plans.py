@@ -29,7 +29,7 @@ def work(db: sqlite3.Connection) -> None:
     """Call every method that a node or a person calls often."""
     job = a_job(schedule="* * * * * *", max_running=1, next_due=later(1))
     jobs.add_jobs(db, [job])
-    requests = [runs.add_run(db, a_request(job)) for _ in range(3)]
+    requests = [runs.add_run(db, a_request(job), NOW) for _ in range(3)]
     node, heir = a_node(), a_node()
     for each in (node, heir):
         nodes.register(db, each)

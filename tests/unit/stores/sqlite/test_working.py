@@ -25,8 +25,8 @@ def test_a_claim_asked_again_gets_past_a_full_job(db: sqlite3.Connection, monkey
     full, free = a_job("full", max_running=1), a_job("free")
     jobs.add_jobs(db, [full, free])
     for _ in range(12):
-        runs.add_run(db, a_request(full))
-    runs.add_run(db, a_request(free, rank=NOW + 1))
+        runs.add_run(db, a_request(full), NOW)
+    runs.add_run(db, a_request(free, rank=NOW + 1), NOW)
     node = a_node()
     nodes.register(db, node)
     got: list[list[JobId]] = []

@@ -85,12 +85,33 @@ local function forget(id, inc, origin)
     end
 end
 
+-- The newest of the runs that share a key has the greatest id, with which its origin ends.
+local function note_newest(inc, origin, id)
+    if string.sub(origin, 1, 2) == 'k:' then
+        local key, prefix = P .. 'newest:' .. inc, string.sub(origin, 1, -37)
+        if id > (call('HGET', key, prefix) or '') then
+            call('HSET', key, prefix, id)
+        end
+    end
+end
+
+-- Whether so many more runs of a job may be active.
+local function has_room(inc, coming)
+    local most = coming > 0 and call('HGET', P .. 'job:' .. inc, 'most_active')
+    if not most then
+        return true
+    end
+    flush()
+    return call('SCARD', P .. 'live:' .. inc) - call('SCARD', P .. 'held:' .. inc) + coming <= tonumber(most)
+end
+
 -- Keep a new run, unless its origin is known. born: id, job, inc, origin, state, lane, due, rank, and its row, flat.
 local function add(born)
     if call('HSETNX', P .. 'origins:' .. born.inc, born.origin, born.id) == 0 then
         return
     end
     call('HSET', P .. 'run:' .. born.id, unpack(born.row))
+    note_newest(born.inc, born.origin, born.id)
     later('ZADD', P .. 'runs', 0, born.id)
     later('ZADD', P .. 'runs:' .. born.job, 0, born.id)
     later('ZADD', P .. 'live', 0, born.id)
@@ -167,12 +188,13 @@ local function keep_skips(inc, skips)
     end
 end
 
--- Give the live runs of a job a lane, or none.
-local function relane(inc, lane)
+-- Give the live runs of a job a lane, or none; where it stays stopped its forced ones, which have one, get theirs.
+local function relane(inc, job_lane, forced_lane)
     flush()
     for _, id in ipairs(call('SMEMBERS', P .. 'live:' .. inc)) do
         local run = P .. 'run:' .. id
         local was, standing, rank = unpack(call('HMGET', run, 'lane', 'state', 'rank'))
+        local lane = was and forced_lane or job_lane
         if was ~= (lane or false) then
             if standing == 'ready' then
                 exit(id, inc, standing, was)

@@ -16,6 +16,6 @@ call('HSET', key, unpack(ask.row))
 index(ask.id, ask.inc, tzdata, ask.state, ask.next_due, ask.tzdata)
 keep_skips(ask.inc, ask.skips)
 local live = call('SCARD', P .. 'live:' .. ask.inc)
-relane(ask.inc, ask.lane)
+relane(ask.inc, ask.lane, ask.forced_lane)
 wake({[ask.inc] = live})
 return 'replaced'
