@@ -57,6 +57,7 @@ PROMISES: dict[str, Sequence[str]] = {
         f"{CONTRACT}/test_jobs.py::test_a_plan_of_the_old_definition_is_refused",
         f"{CONTRACT}/test_jobs.py::test_a_plan_of_a_paused_job_is_refused",
         f"{CONTRACT}/test_jobs.py::test_a_deleted_jobs_runs_end",
+        f"{CONTRACT}/test_pauses.py",
     ),
     "Acknowledged means durable": (
         "tests/unit/stores/sqlite/test_store.py::test_commits_reach_the_disk",

@@ -9,11 +9,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tokimori.api.answers import answer, page_of, read_body, read_query
+from tokimori.api.requests import TriggerRequest, ask
 from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.service.graph import direct
 from tokimori.service.service import Service
-from tokimori.service.views import backfill_view, count_view, edge_view, explanation_view, job_view, run_view, skip_view
+from tokimori.service.views import backfill_view, count_view, edge_view, explanation_view, job_view, skip_view
 
 SHOWN_TIMES = 5
 """How many next moments a shown job has."""
@@ -44,16 +45,6 @@ class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     reason: str | None = None
     now: bool = False
-
-
-class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run that somebody wants; the same key again gives the same run."""
-
-    key: str | None = None
-    payload: str | None = None
-    at: str | None = None
-    priority: int | None = None
-    parent: str | None = None
 
 
 class DeleteQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,8 +91,8 @@ class Jobs:
             Route(job, self.show, methods=["GET"]),
             Route(job, self.update, methods=["PATCH"]),
             Route(job, self.delete, methods=["DELETE"]),
-            Route(f"{job}/pause", self.pause, methods=["POST"]),
-            Route(f"{job}/resume", self.resume, methods=["POST"]),
+            *(Route(f"{job}/{name}", self.pause, methods=["POST"]) for name in ("pause", "disable")),
+            *(Route(f"{job}/{name}", self.resume, methods=["POST"]) for name in ("resume", "enable")),
             Route(f"{job}/resolve", self.resolve, methods=["POST"]),
             Route(f"{job}/trigger", self.trigger, methods=["POST"]),
             Route(f"{job}/backfill", self.backfill, methods=["POST"]),
@@ -163,10 +154,9 @@ class Jobs:
         return answer(job_view(await self._service.resolve(_job_id(request))))
 
     async def trigger(self, request: Request) -> Response:
-        """Ask for a run now."""
+        """Ask for a run, now or at a moment."""
         wanted = await read_body(request, TriggerRequest)
-        run = await self._service.trigger(_job_id(request), **asdict(wanted))
-        return answer(run_view(run), 201, location=f"/api/v2/runs/{run.id}")
+        return await ask(self._service, _job_id(request), wanted)
 
     async def backfill(self, request: Request) -> Response:
         """Make runs of occurrences that have none; with `max_running`, ask again until none is missing."""

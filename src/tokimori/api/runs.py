@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from tokimori.api.answers import answer, page_of, read_body, read_query
+from tokimori.api.requests import RunRequest, ask
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.transitions import RunState
@@ -39,18 +39,6 @@ class OutputQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Which attempt's output; by default the newest's."""
 
     attempt: int | None = None
-
-
-class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run of a job that somebody wants; the same key again gives the same run."""
-
-    job_id: str
-    key: str | None = None
-    payload: str | None = None
-    at: str | None = None
-    priority: int | None = None
-    parent: str | None = None
-    concurrency_key: str | None = None
 
 
 class HoldRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,8 +85,7 @@ class Runs:
     async def add(self, request: Request) -> Response:
         """Ask for a run of a job now."""
         wanted = await read_body(request, RunRequest)
-        run = await self._service.trigger(**asdict(wanted))
-        return answer(run_view(run), 201, location=f"/api/v2/runs/{run.id}")
+        return await ask(self._service, wanted.job_id, wanted)
 
     async def show(self, request: Request) -> Response:
         """A run and all its attempts."""

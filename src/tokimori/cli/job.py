@@ -112,7 +112,11 @@ def show(job_id: str) -> None:
         return
     zone = found.definition.time_zone
     fields = {name: value for name, value in job_fields_of(found).items() if name != "parents"}
-    defined = [(name.replace("_", " "), _shown(value)) for name, value in fields.items()]
+    unlimited = {"max_running": 0}.items()
+    defined = [
+        (name.replace("_", " "), "no limit" if (name, value) in unlimited else _shown(value))
+        for name, value in fields.items()
+    ]
     print_fields(
         [
             ("id", found.id),
@@ -218,6 +222,10 @@ def resume(job_id: str) -> None:
     _print_job("resumed", in_service(lambda service: service.resume(job_id)))
 
 
+job.add_command(pause, "disable")
+job.add_command(resume, "enable")
+
+
 @job.command()
 @click.argument("job_id", metavar="ID")
 def resolve(job_id: str) -> None:
@@ -228,35 +236,45 @@ def resolve(job_id: str) -> None:
 @job.command()
 @click.argument("job_id", metavar="ID")
 @click.option("--key", metavar="TEXT", help="The same key again gives the same run.")
+@click.option("--debounce", type=float, metavar="SECONDS", help="Put the key's run off, as long as it has not started.")
+@click.option("--throttle", type=float, metavar="SECONDS", help="At most one run of the key in that time.")
+@click.option("--replace", is_flag=True, help="The key's run gets this, as long as it has not started.")
+@click.option("--force", is_flag=True, help="Also if the job is paused or parked.")
 @click.option("--payload", metavar="TEXT", help="Data for the run.")
 @click.option("--at", metavar="TIME", help="When it is due; without offset in the job's zone.")
 @click.option("--priority", type=int, metavar="-100..100", help="Instead of the job's.")
 @click.option("--concurrency-key", metavar="TEXT", help="Few runs of one key run at a time; instead of the job's.")
 @click.option("--parent", metavar="RUN", envvar="TOKIMORI_RUN_ID", help="The run that asks for this one.")
+@click.option("--no-parent", is_flag=True, help="No run asks for it, though this is called within one.")
 @click.option("--wait", is_flag=True, help="Wait for the run's end; exit code 1 if it did not succeed.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="How long to wait.")
-def trigger(job_id: str, wait: bool, timeout: float | None, **asked: Any) -> int:
+def trigger(job_id: str, wait: bool, timeout: float | None, no_parent: bool, **asked: Any) -> int:
     """Run a job now, or at a moment."""
 
     from tokimori.model.transitions import RunState
     from tokimori.service.queues import sentence
+    from tokimori.service.requests import Became, Request
     from tokimori.service.views import run_view
 
-    async def act(service: "Service") -> "Run":
-        run = await service.trigger(job_id, **asked)
-        if not wait:
-            return run
-        if not any(node.runs_jobs for node in await service.nodes()):
-            print_notice(f"run {run.id} waits for a node: start one with `tokimori serve`")
-        for pause in (await service.get_run(run.id)).pauses:
-            print_notice(f"run {run.id} waits: {sentence(pause)}")
-        return await service.wait(run.id, timeout)
+    if no_parent:
+        asked["parent"] = None
 
-    run = in_service(act)
+    async def act(service: "Service") -> "tuple[Run, Became]":
+        answer = await service.ask(job_id, Request(**asked))
+        if not wait:
+            return answer.run, answer.became
+        if not any(node.runs_jobs for node in await service.nodes()):
+            print_notice(f"run {answer.run.id} waits for a node: start one with `tokimori serve`")
+        for pause in (await service.get_run(answer.run.id)).pauses:
+            print_notice(f"run {answer.run.id} waits: {sentence(pause)}")
+        return await service.wait(answer.run.id, timeout), answer.became
+
+    run, became = in_service(act)
     if options().as_json:
-        print_json(run_view(run))
+        print_json(run_view(run, became=became))
     else:
-        print_lines(f"run {run.id} {run.state}" + (f": {run.error}" if run.error else ""))
+        how = "" if became is Became.MADE else f" ({became})"
+        print_lines(f"run {run.id} {run.state}{how}" + (f": {run.error}" if run.error else ""))
     return RUN_FAILED if wait and run.state is not RunState.SUCCEEDED else DONE
 
 

@@ -45,6 +45,7 @@ _OPTIONS = (
     _seconds("--late-after", "late_after", "How late an occurrence is missed."),
     _seconds("--grace", "grace", "How late is too late to run."),
     click.option("--max-running", type=int, metavar="N", help="Runs at a time; 0 = unlimited."),
+    click.option("--max-waiting", type=int, metavar="N", help="Runs that may wait beside those; more are refused."),
     click.option("--semaphore", "semaphores", multiple=True, metavar="NAME[:WEIGHT]", help="Held while a run runs."),
     click.option("--concurrency-key", metavar="TEXT", help="That of runs which bring none of their own."),
     click.option("--max-running-per-key", type=int, metavar="N", help="Runs of one concurrency key at a time."),

@@ -27,6 +27,7 @@ from tokimori.ports.store import Store
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.copying import KindCopied
 from tokimori.service.queues import Queue
+from tokimori.service.requests import Asked, Request
 from tokimori.service.schema import open_prepared
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
@@ -145,6 +146,11 @@ async def _resume_all(service: Service) -> Pause | None:
     return await service.queues.resume(None)
 
 
+async def _ask(service: Service, job_id: str, /, **fields: Any) -> Asked:
+    """As `trigger`, in the fields of `Request`, and says what became of the request."""
+    return await service.ask(job_id, Request(**fields))
+
+
 async def _copy_to(service: Service, url: str) -> Sequence[KindCopied]:
     """Copy everything to the store at `url`, which is empty or holds a part of this copy. See `copy_store`."""
     target = open_store(url, SystemClock())
@@ -177,8 +183,10 @@ class Client:
     delete = synchronous(Service.delete)
     pause = synchronous(Service.pause)
     resume = synchronous(Service.resume)
+    disable, enable = pause, resume
     resolve = synchronous(Service.resolve)
     trigger = synchronous(Service.trigger)
+    ask = synchronous(_ask)
     backfill = synchronous(Service.backfill)
     cancel_backfill = synchronous(Service.cancel_backfill)
     next_times = synchronous(Service.next_times)

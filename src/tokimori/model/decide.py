@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tokimori.clock import SECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, Lane
-from tokimori.model.job import Definition, Job, JobState, lane_of, limit_of, rank_of, schedule_of
+from tokimori.model.job import Definition, Job, JobState, lane_of, limit_of, most_active, rank_of, schedule_of
 from tokimori.model.policies import AnchoredOn, Misfire, Overlap
 from tokimori.model.run import Skip, SkipReason, scheduled_origin
 from tokimori.model.timing import decidable, due_of, look_at
@@ -51,7 +51,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     `skips` are finished rows: one that begins where a known row began replaces it. `replaces`: the active scheduled
     runs from before this plan are to be cancelled. `anchor`, `runs_remaining` and `tzdata` are the job's from now on;
     `tzdata` and `concurrency_key` are those of the runs. `walked` is how many occurrences were decided one by one: what
-    the plan cost.
+    the plan cost. `most_active`: the job may not have more active runs than that, those of the plan included; None =
+    any number.
     """
 
     job_id: JobId
@@ -69,6 +70,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     replaces: bool = False
     walked: int = 0
     concurrency_key: str | None = None
+    most_active: int | None = None
 
 
 @dataclass(slots=True)
@@ -198,6 +200,7 @@ def _plan(draft: _Draft, schedule: Schedule, state: JobState, again: Moment | No
         replaces=draft.replaces,
         walked=draft.walked,
         concurrency_key=job.definition.concurrency_key,
+        most_active=most_active(job.definition),
     )
 
 
@@ -223,7 +226,8 @@ def _decide_missed(draft: _Draft, schedule: Schedule) -> None:
 
 
 def _catch_up(draft: _Draft, schedule: Schedule, newest: Moment) -> None:
-    room = MOST_CATCHING_UP - draft.due.active
+    most = most_active(draft.due.job.definition)
+    room = (MOST_CATCHING_UP if most is None else min(most, MOST_CATCHING_UP)) - draft.due.active
     while (moment := schedule.next_after(draft.cursor)) is not None and moment <= newest and draft.remaining != 0:
         if len(draft.runs) >= room:
             draft.full = True
@@ -253,11 +257,19 @@ def _decide_one(draft: _Draft, moment: Moment) -> None:
         case Overlap.SKIP:
             draft.skip(moment, moment, 1, SkipReason.OVERLAP)
         case Overlap.QUEUE:
-            draft.run(moment)
+            _queue(draft, moment)
         case Overlap.REPLACE:
             _replace(draft, moment)
         case _:
             assert_never(definition.on_overlap)
+
+
+def _queue(draft: _Draft, moment: Moment) -> None:
+    most = most_active(draft.due.job.definition)
+    if most is None or draft.due.active + len(draft.runs) < most:
+        draft.run(moment)
+    else:
+        draft.skip(moment, moment, 1, SkipReason.FULL)
 
 
 def _replace(draft: _Draft, moment: Moment) -> None:

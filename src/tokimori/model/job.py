@@ -70,12 +70,12 @@ class Unreadable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """When a job runs, and under which policies: all that a user says of it but its target. Durations are seconds.
 
-    `max_running` None means 1 for a scheduled job and unlimited otherwise; 0 means unlimited. `labels` are those that a
-    node must carry to run it. `grace` is how late an occurrence may be and still run. A job
-    with `parents` has no schedule: it runs after them, after each or (`join`) after all. `on_exhausted` is what becomes
-    of the job when the retries of a run are used up, and `on_failure_job` a job that then runs. Without
-    `auto_complete_success` an attempt has to report how it ended: exit code 0 alone is a failure. `mailto` is kept for
-    notifications.
+    `max_running` None means 1 for a scheduled job and unlimited otherwise; 0 means unlimited. `max_waiting` is how many
+    may wait beside those that run (`most_active`; None = any number). `labels` are those that a node must carry to run
+    it. `grace` is how late an occurrence may be and still run. A job with `parents` has no schedule: it runs after
+    them, after each or (`join`) after all. `on_exhausted` is what becomes of the job when the retries of a run are used
+    up, and `on_failure_job` a job that then runs. Without `auto_complete_success` an attempt has to report how it
+    ended: exit code 0 alone is a failure. `mailto` is kept for notifications.
 
     Outside of `starts_at` … `ends_at` the schedule names nothing: RFC 3339, or without offset in the job's zone. A run
     is due `delay` after its nominal time, and up to `jitter` later (`tokimori.model.timing`). `calendars` name days
@@ -106,6 +106,7 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     late_after: Seconds = 60
     grace: Seconds | None = None
     max_running: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+    max_waiting: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
     on_overlap: Overlap = Overlap.SKIP
     retry: Retry = Retry()
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
@@ -248,6 +249,11 @@ def limit_of(definition: Definition) -> int:
     return 0 if definition.schedule is None else 1
 
 
+def most_active(definition: Definition) -> int | None:
+    """How many runs of the job may be active: those that may run, and `max_waiting` beside them. None = any number."""
+    return None if definition.max_waiting is None else limit_of(definition) + definition.max_waiting
+
+
 def kills_on_lost_lease(definition: Definition, *, keyed: bool = False) -> bool:
     """Whether the node ends the job's processes before others may take them over.
 
@@ -306,15 +312,12 @@ def check_definition(definition: Definition) -> Definition:
     for name in definition.calendars:
         check_word("calendars", name)
     if definition.shift is not None and not definition.calendars:
-        raise InvalidInput(
-            "shift: without calendars there is nothing to move",
-            field="shift",
-            value=definition.shift,
-            allowed="no shift, or calendars beside it",
-        )
+        message, allowed = "shift: without calendars there is nothing to move", "no shift, or calendars beside it"
+        raise InvalidInput(message, field="shift", value=definition.shift, allowed=allowed)
     for key, value in definition.labels.items():
         check_word("labels", key)
         check_word(f"labels.{key}", value)
+    _check_waiting(definition)
     _check_dependents(definition)
     wanted(definition.semaphores)
     check_concurrency_key(definition.concurrency_key)
@@ -331,12 +334,18 @@ def check_definition(definition: Definition) -> Definition:
 
 def _check_noop(definition: Definition) -> None:
     if not definition.auto_complete_success:
-        raise InvalidInput(
-            "auto_complete_success: a noop can't say how it ended",
-            field="auto_complete_success",
-            value=False,
-            allowed="true with noop",
-        )
+        message = "auto_complete_success: a noop can't say how it ended"
+        raise InvalidInput(message, field="auto_complete_success", value=False, allowed="true with noop")
+
+
+def _check_waiting(definition: Definition) -> None:
+    waiting = definition.max_waiting
+    if waiting is not None and not limit_of(definition):
+        message = "max_waiting: without a limit nobody waits for a place"
+        raise InvalidInput(message, field="max_waiting", value=waiting, allowed="max_running above 0 beside it")
+    if waiting is not None and definition.on_overlap is Overlap.REPLACE:
+        message = "max_waiting: where the newest replaces the others it always waits for one of them to end"
+        raise InvalidInput(message, field="max_waiting", value=waiting, allowed="on_overlap = skip or queue beside it")
 
 
 def _check_dependents(definition: Definition) -> None:
@@ -345,12 +354,8 @@ def _check_dependents(definition: Definition) -> None:
     if definition.on_failure_job is not None:
         check_job_id(definition.on_failure_job, field="on_failure_job")
     if definition.parents and definition.schedule is not None:
-        raise InvalidInput(
-            "schedule: a job with parents runs after them",
-            field="schedule",
-            value=definition.schedule,
-            allowed="no schedule with parents",
-        )
+        message = "schedule: a job with parents runs after them"
+        raise InvalidInput(message, field="schedule", value=definition.schedule, allowed="no schedule with parents")
 
 
 def edges_of(job_id: JobId, definition: Definition) -> tuple[Edge, ...]:

@@ -122,6 +122,8 @@ class SkipReason(StrEnum):
     """Later than the job's grace."""
     OVERLAP = "overlap"
     """`max_running` runs were active."""
+    FULL = "full"
+    """`max_waiting` runs waited beside those that ran."""
     PAUSED = "paused"
     """The job was paused."""
     PARKED = "parked"

@@ -43,6 +43,8 @@ class Event(StrEnum):
     REQUEUE = "requeue"
     """Given back, or lost: whoever is next may claim it."""
     HOLD = "hold"
+    PUT_OFF = "put off"
+    """A later request of its key asks for another moment."""
     RESUME = "resume"
     CANCEL = "cancel"
     DROP = "drop"
@@ -65,6 +67,9 @@ TRANSITIONS: Mapping[tuple[RunState, Event], RunState] = MappingProxyType(
         (_S.WAITING, _E.HOLD): _S.HELD,
         (_S.READY, _E.HOLD): _S.HELD,
         (_S.BLOCKED, _E.HOLD): _S.HELD,
+        (_S.WAITING, _E.PUT_OFF): _S.WAITING,
+        (_S.READY, _E.PUT_OFF): _S.WAITING,
+        (_S.BLOCKED, _E.PUT_OFF): _S.WAITING,
         (_S.RUNNING, _E.CANCEL): _S.CANCELLED,
         (_S.HELD, _E.RESUME): _S.WAITING,
         (_S.HELD, _E.CANCEL): _S.CANCELLED,

@@ -17,6 +17,7 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId, Token
 from tokimori.model.job import Definition, Job
+from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import RunState
 from tokimori.ports.calendars import Calendars
@@ -121,7 +122,8 @@ class Jobs(Protocol):
         When this returns, nothing of the old definition is claimed any more: runs of a paused or parked job lose their
         lane, runs of an enabled or finished one get the lane of the new definition, runs blocked by its limit are woken
         as far as there is room, and those in the line of a key or a semaphore are ready again: they find their line by
-        claim. What the old definition wanted serves its line. Raises `Conflict` (it changed meanwhile) and `NotFound`.
+        claim. What the old definition wanted serves its line. An edit of a stopped job gives its forced runs, which
+        have a lane, the new one. Raises `Conflict` (it changed meanwhile) and `NotFound`.
         """
         ...
 
@@ -162,10 +164,12 @@ class RunFilter(Struct, frozen=True, kw_only=True):
 class Runs(Protocol):
     """Runs, as the service asks for them."""
 
-    async def add_run(self, run: Run, now: Moment) -> Run:
+    async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
         """Keep a requested run, `waiting` or `ready`; where its origin exists already, return that run instead.
 
-        Raises `NotFound` (no such job, or another incarnation) and `Refused` (the job is paused or parked).
+        Where its manner lets another run of its key answer, or take over what it asks for, that run is returned; a
+        request asked again within `REMEMBERED` gets the same answer. Raises `NotFound` (no such job, or another
+        incarnation) and `Refused` (the job is paused or parked, unless it is forced; or as many wait as may).
         """
         ...
 
@@ -435,7 +439,7 @@ class Working(Protocol):
 
         The owner settles its own runs while it lives; those of a dead owner any living node (`by`) may settle. What
         ends moves to the history; a freed place or unit serves its line, and the children of what ended get their runs
-        (`tokimori.stores.rules.child_run`; a paused or parked child a skip), in this transaction.
+        (`tokimori.stores.rules.child_run`; a paused, parked or full child a skip), in this transaction.
         """
         ...
 

@@ -5,24 +5,23 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.backfill import Backfill
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
-from tokimori.model.job import Job, JobState, lane_of, rank_of
+from tokimori.model.job import Job, JobState
 from tokimori.model.pause import Pause, queue_of
-from tokimori.model.run import Attempt, Output, Run, manual_origin
-from tokimori.model.semaphores import check_concurrency_key
+from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter, Store
-from tokimori.schedules.stamp import parse_stamp
 from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.backfill import Backfills
 from tokimori.service.definitions import check_readable
 from tokimori.service.queues import binding
+from tokimori.service.requests import Asked, Request, became, manner_of, requested_run
 
 POLL = 0.1
 """Seconds between two looks at a run that somebody waits for."""
@@ -69,37 +68,39 @@ class RunService:
         priority: int | None = None,
         parent: str | None = None,
         concurrency_key: str | None = None,
+        force: bool = False,
+        debounce: float | None = None,
+        throttle: float | None = None,
+        replace: bool = False,
     ) -> Run:
-        """Ask for a run, now or at a moment; the same key again gives the same run, whatever else is asked of it.
+        """Ask for a run, now or at a moment, and get the one that answers: `Request` says what the arguments mean.
 
-        A text without offset is a time in the job's zone. `priority` is the job's unless given; `parent` is the run
-        whose code asks. As many runs of one `concurrency_key` run at a time as the job's `max_running_per_key` says;
-        it is the job's unless given. Raises `Refused` for a paused or parked job.
+        Raises `InvalidInput`, and `Refused` for a paused or parked job (unless `force`) and for one where as many runs
+        wait as may.
         """
-        check_text("payload", payload or "")
+        request = Request(
+            key=key,
+            payload=payload,
+            at=at,
+            priority=priority,
+            parent=parent,
+            force=force,
+            debounce=debounce,
+            throttle=throttle,
+            replace=replace,
+            concurrency_key=concurrency_key,
+        )
+        return (await self.ask(job_id, request)).run
+
+    async def ask(self, job_id: str, request: Request) -> Asked:
+        """As `trigger`, and says what became of the request."""
         now = self._clock.now()
         job = await self._store.get_job(check_job_id(job_id))
         check_readable(job.definition)
         run_id = RunId(uuid7(now, self._random))
-        due = now if at is None else _moment_of(at, job.definition.time_zone)
-        chosen = job.definition.priority if priority is None else _checked_priority(priority)
-        run = Run(
-            id=run_id,
-            job_id=job.id,
-            incarnation=job.incarnation,
-            origin=manual_origin(_checked_key(run_id if key is None else key)),
-            nominal=due,
-            due=due,
-            state=RunState.READY if due <= now else RunState.WAITING,
-            priority=chosen,
-            rank=rank_of(due, chosen),
-            lane=lane_of(job.definition),
-            created=now,
-            payload=payload,
-            parent_id=None if parent is None else _run_id(parent, field="parent"),
-            concurrency_key=check_concurrency_key(concurrency_key) or job.definition.concurrency_key,
-        )
-        return await retried(lambda: self._store.add_run(run, now), StoreUnavailable)
+        run, manner = requested_run(job, request, run_id, now), manner_of(request, now)
+        found = await retried(lambda: self._store.add_run(run, now, manner), StoreUnavailable)
+        return Asked(run=found, became=became(request, run_id, found))
 
     async def backfill(
         self, job_id: str, first: Moment, last: Moment, *, max_running: int = 0, dry_run: bool = False
@@ -192,7 +193,7 @@ class RunService:
                 if run.incarnation == job.incarnation:
                     with suppress(NotFound):
                         await self.cancel(run.id, reason)
-            running = replace(running, before=runs[-1].id)
+            running = structs.replace(running, before=runs[-1].id)
 
     async def hold(self, run_id: str, reason: str = "held by hand") -> Run:
         """Keep a run that has not started from starting, until it is resumed. Raises `Refused` for any other."""
@@ -242,21 +243,3 @@ def _newest_attempt(run: Run) -> Attempt | None:
 
 def _run_id(text: str, *, field: str = "run") -> RunId:
     return RunId(check_uuid(text, field=field))
-
-
-def _moment_of(at: Moment | str, time_zone: str) -> Moment:
-    return Moment(parse_stamp(at, field="at").moment_in(time_zone)) if isinstance(at, str) else at
-
-
-def _checked_priority(priority: int) -> int:
-    if not -100 <= priority <= 100:
-        raise InvalidInput(
-            f"priority: {priority} is out of range", field="priority", value=priority, allowed="-100..100"
-        )
-    return priority
-
-
-def _checked_key(key: str) -> str:
-    if not 1 <= len(key) <= 255 or not key.isprintable():
-        raise InvalidInput(f"key: {key!r} is no key", field="key", value=key, allowed="1 to 255 printable characters")
-    return key

@@ -22,6 +22,7 @@ from tokimori.schedules.zones import zone_info
 from tokimori.service.definitions import JobFields, target_fields
 from tokimori.service.lines import waits_for
 from tokimori.service.queues import Queue
+from tokimori.service.requests import Became
 from tokimori.service.runs import AttemptDetails, RunDetails
 
 
@@ -97,7 +98,8 @@ class AttemptView(Struct, frozen=True, kw_only=True):
 class RunView(Struct, frozen=True, kw_only=True):
     """A run; `attempts`, the `pauses` for which it waits, and whether its job is gone only where a single run is shown.
 
-    `cancel` is an order to end, not carried out yet. `waits_for` says in words what a blocked run waits for.
+    `cancel` is an order to end, not carried out yet. `waits_for` says in words what a blocked run waits for. `became`:
+    what became of the request that this answers (`tokimori.service.requests.Became`).
     """
 
     id: str
@@ -128,6 +130,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     attempts: tuple[AttemptView, ...] | UnsetType = UNSET
     pauses: tuple[PauseView, ...] | UnsetType = UNSET
     job_deleted: bool | UnsetType = UNSET
+    became: str | UnsetType = UNSET
 
 
 class LeftOutView(Struct, frozen=True, kw_only=True):
@@ -284,7 +287,11 @@ def queue_view(queue: Queue) -> QueueView:
 
 
 def run_view(
-    run: Run, attempts: Sequence[AttemptDetails] | None = None, pauses: Sequence[Pause] | None = None
+    run: Run,
+    attempts: Sequence[AttemptDetails] | None = None,
+    pauses: Sequence[Pause] | None = None,
+    *,
+    became: Became | None = None,
 ) -> RunView:
     """The run as JSON shows it."""
     return RunView(
@@ -315,6 +322,7 @@ def run_view(
         waits_for=waits_for(run),
         attempts=UNSET if attempts is None else tuple(map(attempt_view, attempts)),
         pauses=UNSET if pauses is None else tuple(map(pause_view, pauses)),
+        became=UNSET if became is None else became.value,
     )
 
 

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tokimori.model.ids import JobId
-from tokimori.model.job import Definition, Job, JobState, Unreadable, encode_definition, limit_of, stored_definition
+from tokimori.model.job import (
+    Definition,
+    Job,
+    JobState,
+    Unreadable,
+    encode_definition,
+    limit_of,
+    most_active,
+    stored_definition,
+)
 from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason
 from tokimori.model.semaphores import wanted
@@ -20,7 +29,7 @@ JOB = (
     'id, incarnation, version, definition, state, reason, "by", created, updated, anchor, fired_through, next_due, '
     "runs_remaining, tzdata, days_off"
 )
-JOB_STAMPS = "max_running, lane, semaphores, max_per_key"
+JOB_STAMPS = "max_running, lane, most_active, semaphores, max_per_key"
 """What the store keeps of the definition in columns of its own."""
 
 RUN = (
@@ -123,6 +132,7 @@ def job_row(job: Job) -> Row:
         job.days_off,
         limit_of(job.definition),
         lane_for(job),
+        most_active(job.definition),
         semaphores_column(job.definition),
         job.definition.max_running_per_key,
     )

@@ -40,6 +40,18 @@ def no_job(job_id: str) -> NotFound:
     return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
 
 
+def lane_of_forced(old: Job, new: Job) -> Lane | None:
+    """Where the forced runs of a job wait that was stopped and still is: those are the ones that have a lane there."""
+    return lane_of(new.definition) if not {old.state, new.state} & CLAIMABLE else None
+
+
+def stopped(job_id: JobId, state: str) -> Refused:
+    """The error for a request that a paused or parked job does not take."""
+    return Refused(
+        f"the job {job_id!r} is {state}", field="id", value=job_id, allowed="a job that is not stopped, or force"
+    )
+
+
 def is_readable(job: Job) -> bool:
     """Whether this program knows what the job's definition says; where not, the job is one for newer nodes alone."""
     return not isinstance(job.definition.target, Unreadable)
@@ -154,6 +166,24 @@ def run_permit(run: Run, name: str, weight: int, now: Moment) -> Permit:
 
 MOST_SWEPT = 4
 """How many semaphores one tick may serve."""
+
+
+def has_room(active: int, coming: int, most: int | None) -> bool:
+    """Whether so many more runs of a job may be active, where it may have `most` of them (None: any number).
+
+    None coming is always right: an edit may have lowered the number.
+    """
+    return most is None or not coming or active + coming <= most
+
+
+def full(job_id: JobId, most: int | None) -> Refused:
+    """The error for a request of one run more than a job may have."""
+    return Refused(
+        f"the job {job_id!r} has {most} active runs, and no more may wait",
+        field="max_waiting",
+        value=most,
+        allowed="a request when one of them has ended, or a larger max_waiting",
+    )
 
 
 def born(due: Moment, now: Moment) -> RunState:

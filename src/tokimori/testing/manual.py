@@ -64,16 +64,19 @@ class _AtOnce:
 class ManualNode:
     """A real node on a store in memory. Time passes in `pass_time` alone; jobs are added through `service`.
 
-    `carry_out` stands for the targets of all jobs. The same seed makes the same ids.
+    `carry_out` stands for the targets of all jobs; `concurrency` is how many runs the node has in hand at a time. The
+    same seed makes the same ids.
     """
 
-    def __init__(self, carry_out: CarryOut = succeed, *, start: Moment = NEW_YEAR, seed: int = 0) -> None:
+    def __init__(
+        self, carry_out: CarryOut = succeed, *, start: Moment = NEW_YEAR, seed: int = 0, concurrency: int = 32
+    ) -> None:
         bytes_of_chance = random.Random(seed).randbytes  # noqa: S311  a test wants the same ids each time
         self.clock = VirtualClock(start)
         self.store = MemoryStore(self.clock)
         self.service = Service(self.store, self.clock, bytes_of_chance)
         self._executor = _AtOnce(self.clock, carry_out)
-        identity = Identity(host="test", boot_id="test", pid=1, version="test")
+        identity = Identity(host="test", boot_id="test", pid=1, version="test", concurrency=concurrency)
         self.node = Node(self.store, self._executor, self.clock, bytes_of_chance, identity)
 
     async def join(self) -> None:

@@ -23,6 +23,7 @@ from tokimori.model.job import schedule_of
 from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded, TimedOut
 from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.policies import Misfire, OnExhausted, Overlap, Retry
+from tokimori.model.request import Manner, shared_origin
 from tokimori.model.run import Output
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Beat, Claimed, RunFilter, StartedRun, Store
@@ -43,17 +44,21 @@ outcomes: st.SearchStrategy[Outcome] = st.sampled_from(
         Cancelled("enough"),
     ]
 )
-terms: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
-    {
-        "max_running": st.sampled_from([None, 0, 1, 2]),
-        "queue": st.sampled_from("xy"),
-        "priority": st.sampled_from([0, 1]),
-        "on_exhausted": st.sampled_from(OnExhausted),
-        "retry": st.sampled_from([Retry(attempts=2), Retry(lost_attempts=0)]),
-        "semaphores": st.sampled_from([(), (), ("s",), ("s:2",), ("t", "s")]),
-        "concurrency_key": st.sampled_from([None, None, "k"]),
-        "max_running_per_key": st.sampled_from([1, 2]),
-    }
+limits = [(None, None), (0, None), (1, None), (2, None), (1, 0), (1, 1), (2, 1)]
+terms: st.SearchStrategy[dict[str, Any]] = st.builds(
+    lambda limits, others: dict(zip(("max_running", "max_waiting"), limits, strict=True)) | others,
+    st.sampled_from(limits),
+    st.fixed_dictionaries(
+        {
+            "queue": st.sampled_from("xy"),
+            "priority": st.sampled_from([0, 1]),
+            "on_exhausted": st.sampled_from(OnExhausted),
+            "retry": st.sampled_from([Retry(attempts=2), Retry(lost_attempts=0)]),
+            "semaphores": st.sampled_from([(), (), ("s",), ("s:2",), ("t", "s")]),
+            "concurrency_key": st.sampled_from([None, None, "k"]),
+            "max_running_per_key": st.sampled_from([1, 2]),
+        }
+    ),
 )
 times = st.fixed_dictionaries(
     {
@@ -96,6 +101,8 @@ class SameAnswers(Machine):
         if due is None:
             return no_call
         definition = replace(due.job.definition, **terms | ({"parents": ()} if orphan else {}))
+        if definition.on_overlap is Overlap.REPLACE:
+            definition = replace(definition, max_waiting=None)
         edit = edited(due, definition, self.now, due.job.runs_remaining)
         family = self.ask(lambda store: store.family()).version
         return self.ask_repeatable(lambda store: store.replace_job(due.job, edit.job, edit.skips, family))
@@ -117,10 +124,14 @@ class SameAnswers(Machine):
         key=st.sampled_from("klmnop"),
         wait=st.sampled_from([0, 0, 2]),
         root=st.sampled_from([None, "s:1", "s:2"]),
+        how=st.sampled_from(["plainly", "plainly", "plainly", "replace", "replace", "throttle"]),
+        forced=rarely,
         own=st.sampled_from([None, None, "k", "l"]),
     )
-    def request(self, names: list[JobId], key: str, wait: int, root: str | None, own: str | None) -> Call:
-        """Request runs under keys that may be taken; the root is what joins of several parents go by."""
+    def request(
+        self, names: list[JobId], key: str, wait: int, root: str | None, how: str, *, own: str | None, forced: bool
+    ) -> Call:
+        """Request runs under keys that may be taken or shared; the root is what joins of several parents go by."""
         due, now = Moment(self.now + wait * SECOND), self.now
         state = RunState.WAITING if wait else RunState.READY
         jobs = [job for name in names if (job := self.job(name)) is not None]
@@ -135,9 +146,13 @@ class SameAnswers(Machine):
             )
             for number, (job, run_id) in enumerate(zip(jobs, self.run_ids(len(jobs)), strict=True))
         ]
+        since = Moment(now - SECOND) if how == "throttle" else None
+        manner = Manner(forced=forced, replaces=how == "replace", since=since)
+        if manner.shares_key:
+            requests = [replace(run, origin=shared_origin("key", run.id), payload=key) for run in requests]
 
         async def call(store: Store) -> object:
-            return [comparable(await answer_of(store.add_run(run, now))) for run in requests]
+            return [comparable(await answer_of(store.add_run(run, now, manner))) for run in requests]
 
         return self.ask_repeatable(call)
 

@@ -52,6 +52,18 @@ def test_parallel_workers_of_a_schedule(workplace: Workplace) -> None:
     assert most_at_once(workplace.runs("every-second")) == 1
 
 
+def test_limit_and_allowance(workplace: Workplace) -> None:
+    """With limit 5 and allowance 5 five run and five wait; two more are refused, and every standby gets its place."""
+    workplace.client.add("allowance", command=SHORT, max_running=5, max_waiting=5)
+    for _ in range(10):
+        workplace.client.trigger("allowance")
+    for _ in range(2):
+        with pytest.raises(Refused, match="no more may wait"):
+            workplace.client.trigger("allowance")
+    assert workplace.states("allowance") == [["succeeded"] * 10]
+    assert most_at_once(workplace.runs("allowance")) == 5
+
+
 def test_a_singleton_worker(workplace: Workplace) -> None:
     """Only one works at a time, in order, and the next one begins when the one before has ended or failed."""
     workplace.client.add("singleton", command=f"{SHORT}; exit $TOKIMORI_PAYLOAD", max_running=1)

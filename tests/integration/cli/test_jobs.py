@@ -26,6 +26,8 @@ def test_a_job_from_add_to_delete(program: Program) -> None:
     assert (paused["state"], paused["reason"], paused["next_due"]) == ("paused", "release", None)
     assert "release" in program("job", "show", "nightly")
     assert program("job", "resume", "nightly").startswith("resumed nightly: enabled")
+    assert program.json("job", "disable", "nightly")["state"] == "paused"
+    assert program.json("job", "enable", "nightly")["state"] == "enabled"
 
     assert program("job", "delete", "nightly") == "deleted nightly\n"
     assert program.json("job", "list") == []

@@ -148,7 +148,7 @@ async def test_a_request_goes_before_a_pause(scene: Scene) -> None:
     """A run that is being added when its job is paused is added, and waits for the resume."""
     job = await add_job(scene.store)
     async with scene.held_open() as db:
-        run = await runs.add_run(db, a_request(job))
+        run = await runs.add_run(db, a_request(job), NOW)
         pause = await waits(scene.store.replace_job(job, paused(job)))
     await pause
     assert (await scene.store.get_run(run.id)).lane is None

@@ -98,6 +98,13 @@ async def test_update(door: Asker) -> None:
     assert changed.json["command"] == "echo hello"
 
 
+async def test_disable_and_enable(door: Asker) -> None:
+    """As other schedulers call what is a pause and a resume."""
+    await door.post(JOBS, {"id": "hello", "noop": True})
+    assert (await door.post(f"{JOBS}/hello/disable", {"reason": "tired"})).json["reason"] == "tired"
+    assert (await door.post(f"{JOBS}/hello/enable", {})).json["state"] == "enabled"
+
+
 async def test_pause_and_resume(door: Asker) -> None:
     """A paused job says why and by whom until it is resumed, and can't be triggered."""
     await door.post(JOBS, HELLO)
@@ -114,8 +121,43 @@ async def test_trigger(door: Asker) -> None:
     first = await door.post(f"{JOBS}/hello/trigger", {"key": "k", "payload": "p"})
     assert (first.status, first.headers["location"]) == (201, f"/api/v2/runs/{first.json['id']}")
     again = await door.post(f"{JOBS}/hello/trigger", {"key": "k"})
-    assert (again.json["id"], again.json["payload"]) == (first.json["id"], "p")
+    assert (again.status, again.json["id"], again.json["payload"]) == (200, first.json["id"], "p")
+    assert (first.json["became"], again.json["became"]) == ("made", "known")
     assert (await door.post(f"{JOBS}/hello/trigger", {"keys": "k"})).error["field"] == "keys"
+
+
+@pytest.mark.parametrize(
+    ("terms", "became"),
+    [({"debounce": 60}, "debounced"), ({"throttle": 60}, "throttled"), ({"replace": True}, "replaced")],
+)
+async def test_trigger_under_a_shared_key(door: Asker, terms: dict[str, object], became: str) -> None:
+    """The second request is answered by the run of the first one, and the answer says how; so at `/api/v2/runs`."""
+    await door.post(JOBS, HELLO)
+    first = await door.post(f"{JOBS}/hello/trigger", {"key": "k", **terms})
+    again = await door.post(f"{JOBS}/hello/trigger", {"key": "k", "payload": "p", **terms})
+    assert (first.status, first.json["became"]) == (201, "made")
+    assert (again.status, again.json["id"], again.json["became"]) == (200, first.json["id"], became)
+    third = await door.post("/api/v2/runs", {"job_id": "hello", "key": "k", "payload": "q", **terms})
+    assert (third.json["id"], third.json["became"]) == (first.json["id"], became)
+    shown = (await door.get(f"/api/v2/runs/{first.json['id']}")).json
+    assert (shown["payload"], "became" in shown) == (None if became == "throttled" else "q", False)
+
+
+async def test_a_forced_trigger_of_a_paused_job(door: Asker) -> None:
+    """It is refused without force."""
+    await door.post(JOBS, HELLO)
+    await door.post(f"{JOBS}/hello/pause")
+    assert "force" in (await door.post(f"{JOBS}/hello/trigger")).error["allowed"]
+    assert (await door.post(f"{JOBS}/hello/trigger", {"force": True})).status == 201
+
+
+async def test_how_many_may_wait(door: Asker) -> None:
+    """Who is one too many is told, and a job shows its bound."""
+    added = await door.post(JOBS, {"id": "full", "noop": True, "max_running": 1, "max_waiting": 1})
+    assert added.json["max_waiting"] == 1
+    answers = [await door.post(f"{JOBS}/full/trigger") for _ in range(3)]
+    assert [answer.status for answer in answers] == [201, 201, 409]
+    assert (answers[2].error["code"], answers[2].error["field"]) == ("refused", "max_waiting")
 
 
 async def test_next(door: Asker) -> None:

@@ -12,7 +12,7 @@ from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.clock import SystemClock
 from tokimori.errors import InvalidConfig, InvalidInput, NotFound, Refused, SchemaMismatch
-from tokimori.model.job import Command
+from tokimori.model.job import Command, JobState
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, SchemaStatus
 from tokimori.service.service import Service
@@ -48,6 +48,13 @@ def test_jobs_are_said_in_keywords(client: Client) -> None:
     assert client.get("nightly") == job
     assert client.update("nightly", priority=None, owner="ada").definition.priority == 0
     assert [each.id for each in client.list()] == ["nightly"]
+
+
+def test_a_job_is_disabled_and_enabled(client: Client) -> None:
+    """As other schedulers call what is a pause and a resume."""
+    client.add("j", noop=True)
+    assert client.disable("j", "repairs").state is JobState.PAUSED
+    assert client.enable("j").state is JobState.ENABLED
 
 
 def test_the_graph_of_jobs(client: Client) -> None:

@@ -145,6 +145,33 @@ def test_two_at_a_time(overlap: Overlap, active: int, now: int, expected: Found,
     assert (found(plan), plan.replaces) == (expected, replaces)
 
 
+@pytest.mark.parametrize(
+    ("active", "max_waiting", "expected"),
+    [
+        (0, 0, ([60], [(120, 240, 3, "full")])),
+        (0, 2, ([60, 120, 180], [(240, 240, 1, "full")])),
+        (2, 2, ([60], [(120, 240, 3, "full")])),
+        (3, 2, ([], [(60, 240, 4, "full")])),
+        (9, 2, ([], [(60, 240, 4, "full")])),
+        (9, None, ([60, 120, 180, 240], [])),
+    ],
+)
+def test_a_queue_with_a_bound(active: int, max_waiting: int | None, expected: Found) -> None:
+    """With `max_running` 1 a queue grows up to `max_waiting`; the rest is skipped, as what the job had no room for."""
+    waiting = due(active=active, max_running=1, max_waiting=max_waiting, on_overlap=Overlap.QUEUE, late_after=600)
+    plan = decide(waiting, MINUTELY, seconds(240))
+    assert found(plan) == expected
+    assert plan.most_active == (None if max_waiting is None else 1 + max_waiting)
+
+
+def test_catching_up_keeps_the_bound_on_what_waits() -> None:
+    """With a bound on what waits no missed occurrence is lost: as many as there is room for, and the rest later."""
+    missed = due(active=1, max_running=1, max_waiting=1, misfire=Misfire.ALL, late_after=0)
+    plan = decide(missed, MINUTELY, seconds(240.5))
+    assert found(plan) == ([60], [])
+    assert plan.next_due == seconds(240.5) + PACE
+
+
 @pytest.mark.parametrize("misfire", Misfire)
 @pytest.mark.parametrize("overlap", Overlap)
 @pytest.mark.parametrize("active", [0, 1, 2])

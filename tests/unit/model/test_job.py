@@ -24,6 +24,7 @@ from tokimori.model.job import (
     kills_on_lost_lease,
     lane_of,
     limit_of,
+    most_active,
     rank_of,
     schedule_of,
     serves,
@@ -80,7 +81,7 @@ def test_what_programs_of_before_cannot_read_waits_in_a_lane_of_its_own(monkeypa
     plain = lane_of(a_definition(labels={"a": "1"}))
     second = lane_of(a_definition(delay=1, labels={"a": "1"}))
     third = lane_of(a_definition(delay=1, retention="P7D", labels={"a": "1"}))
-    fourth = lane_of(a_definition(keep_runs=1, semaphores=("db",), labels={"a": "1"}))
+    fourth = lane_of(a_definition(keep_runs=1, max_waiting=1, semaphores=("db",), labels={"a": "1"}))
     lanes = (plain, second, third, fourth)
     assert lanes[1:] == tuple(f"{plain},tokimori:format={number}" for number in (2, 3, 4))
     assert [serves({"a": "1"}, lane) for lane in lanes] == [True, True, True, True]
@@ -95,6 +96,34 @@ def test_a_retention_is_a_duration(retention: str) -> None:
         check_definition(a_definition(retention=retention))
     assert (refused.value.field, refused.value.value) == ("retention", retention)
     assert refused.value.allowed
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"max_waiting": -1},
+        {"max_waiting": 1_000_001},
+        {"max_waiting": 5, "max_running": 0},
+        {"max_waiting": 5, "schedule": None},
+        {"max_waiting": 5, "on_overlap": Overlap.REPLACE},
+    ],
+)
+def test_a_bound_on_what_waits_needs_a_limit(terms: dict[str, object]) -> None:
+    """A negative or huge number is refused, and any where nobody waits for a place, or only the newest does."""
+    with pytest.raises(InvalidInput) as refused:
+        check_definition(a_definition(**terms))
+    assert refused.value.field == "max_waiting"
+    assert refused.value.allowed
+
+
+@pytest.mark.parametrize(
+    ("terms", "most"),
+    [({}, None), ({"max_waiting": 0}, 1), ({"max_running": 5, "max_waiting": 5}, 10), ({"max_running": 5}, None)],
+)
+def test_how_many_may_be_active(terms: dict[str, int], most: int | None) -> None:
+    """Those that may run and those that may wait beside them; any number where nobody says how many may wait."""
+    assert check_definition(a_definition(**terms))
+    assert most_active(a_definition(**terms)) == most
 
 
 @pytest.mark.parametrize("keep_runs", [-1, 100_001])

@@ -8,9 +8,28 @@ from tokimori.model.transitions import ACTIVE, ENDS, TRANSITIONS, Event, RunStat
 S, E = RunState, Event
 
 ALLOWED = {
-    S.WAITING: {E.PROMOTE: S.READY, E.HOLD: S.HELD, E.CANCEL: S.CANCELLED, E.DROP: S.SKIPPED},
-    S.READY: {E.CLAIM: S.RUNNING, E.REFUSE: S.BLOCKED, E.HOLD: S.HELD, E.CANCEL: S.CANCELLED, E.DROP: S.SKIPPED},
-    S.BLOCKED: {E.WAKE: S.READY, E.HOLD: S.HELD, E.CANCEL: S.CANCELLED, E.DROP: S.SKIPPED},
+    S.WAITING: {
+        E.PROMOTE: S.READY,
+        E.HOLD: S.HELD,
+        E.PUT_OFF: S.WAITING,
+        E.CANCEL: S.CANCELLED,
+        E.DROP: S.SKIPPED,
+    },
+    S.READY: {
+        E.CLAIM: S.RUNNING,
+        E.REFUSE: S.BLOCKED,
+        E.HOLD: S.HELD,
+        E.PUT_OFF: S.WAITING,
+        E.CANCEL: S.CANCELLED,
+        E.DROP: S.SKIPPED,
+    },
+    S.BLOCKED: {
+        E.WAKE: S.READY,
+        E.HOLD: S.HELD,
+        E.PUT_OFF: S.WAITING,
+        E.CANCEL: S.CANCELLED,
+        E.DROP: S.SKIPPED,
+    },
     S.RUNNING: {
         E.SUCCEED: S.SUCCEEDED,
         E.FAIL: S.FAILED,

@@ -11,6 +11,7 @@ from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import ClaimId, JobId, NodeId
 from tokimori.model.job import Definition, Job, Noop, schedule_of
 from tokimori.model.outcome import Outcome
+from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Run, Skip
 from tokimori.ports.store import Claim, Claimed, NodeRecord, NodeState
 from tokimori.service.service import Service
@@ -61,8 +62,8 @@ class FickleStore(MemoryStore):
         await super().delete_job(job_id, now)
         self._lose()
 
-    async def add_run(self, run: Run, now: Moment) -> Run:
-        kept = await super().add_run(run, now)
+    async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
+        kept = await super().add_run(run, now, manner)
         self._lose()
         return kept
 

@@ -22,6 +22,7 @@ from tokimori.stores.rules import (
     edges_by_job,
     is_parent,
     lane_for,
+    lane_of_forced,
     may_replace,
     no_job,
     was_replaced,
@@ -66,11 +67,11 @@ def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip], famil
     fired_through = Moment(max(stored.fired_through, new.fired_through))
     tables.jobs[old.id] = replace(new, fired_through=fired_through)
     tables.keep_skips(new.incarnation, skips)
-    lane = lane_for(new)
+    lane, forced_lane = lane_for(new), lane_of_forced(old, new)
     runs = tables.by_job.get(new.incarnation, set())
     for run_id in runs:
         row = tables.live[run_id]
-        row.run = replace(row.run, lane=lane)
+        row.run = replace(row.run, lane=lane if row.run.lane is None or forced_lane is None else forced_lane)
     rejoin(tables, new)
     freed = Freed(semaphores={name for name, _ in wanted(stored.definition.semaphores)})
     freed.places[new.incarnation] = len(runs)

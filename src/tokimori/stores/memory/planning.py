@@ -37,7 +37,8 @@ def apply(tables: Tables, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Mo
 def _apply(tables: Tables, plan: Plan, ids: Sequence[RunId], now: Moment) -> bool:
     job = tables.job_of(plan.incarnation)
     cursor = None if job is None else Cursor(job.incarnation, job.version, job.fired_through, job.state)
-    if job is None or cursor is None or not may_apply(plan, cursor):
+    fits = job is not None and tables.has_room(job, len(plan.runs))
+    if job is None or cursor is None or not may_apply(plan, cursor) or not fits:
         exists = any(run_id in tables.live or run_id in tables.history for run_id in ids[:1])
         return was_applied(plan, cursor, first_run_exists=exists)
     if plan.replaces:

@@ -3,28 +3,63 @@
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound, Refused
-from tokimori.model.ids import RunId
+from tokimori.errors import NotFound
+from tokimori.model.ids import Lane, RunId
+from tokimori.model.job import lane_of, most_active
+from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS, Event, move
 from tokimori.ports.store import RunFilter
 from tokimori.stores.memory.line import Freed, cancel, serve
-from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules import CLAIMABLE, lane_for, may_hold, may_resume
+from tokimori.stores.memory.tables import RunRow, Tables
+from tokimori.stores.rules import full, lane_for, may_hold, may_resume, stopped
 
 
-def add_run(tables: Tables, run: Run) -> Run:
+def add_run(tables: Tables, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
     """See `Runs.add_run`."""
-    known = tables.origins.get((run.incarnation, run.origin))
+    known = tables.origins.get((run.incarnation, run.origin)) or _taken_over_by(tables, run, manner, now)
     if known is not None:
         return tables.row(known).run
     job = tables.job(run.job_id)
     if job.incarnation != run.incarnation:
         raise NotFound(f"the job {run.job_id!r} was deleted meanwhile", field="id", value=run.job_id)
-    if job.state not in CLAIMABLE:
-        raise Refused(f"the job {run.job_id!r} is {job.state}", field="id", value=run.job_id)
-    tables.add(replace(run, lane=lane_for(job)))
+    lane = lane_for(job) or (lane_of(job.definition) if manner.forced else None)
+    if lane is None:
+        raise stopped(job.id, job.state)
+    newest = _newest(tables, run) if manner.shares_key else None
+    if newest is not None and answers(newest.run, manner):
+        return newest.run
+    if newest is not None and manner.replaces and never_started(newest.run):
+        return _put_off(tables, newest, run, lane, now)
+    if not tables.has_room(job, 1):
+        raise full(job.id, most_active(job.definition))
+    tables.add(replace(run, lane=lane))
     return tables.row(run.id).run
+
+
+def _taken_over_by(tables: Tables, run: Run, manner: Manner, now: Moment) -> RunId | None:
+    if not manner.replaces:
+        return None
+    for request_id, (_, asked) in list(tables.requests.items()):
+        if asked < now - REMEMBERED:
+            del tables.requests[request_id]
+    return tables.requests[run.id][0] if run.id in tables.requests else None
+
+
+def _newest(tables: Tables, run: Run) -> RunRow | None:
+    """The newest run that shares the key."""
+    prefix = shared_prefix(run)
+    origins = [origin for life, origin in tables.origins if life == run.incarnation and origin.startswith(prefix)]
+    return tables.row(tables.origins[run.incarnation, max(origins)]) if origins else None
+
+
+def _put_off(tables: Tables, row: RunRow, asked: Run, lane: Lane, now: Moment) -> Run:
+    freed = Freed()
+    freed.leave(row.run, tables.job_of(row.run.incarnation))
+    row.run = put_off(row.run, asked, lane)
+    tables.requests[asked.id] = row.run.id, now
+    serve(tables, freed)
+    return row.run
 
 
 def list_runs(tables: Tables, wanted: RunFilter) -> list[Run]:

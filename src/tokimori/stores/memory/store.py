@@ -9,6 +9,7 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, JobId, NodeId, PermitId, RunId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
+from tokimori.model.request import PLAIN, Manner
 from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
@@ -149,9 +150,9 @@ class MemoryStore:
         """See `Pausing.list_pauses`."""
         return pauses.list_pauses(await self._turn())
 
-    async def add_run(self, run: Run, now: Moment) -> Run:
+    async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
         """See `Runs.add_run`."""
-        added = runs.add_run(await self._turn(), run)
+        added = runs.add_run(await self._turn(), run, now, manner)
         self._tell()
         return added
 

@@ -10,14 +10,14 @@ from tokimori.errors import NotFound
 from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import ClaimId, Incarnation, JobId, NodeId, PermitId, RunId, Token
-from tokimori.model.job import Job
+from tokimori.model.job import Job, most_active
 from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.semaphores import DEFAULT_LIMIT
-from tokimori.model.transitions import ENDS, RunState
+from tokimori.model.transitions import ACTIVE, ENDS, RunState
 from tokimori.ports.semaphores import Permit
 from tokimori.ports.store import NodeRecord
-from tokimori.stores.rules import check_family, no_job
+from tokimori.stores.rules import check_family, has_room, no_job
 
 Edges = Mapping[JobId, tuple[Edge, ...]]
 """By the job that declares them."""
@@ -70,6 +70,8 @@ class Tables:
     family_version: int = 0
     arrived: dict[tuple[Incarnation, str], set[JobId]] = field(default_factory=dict)
     """For a child that waits for all of its parents, and a root: those that have ended as asked."""
+    requests: dict[RunId, tuple[RunId, Moment]] = field(default_factory=dict)
+    """Which run took over what a request asked for, and when that was."""
     deleted: dict[Incarnation, JobId] = field(default_factory=dict)
     tombstones: dict[Incarnation, Job] = field(default_factory=dict)
     """Of deleted jobs of which something ran."""
@@ -101,6 +103,11 @@ class Tables:
         """The live runs of a job in these states, next in line first."""
         rows = (self.live[run_id] for run_id in self.by_job.get(incarnation, ()))
         return sorted((row for row in rows if row.run.state in states), key=in_line)
+
+    def has_room(self, job: Job, coming: int) -> bool:
+        """Whether so many more runs of the job may be active."""
+        most = most_active(job.definition)
+        return most is None or has_room(len(self.runs_of(job.incarnation, *ACTIVE)), coming, most)
 
     def add(self, run: Run) -> None:
         """Keep a new run, unless its origin is known."""

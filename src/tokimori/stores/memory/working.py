@@ -75,6 +75,8 @@ def settle(tables: Tables, changes: Sequence[Change], by: NodeId) -> list[Verdic
             freed.semaphores |= give_back(tables, row.run.id)
             _write(tables, row, change, by)
         verdicts.append(verdict)
+    applied = [change.run_id for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.APPLIED]
+    bear_children(tables, [tables.history[run_id].run for run_id in applied if run_id in tables.history])
     for change, verdict in zip(changes, verdicts, strict=True):
         if change.parks and verdict is Verdict.APPLIED:
             _park(tables, tables.history.get(change.run_id), freed)
@@ -92,9 +94,7 @@ def _write(tables: Tables, row: RunRow, change: Change, by: NodeId) -> None:
     job = tables.job_of(run.incarnation)
     state, error = ending(change, cancel=run.cancel, job_exists=job is not None)
     row.settled_by, row.settled_token = by, change.token
-    after = settled_run(run, change, state, error)
-    tables.put(row, after)
-    bear_children(tables, after)
+    tables.put(row, settled_run(run, change, state, error))
     if change.attempt is not None:
         tables.attempts.setdefault(run.id, {})[change.attempt.number] = change.attempt
     if change.output is not None:

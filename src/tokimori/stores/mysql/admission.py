@@ -19,10 +19,8 @@ from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
 from tokimori.stores.rows import PERMIT, definition_of, permit_row
 from tokimori.stores.rules import Place, fits, must_join, run_permit
 
-_GATES = f"""
-SELECT incarnation, max_running, definition FROM tokimori_jobs {BY_KEY}
-WHERE incarnation IN (%s) AND lane IS NOT NULL
-"""
+# The runs' own lanes say whether they may be claimed: who pauses a job takes them, under its gate.
+_GATES = f"SELECT incarnation, max_running, definition FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s)"
 _FIRST_OF_KEY = """(
 SELECT incarnation, concurrency_key, "rank", id FROM tokimori_runs FORCE INDEX (tokimori_runs_keys)
 WHERE incarnation = %s AND blocked_on = %s AND concurrency_key = %s AND state = 'blocked' AND lane IS NOT NULL

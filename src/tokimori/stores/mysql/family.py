@@ -1,17 +1,19 @@
 """Which jobs run after which, and the runs of children when their parents end: statements on edges and arrivals."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from tokimori.model.dependents import Edge, On, follows, origin_after, root_of
-from tokimori.model.ids import JobId, Lane
+from tokimori.model.ids import Incarnation, JobId, Lane
 from tokimori.model.job import Job
-from tokimori.model.run import Run
-from tokimori.model.transitions import ENDS
+from tokimori.model.run import Run, SkipReason
+from tokimori.model.transitions import ACTIVE, ENDS
 from tokimori.ports.store import Family
+from tokimori.stores.mysql import line
 from tokimori.stores.mysql.sessions import Transaction
-from tokimori.stores.mysql.statements import SHARED, Answer, insert, sql
+from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import JOB, RUN, SKIP, Row, job_of, prefixed, run_row, skip_row
 from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip, is_parent
 
@@ -19,6 +21,14 @@ _EDGE = 'parent, child, "on", joins, declared_by'
 _EDGE_COLUMNS = _EDGE.count(",") + 1
 _VERSION = "SELECT COALESCE(MAX(version), 0) FROM tokimori_family"
 _LOCK = "INSERT INTO tokimori_family VALUES (true, 0) ON DUPLICATE KEY UPDATE version = version"
+# Chosen without a lock, then locked: the gates of the others are shared.
+_LOCK_BOUNDED = f"""
+SELECT gate.incarnation FROM (
+    SELECT j.incarnation FROM tokimori_edges e JOIN tokimori_jobs j ON j.id = e.child
+    WHERE e.parent IN (%s) AND j.most_active IS NOT NULL ORDER BY j.incarnation LIMIT 1000000
+) chosen STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation
+ORDER BY gate.incarnation FOR UPDATE
+"""
 Edges = Mapping[JobId, tuple[Edge, ...]]
 """By the job that declares them."""
 
@@ -66,13 +76,14 @@ def _edge_of(row: Row) -> Edge:
 class Child(NamedTuple):
     """A job that may run after the end of a run; `place` is its place among those that do.
 
-    `lane` is kept beside the definition, which may be a newer one.
+    What is kept beside the definition is known of a newer one, too.
     """
 
     parent: Run
     edge: Edge
     job: Job
     lane: Lane | None
+    most_active: int | None
     place: int = 0
 
     @property
@@ -84,37 +95,45 @@ class Child(NamedTuple):
 def lock_children(parents: Iterable[JobId]) -> str:
     """Read the children of these jobs, and share their gates: `children_of` the answer."""
     return sql(
-        f"""SELECT {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")}, j.lane FROM tokimori_edges e
+        f"""SELECT {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")}, j.lane, j.most_active FROM tokimori_edges e
         JOIN tokimori_jobs j ON j.id = e.child WHERE e.parent IN (%s) ORDER BY j.incarnation {SHARED}""",
         sorted(set(parents)),
     )
 
 
+def lock_bounded_children(parents: Iterable[JobId]) -> str:
+    """Hold the gates of those children alone that may have only so many active runs: whoever shares one, and then wants
+    it alone to count, would meet others who do the same.
+    """
+    return sql(_LOCK_BOUNDED, sorted(set(parents)))
+
+
 def children_of(answer: Answer, runs: Iterable[Run]) -> list[Child]:
     """Those that run after the ends of these runs, in the order in which they were added, arrivals in one order."""
-    found = [(_edge_of(row[:_EDGE_COLUMNS]), job_of(row[_EDGE_COLUMNS:-1]), Lane(row[-1])) for row in answer.rows]
+    found = [(_edge_of(row[:_EDGE_COLUMNS]), job_of(row[_EDGE_COLUMNS:-2]), row[-2], row[-1]) for row in answer.rows]
     found.sort(key=lambda each: (each[1].created, each[1].id))
     children = []
     for run in runs:
         if run.state in ENDS:
             after = [each for each in found if each[0].parent == run.job_id and follows(each[0].on, run.state)]
             children += [Child(run, *each, place) for place, each in enumerate(after)]
-    return sorted(children, key=lambda child: child.key)
+    return sorted(children, key=lambda child: (child.key, child.parent.id))
 
 
-async def bear(transaction: Transaction, children: Sequence[Child]) -> list[str]:
-    """The writes that give each child its run, or its skip."""
+async def bear(transaction: Transaction, children: Sequence[Child], settled: Iterable[Run]) -> list[str]:
+    """The writes that give each child its run, or its skip. `settled` is still to be written."""
     joining = [child for child in children if child.edge.joins]
     complete = await _arrive(transaction, joining) if joining else []
     born = [child for child in children if not child.edge.joins] + complete
+    reasons = await _reasons(transaction, born, Counter(run.incarnation for run in settled if run.state not in ACTIVE))
     runs = [
         run_row(child_run(child.parent, child.edge, child.job, child.place, child.lane))
-        for child in born
-        if child.job.state not in NOT_RUN
+        for child, reason in zip(born, reasons, strict=True)
+        if reason is None
     ]
     same = "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"
     gone = [sql("DELETE FROM tokimori_arrivals WHERE incarnation = %s AND root = %s", *child.key) for child in complete]
-    return [*insert("INSERT", "tokimori_runs", RUN, runs, same), *_skips(born), *gone]
+    return [*insert("INSERT", "tokimori_runs", RUN, runs, same), *_skips(zip(born, reasons, strict=True)), *gone]
 
 
 async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> list[Child]:
@@ -147,9 +166,29 @@ async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> list[Ch
     return complete
 
 
-def _skips(children: Iterable[Child]) -> Iterator[str]:
+async def _reasons(
+    transaction: Transaction, children: Sequence[Child], leaving: Counter[Incarnation]
+) -> list[SkipReason | None]:
+    """Why each of these gets no run; None where it gets one. Whoever counts the active runs of a job holds its gate."""
+    bounded = sorted({child.job.incarnation for child in children if child.most_active is not None})
+    rooms: dict[Incarnation, int] = {}
+    if bounded:
+        gates = f"SELECT 1 FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s) ORDER BY incarnation FOR UPDATE"
+        _, counted = await transaction.ask(sql(gates, bounded), line.count_active(bounded))
+        rooms = {job: left + leaving[job] for job, left in line.rooms_of(counted).items()}
+    reasons = []
     for child in children:
         reason = NOT_RUN.get(child.job.state)
+        if reason is None and rooms.get(child.job.incarnation, 1) < 1:
+            reason = SkipReason.FULL
+        if reason is None and child.job.incarnation in rooms:
+            rooms[child.job.incarnation] -= 1
+        reasons.append(reason)
+    return reasons
+
+
+def _skips(children: Iterable[tuple[Child, SkipReason | None]]) -> Iterator[str]:
+    for child, reason in children:
         if reason is not None:
             more = 'ON DUPLICATE KEY UPDATE last = VALUES(last), "count" = "count" + 1, reason = VALUES(reason)'
             row = (child.job.incarnation, *skip_row(child_skip(child.parent, reason)))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from tokimori.clock import Moment
 from tokimori.errors import Conflict
 from tokimori.model.decide import MOST_CATCHING_UP, Due
-from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.ids import Incarnation, JobId, Lane
 from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
@@ -30,14 +30,15 @@ from tokimori.stores.rows import (
     skip_row,
     tombstone_of,
 )
-from tokimori.stores.rules import JOB_DELETED, edges_by_job, may_replace, no_job, was_replaced
+from tokimori.stores.rules import JOB_DELETED, edges_by_job, lane_of_forced, may_replace, no_job, was_replaced
 
 _ACTIVE = """FROM tokimori_runs
     WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running')"""
-# Nobody asks for more than MOST_CATCHING_UP unless the limit is larger: then the many are not walked to their end.
+# Nobody asks for more than MOST_CATCHING_UP unless a limit is larger: then the many are not walked to their end.
 DUE = f"""
 SELECT {prefixed(JOB, "j")},
-    CASE WHEN j.max_running <= {MOST_CATCHING_UP} AND EXISTS (SELECT 1 {_ACTIVE} LIMIT 1 OFFSET {MOST_CATCHING_UP})
+    CASE WHEN GREATEST(j.max_running, COALESCE(j.most_active, 0)) <= {MOST_CATCHING_UP}
+        AND EXISTS (SELECT 1 {_ACTIVE} LIMIT 1 OFFSET {MOST_CATCHING_UP})
     THEN {MOST_CATCHING_UP + 1} ELSE (SELECT COUNT(*) {_ACTIVE}) END,
     {prefixed(SKIP, "s")}
 FROM tokimori_jobs j
@@ -167,7 +168,7 @@ async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence
         *permits.locks(freed),
         sql(f"UPDATE tokimori_jobs SET {values} WHERE incarnation = %s", *row.values(), old.incarnation),
         *keep_skips([(new.incarnation, skip) for skip in skips]),
-        sql("UPDATE tokimori_runs SET lane = %s WHERE incarnation = %s", row["lane"], new.incarnation),
+        _relane(new, row["lane"], lane_of_forced(old, new)),
         sql(permits.REJOIN, new.incarnation),
         sql("SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s", new.incarnation),
         sql("SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s AND state = 'running'", new.incarnation),
@@ -175,6 +176,14 @@ async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence
     place = line.Place(limit_of(new.definition), running.rows[0][0], has_line=True)
     woken = line.wake(Counter({new.incarnation: live.rows[0][0]}), {new.incarnation: place})
     await transaction.commit(*await permits.serve(transaction, freed, woken))
+
+
+def _relane(job: Job, lane: object, forced: Lane | None) -> str:
+    """Give the job's runs its lane, or where it stays stopped the forced ones theirs."""
+    if forced is None:
+        return sql("UPDATE tokimori_runs SET lane = %s WHERE incarnation = %s", lane, job.incarnation)
+    having = "UPDATE tokimori_runs SET lane = %s WHERE incarnation = %s AND lane IS NOT NULL"
+    return sql(having, forced, job.incarnation)
 
 
 async def _delete(transaction: Transaction, job_id: JobId, now: Moment) -> None:

@@ -10,7 +10,8 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.run import Run
 from tokimori.model.transitions import Event, RunState, move
-from tokimori.stores.mysql.permits import Freed, names_in
+from tokimori.stores.mysql.permits import Freed, locks, names_in
+from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, Answer, delete, insert, sql
 from tokimori.stores.rows import RUN, RUN_COLUMNS, SETTLED, Row, run_of, run_row
 from tokimori.stores.rules import room
@@ -39,6 +40,14 @@ SELECT incarnation, max_running,
     EXISTS (SELECT 1 FROM tokimori_runs
         WHERE incarnation = j.incarnation AND state = 'blocked' AND blocked_on IS NULL)
 FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND max_running > 0
+"""
+
+
+# The gates are locked by then: nobody else adds a run of theirs.
+_ACTIVE = f"""
+SELECT incarnation, most_active, (SELECT COUNT(*) FROM tokimori_runs
+    WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running'))
+FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND most_active IS NOT NULL
 """
 
 
@@ -72,6 +81,16 @@ def count_places(jobs: Iterable[Incarnation]) -> str:
 def places_of(answer: Answer) -> dict[Incarnation, Place]:
     """What `count_places` found."""
     return {incarnation: Place(limit, running, bool(line)) for incarnation, limit, running, line in answer.rows}
+
+
+def count_active(jobs: Iterable[Incarnation]) -> str:
+    """Count the active runs of those jobs that may have only so many: `rooms_of` the answer."""
+    return sql(_ACTIVE, sorted(set(jobs)))
+
+
+def rooms_of(answer: Answer) -> dict[Incarnation, int]:
+    """How many more active runs these jobs may have; the others may have any number."""
+    return {incarnation: most - active for incarnation, most, active in answer.rows}
 
 
 def locked(which: str, *values: object) -> str:
@@ -130,3 +149,16 @@ def wake(freed: Counter[Incarnation], places: Mapping[Incarnation, Place]) -> It
                 incarnation,
                 woken,
             )
+
+
+async def apart(transaction: Transaction, run_id: RunId) -> tuple[list[Row], Freed, list[str]]:
+    """Lock a run behind its gate and its semaphores: the run, if it is live, and who is served when it goes."""
+    (gate,) = await transaction.ask(lock_gate_of(run_id))
+    semaphores = dict(gate.rows)
+    *_, runs, counted = await transaction.ask(
+        *locks(Freed(semaphores={name for each in semaphores.values() for name in names_in(each)})),
+        locked("id = %s", run_id),
+        count_places(semaphores),
+    )
+    woken = list(wake(turns(runs.rows), places_of(counted)))
+    return runs.rows, left_by(runs.rows, semaphores), woken

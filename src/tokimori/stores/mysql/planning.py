@@ -76,11 +76,14 @@ class MysqlPlanning(Part):
 async def _apply(transaction: Transaction, plans: Sequence[_Planned], now: Moment) -> list[bool]:
     (found,) = await transaction.ask(sql(_CURSORS, sorted({plan.incarnation for plan, _ in plans})))
     cursors = {row[0]: Cursor(row[0], row[1], row[2], JobState(row[3])) for row in found.rows}
+    rooms = await _rooms(transaction, [plan for plan, _ in plans if plan.most_active is not None])
     accepted: list[_Planned] = []
     refused: dict[int, Cursor | None] = {}
     for number, (plan, ids) in enumerate(plans):
         cursor = cursors.get(plan.incarnation)
-        if cursor is not None and may_apply(plan, cursor):
+        fits = not plan.runs or len(plan.runs) <= rooms.get(plan.incarnation, len(plan.runs))
+        if cursor is not None and may_apply(plan, cursor) and fits:
+            rooms[plan.incarnation] = rooms.get(plan.incarnation, 0) - len(plan.runs)
             cursors[plan.incarnation] = cursor._replace(fired_through=plan.fired_through, state=plan.state)
             accepted.append((plan, ids))
         else:
@@ -96,6 +99,14 @@ async def _apply(transaction: Transaction, plans: Sequence[_Planned], now: Momen
         number not in refused or was_applied(plan, refused[number], first_run_exists=bool(exist.intersection(ids[:1])))
         for number, (plan, ids) in enumerate(plans)
     ]
+
+
+async def _rooms(transaction: Transaction, plans: Sequence[Plan]) -> dict[Incarnation, int]:
+    """How many more active runs their jobs may have. The gates are locked."""
+    if not plans:
+        return {}
+    (counted,) = await transaction.ask(line.count_active(plan.incarnation for plan in plans))
+    return line.rooms_of(counted)
 
 
 def _known(ids: Sequence[RunId]) -> Iterator[str]:

@@ -5,17 +5,18 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound, Refused
+from tokimori.errors import NotFound
 from tokimori.model.ids import Incarnation, JobId, RunId
+from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.mysql import line, permits
 from tokimori.stores.mysql.part import Part
-from tokimori.stores.mysql.permits import Freed
+from tokimori.stores.mysql.requests import add_in_manner
 from tokimori.stores.mysql.sessions import Transaction
-from tokimori.stores.mysql.statements import SHARED, insert, sql
-from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, Row, attempt_of, output_of, run_of, run_row
-from tokimori.stores.rules import may_hold, may_resume
+from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
+from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, attempt_of, output_of, run_of, run_row
+from tokimori.stores.rules import full, may_hold, may_resume, stopped
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 # A live run belongs to the job of now, or runs on though its job is gone.
@@ -25,12 +26,25 @@ UNION SELECT incarnation FROM tokimori_runs FORCE INDEX (tokimori_runs_owned) WH
 """
 
 
+_GATE = "gate.state, gate.lane, gate.most_active"
+# Chosen without a lock, then locked: of two that share a gate and then want it alone neither would get it.
+_FREE_GATE = f"""
+SELECT {_GATE} FROM (
+    SELECT incarnation FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s AND id = %s AND most_active IS NULL LIMIT 1
+) chosen STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation {SHARED}
+"""
+_BOUNDED_GATE = f"SELECT {_GATE} FROM tokimori_jobs gate {BY_KEY} WHERE incarnation = %s AND id = %s FOR UPDATE"
+
+
 class MysqlRuns(Part):
     """See `tokimori.ports.store.Runs`."""
 
-    async def add_run(self, run: Run, now: Moment) -> Run:
+    async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
         """See `Runs.add_run`."""
-        added = await self._db.transact(lambda transaction: _add(transaction, run))
+        if manner == PLAIN:
+            added = await self._db.transact(lambda transaction: _add(transaction, run))
+        else:
+            added = await self._db.transact(lambda transaction: add_in_manner(transaction, run, manner, now))
         self._tell()
         return added
 
@@ -102,10 +116,8 @@ def _part(table: str, wanted: RunFilter, live: Sequence[Incarnation]) -> str:
 
 async def _add(transaction: Transaction, run: Run) -> Run:
     """Whoever adds or finishes a run of the same origin meanwhile is waited for by the insert, and then found."""
-    gate = f"SELECT state, lane FROM tokimori_jobs WHERE incarnation = %s AND id = %s {SHARED}"
-    (job,) = await transaction.ask(sql(gate, run.incarnation, run.job_id))
-    state, lane = job.rows[0] if job.rows else (None, None)
-    added = [] if lane is None else [run_row(replace(run, lane=lane))]
+    state, lane, most, room = await _gate(transaction, run)
+    added = [] if lane is None or room < 1 else [run_row(replace(run, lane=lane))]
     *_, finished, live = await transaction.ask(
         *insert("INSERT", _LIVE, RUN, added, "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"),
         _with_origin(_HISTORY, "request", run),
@@ -117,7 +129,26 @@ async def _add(transaction: Transaction, run: Run) -> Run:
         return run_of(row)
     if state is None:
         raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
-    raise Refused(f"the job {run.job_id!r} is {state}", field="id", value=run.job_id)
+    if lane is None:
+        raise stopped(run.job_id, state)
+    raise full(run.job_id, most)
+
+
+async def _gate(transaction: Transaction, run: Run) -> tuple[str | None, str | None, int | None, int]:
+    """State, lane and `most_active` of the run's job, and for how many more runs there is room.
+
+    The gate is shared; whoever counts holds it alone.
+    """
+    (free,) = await transaction.ask(sql(_FREE_GATE, run.incarnation, run.job_id))
+    for state, lane, most in free.rows:
+        if most is None:
+            return state, lane, None, 1
+    bounded, counted = await transaction.ask(
+        sql(_BOUNDED_GATE, run.incarnation, run.job_id), line.count_active([run.incarnation])
+    )
+    for state, lane, most in bounded.rows:
+        return state, lane, most, line.rooms_of(counted).get(run.incarnation, 1)
+    return None, None, None, 0
 
 
 def _with_origin(table: str, column: str, run: Run) -> str:
@@ -126,28 +157,15 @@ def _with_origin(table: str, column: str, run: Run) -> str:
 
 
 async def _cancel(transaction: Transaction, run_id: RunId, reason: str, now: Moment) -> None:
-    rows, left, woken = await _apart(transaction, run_id)
+    rows, left, woken = await line.apart(transaction, run_id)
     writes = (*line.cancel(rows, reason, now), *woken)
     await transaction.commit(*await permits.serve(transaction, left, writes))
 
 
 async def _hold(transaction: Transaction, run_id: RunId, reason: str) -> None:
-    rows, left, woken = await _apart(transaction, run_id)
+    rows, left, woken = await line.apart(transaction, run_id)
     for row in rows:
         if may_hold(run_of(row[:RUN_COLUMNS])):
             hold = "UPDATE tokimori_runs SET state = 'held', error = %s, blocked_on = NULL WHERE id = %s"
             writes = (sql(hold, reason, run_id), *woken)
             await transaction.commit(*await permits.serve(transaction, left, writes))
-
-
-async def _apart(transaction: Transaction, run_id: RunId) -> tuple[list[Row], Freed, list[str]]:
-    """Lock a run behind its gate and its semaphores: the run, if it is live, and who is served when it goes."""
-    (gate,) = await transaction.ask(line.lock_gate_of(run_id))
-    semaphores = dict(gate.rows)
-    *_, runs, counted = await transaction.ask(
-        *permits.locks(Freed(semaphores={name for each in semaphores.values() for name in permits.names_in(each)})),
-        line.locked("id = %s", run_id),
-        line.count_places(semaphores),
-    )
-    woken = list(line.wake(line.turns(runs.rows), line.places_of(counted)))
-    return runs.rows, line.left_by(runs.rows, semaphores), woken

@@ -256,8 +256,9 @@ async def _try(
     nodes = sorted({by, *(change.owner for change in changes)})
     ids = sorted({change.run_id for change in changes})
     going_on = {change.incarnation for change in changes if change.state not in ENDS or change.parks}
-    living, related, gates, *locked, live, counted, exist = await transaction.ask(
+    living, _, related, gates, *locked, live, counted, exist = await transaction.ask(
         sql(f"SELECT id, state FROM tokimori_nodes WHERE id IN (%s) ORDER BY id {SHARED}", nodes),
+        family.lock_bounded_children(change.job_id for change in changes),
         family.lock_children(change.job_id for change in changes),
         line.lock_gates(jobs, all_of=going_on | besides.gates),
         *besides.locks(),
@@ -289,7 +290,7 @@ async def _try(
         verdicts.append(verdict)
     left = {job: place._replace(running=place.running - batch.freed[job]) for job, place in places.items()}
     parents = [run for run in batch.runs.values() if run.incarnation in existing]
-    born = await family.bear(transaction, family.children_of(related, parents))
+    born = await family.bear(transaction, family.children_of(related, parents), batch.runs.values())
     given_back = sorted(besides.holders & batch.runs.keys())
     writes = [*batch.writes(), *_give_back(given_back), *born, *batch.stops(), *line.wake(batch.freed, left)]
     if given_back or batch.parks:

@@ -10,7 +10,7 @@ from tokimori.errors import Conflict, FamilyChanged
 from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.job import Job, encode_definition, limit_of
+from tokimori.model.job import Job, encode_definition, limit_of, most_active
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.postgres.connections import Connections, Row
@@ -33,6 +33,7 @@ from tokimori.stores.rules import (
     edges_by_job,
     is_parent,
     lane_for,
+    lane_of_forced,
     may_replace,
     no_job,
     was_replaced,
@@ -42,7 +43,7 @@ DUE = f"""
 SELECT {prefixed(JOB, "j")},
     (SELECT count(*) FROM (
         SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held'
-        LIMIT greatest({MOST_CATCHING_UP}, j.max_running) + 1) a),
+        LIMIT greatest({MOST_CATCHING_UP}, j.max_running, j.most_active) + 1) a),
     {prefixed(SKIP, "s")}
 FROM tokimori_jobs j
 LEFT JOIN LATERAL (
@@ -53,7 +54,7 @@ LEFT JOIN LATERAL (
 _TYPES = (
     *("text", "bigint", "int", "text", "text", "text", "text"),
     *("bigint", "bigint", "bigint", "bigint", "bigint", "int", "text", "text"),
-    *("int", "text", "text", "int"),
+    *("int", "text", "int", "text", "int"),
 )
 """Of the columns `JOB` and `JOB_STAMPS`."""
 _COLUMNS = ", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(_TYPES, start=1))
@@ -67,7 +68,7 @@ WITH declared AS (SELECT tokimori_declare(${len(_TYPES) + 1}, ${len(_TYPES) + 2}
 added AS ({_ADD.replace("ORDER BY", "WHERE (SELECT done FROM declared) ORDER BY")})
 SELECT done FROM declared
 """
-_REPLACE = f"SELECT tokimori_replace_job_13({', '.join(f'${n}' for n in range(1, 25))})"
+_REPLACE = f"SELECT tokimori_replace_job_16({', '.join(f'${n}' for n in range(1, 27))})"
 
 
 async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = None) -> None:
@@ -171,6 +172,7 @@ async def _replaced(
         new.next_due,
         limit_of(new.definition),
         lane_for(new),
+        most_active(new.definition),
         new.runs_remaining,
         new.tzdata,
         new.days_off,
@@ -179,6 +181,7 @@ async def _replaced(
         *edges,
         semaphores_column(new.definition),
         new.definition.max_running_per_key,
+        lane_of_forced(old, new),
     )
     return answer
 

@@ -34,7 +34,10 @@ _RUN = (
     *("uuid[]", "text[]", "bigint[]", "text[]", "bigint[]", "bigint[]", "integer[]", "bigint[]", "text[]"),
     *("text[]", "text[]"),
 )
-_APPLY = f"SELECT tokimori_apply_13({parameters((*_PLAN, *_RUN, 'jsonb', 'text', 'bigint'))})::text[]"
+_ARGUMENTS = parameters((*_PLAN, *_RUN, "jsonb", "text", "bigint"))
+_APPLY = f"SELECT tokimori_apply_16({_ARGUMENTS})::text[]"
+_APPLY_COUNTED = f"SELECT tokimori_apply_counted_16({_ARGUMENTS})::text[]"
+"""Where a job may have only so many active runs."""
 
 
 async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
@@ -62,8 +65,9 @@ async def apply(db: Connections, plans: Sequence[_Planned], now: Moment) -> list
 async def _write(db: Connections, plans: Sequence[_Planned], now: Moment) -> set[Incarnation]:
     skips = [(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips]
     in_order = sorted(plans, key=lambda planned: planned[0].incarnation)
+    counted = any(plan.most_active is not None for plan, _ in plans)
     accepted = await db.value(
-        _APPLY,
+        _APPLY_COUNTED if counted else _APPLY,
         *columns([_plan_row(plan) for plan, _ in in_order], _PLAN),
         *columns([row for plan, ids in in_order for row in _births(plan, ids)], _RUN),
         skips_json(skips) if skips else None,

@@ -5,14 +5,16 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound, Refused
+from tokimori.errors import NotFound
 from tokimori.model.ids import RunId
+from tokimori.model.job import most_active
+from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import get_job
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, output_of, run_of
-from tokimori.stores.rules import CLAIMABLE, may_hold, may_resume
+from tokimori.stores.rules import CLAIMABLE, full, may_hold, may_resume, stopped
 from tokimori.stores.text import storable
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
@@ -22,11 +24,34 @@ _LIVE_OF_JOB = """
         SELECT incarnation FROM tokimori_jobs WHERE id = $1
         UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')
 """
-_ADD = "SELECT * FROM tokimori_add_runs_13($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+_ADD = f"SELECT * FROM tokimori_add_runs_16({', '.join(f'${n}' for n in range(1, 16))})"
+_ASK = f"SELECT answer, run::text FROM tokimori_ask_run_16({', '.join(f'${n}' for n in range(1, 21))})"
 
 
-async def add_run(db: Connections, run: Run) -> Run:
+async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
     """See `Runs.add_run`."""
+    return await (_add_run(db, run) if manner == PLAIN else _ask_run(db, run, manner, now))
+
+
+async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Run:
+    row = (
+        *(run.id, run.job_id, run.incarnation, run.origin, run.nominal, run.due, run.state, run.priority, run.rank),
+        *(run.created, run.payload, run.parent_id, run.root, run.lane if manner.forced else None, shared_prefix(run)),
+        *(manner.since, manner.replaces, now - REMEMBERED, now, run.concurrency_key),
+    )
+    ((answer, answered_by),) = await db.rows(_ASK, *row)
+    if answered_by is not None:
+        return await get_run(db, RunId(answered_by))
+    match answer:
+        case "unknown":
+            raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
+        case "full":
+            raise full(run.job_id, most_active((await get_job(db, run.job_id)).definition))
+        case state:
+            raise stopped(run.job_id, state)
+
+
+async def _add_run(db: Connections, run: Run) -> Run:
     row = (
         run.id,
         run.job_id,
@@ -54,8 +79,10 @@ async def add_run(db: Connections, run: Run) -> Run:
     if job.incarnation != run.incarnation:
         raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
     if job.state not in CLAIMABLE:
-        raise Refused(f"the job {run.job_id!r} is {job.state}", field="id", value=run.job_id)
-    return await add_run(db, run)  # it was resumed meanwhile
+        raise stopped(run.job_id, job.state)
+    if most_active(job.definition) is not None:
+        raise full(run.job_id, most_active(job.definition))
+    return await _add_run(db, run)  # it was resumed meanwhile
 
 
 async def _run_with_origin(db: Connections, run: Run) -> Run | None:

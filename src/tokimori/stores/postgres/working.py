@@ -28,12 +28,12 @@ _SETTLE_TYPES = ("uuid", *_CHANGE, "bigint[]", "bigint[]", "jsonb", *_OUTPUT, "t
 _SETTLE = f"""
 SELECT CASE WHEN cardinality(applied) < ${len(_SETTLE_TYPES) + 1}::integer THEN applied::text[] END, already::text[],
     served
-FROM tokimori_settle_13({parameters(_SETTLE_TYPES)})
+FROM tokimori_settle_16({parameters(_SETTLE_TYPES)})
 """
 """The applied ones are told only where they are not all."""
 _CLAIM = f"""
 SELECT {", ".join(f"{name}::text" if name in _IDS else name for name in RUN.split(", "))}, definition
-FROM tokimori_claim_13($1, $2, tokimori_open_lanes($3), $4, $5, $6)
+FROM tokimori_claim_16($1, $2, tokimori_open_lanes($3), $4, $5, $6)
 """
 _SAVE = f"""
 INSERT INTO tokimori_outputs ({OUTPUT}, settled)

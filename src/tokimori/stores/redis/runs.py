@@ -3,31 +3,47 @@
 import msgspec
 from msgspec.structs import replace
 
-from tokimori.clock import Moment
-from tokimori.errors import NotFound, Refused
+from tokimori.clock import MILLISECOND, Moment
+from tokimori.errors import NotFound
 from tokimori.model.ids import RunId
+from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS
 from tokimori.ports.store import RunFilter
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import run_hash, run_of
-from tokimori.stores.rules import may_hold, may_resume, no_job
+from tokimori.stores.rules import full, may_hold, may_resume, no_job, stopped
 from tokimori.stores.text import storable
 
 PAGE = 1000
 """How many runs one script looks at: others wait meanwhile."""
 
 
-async def add_run(db: Connections, run: Run) -> Run:
+async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
     """See `Runs.add_run`."""
-    known, job_state, lane = await db.run("add_run", run=born_map(replace(run, lane=None)))
-    if known is not None:
-        return run_of(known)
-    if job_state is None:
-        raise no_job(run.job_id)
-    if lane is None:
-        raise Refused(f"the job {run.job_id!r} is {job_state}", field="id", value=run.job_id)
-    return replace(run, lane=lane)
+    answered_by, answer, more = await db.run(
+        "add_run",
+        run=born_map(replace(run, lane=None)),
+        prefix=shared_prefix(run),
+        since=manner.since,
+        replaces=manner.replaces,
+        forced_lane=run.lane if manner.forced else None,
+        nominal=run.nominal,
+        priority=run.priority,
+        payload=run.payload,
+        remembered=REMEMBERED // MILLISECOND,
+    )
+    if answered_by is not None:
+        return run_of(answered_by)
+    match answer:
+        case "made":
+            return replace(run, lane=more)
+        case "full":
+            raise full(run.job_id, more)
+        case None:
+            raise no_job(run.job_id)
+        case _:
+            raise stopped(run.job_id, answer)
 
 
 def born_map(run: Run) -> dict[str, object]:

@@ -11,6 +11,7 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, JobId, NodeId, PermitId, RunId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
+from tokimori.model.request import PLAIN, Manner
 from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import ENDS
@@ -208,9 +209,9 @@ class RedisStore:
         """See `Pausing.list_pauses`."""
         return await pauses.list_pauses(self._db)
 
-    async def add_run(self, run: Run, now: Moment) -> Run:
+    async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
         """See `Runs.add_run`."""
-        run = await runs.add_run(self._db, run)
+        run = await runs.add_run(self._db, run, now, manner)
         self._tell()
         return run
 

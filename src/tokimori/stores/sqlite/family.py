@@ -7,16 +7,17 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tokimori.model.dependents import Edge, On, follows, root_of
-from tokimori.model.ids import JobId, Lane, RunId
+from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import Job
-from tokimori.model.run import Run
+from tokimori.model.run import Run, SkipReason
 from tokimori.ports.store import Family
 from tokimori.stores.rows import JOB, RUN, RUN_COLUMNS, SKIP, Row, job_of, marks, prefixed, run_of, run_row, skip_row
-from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip, is_parent
+from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip, has_room, is_parent
+from tokimori.stores.sqlite import line
 
 _EDGE = 'parent, child, "on", joins, declared_by'
 _CHILDREN = f"""
-SELECT {prefixed(RUN, "h")}, {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")}, j.lane
+SELECT {prefixed(RUN, "h")}, {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")}, j.lane, j.most_active
 FROM tokimori_history h JOIN tokimori_jobs p ON p.incarnation = h.incarnation
 JOIN tokimori_edges e ON e.parent = h.job_id JOIN tokimori_jobs j ON j.id = e.child
 WHERE h.id IN (SELECT value FROM json_each(?)) ORDER BY h.id, j.created, j.id
@@ -75,32 +76,41 @@ def _edge_of(row: Row) -> Edge:
 
 
 def bear_children(db: sqlite3.Connection, ended: Sequence[RunId]) -> None:
-    """Give each child of these runs its run, in the order in which the children were added."""
+    """Give each child of these runs its run; `place` is in the order in which the children were added.
+
+    Those of one child in the order of roots and parents: where not all of them have room every store chooses the same.
+    """
     if db.execute("SELECT 1 FROM tokimori_edges LIMIT 1").fetchone() is None:
         return
     rows = db.execute(_CHILDREN, (json.dumps(ended),)).fetchall()
+    births: list[tuple[int, _Child]] = []
     for _, group in groupby(rows, key=lambda row: row[0]):
-        born = [_child_of(row) for row in group]
-        wanted = [child for child in born if follows(child.edge.on, child.parent.state)]
-        for place, child in enumerate(wanted):
-            if _joined(db, child):
-                _bear(db, child, place)
+        found = [_child_of(row) for row in group]
+        births += enumerate(child for child in found if follows(child.edge.on, child.parent.state))
+    for place, child in sorted(births, key=lambda birth: birth[1].order):
+        if _joined(db, child):
+            _bear(db, child, place)
 
 
 class _Child(NamedTuple):
-    """A job that may run after the end of a run; `lane` is kept beside the definition, which may be a newer one."""
+    """A job that may run after the end of a run; what is kept beside the definition is known of a newer one, too."""
 
     parent: Run
     edge: Edge
     job: Job
     lane: Lane | None
+    most_active: int | None
+
+    @property
+    def order(self) -> tuple[Incarnation, str, RunId]:
+        return self.job.incarnation, root_of(self.parent), self.parent.id
 
 
 def _child_of(row: Row) -> _Child:
     """From the columns of `_CHILDREN`."""
     edge = _edge_of(row[RUN_COLUMNS : RUN_COLUMNS + _EDGE_COLUMNS])
-    *job, lane = row[RUN_COLUMNS + _EDGE_COLUMNS :]
-    return _Child(run_of(row[:RUN_COLUMNS]), edge, job_of(tuple(job)), lane)
+    *job, lane, most = row[RUN_COLUMNS + _EDGE_COLUMNS :]
+    return _Child(run_of(row[:RUN_COLUMNS]), edge, job_of(tuple(job)), lane, most)
 
 
 def _joined(db: sqlite3.Connection, child: _Child) -> bool:
@@ -119,6 +129,9 @@ def _joined(db: sqlite3.Connection, child: _Child) -> bool:
 
 def _bear(db: sqlite3.Connection, child: _Child, place: int) -> None:
     reason = NOT_RUN.get(child.job.state)
+    most = child.most_active
+    if reason is None and most is not None and not has_room(line.count_active(db, child.job.incarnation), 1, most):
+        reason = SkipReason.FULL
     if reason is None:
         run = child_run(child.parent, child.edge, child.job, place, child.lane)
         db.execute(_ADD, (*run_row(run), run.incarnation, run.origin))

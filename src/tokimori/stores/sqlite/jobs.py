@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tokimori.clock import Moment
 from tokimori.errors import Conflict
 from tokimori.model.decide import MOST_CATCHING_UP, Due
-from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.ids import Incarnation, JobId, Lane
 from tokimori.model.job import Job, encode_definition
 from tokimori.model.run import Skip
 from tokimori.stores.rows import (
@@ -29,6 +29,7 @@ from tokimori.stores.rules import (
     JOB_DELETED,
     PARKED_BY,
     edges_by_job,
+    lane_of_forced,
     may_replace,
     no_job,
     was_replaced,
@@ -38,10 +39,10 @@ from tokimori.stores.sqlite.family import change_edges, leave_family
 
 _ACTIVE = "FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held'"
 
-# Nobody asks for more than MOST_CATCHING_UP unless the limit is larger; SQLite's LIMIT can't name a column.
+# Nobody asks for more than MOST_CATCHING_UP unless a limit is larger; SQLite's LIMIT can't name a column.
 DUE = f"""
 SELECT {prefixed(JOB, "j")},
-    CASE WHEN j.max_running > {MOST_CATCHING_UP} THEN (SELECT count(*) {_ACTIVE})
+    CASE WHEN max(j.max_running, coalesce(j.most_active, 0)) > {MOST_CATCHING_UP} THEN (SELECT count(*) {_ACTIVE})
     ELSE (SELECT count(*) FROM (SELECT 1 {_ACTIVE} LIMIT {MOST_CATCHING_UP + 1})) END,
     {prefixed(SKIP, "s")}
 FROM tokimori_jobs j
@@ -109,10 +110,17 @@ def replace_job(db: sqlite3.Connection, old: Job, new: Job, skips: Sequence[Skip
         (*row.values(), fired_through, old.incarnation),
     )
     keep_skips(db, [(new.incarnation, skip) for skip in skips])
-    moved = db.execute("UPDATE tokimori_runs SET lane = ? WHERE incarnation = ?", (row["lane"], new.incarnation))
-    freed.places[new.incarnation] = moved.rowcount
+    freed.places[new.incarnation] = _relane(db, new, row["lane"], lane_of_forced(old, new))
     line.rejoin(db, new.incarnation)
     line.serve(db, freed)
+
+
+def _relane(db: sqlite3.Connection, job: Job, lane: Lane | None, forced: Lane | None) -> int:
+    """Give the job's runs its lane, or where it stays stopped the forced ones theirs; how many were moved."""
+    if forced is None:
+        return db.execute("UPDATE tokimori_runs SET lane = ? WHERE incarnation = ?", (lane, job.incarnation)).rowcount
+    having = "UPDATE tokimori_runs SET lane = ? WHERE incarnation = ? AND lane IS NOT NULL"
+    return db.execute(having, (forced, job.incarnation)).rowcount
 
 
 def _units(db: sqlite3.Connection, incarnation: Incarnation) -> line.Freed:

@@ -114,6 +114,14 @@ def units_in(semaphores: str | None) -> list[tuple[str, int]]:
     return [] if semaphores is None else [(name, weight) for name, weight in json.loads(semaphores)]
 
 
+def count_active(db: sqlite3.Connection, incarnation: Incarnation) -> int:
+    """How many runs of the job want a place, or have one."""
+    (active,) = db.execute(
+        "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND state <> 'held'", (incarnation,)
+    ).fetchone()
+    return int(active)
+
+
 def forget(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
     """Take runs that have been written to the history out of the live ones."""
     db.execute("DELETE FROM tokimori_runs WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(runs),))

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import islice
@@ -13,7 +14,7 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.run import FIRST_TOKEN
 from tokimori.ports.store import ALL, Share
 from tokimori.stores.rows import JOB, Row, job_of
-from tokimori.stores.rules import REPLACED, Cursor, born, is_readable, may_apply, was_applied
+from tokimori.stores.rules import REPLACED, Cursor, born, has_room, is_readable, may_apply, was_applied
 from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.jobs import DUE, due_of, keep_skips
 
@@ -48,9 +49,14 @@ def apply(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]],
     """See `Planning.apply`."""
     cursors = _cursors(db, [plan.incarnation for plan, _ in plans])
     answers, accepted = [], list[tuple[Plan, Sequence[RunId]]]()
+    active: Counter[Incarnation] = Counter(
+        {plan.incarnation: line.count_active(db, plan.incarnation) for plan, _ in plans if plan.most_active is not None}
+    )
     for plan, ids in plans:
         cursor = cursors.get(plan.incarnation)
-        if cursor is not None and may_apply(plan, cursor):
+        fits = has_room(active[plan.incarnation], len(plan.runs), plan.most_active)
+        if cursor is not None and may_apply(plan, cursor) and fits:
+            active[plan.incarnation] += len(plan.runs)
             cursors[plan.incarnation] = cursor._replace(fired_through=plan.fired_through, state=plan.state)
             accepted.append((plan, ids))
             answers.append(True)

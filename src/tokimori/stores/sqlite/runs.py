@@ -6,16 +6,20 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound, Refused
-from tokimori.model.ids import RunId
-from tokimori.model.job import JobState
+from tokimori.errors import NotFound
+from tokimori.model.ids import Lane, RunId
+from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, marks, output_of, run_of, run_row
-from tokimori.stores.rules import CLAIMABLE, may_hold, may_resume
+from tokimori.stores.rules import full, has_room, may_hold, may_resume, stopped
 from tokimori.stores.sqlite import line
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
+_INDEXED = ("1", "origin NOT LIKE 's:%'")
+"""Of which runs of either table there is an index by origin."""
+_PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "blocked_on")
+"""What a run gets from a later request of its key."""
 # A live run belongs to the job of now, or runs on though its job is gone: both are found by an index, job_id is not.
 _LIVE_OF_JOB = """
     job_id = :job_id AND incarnation IN (
@@ -24,25 +28,64 @@ _LIVE_OF_JOB = """
 """
 
 
-def add_run(db: sqlite3.Connection, run: Run) -> Run:
+def add_run(db: sqlite3.Connection, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
     """See `Runs.add_run`."""
-    known = _run_with_origin(db, run)
+    known = _run_with_origin(db, run) or (_taken_over(db, run) if manner.replaces else None)
     if known is not None:
         return known
-    job = db.execute("SELECT state, lane, incarnation FROM tokimori_jobs WHERE id = ?", (run.job_id,)).fetchone()
-    if job is None or job[2] != run.incarnation:
+    statement = "SELECT state, lane, most_active FROM tokimori_jobs WHERE id = ? AND incarnation = ?"
+    job = db.execute(statement, (run.job_id, run.incarnation)).fetchone()
+    if job is None:
         raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
-    state, lane, _ = job
-    if JobState(state) not in CLAIMABLE:
-        raise Refused(f"the job {run.job_id!r} is {state}", field="id", value=run.job_id)
+    state, lane, most = job
+    lane = lane or (run.lane if manner.forced else None)
+    if lane is None:
+        raise stopped(run.job_id, state)
+    newest = _newest(db, run) if manner.shares_key else None
+    if newest is not None and answers(newest, manner):
+        return newest
+    if newest is not None and manner.replaces and never_started(newest):
+        return _put_off(db, newest, run, lane, now)
+    if most is not None and not has_room(line.count_active(db, run.incarnation), 1, most):
+        raise full(run.job_id, most)
     added = replace(run, lane=lane)
     db.execute(f"INSERT INTO tokimori_runs ({RUN}) VALUES ({marks(RUN)})", run_row(added))
     return added
 
 
+def _taken_over(db: sqlite3.Connection, run: Run) -> Run | None:
+    """The run that took over what this very request asked for."""
+    row = db.execute("SELECT run_id FROM tokimori_requests WHERE id = ?", (run.id,)).fetchone()
+    return None if row is None else get_run(db, row[0])
+
+
+def _newest(db: sqlite3.Connection, run: Run) -> Run | None:
+    """The newest run that shares the key. Ids are hexadecimal: `g` comes after all of them."""
+    prefix = shared_prefix(run)
+    found: list[Run] = []
+    for table, indexed in zip((_LIVE, _HISTORY), _INDEXED, strict=True):
+        statement = f"""SELECT {RUN} FROM {table} WHERE incarnation = ? AND origin >= ? AND origin < ? AND {indexed}
+            ORDER BY origin DESC LIMIT 1"""
+        found += map(run_of, db.execute(statement, (run.incarnation, prefix, f"{prefix}g")))
+    return max(found, key=lambda each: each.origin, default=None)
+
+
+def _put_off(db: sqlite3.Connection, known: Run, asked: Run, lane: Lane, now: Moment) -> Run:
+    after, freed = put_off(known, asked, lane), line.Freed()
+    turn = db.execute(f"SELECT {line.TURN} FROM tokimori_runs WHERE id = ?", (known.id,)).fetchone()
+    freed.leave(line.Turn._make(turn))
+    values = {name: getattr(after, name) for name in _PUT_OFF}
+    assignments = ", ".join(f'"{name}" = :{name}' for name in values)
+    db.execute(f"UPDATE tokimori_runs SET {assignments} WHERE id = :id", {**values, "id": known.id})
+    db.execute("DELETE FROM tokimori_requests WHERE asked < ?", (now - REMEMBERED,))
+    db.execute("INSERT INTO tokimori_requests (id, run_id, asked) VALUES (?, ?, ?)", (asked.id, known.id, now))
+    line.serve(db, freed)
+    return after
+
+
 def _run_with_origin(db: sqlite3.Connection, run: Run) -> Run | None:
     """The run of that origin, live or finished; of finished ones only requested runs are known by it."""
-    for table, indexed in zip((_LIVE, _HISTORY), ("1", "origin NOT LIKE 's:%'"), strict=True):
+    for table, indexed in zip((_LIVE, _HISTORY), _INDEXED, strict=True):
         statement = f"SELECT {RUN} FROM {table} WHERE incarnation = ? AND origin = ? AND {indexed}"
         row = db.execute(statement, (run.incarnation, run.origin)).fetchone()
         if row is not None:

@@ -13,6 +13,7 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, JobId, NodeId, PermitId, RunId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
+from tokimori.model.request import PLAIN, Manner
 from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
@@ -212,9 +213,9 @@ class SqliteStore:
         """See `Pausing.list_pauses`."""
         return await self._read(pauses.list_pauses)
 
-    async def add_run(self, run: Run, now: Moment) -> Run:
+    async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
         """See `Runs.add_run`."""
-        run = await self._write(runs.add_run, run)
+        run = await self._write(runs.add_run, run, now, manner)
         self._tell()
         return run
 

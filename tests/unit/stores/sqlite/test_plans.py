@@ -30,7 +30,7 @@ def work(db: sqlite3.Connection) -> None:
     """Call every method that a node or a person calls often."""
     job = a_job(schedule="* * * * * *", max_running=1, next_due=later(1))
     jobs.add_jobs(db, [job])
-    requests = [runs.add_run(db, a_request(job)) for _ in range(3)]
+    requests = [runs.add_run(db, a_request(job), NOW) for _ in range(3)]
     node, heir = a_node(), a_node()
     for each in (node, heir):
         nodes.register(db, each)
@@ -79,7 +79,7 @@ def wait_in_lines(db: sqlite3.Connection) -> None:
     keyed, narrow = a_job("keyed"), a_job("narrow", semaphores=("a", "b:2"))
     jobs.add_jobs(db, [keyed, narrow])
     requests = [
-        runs.add_run(db, a_request(job, concurrency_key="k", due=later(n - 9)))
+        runs.add_run(db, a_request(job, concurrency_key="k", due=later(n - 9)), NOW)
         for job in (keyed, narrow)
         for n in range(3)
     ]

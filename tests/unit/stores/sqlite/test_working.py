@@ -28,8 +28,8 @@ def test_a_claim_asked_again_gets_past_a_full_job(db: sqlite3.Connection, monkey
     full, free = a_job("full", max_running=1), a_job("free")
     jobs.add_jobs(db, [full, free])
     for _ in range(12):
-        runs.add_run(db, a_request(full))
-    runs.add_run(db, a_request(free, rank=NOW + 1))
+        runs.add_run(db, a_request(full), NOW)
+    runs.add_run(db, a_request(free, rank=NOW + 1), NOW)
     node = a_node()
     nodes.register(db, node)
     got: list[list[JobId]] = []
@@ -49,7 +49,7 @@ def test_what_an_older_program_leaves_is_given_back(db: sqlite3.Connection) -> N
     job = a_job(semaphores=("db:2", "api"))
     jobs.add_jobs(db, [job])
     semaphores.put_semaphore(db, "db", 3)
-    lost, waiting = runs.add_run(db, a_request(job)), runs.add_run(db, a_request(job, rank=NOW + 1))
+    lost, waiting = (runs.add_run(db, a_request(job, rank=NOW + n), NOW) for n in range(2))
     working.claim(db, a_claim(owner.id, nodes.survey(db).lanes, 5), NOW)
     wish = Wish(id=PermitId("p"), node=owner.id, semaphore="db", rank=NOW - 1)
     assert semaphores.acquire(db, wish, NOW) == Grant(token=1)

@@ -13,7 +13,8 @@ for n, plan in ipairs(ask.plans) do
     local key = P .. 'job:' .. plan.inc
     local version, fired_through, state, tzdata =
         unpack(call('HMGET', key, 'version', 'fired_through', 'state', 'tzdata'))
-    if tonumber(version or -1) == plan.version and tonumber(fired_through) == plan.fired_from and state == 'enabled' then
+    if tonumber(version or -1) == plan.version and tonumber(fired_through) == plan.fired_from and state == 'enabled'
+        and has_room(plan.inc, #plan.runs) then
         answers[n] = 1
         if plan.replaces then
             local scheduled = {}

@@ -139,7 +139,7 @@ for _ = 1, repeated and 0 or ask.limit + ask.most do
     run.key, run.holds = key or nil, holds or nil
     local terms = terms_of(run.inc)
     local constraint = refusal(run, terms)
-    if terms.lane ~= run.lane then
+    if terms.lane ~= run.lane and call('HEXISTS', P .. 'moves', run.inc) == 1 then -- else it is a forced run
         misplaced[#misplaced + 1] = run
     elseif constraint then
         refuse(run, constraint)
@@ -206,7 +206,7 @@ if not repeated then
         write_refused(run)
     end
     for _, run in ipairs(misplaced) do
-        relane(run.id, run.inc)
+        relane(run.id, run.inc, cmsgpack.unpack(call('HGET', P .. 'moves', run.inc)).forced_lane)
     end
     serve()
 end

@@ -27,6 +27,7 @@ local WRITE = {
             later('ZADD', P .. 'runs:' .. ended.job, 0, ended.id)
             if string.sub(ended.origin, 1, 2) ~= 's:' then
                 call('HSETNX', P .. 'origins:' .. ended.inc, ended.origin, ended.id)
+                note_newest(ended.inc, ended.origin, ended.id)
             end
         end
     end,

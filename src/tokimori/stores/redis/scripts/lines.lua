@@ -329,6 +329,7 @@ local function add(born)
         return
     end
     call('HSET', P .. 'run:' .. born.id, unpack(born.row))
+    note_newest(born.inc, born.origin, born.id)
     later('ZADD', P .. 'runs', 0, born.id)
     later('ZADD', P .. 'runs:' .. born.job, 0, born.id)
     later('ZADD', P .. 'live', 0, born.id)
@@ -350,10 +351,11 @@ end
 
 -- Give a run the lane of its job, or none. What stands in the line of a key or a semaphore is ready again: its claim finds
 -- it the line of today.
-local function relane(id, inc)
-    local run, lane = P .. 'run:' .. id, terms_of(inc).lane
+local function relane(id, inc, forced_lane)
+    local run = P .. 'run:' .. id
     local was, state, rank, constraint, key =
         unpack(call('HMGET', run, 'lane', 'state', 'rank', 'blocked_on', 'concurrency_key'))
+    local lane = was and forced_lane or terms_of(inc).lane
     if constraint then
         exit(id, inc, state, was, constraint, key)
         call('HSET', run, 'state', 'ready')
@@ -399,7 +401,7 @@ local function move_some(inc, move)
         cancel_idle(ids, move)
     else
         for _, id in ipairs(ids) do
-            relane(id, inc)
+            relane(id, inc, move.forced_lane)
         end
     end
 end
@@ -425,9 +427,10 @@ end
 
 -- To be called before the change. `wakes`: the job may have room for more; `reason` and `now`: it is deleted, and so its
 -- runs end. What it wanted until now serves its line, as some of its ready runs may have been woken for that.
-local function begin_move(inc, wakes, reason, now)
+local function begin_move(inc, wakes, reason, now, forced_lane)
     local move = {
-        cursor = '0', woken = 0, semaphores = terms_of(inc).semaphores, wakes = wakes, reason = reason, now = now}
+        cursor = '0', woken = 0, semaphores = terms_of(inc).semaphores, wakes = wakes, reason = reason, now = now,
+        forced_lane = forced_lane}
     local unfinished = call('HGET', P .. 'moves', inc)
     for _, wanted in ipairs(unfinished and cmsgpack.unpack(unfinished).semaphores or {}) do
         move.semaphores[#move.semaphores + 1] = wanted

@@ -59,6 +59,26 @@ local function forget(id, inc, origin)
     end
 end
 
+-- The newest of the runs that share a key has the greatest id, with which its origin ends.
+local function note_newest(inc, origin, id)
+    if string.sub(origin, 1, 2) == 'k:' then
+        local key, prefix = P .. 'newest:' .. inc, string.sub(origin, 1, -37)
+        if id > (call('HGET', key, prefix) or '') then
+            call('HSET', key, prefix, id)
+        end
+    end
+end
+
+-- Whether so many more runs of a job may be active.
+local function has_room(inc, coming)
+    local most = coming > 0 and call('HGET', P .. 'job:' .. inc, 'most_active')
+    if not most then
+        return true
+    end
+    flush()
+    return call('SCARD', P .. 'live:' .. inc) - call('SCARD', P .. 'held:' .. inc) + coming <= tonumber(most)
+end
+
 -- Where a job stands while it is enabled: with the moments, or with those that no moment wakes. `was`: the tzdata by
 -- which it stood there before.
 local function index(id, inc, was, state, next_due, tzdata)

@@ -17,6 +17,9 @@ local function drop_run(job, id, inc, origin, attempt)
     if call('HGET', P .. 'origins:' .. inc, origin) == id then
         call('HDEL', P .. 'origins:' .. inc, origin)
     end
+    if string.sub(origin, 1, 2) == 'k:' and call('HGET', P .. 'newest:' .. inc, string.sub(origin, 1, -37)) == id then
+        call('HDEL', P .. 'newest:' .. inc, string.sub(origin, 1, -37))
+    end
 end
 
 -- The oldest runs of the job, as many as there are more than it keeps. Those that live are no part of what it keeps.

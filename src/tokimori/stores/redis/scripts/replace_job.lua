@@ -12,7 +12,7 @@ if ask.edges then
     end
     declare({ask.id}, ask.edges)
 end
-local move = begin_move(ask.inc, true)
+local move = begin_move(ask.inc, true, nil, nil, ask.forced_lane)
 call('DEL', key)
 call('HSET', key, unpack(ask.row))
 index(ask.id, ask.inc, tzdata, ask.state, ask.next_due, ask.tzdata)

@@ -134,6 +134,8 @@ local function bear(child, parent, place)
     local state, lane, text = unpack(call('HMGET', P .. 'job:' .. child.inc, 'state', 'lane', 'definition'))
     if state == 'paused' or state == 'parked' then
         return skip_child(child, parent.ended, state)
+    elseif not has_room(child.inc, 1) then
+        return skip_child(child, parent.ended, 'full')
     end
     local definition = cjson.decode(text)
     local priority = definition.priority or 0
@@ -173,7 +175,7 @@ local function park(job, inc, reason)
 end
 
 -- What follows the end of a run: the runs of the jobs that depend on its job. Its own job is parked after all of them.
-local parks = {}
+local births, parks = {}, {}
 local function follow(change)
     local parent = {id = change.run_id}
     local job, state, inc, origin, fault
@@ -184,18 +186,27 @@ local function follow(change)
         return -- another job that has got the id of a deleted one may have children
     end
     parent.root = parent.root or (string.sub(origin, 1, 2) == 's:' and origin or parent.id)
+    parent.job = job
     for n, child in ipairs(children_of(job, state)) do
-        if joined(child, parent.root, job) then
-            bear(child, parent, n - 1)
-        end
+        births[#births + 1] = {child = child, parent = parent, place = n - 1}
     end
     if change.parks and state == 'failed' then
         parks[#parks + 1] = {job, inc, fault}
     end
 end
 
+-- Where not all children have room every store chooses the same.
+local function in_order(a, b)
+    if a.child.inc ~= b.child.inc then
+        return a.child.inc < b.child.inc
+    elseif a.parent.root ~= b.parent.root then
+        return a.parent.root < b.parent.root
+    end
+    return a.parent.id < b.parent.id
+end
+
 local families = call('EXISTS', P .. 'edges') == 1
-local verdicts = {}
+local verdicts, ended = {}, {}
 for n, change in ipairs(ask.changes) do
     local run = {}
     run.state, run.inc, run.owner, run.token, run.settled_by, run.settled_token, run.cancel, run.lane,
@@ -205,8 +216,17 @@ for n, change in ipairs(ask.changes) do
     if verdicts[n] == 'applied' then
         write(change, run)
         if (families or change.parks) and ENDS[call('HGET', P .. 'run:' .. change.run_id, 'state')] then
-            follow(change)
+            ended[#ended + 1] = change
         end
+    end
+end
+for _, change in ipairs(ended) do
+    follow(change)
+end
+table.sort(births, in_order)
+for _, birth in ipairs(births) do
+    if joined(birth.child, birth.parent.root, birth.parent.job) then
+        bear(birth.child, birth.parent, birth.place)
     end
 end
 for _, parked in ipairs(parks) do

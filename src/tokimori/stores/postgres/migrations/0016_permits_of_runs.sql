@@ -114,7 +114,7 @@ END $$;
 
 -- Give the node ready runs by (rank, id), each if nothing refuses it; what is refused joins a line. Nothing is waited
 -- for: what is locked stays ready. Asked again, the same runs.
-CREATE FUNCTION tokimori_claim_13(
+CREATE FUNCTION tokimori_claim_16(
     _claim uuid, _node uuid, _lanes text[], _limit integer, _most integer, _now bigint)
 RETURNS TABLE (
     id uuid, job_id text, incarnation bigint, origin text, nominal bigint, due bigint, state text, priority integer,
@@ -164,7 +164,7 @@ BEGIN
         SELECT coalesce(array_agg(incarnation), '{}'), coalesce(bool_or(wants), false) INTO _free, _wanting FROM (
             SELECT j.incarnation, j.semaphores IS NOT NULL AS wants
             FROM unnest(_jobs) AS c (incarnation) JOIN tokimori_jobs j USING (incarnation)
-            WHERE j.max_running = 0 AND j.lane IS NOT NULL AND (_keyed IS NULL OR incarnation <> ALL (_keyed))
+            WHERE j.max_running = 0 AND (_keyed IS NULL OR incarnation <> ALL (_keyed))
             FOR KEY SHARE OF j SKIP LOCKED) f;
         _limited := '{}';
         IF cardinality(_free) < cardinality(_jobs) THEN
@@ -172,7 +172,7 @@ BEGIN
             INTO _limited, _wanting FROM (
                 SELECT j.incarnation, j.semaphores IS NOT NULL OR incarnation = ANY (_keyed) AS wants
                 FROM unnest(_jobs) AS c (incarnation) JOIN tokimori_jobs j USING (incarnation)
-                WHERE (j.max_running > 0 OR incarnation = ANY (_keyed)) AND j.lane IS NOT NULL
+                WHERE (j.max_running > 0 OR incarnation = ANY (_keyed))
                 FOR NO KEY UPDATE OF j SKIP LOCKED) l;
             _busy := _busy || ARRAY(SELECT i FROM unnest(_jobs) i WHERE i <> ALL (_free || _limited));
         END IF;
@@ -244,7 +244,7 @@ LANGUAGE sql AS $$
     SELECT id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, attempt,
         failures, lost, token, node_id, pid, started, ended, exit_code, signal, error, cancel, tzdata, parent_id, root,
         result, definition
-    FROM tokimori_claim_13(
+    FROM tokimori_claim_16(
         _claim, _node, _lanes, _limit, _most, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 $$;
 
@@ -325,13 +325,13 @@ BEGIN
     RETURN true;
 END $$;
 
--- As tokimori_replace_job, with the columns of 0013; what the old definition wanted goes to the next in line.
-CREATE FUNCTION tokimori_replace_job_13(
+-- As tokimori_replace_job, with the columns of today; what the old definition wanted goes to the next in line.
+CREATE FUNCTION tokimori_replace_job_16(
     _incarnation bigint, _old_version integer, _old_state text, _old_fired_through bigint,
     _version integer, _definition text, _state text, _reason text, _by text, _updated bigint, _anchor bigint,
-    _fired_through bigint, _next_due bigint, _max_running integer, _lane text,
+    _fired_through bigint, _next_due bigint, _max_running integer, _lane text, _most_active integer,
     _runs_remaining integer, _tzdata text, _days_off text, _skips jsonb,
-    _job text, _edges jsonb, _family bigint, _semaphores text, _max_per_key integer
+    _job text, _edges jsonb, _family bigint, _semaphores text, _max_per_key integer, _forced_lane text
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -358,12 +358,17 @@ BEGIN
         version = _version, definition = _definition, state = _state, reason = _reason, "by" = _by, updated = _updated,
         anchor = _anchor, fired_through = greatest(fired_through, _fired_through), next_due = _next_due,
         max_running = _max_running, lane = _lane, runs_remaining = _runs_remaining, tzdata = _tzdata,
-        days_off = _days_off, semaphores = _semaphores, max_per_key = _max_per_key
+        days_off = _days_off, semaphores = _semaphores, max_per_key = _max_per_key, most_active = _most_active
     WHERE incarnation = _incarnation;
     PERFORM tokimori_keep_skips(_skips);
     -- All are locked, also those that run: nothing settles by the old limit once this is done.
     _live := ARRAY(SELECT id FROM tokimori_runs WHERE incarnation = _incarnation ORDER BY id FOR UPDATE);
-    UPDATE tokimori_runs SET lane = _lane WHERE incarnation = _incarnation AND lane IS DISTINCT FROM _lane;
+    IF _forced_lane IS NULL THEN
+        UPDATE tokimori_runs SET lane = _lane WHERE incarnation = _incarnation AND lane IS DISTINCT FROM _lane;
+    ELSE -- it stays stopped: only its forced runs have a lane
+        UPDATE tokimori_runs SET lane = _forced_lane
+        WHERE incarnation = _incarnation AND lane IS NOT NULL AND lane <> _forced_lane;
+    END IF;
     IF _max_running = 0 THEN
         PERFORM tokimori_wake_all(_incarnation);
     ELSE
@@ -395,8 +400,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- As tokimori_add_runs, with the columns of 0013.
-CREATE FUNCTION tokimori_add_runs_13(
+-- As tokimori_add_runs_13, with the columns of today.
+CREATE FUNCTION tokimori_add_runs_16(
     _ids uuid[], _job_ids text[], _incarnations bigint[], _origins text[], _nominals bigint[], _dues bigint[],
     _states text[], _priorities integer[], _ranks bigint[], _created bigint[], _payloads text[],
     _tzdata text[], _parents uuid[], _roots text[], _keys text[]
@@ -406,6 +411,9 @@ LANGUAGE plpgsql AS $$
 DECLARE
     _added uuid[];
 BEGIN
+    IF cardinality(tokimori_full(_incarnations)) > 0 THEN
+        RETURN;
+    END IF;
     PERFORM FROM tokimori_jobs WHERE incarnation IN (SELECT DISTINCT i FROM unnest(_incarnations) i)
     ORDER BY incarnation FOR KEY SHARE;
     WITH born AS (
@@ -430,8 +438,8 @@ BEGIN
     RETURN QUERY SELECT id, lane FROM tokimori_runs WHERE id = ANY (_added);
 END $$;
 
--- As tokimori_apply_4, with the columns of 0013.
-CREATE FUNCTION tokimori_apply_13(
+-- As tokimori_apply_4, with the columns of today.
+CREATE FUNCTION tokimori_apply_16(
     _incarnations bigint[], _versions integer[], _fired_from bigint[], _fired_through bigint[], _next_due bigint[],
     _states text[], _anchors bigint[], _runs_remaining integer[], _tzdata text[], _replaces boolean[],
     _run_ids uuid[], _run_job_ids text[], _run_incarnations bigint[], _run_origins text[], _run_nominals bigint[],
@@ -483,6 +491,114 @@ BEGIN
     RETURN _accepted;
 END $$;
 
+-- A plan whose runs would be too many is refused like one whose job has changed.
+CREATE FUNCTION tokimori_apply_counted_16(
+    _incarnations bigint[], _versions integer[], _fired_from bigint[], _fired_through bigint[], _next_due bigint[],
+    _states text[], _anchors bigint[], _runs_remaining integer[], _tzdata text[], _replaces boolean[],
+    _run_ids uuid[], _run_job_ids text[], _run_incarnations bigint[], _run_origins text[], _run_nominals bigint[],
+    _run_dues bigint[], _run_priorities integer[], _run_ranks bigint[], _run_lanes text[],
+    _run_tzdata text[], _run_keys text[],
+    _skips jsonb, _reason text, _now bigint
+) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    _full bigint[] := tokimori_full(_run_incarnations);
+BEGIN
+    RETURN tokimori_apply_16(
+        _incarnations, _versions,
+        ARRAY(SELECT CASE WHEN p.incarnation = ANY (_full) THEN NULL ELSE p.fired_from END
+            FROM unnest(_incarnations, _fired_from) WITH ORDINALITY AS p (incarnation, fired_from, place)
+            ORDER BY p.place),
+        _fired_through, _next_due, _states, _anchors, _runs_remaining, _tzdata, _replaces,
+        _run_ids, _run_job_ids, _run_incarnations, _run_origins, _run_nominals, _run_dues, _run_priorities, _run_ranks,
+        _run_lanes, _run_tzdata, _run_keys, _skips, _reason, _now);
+END $$;
+
+-- As before, with the key of the run; who is put off passes its turns on.
+CREATE FUNCTION tokimori_ask_run_16(
+    _id uuid, _job_id text, _incarnation bigint, _origin text, _nominal bigint, _due bigint, _state text,
+    _priority integer, _rank bigint, _created bigint, _payload text, _parent uuid, _root text,
+    _lane text, _prefix text, _since bigint, _replaces boolean, _forget bigint, _now bigint, _key text,
+    OUT answer text, OUT run uuid)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    _job record;
+    _newest uuid;
+    _was record;
+    _names text[];
+BEGIN
+    SELECT state, coalesce(lane, _lane) AS lane INTO _job FROM tokimori_jobs
+    WHERE incarnation = _incarnation AND id = _job_id FOR UPDATE;
+    IF NOT FOUND THEN
+        answer := 'unknown';
+        RETURN;
+    END IF;
+    SELECT id INTO run FROM (
+        SELECT id FROM tokimori_runs WHERE incarnation = _incarnation AND origin = _origin
+        UNION ALL SELECT id FROM tokimori_history
+        WHERE incarnation = _incarnation AND origin = _origin AND origin NOT LIKE 's:%'
+        UNION ALL SELECT run_id FROM tokimori_requests WHERE id = _id) k LIMIT 1;
+    IF FOUND THEN
+        answer := 'known';
+        RETURN;
+    END IF;
+    IF _job.lane IS NULL THEN
+        answer := _job.state;
+        RETURN;
+    END IF;
+    IF _since IS NOT NULL OR _replaces THEN
+        SELECT id, CASE WHEN created > _since THEN id END INTO _newest, run FROM (
+            (SELECT id, origin, created FROM tokimori_runs
+            WHERE incarnation = _incarnation AND origin >= _prefix AND origin < _prefix || 'g'
+            ORDER BY origin DESC LIMIT 1)
+            UNION ALL
+            (SELECT id, origin, created FROM tokimori_history
+            WHERE incarnation = _incarnation AND origin >= _prefix AND origin < _prefix || 'g' AND origin NOT LIKE 's:%'
+            ORDER BY origin DESC LIMIT 1)) n
+        ORDER BY origin DESC LIMIT 1;
+        IF run IS NOT NULL THEN
+            answer := 'known';
+            RETURN;
+        END IF;
+    END IF;
+    IF _replaces THEN
+        _names := tokimori_named(ARRAY[_incarnation]);
+        PERFORM tokimori_lock_semaphores(_names);
+        SELECT id, state, concurrency_key, blocked_on INTO _was FROM tokimori_runs
+        WHERE id = _newest AND attempt = 0 AND state IN ('waiting', 'ready', 'blocked') FOR UPDATE;
+        IF FOUND THEN
+            run := _was.id;
+            UPDATE tokimori_runs SET state = 'waiting', nominal = _nominal, due = _due, priority = _priority,
+                "rank" = _rank, payload = _payload, lane = _job.lane, blocked_on = NULL
+            WHERE id = run;
+            DELETE FROM tokimori_requests WHERE asked < _forget;
+            INSERT INTO tokimori_requests (id, run_id, asked) VALUES (_id, run, _now);
+            IF _was.state = 'ready' THEN
+                PERFORM tokimori_wake(ARRAY[_incarnation]);
+                PERFORM tokimori_wake_keys(ARRAY[_incarnation], ARRAY[_was.concurrency_key]);
+                PERFORM tokimori_free(_names);
+            ELSIF _was.blocked_on LIKE 'semaphore:%' THEN
+                PERFORM tokimori_free(ARRAY[substr(_was.blocked_on, 11)]);
+            END IF;
+            answer := 'replaced';
+            RETURN;
+        END IF;
+    END IF;
+    IF cardinality(tokimori_full(ARRAY[_incarnation])) > 0 THEN
+        answer := 'full';
+        RETURN;
+    END IF;
+    INSERT INTO tokimori_runs (
+        id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, parent_id, root,
+        concurrency_key)
+    VALUES (
+        _id, _job_id, _incarnation, _origin, _nominal, _due, _state, _priority, _rank, _job.lane, _created, _payload,
+        _parent, _root, _key);
+    answer := 'made';
+    run := _id;
+END $$;
+
 -- As before; a child has the key that its job states.
 CREATE OR REPLACE FUNCTION tokimori_bear(_ended uuid[]) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -497,8 +613,8 @@ BEGIN
             SELECT h.id AS parent, h.job_id, h.nominal, h.ended, coalesce(h.result, h.payload) AS payload,
                 coalesce(h.root, CASE WHEN h.origin LIKE 's:%' THEN h.origin ELSE h.id::text END) AS root,
                 e.joins, j.id, j.incarnation, j.state, j.lane,
-                coalesce((j.definition::jsonb ->> 'priority')::integer, 0) AS priority,
                 j.definition::jsonb ->> 'concurrency_key' AS key,
+                coalesce((j.definition::jsonb ->> 'priority')::integer, 0) AS priority,
                 row_number() OVER (PARTITION BY h.id ORDER BY j.created, j.id) - 1 AS place
             FROM tokimori_history h
             JOIN tokimori_jobs p ON p.incarnation = h.incarnation
@@ -517,7 +633,10 @@ BEGIN
             CONTINUE WHEN cardinality(_arrived) < _child.joins;
             DELETE FROM tokimori_arrivals WHERE incarnation = _child.incarnation AND root = _child.root;
         END IF;
-        IF _child.state IN ('paused', 'parked') THEN
+        IF _child.state NOT IN ('paused', 'parked') AND cardinality(tokimori_full(ARRAY[_child.incarnation])) > 0 THEN
+            _child.state := 'full';
+        END IF;
+        IF _child.state IN ('paused', 'parked', 'full') THEN
             INSERT INTO tokimori_skips AS s (incarnation, first, last, count, reason)
             VALUES (_child.incarnation, _child.ended, _child.ended, 1, _child.state)
             ON CONFLICT (incarnation, first) DO UPDATE
@@ -563,7 +682,7 @@ BEGIN
 END $$;
 
 -- As tokimori_settle before; the permits of runs go back with them. `served`: they serve the lines of others, perhaps.
-CREATE FUNCTION tokimori_settle_13(
+CREATE FUNCTION tokimori_settle_16(
     _by uuid, _ids uuid[], _incarnations bigint[], _owners uuid[], _tokens bigint[], _states text[], _dues bigint[],
     _ranks bigint[], _failures integer[], _losts integer[], _ended bigint[], _started bigint[], _pids integer[],
     _exit_codes integer[], _signals integer[], _errors text[], _results text[], _parks bigint[],
@@ -738,7 +857,7 @@ CREATE OR REPLACE FUNCTION tokimori_settle(
     _out_ids uuid[], _out_attempts integer[], _out_sizes bigint[], _out_heads bytea[], _out_tails bytea[],
     _deleted text, _parked_by text, OUT applied uuid[], OUT already uuid[])
 LANGUAGE sql AS $$
-    SELECT applied, already FROM tokimori_settle_13(
+    SELECT applied, already FROM tokimori_settle_16(
         _by, _ids, _incarnations, _owners, _tokens, _states, _dues, _ranks, _failures, _losts, _ended, _started, _pids,
         _exit_codes, _signals, _errors, _results, _parks, _going_on, _attempts, _out_ids, _out_attempts, _out_sizes,
         _out_heads, _out_tails, _deleted, _parked_by)

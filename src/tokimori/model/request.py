@@ -1,0 +1,70 @@
+"""Requests: how a run is asked for, and what becomes of it where another run of its key is there already. Pure."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tokimori.clock import HOUR, Moment
+from tokimori.model.ids import Lane, RunId
+from tokimori.model.run import Run
+from tokimori.model.transitions import Event, move, sources
+
+REMEMBERED = HOUR
+"""How long it is known which run took over what a request asked for, for whoever lost the reply and asks again."""
+ID_LENGTH = 36
+"""Of a UUID, with which the origins of runs that share a key end."""
+
+
+class Manner(Struct, frozen=True, kw_only=True):
+    """How a run is asked for.
+
+    `forced`: also where its job is paused or parked. Of the runs that share its key the newest one is looked at:
+    `replaces`: if it has never started it takes what is asked for, instead of a new run; `since`: if it was made after
+    that moment it answers the request.
+    """
+
+    forced: bool = False
+    replaces: bool = False
+    since: Moment | None = None
+
+    @property
+    def shares_key(self) -> bool:
+        """Whether other runs of the key matter."""
+        return self.replaces or self.since is not None
+
+
+PLAIN = Manner()
+
+
+def shared_origin(key: str, run_id: RunId) -> str:
+    """The origin of a run that shares its key with others. The length keeps keys apart that begin alike."""
+    return f"k:{len(key)}:{key} {run_id}"
+
+
+def shared_prefix(run: Run) -> str:
+    """With what the origins of all runs begin that share a key with this one: in the order of their ids."""
+    return run.origin[:-ID_LENGTH]
+
+
+def answers(newest: Run, manner: Manner) -> bool:
+    """Whether the newest run of the key is younger than another one may be."""
+    return manner.since is not None and newest.created > manner.since
+
+
+def never_started(run: Run) -> bool:
+    """Whether nothing of the run has been executed, and nobody holds it."""
+    return not run.attempt and run.state in sources(Event.PUT_OFF)
+
+
+def put_off(run: Run, asked: Run, lane: Lane) -> Run:
+    """A run that has never started, with what a later request of its key asks for. It waits for its moment anew."""
+    return replace(
+        run,
+        state=move(run.state, Event.PUT_OFF),
+        nominal=asked.nominal,
+        due=asked.due,
+        priority=asked.priority,
+        rank=asked.rank,
+        payload=asked.payload,
+        lane=lane,
+        blocked_on=None,
+    )

@@ -1,0 +1,155 @@
+"""What somebody asks of a run before there is one: checked, and as the values that the store needs. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from tokimori.clock import SECOND, Moment
+from tokimori.errors import InvalidInput
+from tokimori.model.ids import RunId, check_uuid
+from tokimori.model.job import Job, lane_of, rank_of
+from tokimori.model.policies import LONGEST
+from tokimori.model.request import Manner, shared_origin
+from tokimori.model.run import Run, manual_origin
+from tokimori.model.semaphores import check_concurrency_key
+from tokimori.model.transitions import RunState
+from tokimori.model.words import check_text
+from tokimori.schedules.stamp import parse_stamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of a job: a run, now or `at` a moment. A text without offset is a time in the job's zone.
+
+    The same `key` again gives the same run, whatever else is asked. `priority` is the job's unless given; `parent` is
+    the run whose code asks; `force`: also where the job is paused or parked. As many runs of one `concurrency_key` run
+    at a time as the job's `max_running_per_key` says; it is the job's unless given.
+
+    With one of these the key is shared by several runs, one after the other. `debounce`: a run that has not started is
+    put off to so many seconds from now, and gets this payload and priority. `replace`: the same, for whatever moment is
+    asked. `throttle`: a run that was asked for in the last so many seconds answers.
+    """
+
+    key: str | None = None
+    payload: str | None = None
+    at: Moment | str | None = None
+    priority: int | None = None
+    parent: str | None = None
+    force: bool = False
+    debounce: float | None = None
+    throttle: float | None = None
+    replace: bool = False
+    concurrency_key: str | None = None
+
+
+class Became(StrEnum):
+    """What became of a request."""
+
+    MADE = "made"
+    """A new run."""
+    KNOWN = "known"
+    """There was a run of that key already."""
+    REPLACED = "replaced"
+    """A run that had not started takes what was asked for now."""
+    DEBOUNCED = "debounced"
+    """The same, put off by a debounce."""
+    THROTTLED = "throttled"
+    """A run that was asked for shortly before answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The run that answers a request, and how it came to that."""
+
+    run: Run
+    became: Became
+
+
+def requested_run(job: Job, request: Request, run_id: RunId, now: Moment) -> Run:
+    """The run that is asked for, as it would be made. Raises `InvalidInput`."""
+    _check(request)
+    due = _due(job, request, now)
+    priority = job.definition.priority if request.priority is None else request.priority
+    return Run(
+        id=run_id,
+        job_id=job.id,
+        incarnation=job.incarnation,
+        origin=_origin(request, run_id),
+        nominal=due,
+        due=due,
+        state=RunState.READY if due <= now else RunState.WAITING,
+        priority=priority,
+        rank=rank_of(due, priority),
+        lane=lane_of(job.definition),
+        created=now,
+        payload=request.payload,
+        parent_id=None if request.parent is None else RunId(check_uuid(request.parent, field="parent")),
+        concurrency_key=check_concurrency_key(request.concurrency_key) or job.definition.concurrency_key,
+    )
+
+
+def manner_of(request: Request, now: Moment) -> Manner:
+    """How the store is to take the request."""
+    return Manner(
+        forced=request.force,
+        replaces=request.replace or request.debounce is not None,
+        since=None if request.throttle is None else Moment(now - round(request.throttle * SECOND)),
+    )
+
+
+def became(request: Request, run_id: RunId, run: Run) -> Became:
+    """What the store's answer to a request means."""
+    if run.id == run_id:
+        return Became.MADE
+    match request:
+        case Request(debounce=float() | int()):
+            return Became.DEBOUNCED
+        case Request(throttle=float() | int()):
+            return Became.THROTTLED
+        case Request(replace=True):
+            return Became.REPLACED
+        case Request():
+            return Became.KNOWN
+        case _:
+            assert_never(request)
+
+
+def _sharing(request: Request) -> list[str]:
+    """The fields that make runs share a key, as far as they are used."""
+    used = {"debounce": request.debounce is not None, "throttle": request.throttle is not None}
+    return [name for name, is_used in (*used.items(), ("replace", request.replace)) if is_used]
+
+
+def _check(request: Request) -> None:
+    check_text("payload", request.payload or "")
+    sharing = _sharing(request)
+    if len(sharing) > 1:
+        message = f"{sharing[1]}: not together with {sharing[0]}"
+        raise InvalidInput(message, field=sharing[1], allowed="one of debounce, throttle, replace")
+    if sharing and request.key is None:
+        message = f"key: {sharing[0]} concerns the runs of a key"
+        raise InvalidInput(message, field="key", allowed=f"a key beside {sharing[0]}")
+    if request.debounce is not None and request.at is not None:
+        raise InvalidInput("at: a debounce says when", field="at", value=request.at, allowed="no moment with debounce")
+    for name, seconds in (("debounce", request.debounce), ("throttle", request.throttle)):
+        if seconds is not None and not 0 < seconds <= LONGEST:
+            message, allowed = f"{name}: {seconds} is no duration", "seconds above 0, at most a hundred years"
+            raise InvalidInput(message, field=name, value=seconds, allowed=allowed)
+    if request.priority is not None and not -100 <= request.priority <= 100:
+        message = f"priority: {request.priority} is out of range"
+        raise InvalidInput(message, field="priority", value=request.priority, allowed="-100..100")
+
+
+def _due(job: Job, request: Request, now: Moment) -> Moment:
+    if request.debounce is not None:
+        return Moment(now + round(request.debounce * SECOND))
+    if isinstance(request.at, str):
+        return Moment(parse_stamp(request.at, field="at").moment_in(job.definition.time_zone))
+    return now if request.at is None else request.at
+
+
+def _origin(request: Request, run_id: RunId) -> str:
+    key = run_id if request.key is None else request.key
+    if not 1 <= len(key) <= 255 or not key.isprintable():
+        raise InvalidInput(f"key: {key!r} is no key", field="key", value=key, allowed="1 to 255 printable characters")
+    return shared_origin(key, run_id) if _sharing(request) else manual_origin(key)

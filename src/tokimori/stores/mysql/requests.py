@@ -1,0 +1,93 @@
+"""Requests that are forced, or that share a key with others: statements on runs and on what they took over."""
+
+from msgspec.structs import replace
+
+from tokimori.clock import Moment
+from tokimori.errors import NotFound
+from tokimori.model.ids import Lane
+from tokimori.model.request import REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
+from tokimori.model.run import Run
+from tokimori.stores.mysql import line, permits
+from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.statements import BY_KEY, insert, sql
+from tokimori.stores.rows import RUN, RUN_COLUMNS, run_of, run_row
+from tokimori.stores.rules import full, stopped
+
+# Held alone: two requests of one key see each other, and nobody counts beside this one.
+_GATE = f"SELECT state, lane, most_active FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s AND id = %s FOR UPDATE"
+# Ids are hexadecimal: `g` comes after all of them.
+_NEWEST = f"""
+SELECT {RUN} FROM (
+    (SELECT {RUN} FROM tokimori_runs WHERE incarnation = %s AND origin >= %s AND origin < %s
+        ORDER BY origin DESC LIMIT 1)
+    UNION ALL
+    (SELECT {RUN} FROM tokimori_history WHERE incarnation = %s AND request >= %s AND request < %s
+        ORDER BY request DESC LIMIT 1)
+) newest ORDER BY origin DESC LIMIT 1
+"""
+_KNOWN = f"""
+SELECT {RUN} FROM tokimori_runs WHERE incarnation = %s AND origin = %s
+UNION ALL SELECT {RUN} FROM tokimori_history WHERE incarnation = %s AND request = %s
+UNION ALL SELECT {RUN} FROM tokimori_runs WHERE id = (SELECT run_id FROM tokimori_requests WHERE id = %s)
+UNION ALL SELECT {RUN} FROM tokimori_history WHERE id = (SELECT run_id FROM tokimori_requests WHERE id = %s)
+"""
+_PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "blocked_on")
+"""What a run gets from a later request of its key."""
+
+
+async def add_in_manner(transaction: Transaction, run: Run, manner: Manner, now: Moment) -> Run:
+    """See `Runs.add_run`."""
+    job, known, counted = await transaction.ask(
+        sql(_GATE, run.incarnation, run.job_id),
+        sql(_KNOWN, run.incarnation, run.origin, run.incarnation, run.origin, run.id, run.id),
+        line.count_active([run.incarnation]),
+    )
+    for row in known.rows:
+        return run_of(row)
+    if not job.rows:
+        raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
+    ((state, lane, most),) = job.rows
+    lane = lane or (run.lane if manner.forced else None)
+    if lane is None:
+        raise stopped(run.job_id, state)
+    newest = await _newest(transaction, run) if manner.shares_key else None
+    if newest is not None and answers(newest, manner):
+        return newest
+    if newest is not None and manner.replaces and never_started(newest):
+        taken_over = await _put_off(transaction, newest, run, lane, now)
+        if taken_over is not None:
+            return taken_over
+    if line.rooms_of(counted).get(run.incarnation, 1) < 1:
+        raise full(run.job_id, most)
+    added = replace(run, lane=lane)
+    await transaction.commit(*insert("INSERT", "tokimori_runs", RUN, [run_row(added)]))
+    return added
+
+
+async def _newest(transaction: Transaction, run: Run) -> Run | None:
+    prefix = shared_prefix(run)
+    place = (run.incarnation, prefix, f"{prefix}g")
+    (found,) = await transaction.ask(sql(_NEWEST, *place, *place))
+    return run_of(found.rows[0]) if found.rows else None
+
+
+async def _put_off(transaction: Transaction, newest: Run, asked: Run, lane: Lane, now: Moment) -> Run | None:
+    """None: it was claimed meanwhile. A claim that shares the gate may hold it locked; then it is waited for."""
+    rows, left, woken = await line.apart(transaction, newest.id)
+    runs = [run_of(row[:RUN_COLUMNS]) for row in rows]
+    if not runs or not never_started(runs[0]):
+        return None
+    after = put_off(runs[0], asked, lane)
+    assignments = ", ".join(f'"{name}" = %s' for name in _PUT_OFF)
+    writes = (
+        sql(
+            f"UPDATE tokimori_runs SET {assignments} WHERE id = %s",
+            *(getattr(after, each) for each in _PUT_OFF),
+            after.id,
+        ),
+        sql("DELETE FROM tokimori_requests WHERE asked < %s", now - REMEMBERED),
+        *insert("INSERT", "tokimori_requests", "id, run_id, asked", [(asked.id, after.id, now)]),
+        *woken,
+    )
+    await transaction.commit(*await permits.serve(transaction, left, writes))
+    return after

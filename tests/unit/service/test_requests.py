@@ -1,0 +1,113 @@
+"""What a request means, and what became of it."""
+
+import pytest
+
+from tests.unit.examples import NEW_YEAR, seconds
+from tests.unit.service.world import ON_DEMAND, World
+from tokimori.clock import SECOND, Moment
+from tokimori.errors import InvalidInput, Refused
+from tokimori.model.policies import LONGEST
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import RunFilter
+from tokimori.service.requests import Became, Request
+
+
+async def ask(world: World, **fields: object) -> tuple[str, Became]:
+    """The id of the run that answers, and what became of the request."""
+    asked = await world.service.ask("j", Request(**fields))  # type: ignore[arg-type]
+    return asked.run.id, asked.became
+
+
+async def test_a_plain_key_is_one_request(world: World) -> None:
+    """The first one makes the run, the others know it."""
+    await world.service.add(ON_DEMAND, "j")
+    run_id, first = await ask(world, key="k")
+    assert (first, await ask(world, key="k", payload="other")) == (Became.MADE, (run_id, Became.KNOWN))
+
+
+async def test_debounce(world: World) -> None:
+    """Each request puts the run off, until nothing comes for so many seconds."""
+    await world.service.add(ON_DEMAND, "j")
+    run_id, first = await ask(world, key="k", debounce=5, payload="1")
+    assert first is Became.MADE
+    world.pass_seconds(4)
+    assert await ask(world, key="k", debounce=5, payload="2") == (run_id, Became.DEBOUNCED)
+    (run,) = await world.service.list_runs(RunFilter())
+    assert (run.due, run.payload, run.state) == (seconds(9), "2", RunState.WAITING)
+
+
+async def test_throttle(world: World) -> None:
+    """At most one run in so many seconds, whatever became of it."""
+    await world.service.add(ON_DEMAND, "j")
+    run_id, first = await ask(world, key="k", throttle=5)
+    assert first is Became.MADE
+    world.pass_seconds(4.5)
+    assert await ask(world, key="k", throttle=5) == (run_id, Became.THROTTLED)
+    world.pass_seconds(0.5)
+    other, second = await ask(world, key="k", throttle=5)
+    assert (other != run_id, second) == (True, Became.MADE)
+
+
+async def test_replace(world: World) -> None:
+    """What has not started gets the new moment, payload and priority; what has is left alone."""
+    await world.service.add(ON_DEMAND, "j")
+    run_id, _ = await ask(world, key="k", replace=True, at=seconds(60))
+    again = await ask(world, key="k", replace=True, payload="p", priority=9, at=Moment(NEW_YEAR + SECOND))
+    assert again == (run_id, Became.REPLACED)
+    (run,) = await world.service.list_runs(RunFilter())
+    assert (run.due, run.payload, run.priority, run.rank) == (seconds(1), "p", 9, seconds(1 - 9 * 60))
+
+
+async def test_a_lost_reply_changes_nothing_twice(world: World) -> None:
+    """The request is asked again under the same id."""
+    await world.service.add(ON_DEMAND, "j")
+    world.store.lose_replies = 1
+    run_id, first = await ask(world, key="k", debounce=5)
+    world.store.lose_replies = 1
+    assert (first, await ask(world, key="k", debounce=6)) == (Became.MADE, (run_id, Became.DEBOUNCED))
+    assert len(await world.service.list_runs(RunFilter())) == 1
+
+
+async def test_force(world: World) -> None:
+    """A paused or parked job takes nothing else."""
+    await world.service.add(ON_DEMAND, "j")
+    await world.service.pause("j")
+    with pytest.raises(Refused) as refused:
+        await ask(world)
+    assert "force" in (refused.value.allowed or "")
+    run_id, became = await ask(world, force=True)
+    assert became is Became.MADE
+    assert [claimed.run.id for claimed in await world.begin(10)] == [run_id]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"debounce": 1}, "key"),
+        ({"throttle": 1}, "key"),
+        ({"replace": True}, "key"),
+        ({"key": "k", "debounce": 0}, "debounce"),
+        ({"key": "k", "debounce": float("nan")}, "debounce"),
+        ({"key": "k", "debounce": LONGEST * 2}, "debounce"),
+        ({"key": "k", "throttle": -1}, "throttle"),
+        ({"key": "k", "throttle": float("inf")}, "throttle"),
+        ({"key": "k", "throttle": 1, "debounce": 1}, "throttle"),
+        ({"key": "k", "replace": True, "debounce": 1}, "replace"),
+        ({"key": "k", "at": NEW_YEAR, "debounce": 1}, "at"),
+        ({"key": ""}, "key"),
+        ({"key": "k" * 256}, "key"),
+        ({"key": "a\nb", "replace": True}, "key"),
+        ({"priority": 101}, "priority"),
+        ({"at": "noon"}, "at"),
+        ({"parent": "me"}, "parent"),
+        ({"payload": "a\0"}, "payload"),
+    ],
+)
+async def test_what_can_not_be_asked(world: World, fields: dict[str, object], field: str) -> None:
+    """It is refused by the name of the field, with what is allowed, and there is no run."""
+    await world.service.add(ON_DEMAND, "j")
+    with pytest.raises(InvalidInput) as refused:
+        await ask(world, **fields)
+    assert refused.value.field == field
+    assert refused.value.allowed
+    assert await world.service.list_runs(RunFilter()) == []
