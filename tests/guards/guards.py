@@ -392,7 +392,7 @@ GUARDS = (
         SQL,
         "    PERFORM tokimori_free(ARRAY[_name]);\n    RETURN true;",
         "    RETURN true;",
-        _contract("test_semaphores.py::test_who_leaves_the_line_makes_way"),
+        _contract("test_semaphores.py::test_programs_and_runs_are_served_by_rank"),
     ),
     Guard(
         LIMIT,
