@@ -5,7 +5,18 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import NOW, Held, Worker, a_claim, a_request, add_job, add_runs, later, state_of
+from tests.contract.stores.actors import (
+    NOW,
+    Held,
+    Worker,
+    a_claim,
+    a_node,
+    a_request,
+    add_job,
+    add_runs,
+    later,
+    state_of,
+)
 from tests.contract.stores.test_limits import states
 from tokimori.clock import Moment
 from tokimori.errors import NotFound, Refused
@@ -18,7 +29,7 @@ from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
 from tokimori.ports.semaphores import Grant, InLine, NodeGone, Permit, permit_of
-from tokimori.ports.store import Claimed, Store, Verdict
+from tokimori.ports.store import Beat, Claimed, Store, Verdict
 
 
 async def used(store: Store, name: str = "db") -> int:
@@ -582,6 +593,22 @@ async def test_who_leaves_gives_everything_back(store: Store, worker: Worker, ot
     assert await store.leave(worker.id, NOW)
     assert await state_of(store, run) is RunState.READY
     assert (await store.get_semaphore("db")).waiting == 0
+
+
+async def test_of_a_program_that_leaves_nothing_stays(store: Store, worker: Worker) -> None:
+    """Not even its row: a program may come and go every second. It may leave twice, and it is granted nothing more."""
+    program = replace(a_node(), concurrency=0)
+    await store.register(program)
+    session = Worker(store, program.id)
+    await session.acquire("db")
+    waiting = await worker.acquire("db")
+    assert await store.leave(program.id, NOW)
+    assert [node.id for node in await store.list_nodes()] == [worker.id]
+    assert isinstance(await store.acquire(waiting.wish, NOW), Grant)
+    assert await store.leave(program.id, NOW)
+    assert (await session.acquire("db")).answer == NodeGone()
+    assert await store.tick(Beat(node=program.id), NOW) is None
+    assert not await store.bury(program.id, 0, worker.id, NOW)
 
 
 async def test_a_node_that_still_owns_runs_keeps_its_programs(store: Store, worker: Worker) -> None:
