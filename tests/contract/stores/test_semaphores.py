@@ -596,7 +596,7 @@ async def test_who_leaves_gives_everything_back(store: Store, worker: Worker, ot
 
 
 async def test_of_a_program_that_leaves_nothing_stays(store: Store, worker: Worker) -> None:
-    """Not even its row: a program may come and go every second. It may leave twice, and it is granted nothing more."""
+    """Not even its row, for programs come and go every second; it may leave twice, and is granted nothing more."""
     program = replace(a_node(), concurrency=0)
     await store.register(program)
     session = Worker(store, program.id)
