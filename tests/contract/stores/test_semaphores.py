@@ -353,6 +353,18 @@ async def test_after_an_edit_the_line_is_found_anew(store: Store, worker: Worker
     assert ids(await worker.claim()) == ["heavy", "light"]
 
 
+async def test_after_an_edit_nothing_waits_for_what_it_no_longer_wants(store: Store, worker: Worker) -> None:
+    """A blocked run whose job is changed to want another semaphore is claimed though the first one is full."""
+    await one(store, "a", 0, "db")
+    job = await add_job(store, "moves", semaphores=("db",))
+    run = await store.add_run(a_request(job, due=Moment(NOW - 90)), NOW)
+    await worker.claim()
+    assert await line(store, [run]) == ["semaphore:db"]
+    await store.replace_job(job, changed(job, semaphores=("api",)))
+    assert ids(await worker.claim()) == ["moves"]
+    assert (await used(store), await used(store, "api")) == (1, 1)
+
+
 async def test_paused_runs_stand_aside(store: Store, worker: Worker) -> None:
     """A paused job's run is no head of a line; after its resume it claims by its rank again."""
     await store.put_semaphore("db", 2, NOW)
@@ -383,6 +395,23 @@ async def test_a_parked_jobs_runs_stand_aside(store: Store, worker: Worker) -> N
     await worker.settle(claimed, Failed("no"))
     assert await state_of(store, after) is RunState.READY
     assert ids(await worker.claim()) == ["after"]
+
+
+async def test_a_parked_head_lets_the_others_pass(store: Store, worker: Worker) -> None:
+    """Also where the run whose failure parks the job held nothing of that semaphore."""
+    await store.put_semaphore("db", 3, NOW)
+    job = await add_job(store, "parks", on_exhausted=OnExhausted.PARK)
+    await store.add_run(a_request(job, due=Moment(NOW - 99)), NOW)
+    (claimed,) = await worker.claim()
+    await one(store, "a", 0, "db")
+    await store.replace_job(job, heavy := changed(job, semaphores=("db:3",)))
+    run = await store.add_run(a_request(heavy, due=Moment(NOW - 90)), NOW)
+    light = await one(store, "light", 50, "db")
+    await worker.claim()
+    assert await line(store, [run, light]) == ["semaphore:db", "semaphore:db"]
+    await worker.settle(claimed, Failed("no"))
+    assert await states(store, [run, light]) == ["ready", "ready"]
+    assert ids(await worker.claim()) == ["light"]
 
 
 async def test_a_deleted_job_leaves_no_waiter(store: Store, worker: Worker) -> None:
