@@ -356,6 +356,22 @@ GUARDS = (
     ),
     Guard(
         LIMIT,
+        "in a file, what one claim gave is counted before it gives more",
+        "stores/sqlite/admission.py",
+        "self._free[name] -= weight",
+        "pass",
+        _contract("test_struggles.py::test_four_processes_share_one_sqlite_file"),
+    ),
+    Guard(
+        LIMIT,
+        "in a file, a tick gives back what a program of before semaphores leaves of nodes that it buried",
+        "stores/sqlite/line.py",
+        "    for (node,) in db.execute(_OWNERS_GONE).fetchall():\n        drop_permits(db, node)\n",
+        "",
+        "tests/unit/stores/sqlite/test_working.py::test_what_an_older_program_leaves_is_given_back",
+    ),
+    Guard(
+        LIMIT,
         "more units than there are left are not taken",
         SQL,
         "WHERE (w ->> 1)::integer > coalesce(tokimori_unused(w ->> 0), 1)",
@@ -392,7 +408,7 @@ GUARDS = (
         SQL,
         "    PERFORM tokimori_free(ARRAY[_name]);\n    RETURN true;",
         "    RETURN true;",
-        _contract("test_semaphores.py::test_who_leaves_the_line_makes_way"),
+        _contract("test_semaphores.py::test_programs_and_runs_are_served_by_rank"),
     ),
     Guard(
         LIMIT,
@@ -568,7 +584,8 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "What keeps each promise, and the test that fails without it. `make prove` takes each guard out of a copy of"
     yield "the package and sees its test fail; `python -m tests.guards` writes this page. Guards of the stores are"
-    yield "taken out of PostgreSQL's; the tests in `tests/contract/` hold every store to the same."
+    yield "taken out of PostgreSQL's, those of a file out of SQLite's; the tests in `tests/contract/` hold every store"
+    yield "to the same."
     yield ""
     yield "| promise | guard | test |"
     yield "|---|---|---|"

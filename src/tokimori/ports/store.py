@@ -354,7 +354,7 @@ class Nodes(Protocol):
         ...
 
     async def leave(self, node: NodeId, now: Moment) -> bool:
-        """The node goes, and with it what its programs hold or wait for; refused (False) while it owns runs."""
+        """The node goes, with what its programs hold; refused (False) while it owns runs. A program's row goes too."""
         ...
 
     async def orphans(self, limit: int) -> list["Claimed"]:

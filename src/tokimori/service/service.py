@@ -20,7 +20,7 @@ from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run, Skip
 from tokimori.model.words import check_text
-from tokimori.ports.store import NodeRecord, NodeState, SchemaStatus, Store
+from tokimori.ports.store import NodeRecord, SchemaStatus, Store
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.explain import Explanation, explain, explained
 from tokimori.schedules.schedule import Fold, Gap, Reboot, Schedule
@@ -358,9 +358,8 @@ class Service(RunService):
     # Nodes and the store itself
 
     async def nodes(self) -> Sequence[NodeRecord]:
-        """Living nodes first, then those that went; of programs that lock only those that live."""
-        nodes = await self._store.list_nodes()
-        return [node for node in nodes if node.state is NodeState.ALIVE or not node.is_program]
+        """Living nodes and programs first, then those that went."""
+        return await self._store.list_nodes()
 
     async def schema(self) -> SchemaStatus:
         """Which migrations have been applied."""

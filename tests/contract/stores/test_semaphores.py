@@ -5,7 +5,18 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import NOW, Held, Worker, a_claim, a_request, add_job, add_runs, later, state_of
+from tests.contract.stores.actors import (
+    NOW,
+    Held,
+    Worker,
+    a_claim,
+    a_node,
+    a_request,
+    add_job,
+    add_runs,
+    later,
+    state_of,
+)
 from tests.contract.stores.test_limits import states
 from tokimori.clock import Moment
 from tokimori.errors import NotFound, Refused
@@ -18,7 +29,7 @@ from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
 from tokimori.ports.semaphores import Grant, InLine, NodeGone, Permit, permit_of
-from tokimori.ports.store import Claimed, Store, Verdict
+from tokimori.ports.store import Beat, Claimed, Store, Verdict
 
 
 async def used(store: Store, name: str = "db") -> int:
@@ -342,6 +353,18 @@ async def test_after_an_edit_the_line_is_found_anew(store: Store, worker: Worker
     assert ids(await worker.claim()) == ["heavy", "light"]
 
 
+async def test_after_an_edit_nothing_waits_for_what_it_no_longer_wants(store: Store, worker: Worker) -> None:
+    """A blocked run whose job is changed to want another semaphore is claimed though the first one is full."""
+    await one(store, "a", 0, "db")
+    job = await add_job(store, "moves", semaphores=("db",))
+    run = await store.add_run(a_request(job, due=Moment(NOW - 90)), NOW)
+    await worker.claim()
+    assert await line(store, [run]) == ["semaphore:db"]
+    await store.replace_job(job, changed(job, semaphores=("api",)))
+    assert ids(await worker.claim()) == ["moves"]
+    assert (await used(store), await used(store, "api")) == (1, 1)
+
+
 async def test_paused_runs_stand_aside(store: Store, worker: Worker) -> None:
     """A paused job's run is no head of a line; after its resume it claims by its rank again."""
     await store.put_semaphore("db", 2, NOW)
@@ -372,6 +395,23 @@ async def test_a_parked_jobs_runs_stand_aside(store: Store, worker: Worker) -> N
     await worker.settle(claimed, Failed("no"))
     assert await state_of(store, after) is RunState.READY
     assert ids(await worker.claim()) == ["after"]
+
+
+async def test_a_parked_head_lets_the_others_pass(store: Store, worker: Worker) -> None:
+    """Also where the run whose failure parks the job held nothing of that semaphore."""
+    await store.put_semaphore("db", 3, NOW)
+    job = await add_job(store, "parks", on_exhausted=OnExhausted.PARK)
+    await store.add_run(a_request(job, due=Moment(NOW - 99)), NOW)
+    (claimed,) = await worker.claim()
+    await one(store, "a", 0, "db")
+    await store.replace_job(job, heavy := changed(job, semaphores=("db:3",)))
+    run = await store.add_run(a_request(heavy, due=Moment(NOW - 90)), NOW)
+    light = await one(store, "light", 50, "db")
+    await worker.claim()
+    assert await line(store, [run, light]) == ["semaphore:db", "semaphore:db"]
+    await worker.settle(claimed, Failed("no"))
+    assert await states(store, [run, light]) == ["ready", "ready"]
+    assert ids(await worker.claim()) == ["light"]
 
 
 async def test_a_deleted_job_leaves_no_waiter(store: Store, worker: Worker) -> None:
@@ -582,6 +622,22 @@ async def test_who_leaves_gives_everything_back(store: Store, worker: Worker, ot
     assert await store.leave(worker.id, NOW)
     assert await state_of(store, run) is RunState.READY
     assert (await store.get_semaphore("db")).waiting == 0
+
+
+async def test_of_a_program_that_leaves_nothing_stays(store: Store, worker: Worker) -> None:
+    """Not even its row, for programs come and go every second; it may leave twice, and is granted nothing more."""
+    program = replace(a_node(), concurrency=0)
+    await store.register(program)
+    session = Worker(store, program.id)
+    await session.acquire("db")
+    waiting = await worker.acquire("db")
+    assert await store.leave(program.id, NOW)
+    assert [node.id for node in await store.list_nodes()] == [worker.id]
+    assert isinstance(await store.acquire(waiting.wish, NOW), Grant)
+    assert await store.leave(program.id, NOW)
+    assert (await session.acquire("db")).answer == NodeGone()
+    assert await store.tick(Beat(node=program.id), NOW) is None
+    assert not await store.bury(program.id, 0, worker.id, NOW)
 
 
 async def test_a_node_that_still_owns_runs_keeps_its_programs(store: Store, worker: Worker) -> None:

@@ -33,6 +33,7 @@ class Programs:
             "TOKIMORI_STORE": url,
             "TOKIMORI_STATE_DIR": str(home / "state"),
         }
+        self.environment |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 
     def tokimori(self, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
         """It runs to its end."""

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import NOW, Held, Worker, a_job, a_request, add_job, add_runs
+from tests.contract.stores.actors import NOW, Held, Worker, a_claim, a_job, a_request, add_job, add_runs
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.clock import Moment
 from tokimori.engine.settle import change_of
 from tokimori.errors import Conflict, Refused
-from tokimori.model.job import Job
+from tokimori.model.job import Job, lane_of
 from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import InLine, NodeGone
@@ -41,7 +41,7 @@ OUTCOMES: Sequence[Outcome] = (
     Hold("look"),
     Succeeded(0),
 )
-_EXCEEDED = """
+_FAULTS = """
 SELECT 'semaphore ' || s.name FROM tokimori_semaphores s JOIN tokimori_permits p ON p.semaphore = s.name AND NOT waiting
 GROUP BY s.name, s."limit" HAVING sum(p.weight) > s."limit"
 UNION ALL
@@ -62,6 +62,14 @@ WHERE p.run_id IS NULL AND NOT EXISTS (SELECT FROM tokimori_nodes n WHERE n.id =
 UNION ALL
 SELECT 'line of one that is not blocked ' || r.id FROM tokimori_runs r
 WHERE r.blocked_on IS NOT NULL AND r.state <> 'blocked'
+UNION ALL
+SELECT 'units for the head of the line of ' || s.name || ', and nobody is called'
+FROM tokimori_semaphores s CROSS JOIN LATERAL tokimori_heads(s.name) h
+JOIN tokimori_jobs j ON j.incarnation = h.incarnation
+WHERE tokimori_weight(j.semaphores, s.name) <= tokimori_unused(s.name)
+    AND NOT EXISTS (SELECT FROM tokimori_runs r WHERE r.state = 'ready' AND r.lane = h.lane)
+    AND NOT EXISTS (
+        SELECT FROM tokimori_permits p WHERE p.semaphore = s.name AND p.waiting AND p."rank" <= h."rank")
 """
 _DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
 
@@ -80,6 +88,16 @@ async def stores(tmp_path: Path) -> AsyncIterator[list[PostgresStore]]:
         await opened[0].migrate()
         yield opened
     forget("postgres", tmp_path)
+
+
+_SETTLE_BEFORE = """
+SELECT applied::text[] FROM tokimori_settle(
+    _by => $1, _ids => ARRAY[$2::uuid], _incarnations => ARRAY[$3::bigint], _owners => ARRAY[$1::uuid],
+    _tokens => ARRAY[1], _states => ARRAY['succeeded'], _dues => ARRAY[0], _ranks => ARRAY[0], _failures => ARRAY[0],
+    _losts => ARRAY[0], _ended => ARRAY[0], _started => '{}', _pids => '{}', _exit_codes => '{}', _signals => '{}',
+    _errors => '{}', _results => '{}', _parks => '{}', _going_on => '{}', _attempts => NULL, _out_ids => '{}',
+    _out_attempts => '{}', _out_sizes => '{}', _out_heads => '{}', _out_tails => '{}', _deleted => '', _parked_by => '')
+"""
 
 
 async def work(store: Store, random: Random) -> None:
@@ -167,7 +185,7 @@ async def meddle(store: Store, random: Random, jobs: Sequence[Job]) -> None:
 async def sample(store: PostgresStore, found: set[str]) -> None:
     """Look, from another session, at what is committed, again and again."""
     while True:
-        found |= {fault for (fault,) in await store._db.rows(_EXCEEDED)}
+        found |= {fault for (fault,) in await store._db.rows(_FAULTS)}
         await asyncio.sleep(0)
 
 
@@ -246,3 +264,20 @@ async def test_a_line_is_served_in_order_by_whoever_comes(stores: list[PostgresS
     assert await session.release(held)
     await asyncio.gather(*(race(worker) for worker in workers))
     assert started == sorted(run.rank for run in wanted)
+
+
+async def test_what_programs_of_before_call_keeps_to_the_lines(stores: list[PostgresStore]) -> None:
+    """A claim and a settle by the names that older programs know take permits and give them back."""
+    store = stores[0]
+    worker = await Worker.join(store)
+    job = await add_job(store, semaphores=("db",))
+    first, second = await add_runs(store, job, 2)
+    claim = a_claim(worker.id, [lane_of(job.definition)], 5)
+    rows = await store._db.rows(
+        "SELECT id FROM tokimori_claim($1, $2, $3, $4, 100)", claim.id, claim.node, claim.lanes, claim.limit
+    )
+    assert rows == [(first.id,)]
+    assert (await store.get_run(second.id)).blocked_on == "semaphore:db"
+    assert await store._db.value(_SETTLE_BEFORE, worker.id, first.id, job.incarnation) == [first.id]
+    assert (await store.get_run(second.id)).state is RunState.READY
+    assert (await store.get_semaphore("db")).used == 0

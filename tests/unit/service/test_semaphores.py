@@ -66,8 +66,8 @@ async def test_bad_semaphores_are_refused(world: World, name: str, limit: int, f
     assert (refusal.value.field, bool(refusal.value.allowed)) == (field, True)
 
 
-async def test_programs_that_have_gone_are_not_listed_among_nodes(world: World) -> None:
-    """One that lives is; nodes that ran jobs stay on the list."""
+async def test_programs_are_listed_among_nodes_while_they_live(world: World) -> None:
+    """Of one that has left nothing stays."""
     await hold(world, "api")
     assert [node.is_program for node in await world.service.nodes()] == [True]
     await world.store.leave(NodeId("program"), world.clock.now())

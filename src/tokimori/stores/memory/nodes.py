@@ -74,6 +74,8 @@ def leave(tables: Tables, node_id: NodeId, now: Moment) -> bool:
         return False
     tables.nodes[node_id] = replace(node, state=NodeState.LEFT, left=now)
     drop_programs(tables, node_id)
+    if node.is_program:
+        del tables.nodes[node_id]
     return True
 
 

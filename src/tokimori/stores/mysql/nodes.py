@@ -140,8 +140,8 @@ async def _bury(transaction: Transaction, dead: NodeId, beat: int, by: NodeId, n
 
 
 async def _leave(transaction: Transaction, node: NodeId, now: Moment) -> bool:
-    _, beats, held, owned = await transaction.ask(
-        sql("SELECT id FROM tokimori_nodes WHERE id = %s FOR UPDATE", node),
+    nodes, beats, held, owned = await transaction.ask(
+        sql("SELECT concurrency FROM tokimori_nodes WHERE id = %s FOR UPDATE", node),
         sql("SELECT beat FROM tokimori_beats WHERE id = %s FOR UPDATE", node),
         permits.lock(of_programs=[node]),
         sql("SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = %s LIMIT 1", node),
@@ -150,7 +150,9 @@ async def _leave(transaction: Transaction, node: NodeId, now: Moment) -> bool:
         return True
     if owned.rows:
         return False
-    writes = _end(node, NodeState.LEFT, beats.rows[0][0], now)
+    writes = list(_end(node, NodeState.LEFT, beats.rows[0][0], now))
+    if nodes.rows[0][0] == 0:
+        writes.append(sql("DELETE FROM tokimori_nodes WHERE id = %s", node))
     await transaction.commit(*await _drop_programs(transaction, node, held, writes))
     return True
 

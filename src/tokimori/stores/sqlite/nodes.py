@@ -105,6 +105,7 @@ def leave(db: sqlite3.Connection, node: NodeId, now: Moment) -> bool:
     )
     if left.rowcount:
         line.drop_permits(db, node)
+        db.execute("DELETE FROM tokimori_nodes WHERE id = ? AND concurrency = 0", (node,))
     return state_of(db, node) is not NodeState.ALIVE
 
 

@@ -398,6 +398,7 @@ BEGIN
         AND NOT EXISTS (SELECT FROM tokimori_runs WHERE state = 'running' AND node_id = _node);
     IF FOUND THEN
         PERFORM tokimori_drop_programs(_node);
+        DELETE FROM tokimori_nodes WHERE id = _node AND concurrency = 0;
     END IF;
     RETURN NOT EXISTS (SELECT FROM tokimori_nodes WHERE id = _node AND state = 'alive');
 END $$;

@@ -182,9 +182,10 @@ end
 
 local function write_refused(run)
     exit(run.id, run.inc, 'ready', run.lane)
-    call('HSET', P .. 'run:' .. run.id, 'state', 'blocked')
-    if run.constraint ~= '' then
-        call('HSET', P .. 'run:' .. run.id, 'blocked_on', run.constraint)
+    if run.constraint == '' then
+        call('HSET', P .. 'run:' .. run.id, 'state', 'blocked')
+    else
+        call('HSET', P .. 'run:' .. run.id, 'state', 'blocked', 'blocked_on', run.constraint)
     end
     join_line(run.id, run.inc, run.lane, run.rank, run.constraint, run.key)
     pass_on(run.inc, run.key, run.constraint)

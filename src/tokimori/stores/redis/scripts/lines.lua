@@ -87,15 +87,20 @@ local function make_semaphore(name, limit, granted)
     call('ZADD', P .. 'semaphores', 0, name)
 end
 
+local known_lines = {}
 local function join_line(id, inc, lane, rank, constraint, key)
     local name = semaphore_in(constraint)
     if name and not lane then
         return
     end
-    later('ZADD', line_of(inc, lane, constraint, key), rank, id)
+    local line = line_of(inc, lane, constraint, key)
+    later('ZADD', line, rank, id)
     if name then
-        later('SADD', P .. 'lines:' .. name, lane)
-        later('ZADD', P .. 'awaited', 0, name)
+        if not known_lines[line] then
+            later('SADD', P .. 'lines:' .. name, lane)
+            later('ZADD', P .. 'awaited', 0, name)
+            known_lines[line] = true
+        end
         local weight = weight_of(inc, name)
         if weight > 1 then
             later('ZADD', P .. 'heavy:' .. name, weight, id)
