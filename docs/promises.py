@@ -61,6 +61,7 @@ PROMISES: dict[str, Sequence[str]] = {
     ),
     "Acknowledged means durable": (
         "tests/unit/stores/sqlite/test_store.py::test_commits_reach_the_disk",
+        "tests/integration/stores/test_durability.py",
         "tests/integration/stores/test_redis_restarts.py",
     ),
 }
