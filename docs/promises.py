@@ -32,7 +32,7 @@ PROMISES: dict[str, Sequence[str]] = {
         f"{CONTRACT}/test_working.py::test_a_claimed_run_is_owned_by_one_node",
         f"{CONTRACT}/test_working.py::test_a_retry_waits_and_runs_again",
     ),
-    "A lost reply strands nothing": (f"{CONTRACT}/test_lost_replies.py",),
+    "A lost reply strands nothing": (f"{CONTRACT}/test_lost_replies.py", f"{CONTRACT}/test_shared_keys.py"),
     "A live run is never stolen, a dead node's are taken over": (
         f"{CONTRACT}/test_nodes.py::test_a_node_that_beats_is_not_buried",
         f"{CONTRACT}/test_nodes.py::test_a_living_nodes_run_is_never_stolen",
@@ -49,6 +49,7 @@ PROMISES: dict[str, Sequence[str]] = {
     ),
     "A limit is never exceeded, nor leaked": (
         f"{CONTRACT}/test_limits.py",
+        f"{CONTRACT}/test_waiting.py",
         f"{CONTRACT}/test_fights.py::test_eight_tasks_share_the_work",
     ),
     "Parent succeeded ⇔ its children's runs exist": (f"{CONTRACT}/test_dependents.py",),
@@ -61,6 +62,7 @@ PROMISES: dict[str, Sequence[str]] = {
     ),
     "Acknowledged means durable": (
         "tests/unit/stores/sqlite/test_store.py::test_commits_reach_the_disk",
+        "tests/integration/stores/test_durability.py",
         "tests/integration/stores/test_redis_restarts.py",
     ),
 }

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tests.cluster.fleet import SHELL, Fleet, writes_lines
 from tokimori.clock import Moment, SystemClock
 from tokimori.model.ids import JobId
@@ -37,13 +39,14 @@ def definition(number: int, lines: Path, writers: int) -> Definition:
     )
 
 
-async def prepare(fleet: Fleet, jobs: int, writers: int = 2) -> None:
-    """Make the store and its jobs; one of so many writes lines."""
+async def prepare(fleet: Fleet, jobs: int, writers: int = 2, **terms: object) -> None:
+    """Make the store and its jobs; one of so many writes lines. `terms`: what else their definitions say."""
     store = open_store(fleet.url, SystemClock())
     await store.open()
     await store.migrate()
     service = Service(store, SystemClock(), os.urandom)
-    await service.import_all([(f"job-{n:03}", definition(n, fleet.lines, writers)) for n in range(jobs)])
+    definitions = [replace(definition(n, fleet.lines, writers), **terms) for n in range(jobs)]
+    await service.import_all([(f"job-{n:03}", each) for n, each in enumerate(definitions)])
     await store.close()
 
 

@@ -42,17 +42,20 @@ class Fleet:
         """When each process was killed, frozen or cut off."""
 
     def start_node(
-        self, *, url: str | None = None, offsets: Sequence[float] = (), program: Path | None = None
+        self, *, url: str | None = None, offsets: Sequence[float] = (), program: Path | None = None, module: str = ""
     ) -> subprocess.Popen[bytes]:
         """A node as `tokimori serve` starts it; its log goes to a file in the folder.
 
         `url`: its own way to the store. `offsets`: by how many seconds its clock is wrong, now and after each `jump`.
-        `program`: another program than the one of today.
+        `program`: another program than the one of today. `module`: a node of the tests' own instead.
         """
         number = len(self.nodes)
         own = {"TOKIMORI_STATE_DIR": str(self.folder / f"state{number}"), "TOKIMORI_STORE": url or self.url}
         shifted = [sys.executable, "-m", "tests.cluster.shifted_node", *map(str, offsets)]
-        line = shifted if offsets else [sys.executable, "-m", "tokimori", "serve", "--no-http"]
+        own_node = (
+            [sys.executable, "-m", module] if module else [sys.executable, "-m", "tokimori", "serve", "--no-http"]
+        )
+        line = shifted if offsets else own_node
         with (self.folder / f"node{number}.log").open("wb") as log:
             node = subprocess.Popen(
                 line,

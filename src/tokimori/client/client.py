@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from tokimori.client.asynchronous import AsyncClient
 from tokimori.client.locks import SyncLock
@@ -23,11 +23,12 @@ from tokimori.model.calendar import Calendar
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
+from tokimori.model.run import Run
 from tokimori.ports.store import Store
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.copying import KindCopied
 from tokimori.service.queues import Queue
-from tokimori.service.requests import Asked, Request
+from tokimori.service.requests import Asked, Request, RequestFields
 from tokimori.service.schema import open_prepared
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
@@ -146,9 +147,22 @@ async def _resume_all(service: Service) -> Pause | None:
     return await service.queues.resume(None)
 
 
-async def _ask(service: Service, job_id: str, /, **fields: Any) -> Asked:
-    """As `trigger`, in the fields of `Request`, and says what became of the request."""
-    return await service.ask(job_id, Request(**fields))
+async def _trigger(
+    service: Service, job_id: str, key: str | None = None, payload: str | None = None, **fields: Unpack[RequestFields]
+) -> Run:
+    """Ask for a run, now or at a moment: `Request` says what the fields mean. Raises `InvalidInput` and `Refused`.
+
+    The run within which this program runs is the parent, unless `parent` says another one, or None.
+    """
+    return (await _ask(service, job_id, key, payload, **fields)).run
+
+
+async def _ask(
+    service: Service, job_id: str, key: str | None = None, payload: str | None = None, **fields: Unpack[RequestFields]
+) -> Asked:
+    """As `trigger`, and says what became of the request."""
+    fields.setdefault("parent", os.environ.get("TOKIMORI_RUN_ID"))
+    return await service.ask(job_id, Request(key=key, payload=payload, **fields))
 
 
 async def _copy_to(service: Service, url: str) -> Sequence[KindCopied]:
@@ -185,7 +199,7 @@ class Client:
     resume = synchronous(Service.resume)
     disable, enable = pause, resume
     resolve = synchronous(Service.resolve)
-    trigger = synchronous(Service.trigger)
+    trigger = synchronous(_trigger)
     ask = synchronous(_ask)
     backfill = synchronous(Service.backfill)
     cancel_backfill = synchronous(Service.cancel_backfill)

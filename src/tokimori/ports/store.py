@@ -192,8 +192,7 @@ class Runs(Protocol):
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
         """End a run that has not started; leave the order (`cancel`) with one that runs.
 
-        A ready one passes its turn on in the lines of all its constraints, a blocked one in its own. An ended one stays
-        as it is. Raises `NotFound`.
+        Its turn in the lines of its constraints is passed on. An ended one stays as it is. Raises `NotFound`.
         """
         ...
 
@@ -337,8 +336,7 @@ class Nodes(Protocol):
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
         """Raise the node's counter and tell it what concerns it. None: it is dead, for good.
 
-        A few semaphores with units that a run at the head of a lane's line could have serve that lane, if nothing in it
-        is ready: nobody has to rely on it but who imported runs.
+        A few lines of semaphores with free units are served, in lanes where nothing is ready: imported runs need it.
         """
         ...
 

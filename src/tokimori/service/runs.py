@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Unpack
 
 from msgspec import structs
 
@@ -21,7 +22,7 @@ from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.backfill import Backfills
 from tokimori.service.definitions import check_readable
 from tokimori.service.queues import binding
-from tokimori.service.requests import Asked, Request, became, manner_of, requested_run
+from tokimori.service.requests import Asked, Request, RequestFields, became, manner_of, requested_run
 
 POLL = 0.1
 """Seconds between two looks at a run that somebody waits for."""
@@ -59,38 +60,14 @@ class RunService:
         self._backfills = Backfills(store, clock, random)
 
     async def trigger(
-        self,
-        job_id: str,
-        key: str | None = None,
-        payload: str | None = None,
-        *,
-        at: Moment | str | None = None,
-        priority: int | None = None,
-        parent: str | None = None,
-        concurrency_key: str | None = None,
-        force: bool = False,
-        debounce: float | None = None,
-        throttle: float | None = None,
-        replace: bool = False,
+        self, job_id: str, key: str | None = None, payload: str | None = None, **fields: Unpack[RequestFields]
     ) -> Run:
-        """Ask for a run, now or at a moment, and get the one that answers: `Request` says what the arguments mean.
+        """Ask for a run, now or at a moment, and get the one that answers: `Request` says what the fields mean.
 
         Raises `InvalidInput`, and `Refused` for a paused or parked job (unless `force`) and for one where as many runs
         wait as may.
         """
-        request = Request(
-            key=key,
-            payload=payload,
-            at=at,
-            priority=priority,
-            parent=parent,
-            force=force,
-            debounce=debounce,
-            throttle=throttle,
-            replace=replace,
-            concurrency_key=concurrency_key,
-        )
-        return (await self.ask(job_id, request)).run
+        return (await self.ask(job_id, Request(key=key, payload=payload, **fields))).run
 
     async def ask(self, job_id: str, request: Request) -> Asked:
         """As `trigger`, and says what became of the request."""

@@ -202,3 +202,22 @@ async def test_an_earlier_job_of_that_id_counts_for_nothing(store: Store) -> Non
     again = await a_job_that_skipped(store)
     done = await a_service(store).backfill(again.id, later(1), later(10), dry_run=True)
     assert len(done.missing) == 8
+
+
+async def test_a_backfill_obeys_the_bound_on_what_waits(store: Store, worker: Worker) -> None:
+    """Where as many wait as may it is refused, and goes on from there when it is asked again."""
+    job = await a_job_that_skipped(store, max_waiting=2)
+    service = a_service(store)
+    with pytest.raises(Refused, match="no more may wait"):
+        await service.backfill(job.id, later(3), later(8))
+    assert (await store.get_due(job.id)).active == 4
+    for _ in range(2):
+        for claimed in await worker.claim(now=later(60)):
+            await worker.settle(claimed, now=later(60))
+    with pytest.raises(Refused, match="no more may wait"):
+        await service.backfill(job.id, later(3), later(9))
+    for _ in range(2):
+        for claimed in await worker.claim(now=later(60)):
+            await worker.settle(claimed, now=later(60))
+    done = await service.backfill(job.id, later(3), later(8))
+    assert (len(done.missing), len(done.runs)) == (0, 6)

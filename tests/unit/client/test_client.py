@@ -57,6 +57,23 @@ def test_a_job_is_disabled_and_enabled(client: Client) -> None:
     assert client.enable("j").state is JobState.ENABLED
 
 
+def test_a_run_is_asked_for_within_another_one(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run within which a program runs is the parent of those that it asks for, unless it says otherwise."""
+    client.add("j", noop=True)
+    assert client.trigger("j").parent_id is None
+    monkeypatch.setenv("TOKIMORI_RUN_ID", parent := client.trigger("j").id)
+    assert client.trigger("j").parent_id == client.ask("j", throttle=5, key="k").run.parent_id == parent
+    assert client.trigger("j", parent=None).parent_id is None
+
+
+def test_what_became_of_a_request(client: Client) -> None:
+    """`ask` says it, `trigger` gives the run alone."""
+    client.add("j", noop=True)
+    first = client.ask("j", "k", debounce=60)
+    assert client.trigger("j", "k", "p", debounce=60).id == first.run.id
+    assert (first.became, client.ask("j", "k", replace=True).became) == ("made", "replaced")
+
+
 def test_the_graph_of_jobs(client: Client) -> None:
     """Edges come as they are declared."""
     client.add("a", noop=True)
