@@ -12,7 +12,8 @@ from tokimori.errors import Conflict, NotFound
 from tokimori.model.decide import Due, Plan, decide
 from tokimori.model.ids import Lane, RandomBytes, RunId, uuid7
 from tokimori.model.job import Job, JobState, schedule_of
-from tokimori.ports.store import ALL, Jobs, Planning, Share
+from tokimori.ports.planning import ALL, Planning, Share
+from tokimori.ports.store import Jobs
 from tokimori.schedules.schedule import Schedule
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from enum import Enum
 
 from tokimori.engine.fire import Fired
 from tokimori.model.ids import NodeId
-from tokimori.ports.store import ALL, Share
+from tokimori.ports.planning import ALL, Share
 
 MOST_SHARES = 8
 """Into so many parts the due jobs fall at most: the store walks over those of the others."""

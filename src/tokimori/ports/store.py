@@ -8,12 +8,12 @@ behind. The store compares and writes finished values and says which took effect
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from msgspec import Struct, field
 
 from tokimori.clock import Moment
-from tokimori.model.decide import Due, Plan
+from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId, Token
 from tokimori.model.job import Definition, Job
@@ -23,6 +23,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.calendars import Calendars
 from tokimori.ports.copying import Copying
 from tokimori.ports.pausing import Pausing
+from tokimori.ports.planning import Planning
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.semaphores import Semaphores
 
@@ -205,45 +206,6 @@ class Runs(Protocol):
 
     async def resume_run(self, run_id: RunId) -> Run:
         """Make a held run ready. Others that have not ended stay as they are. Raises `NotFound`, `Refused` (ended)."""
-        ...
-
-
-class Share(NamedTuple):
-    """One of `of` parts into which jobs fall by chance: nodes that have each other's jobs in hand do work in vain."""
-
-    part: int = 0
-    of: int = 1
-
-
-ALL = Share()
-
-
-class Planning(Protocol):
-    """From schedules to runs."""
-
-    async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
-        """Enabled jobs whose `next_due` has come, the longest due first; none that only newer nodes can read."""
-        ...
-
-    async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
-        """Write each plan whose job still has its incarnation, version and `fired_from`, and is enabled.
-
-        Cursor, next moment, state, anchor, `runs_remaining` and `tzdata` of the job become those of the plan.
-        Says which took effect. One id for each planned run; they are born ready where due, waiting otherwise. A refused
-        plan hinders no other. `replaces`: earlier scheduled runs of the job are cancelled where they have not started,
-        and ordered to cancel (`cancel`) where they run. An `s:` origin that exists already is ignored, row by row.
-        """
-        ...
-
-    async def outdated(self, tzdata: str, limit: int) -> list[Job]:
-        """Enabled jobs whose next moment was reckoned by an older tzdata than this one, the oldest first.
-
-        Costs nothing where there are none, however many jobs there are.
-        """
-        ...
-
-    async def promote(self, now: Moment, limit: int) -> int:
-        """Make waiting runs ready whose moment has come; how many."""
         ...
 
 

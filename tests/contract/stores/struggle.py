@@ -1,6 +1,7 @@
 """Nodes and programs that struggle for units and keys: what each does, and what must be true of it all."""
 
 import asyncio
+import os
 import sys
 import time
 from collections import defaultdict
@@ -10,7 +11,7 @@ from random import Random
 
 import msgspec
 
-from tests.contract.stores.actors import NOW, Held, Worker, a_job, a_request
+from tests.contract.stores.actors import NOW, Held, Worker, a_job, a_node, a_request
 from tests.contract.stores.fight import every_run
 from tokimori.clock import Moment, SystemClock
 from tokimori.model.ids import JobId
@@ -61,10 +62,16 @@ async def add_work(store: Store) -> None:
 async def take_part(store: Store, seed: int) -> list[Use]:
     """Claim, settle, acquire and release until nothing is left; what this node and its program had."""
     random = Random(seed)
-    worker = await Worker.join(store)
+    worker = await _join(store)
     node, program = await asyncio.gather(_run(store, worker, random), _lock(store, random))
     assert await store.leave(worker.id, NOW)
     return node + program
+
+
+async def _join(store: Store) -> Worker:
+    node = a_node(pid=os.getpid())
+    await store.register(node)
+    return Worker(store, node.id)
 
 
 async def _run(store: Store, worker: Worker, random: Random) -> list[Use]:
@@ -93,7 +100,7 @@ def _had(claimed: Claimed) -> list[tuple[str, int]]:
 
 async def _lock(store: Store, random: Random) -> list[Use]:
     """A program's session: takes units one wish after the other, and goes while it still holds some."""
-    session = await Worker.join(store)
+    session = await _join(store)
     uses: list[Use] = []
     for _ in range(WISHES):
         name = random.choice([*LIMITS])

@@ -9,6 +9,8 @@ from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_req
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.model.outcome import Released
 from tokimori.ports.store import Beat, RunFilter, StartedRun, Store, Verdict
+from tokimori.stores.mysql.sessions import Session
+from tokimori.stores.mysql.statements import Answer
 
 RUNS = 1000
 MOST_READ = 12
@@ -121,6 +123,22 @@ async def test_a_look_at_much_reads_little(store: Store) -> None:
     assert len(await worker.claim(2)) == 2
     await costs.note("claim two")
     assert max(costs.noted.values()) <= FEW, costs.noted
+
+
+async def test_a_beat_at_rest_asks_for_little(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While nothing runs, is ready or waits in a line, a beat is three statements in one packet."""
+    packets: list[tuple[str, ...]] = []
+    asked = Session.ask
+
+    async def noted(session: Session, *statements: str) -> list[Answer]:
+        packets.append(statements)
+        return await asked(session, *statements)
+
+    worker = await Worker.join(store)
+    await worker.tick()
+    monkeypatch.setattr(Session, "ask", noted)
+    await worker.tick()
+    assert [len(packet) for packet in packets] == [3]
 
 
 async def test_a_long_line_is_not_walked(store: Store) -> None:

@@ -220,3 +220,42 @@ async def test_living_nodes_are_listed_first(store: Store, limit: int) -> None:
     listed = [node.id for node in await store.list_nodes(limit=limit)]
     assert set(listed[:2]) == {old.id, new.id}
     assert listed[2:] == [dead.id, left.id][: limit - 2]
+
+
+async def rest(worker: Worker) -> None:
+    """Tick until nothing has been to do for a while."""
+    for _ in range(3):
+        pulse = await worker.tick()
+    assert (pulse.survey.lanes, pulse.owned, pulse.cancels, pulse.orphans) == ((), frozenset(), (), False)
+
+
+async def test_a_node_that_rested_hears_of_whatever_comes(store: Store, worker: Worker, other: Worker) -> None:
+    """After ticks at which nothing was to be done the next one tells of moments, lanes, what it owns, and orphans."""
+    await rest(worker)
+    await add_job(store, "later", schedule="every 1 hour", next_due=later(60))
+    job = await add_job(store)
+    await store.add_run(a_request(job, due=later(30)), NOW)
+    assert (await worker.tick()).survey.next_due == later(30)
+    await rest(worker)
+    (run,) = await add_runs(store, job, 1)
+    assert (await worker.tick()).survey.lanes == (run.lane,)
+    (claimed,) = await worker.claim()
+    await store.cancel_run(run.id, "enough", NOW)
+    pulse = await worker.tick()
+    assert (pulse.owned, pulse.cancels) == (frozenset({(run.id, Token(1))}), ((run.id, Token(1), "enough"),))
+    await worker.settle(claimed)
+    await rest(worker)
+    await add_runs(store, job, 1)
+    await other.claim()
+    await other.die(by=worker)
+    assert (await worker.tick()).orphans
+
+
+async def test_a_node_that_rests_lives_and_dies_like_any_other(store: Store, worker: Worker, other: Worker) -> None:
+    """Its beats are seen, it sees those of the others, and it hears that it is dead."""
+    await rest(worker)
+    await rest(other)
+    assert (await worker.tick()).peers == ((other.id, 3),)
+    assert (await other.tick()).peers == ((worker.id, 4),)
+    await worker.die(by=other)
+    assert await store.tick(Beat(node=worker.id), NOW) is None

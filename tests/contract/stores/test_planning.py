@@ -24,7 +24,8 @@ from tokimori.model.outcome import Failed, RetryAt
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.run import Run, SkipReason, scheduled_origin
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter, Share, Store
+from tokimori.ports.planning import Share
+from tokimori.ports.store import RunFilter, Store
 
 FREE = 0
 """`max_running` of a job without limit."""

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import msgspec
 
+from tests.contract.stores.actors import NOW, Worker
 from tests.contract.stores.struggle import Use, add_work, check, take_part
 from tokimori.clock import SystemClock
-from tokimori.ports.store import Store
+from tokimori.model.ids import NodeId
+from tokimori.model.outcome import Lost
+from tokimori.ports.store import NodeState, Store
 from tokimori.stores.open import open_store
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +35,7 @@ async def test_four_nodes_and_programs_of_one_process(store: Store) -> None:
 
 
 async def test_four_processes_share_one_sqlite_file(tmp_path: Path) -> None:
-    """Neither at a commit nor between two statements are more units held than there are."""
+    """Neither at a commit nor between two statements are more units held than there are, though a process is killed."""
     url = f"sqlite://{tmp_path}/tokimori.db"
     store = open_store(url, SystemClock())
     await store.open()
@@ -43,20 +46,53 @@ async def test_four_processes_share_one_sqlite_file(tmp_path: Path) -> None:
     for event in ("INSERT", "UPDATE"):
         db.execute(WATCH.format(event=event))
     db.commit()
-    start = asyncio.Barrier(4)
-    done = await asyncio.gather(*(in_a_process(url, seed, start) for seed in range(4)))
+    start = asyncio.Barrier(5)
+    done, _ = await asyncio.gather(
+        asyncio.gather(*(in_a_process(url, seed, start) for seed in range(4))), killed_amid_it(store, url, start)
+    )
     await check(store, [use for part in done for use in part])
     await store.close()
     assert db.execute("SELECT * FROM exceeded").fetchall() == []
     db.close()
 
 
-async def in_a_process(url: str, seed: int, start: asyncio.Barrier) -> list[Use]:
-    """Take part from a process of its own, once all are ready to."""
+async def killed_amid_it(store: Store, url: str, start: asyncio.Barrier) -> None:
+    """A process that is killed while it holds units: its nodes are buried, and its runs taken over."""
+    process = await started(url, 4)
+    await start.wait()
+    assert process.stdin is not None
+    process.stdin.write(b"go\n")
+    while not await holds_some(store, process.pid):
+        pass
+    process.kill()
+    await process.communicate()
+    heir = await Worker.join(store)
+    for node in await store.list_nodes():
+        if node.pid == process.pid and node.state is NodeState.ALIVE:
+            assert await store.bury(node.id, node.beat, heir.id, NOW)
+    while orphans := await store.orphans(3):
+        changes = [Worker(store, NodeId(each.run.node_id or "")).change(each, Lost("killed")) for each in orphans]
+        await store.settle(changes, heir.id, NOW)
+
+
+async def holds_some(store: Store, pid: int) -> bool:
+    """Whether a node of this process holds units."""
+    nodes = {node.id for node in await store.list_nodes() if node.pid == pid}
+    return any(permit.node in nodes for each in await store.list_semaphores() for permit in each.holders)
+
+
+async def started(url: str, seed: int) -> asyncio.subprocess.Process:
+    """A process that is ready to take part."""
     command = [sys.executable, "-m", "tests.contract.stores.struggle", url, str(seed)]
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=ROOT)
     assert process.stdout is not None
     await process.stdout.readline()
+    return process
+
+
+async def in_a_process(url: str, seed: int, start: asyncio.Barrier) -> list[Use]:
+    """Take part from a process of its own, once all are ready to."""
+    process = await started(url, seed)
     await start.wait()
     answer, faults = await process.communicate(b"go\n")
     assert process.returncode == 0, faults.decode()

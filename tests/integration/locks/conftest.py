@@ -9,15 +9,27 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
-from tests.servers import postgres
+from tests.servers import mariadb, postgres, redis
 
 PROGRAM = Path(sys.executable).with_name("tokimori")
 PATIENCE = 60.0
 """Seconds after which a test gives up."""
+
+
+class Loans(Protocol):
+    """A server's databases, lent to tests."""
+
+    def url_of(self, folder: Path) -> str:
+        """The database that stands for a folder."""
+        ...
+
+    def give_back(self, folder: Path) -> None:
+        """Empty it."""
+        ...
 
 
 class Programs:
@@ -117,12 +129,17 @@ def most_at_once(lines: list[list[str]]) -> int:
     return most
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+LOANS: dict[str, Loans] = {"postgres": postgres.loans, "mariadb": mariadb.loans, "redis": redis.loans}
+STORES = ["sqlite", "postgres", *(pytest.param(name, marks=pytest.mark.prove) for name in ("mariadb", "redis"))]
+
+
+@pytest.fixture(params=STORES)
 def programs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Programs]:
     """Several programs on one store."""
-    url = f"sqlite://{tmp_path}/t.db" if request.param == "sqlite" else postgres.loans.url_of(tmp_path)
+    loans = LOANS.get(request.param)
+    url = f"sqlite://{tmp_path}/t.db" if loans is None else loans.url_of(tmp_path)
     found = Programs(tmp_path, url)
     yield found
     found.close()
-    if request.param == "postgres":
-        postgres.loans.give_back(tmp_path)
+    if loans is not None:
+        loans.give_back(tmp_path)

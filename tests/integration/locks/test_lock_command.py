@@ -1,6 +1,7 @@
 """What `tokimori lock` does with its command: its streams, its signals, its end."""
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -74,6 +75,18 @@ def test_a_killed_lock_leaves_nothing_of_its_command(programs: Programs) -> None
     pids = [int(word) for word in programs.await_line(0)]
     program.kill()
     programs.until(lambda: all(see(pid) is None for pid in pids), 5.0)
+
+
+def test_a_lock_whose_keeper_is_killed_leaves_nothing_either(programs: Programs) -> None:
+    """It says so, and gives the unit back when nothing is left of the command."""
+    shell = f"trap '' TERM; sleep 600 & echo $PPID $! $$ >> {programs.lines_file}; wait"
+    program = programs.lock("table", shell)
+    keeper, *pids = [int(word) for word in programs.await_line(0)]
+    os.kill(keeper, signal.SIGKILL)
+    _, error = program.communicate(timeout=20)
+    assert (program.returncode, "keeper" in error) == (2, True)
+    assert [see(pid) for pid in pids] == [None, None]
+    assert programs.semaphore("table")["used"] == 0
 
 
 def test_what_the_command_leaves_behind_is_ended(programs: Programs) -> None:

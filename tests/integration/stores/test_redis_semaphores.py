@@ -289,6 +289,29 @@ async def test_a_run_that_an_older_program_gave_back_holds_its_units_once(server
     check(server)
 
 
+async def test_a_run_that_an_older_program_took_out_of_its_line_is_where_its_state_says(
+    server: Server, store: Store
+) -> None:
+    """Held, resumed and claimed it goes on through an edit; refused by its job's limit it stands in that line."""
+    worker = await Worker.join(store)
+    job = await add_job(store, "old", semaphores=("db",))
+    runs = await add_runs(store, job, 3)
+    (first,) = await worker.claim()
+    for run in runs[1:]:
+        server.command("HSET", f"{P}run:{run.id}", "state", "ready")
+        server.command("ZADD", f"{P}ready:{run.lane}", str(run.rank), run.id)
+    await worker.settle(first)
+    server.command("ZREM", f"{P}line:db:{runs[1].lane}", runs[1].id, runs[2].id)
+    (second,) = await worker.claim(1)
+    assert (second.run.id, second.run.blocked_on) == (runs[1].id, None)
+    await store.replace_job(job, replace(job, definition=replace(job.definition, max_running=1), version=2))
+    assert await state_of(store, second) is RunState.RUNNING
+    assert await worker.claim(1) == []
+    assert (await store.get_run(runs[2].id)).blocked_on is None
+    await worker.settle(second)
+    assert [each.run.id for each in await worker.claim(1)] == [runs[2].id]
+
+
 async def test_what_an_older_program_cancelled_makes_way(server: Server, store: Store) -> None:
     """A run that stands in a line only by its key is passed over."""
     worker = await Worker.join(store)

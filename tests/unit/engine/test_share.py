@@ -5,7 +5,7 @@ import pytest
 from tokimori.engine.fire import Fired
 from tokimori.engine.share import MOST_SHARES, Turn, next_turn, share_of
 from tokimori.model.ids import NodeId
-from tokimori.ports.store import ALL, Share
+from tokimori.ports.planning import ALL, Share
 
 FULL = Fired(frozenset(), full=True, contended=False)
 SOME = Fired(frozenset(), full=False, contended=False)

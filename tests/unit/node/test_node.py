@@ -14,7 +14,8 @@ from tokimori.model.outcome import Failed
 from tokimori.model.policies import Retry
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import StopReason
-from tokimori.ports.store import Claim, Claimed, Share
+from tokimori.ports.planning import Share
+from tokimori.ports.store import Claim, Claimed
 
 
 def a_paused(job: Job) -> Job:

@@ -11,7 +11,7 @@ from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.model.transitions import ACTIVE, Event, RunState, move
-from tokimori.ports.store import Share
+from tokimori.ports.planning import Share
 from tokimori.stores.memory.jobs import due_of
 from tokimori.stores.memory.line import cancel
 from tokimori.stores.memory.tables import Tables

@@ -13,9 +13,9 @@ from tokimori.model.request import PLAIN, Manner
 from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
+from tokimori.ports.planning import ALL, Share
 from tokimori.ports.semaphores import Answer, Semaphore, Wish
 from tokimori.ports.store import (
-    ALL,
     Beat,
     Change,
     Claim,
@@ -25,7 +25,6 @@ from tokimori.ports.store import (
     Pulse,
     RunFilter,
     SchemaStatus,
-    Share,
     Survey,
     Verdict,
 )

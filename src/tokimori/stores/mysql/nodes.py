@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId
+from tokimori.model.semaphores import line_of
 from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
 from tokimori.stores.mysql import permits
+from tokimori.stores.mysql.address import Address
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.pauses import MAKE_GATE, PAUSED, listed
 from tokimori.stores.mysql.permits import Freed
@@ -24,24 +26,31 @@ WHERE r.state = 'running'
 _LANES = """
 SELECT DISTINCT state, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready'
 """
-_DEAD_OWNERS = """
-SELECT STRAIGHT_JOIN n.id
+_OWNERS = """
+SELECT STRAIGHT_JOIN n.id, n.state
 FROM (SELECT DISTINCT state, node_id FROM tokimori_runs FORCE INDEX (tokimori_runs_owned) WHERE state = 'running') owner
 JOIN tokimori_nodes n ON n.id = owner.node_id
-WHERE n.state = 'dead'
 """
 _NEXT_DUE = """
-SELECT LEAST(COALESCE(job, run), COALESCE(run, job)) FROM (SELECT
     (SELECT next_due FROM tokimori_jobs FORCE INDEX (tokimori_jobs_due)
-        WHERE state = 'enabled' AND next_due > %s ORDER BY next_due LIMIT 1) AS job,
+        WHERE state = 'enabled' AND next_due > %s ORDER BY next_due LIMIT 1),
     (SELECT due FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)
-        WHERE state = 'waiting' ORDER BY due LIMIT 1) AS run) soonest
+        WHERE state = 'waiting' ORDER BY due LIMIT 1)
 """
+_PEERS = "SELECT id, beat FROM tokimori_beats WHERE id <> %s"
 _DROP = """
 DELETE t FROM tokimori_permits t FORCE INDEX (tokimori_permits_owned) WHERE t.node_id = %s AND t.run_id IS NULL
 """
 _EVER = -(2**63)
-_NOW = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
+_NOW = "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
+_BEAT = "UPDATE tokimori_beats SET beat = beat + 1 WHERE id = %s"
+# Whether anything runs, is ready or stands in a line of semaphores, wherever: while nothing does no more is asked.
+_AT_REST = f"""
+SELECT {_NOW}, {_NEXT_DUE},
+    EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_owned) WHERE state = 'running')
+    OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready' AND lane > '')
+    OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on > '{line_of("")}')
+"""
 _NODES = f"""
 SELECT {prefixed(NODE, "n").replace("n.beat", "COALESCE(b.beat, n.beat)")}
 FROM tokimori_nodes n LEFT JOIN tokimori_beats b ON b.id = n.id
@@ -52,6 +61,10 @@ ORDER BY n.state <> 'alive', COALESCE(n."left", n.started) DESC, n.id DESC LIMIT
 class MysqlNodes(Part):
     """See `tokimori.ports.store.Nodes`."""
 
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
+        self._at_rest = False
+
     async def register(self, node: NodeRecord) -> None:
         """See `Nodes.register`."""
         same = "ON DUPLICATE KEY UPDATE tokimori_nodes.id = tokimori_nodes.id"
@@ -61,29 +74,64 @@ class MysqlNodes(Part):
         await self._db.transact(lambda transaction: transaction.commit(*added, sql(beats, node.id), MAKE_GATE))
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        """See `Nodes.tick`. Sent at once: the node's clients wait for nothing while it thinks."""
+        """See `Nodes.tick`. Sent at once: the node's clients wait for nothing while it thinks.
+
+        Where nothing was to be done lately a beat asks for little, and for all only if that has changed.
+        """
+        if self._at_rest and not beat.started:
+            buried, pulse = await self._rest(beat)
+            if buried or pulse is not None:
+                return pulse
         beats = self._opened(self._beats)
         answers = await beats.transact(lambda transaction: transaction.commit(*_tick(beat)))
         if not answers[0].changed:
             return None
-        clock, owned, peers, dead, stuck, *rest = answers[-8:]
+        clock, owned, peers, owners, lines, *rest = answers[-8:]
         survey = _survey_of(*rest)
         ready = frozenset(Lane(lane) for _, lane in rest[1].rows if lane)  # those of paused queues, too
-        if any(lane is not None and lane not in ready for _, lane in stuck.rows):
-            await self._db.transact(lambda transaction: permits.sweep(transaction, stuck.rows, ready))
+        self._at_rest = not (owners.rows or lines.rows or ready)
+        if await self._swept([lane for _, lane in lines.rows], ready):
             survey = await self.survey(now)
         return Pulse(
             now=clock.rows[0][0],
             owned=frozenset((run_id, token) for run_id, token, _ in owned.rows),
             cancels=tuple((run_id, token, reason) for run_id, token, reason in owned.rows if reason is not None),
             peers=tuple((node_id, counter) for node_id, counter in peers.rows),
-            orphans=bool(dead.rows),
+            orphans=any(state == NodeState.DEAD for _, state in owners.rows),
             survey=survey,
         )
 
+    async def _rest(self, beat: Beat) -> tuple[bool, Pulse | None]:
+        """Whether the node is dead; what a beat hears while nothing is to be done, None if there is something."""
+        beats = self._opened(self._beats)
+        own, found, peers = await beats.ask(sql(_BEAT, beat.node), sql(_AT_REST, _EVER), sql(_PEERS, beat.node))
+        ((clock, job, run, busy),) = found.rows
+        self._at_rest = not busy
+        if not own.changed or busy:
+            return not own.changed, None
+        return False, Pulse(
+            now=clock,
+            owned=frozenset(),
+            cancels=(),
+            peers=tuple((node_id, counter) for node_id, counter in peers.rows),
+            orphans=False,
+            survey=Survey(next_due=_sooner(job, run), lanes=()),
+        )
+
+    async def _swept(self, lanes: Iterable[Lane | None], ready: frozenset[Lane]) -> bool:
+        """Whether lanes of semaphores' lines in which nothing is ready were served, as some may have to be."""
+        if not any(lane is not None and lane not in ready for lane in lanes):
+            return False
+        stuck = [(name, lane) for name, lane in await self._db.rows(permits.STUCK) if lane is not None]
+        if all(lane in ready for _, lane in stuck):
+            return False
+        await self._db.transact(lambda transaction: permits.sweep(transaction, stuck, ready))
+        return True
+
     async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
         """See `Nodes.survey`."""
-        return _survey_of(*await self._db.ask(sql(_NEXT_DUE, _EVER if past is None else past), _LANES, PAUSED))
+        due = sql(f"SELECT {_NEXT_DUE}", _EVER if past is None else past)
+        return _survey_of(*await self._db.ask(due, _LANES, PAUSED))
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
         """See `Nodes.bury`."""
@@ -95,7 +143,7 @@ class MysqlNodes(Part):
 
     async def orphans(self, limit: int) -> list[Claimed]:
         """See `Nodes.orphans`."""
-        dead = [node_id for (node_id,) in await self._db.rows(_DEAD_OWNERS)]
+        dead = [node_id for node_id, state in await self._db.rows(_OWNERS) if state == NodeState.DEAD]
         owned = f'{CLAIMED} AND r.node_id IN (%s) ORDER BY r."rank", r.id LIMIT %s'
         return all_claimed(await self._db.rows(sql(owned, dead, limit))) if dead else []
 
@@ -105,7 +153,7 @@ class MysqlNodes(Part):
 
 
 def _tick(beat: Beat) -> Iterator[str]:
-    yield sql("UPDATE tokimori_beats SET beat = beat + 1 WHERE id = %s", beat.node)
+    yield sql(_BEAT, beat.node)
     for run in sorted(beat.started, key=lambda run: run.run_id):
         yield sql(
             """UPDATE tokimori_runs SET pid = %s, started = %s
@@ -113,15 +161,19 @@ def _tick(beat: Beat) -> Iterator[str]:
                 AND EXISTS (SELECT 1 FROM tokimori_beats WHERE id = %s)""",
             *(run.pid, run.at, run.run_id, beat.node, run.token, beat.node),
         )
-    yield _NOW
+    yield f"SELECT {_NOW}"
     yield sql("SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = %s", beat.node)
-    yield sql("SELECT id, beat FROM tokimori_beats WHERE id <> %s", beat.node)
-    yield from (_DEAD_OWNERS, permits.STUCK, sql(_NEXT_DUE, _EVER), _LANES, PAUSED)
+    yield sql(_PEERS, beat.node)
+    yield from (_OWNERS, permits.LINES, sql(f"SELECT {_NEXT_DUE}", _EVER), _LANES, PAUSED)
 
 
 def _survey_of(next_due: Answer, lanes: Answer, paused: Answer) -> Survey:
     ready = sorted(Lane(lane) for _, lane in lanes.rows if lane)
-    return Survey(next_due=next_due.rows[0][0], lanes=listed(ready, paused))
+    return Survey(next_due=_sooner(*next_due.rows[0]), lanes=listed(ready, paused))
+
+
+def _sooner(job: Moment | None, run: Moment | None) -> Moment | None:
+    return min((moment for moment in (job, run) if moment is not None), default=None)
 
 
 async def _bury(transaction: Transaction, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:

@@ -68,10 +68,14 @@ _RUNNING_OF_KEYS = """
 SELECT incarnation, concurrency_key, COUNT(*) FROM tokimori_runs FORCE INDEX (tokimori_runs_line)
 WHERE incarnation IN (%s) AND state = 'running' AND concurrency_key IN (%s) GROUP BY incarnation, concurrency_key
 """
+LINES = f"""
+SELECT DISTINCT blocked_on, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked)
+WHERE blocked_on > '{line_of("")}' LIMIT 1000
+"""
+"""Lanes in which runs wait for semaphores."""
 STUCK = f"""
 SELECT s.name, line.lane FROM (
-    SELECT DISTINCT blocked_on, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked)
-    WHERE blocked_on > '{line_of("")}' LIMIT 1000
+    {LINES}
 ) line STRAIGHT_JOIN tokimori_semaphores s {BY_KEY} ON s.name = SUBSTRING(line.blocked_on, {len(line_of("")) + 1})
 WHERE s."limit" > {USED} LIMIT {25 * MOST_SWEPT}
 """

@@ -7,7 +7,7 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
-from tokimori.ports.store import ALL, Share
+from tokimori.ports.planning import ALL, Share
 from tokimori.stores.mysql import line, permits
 from tokimori.stores.mysql.jobs import DUE, due_of, keep_skips
 from tokimori.stores.mysql.part import Part

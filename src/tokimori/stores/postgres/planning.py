@@ -6,7 +6,7 @@ from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
-from tokimori.ports.store import ALL, Share
+from tokimori.ports.planning import ALL, Share
 from tokimori.stores.postgres.batches import columns, parameters, rounds
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.jobs import DUE, due_of, skips_json

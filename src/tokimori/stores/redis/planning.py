@@ -7,7 +7,7 @@ from tokimori.model.decide import Due, Plan, PlannedRun
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
-from tokimori.ports.store import Share
+from tokimori.ports.planning import Share
 from tokimori.stores.readable import readable
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs

@@ -12,7 +12,7 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import FIRST_TOKEN
-from tokimori.ports.store import ALL, Share
+from tokimori.ports.planning import ALL, Share
 from tokimori.stores.rows import JOB, Row, job_of
 from tokimori.stores.rules import REPLACED, Cursor, born, has_room, is_readable, may_apply, was_applied
 from tokimori.stores.sqlite import line

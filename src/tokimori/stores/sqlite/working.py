@@ -29,7 +29,8 @@ _READY = """
 SELECT r."rank", r.id, r.incarnation, j.max_running,
     CASE WHEN j.max_running = 0 THEN 0 ELSE (
         SELECT count(*) FROM tokimori_runs WHERE incarnation = r.incarnation AND state = 'running') END,
-    r.concurrency_key, j.semaphores, r.lane, j.max_per_key
+    CASE WHEN r.concurrency_key IS NOT NULL OR j.semaphores IS NOT NULL
+        THEN json_array(r.lane, r.concurrency_key, j.max_per_key, j.semaphores) END
 FROM tokimori_runs r JOIN tokimori_jobs j ON j.incarnation = r.incarnation
 WHERE r.state = 'ready' AND r.lane = ? ORDER BY r."rank", r.id
 """
@@ -97,14 +98,13 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
     refused: list[tuple[str | None, RunId]] = []
     admission = Admission(db)
     with closing(_ready(db, claim.lanes, claim.limit + MOST_EXAMINED)) as ready:
-        for rank, run_id, incarnation, limit, counted, key, semaphores, lane, most in ready:
+        for rank, run_id, incarnation, limit, counted, stated in ready:
             if len(taken) == claim.limit:
                 break
             others = running.setdefault(incarnation, counted)
             refused_by = None if fits(others, limit) else LIMIT_LINE
-            if key is not None or semaphores is not None:
-                candidate = Candidate(rank, run_id, incarnation, lane, key, most, semaphores)
-                refused_by = admission.admit(candidate, refused_by)
+            if stated is not None:
+                refused_by = admission.admit(Candidate(rank, run_id, incarnation, *json.loads(stated)), refused_by)
             if refused_by is None:
                 running[incarnation] = others + 1
                 taken.append(run_id)

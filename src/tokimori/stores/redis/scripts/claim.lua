@@ -184,6 +184,7 @@ local function write_refused(run)
     exit(run.id, run.inc, 'ready', run.lane)
     if run.constraint == '' then
         call('HSET', P .. 'run:' .. run.id, 'state', 'blocked')
+        call('HDEL', P .. 'run:' .. run.id, 'blocked_on') -- an older program leaves it
     else
         call('HSET', P .. 'run:' .. run.id, 'state', 'blocked', 'blocked_on', run.constraint)
     end

@@ -361,7 +361,7 @@ local function relane(id, inc, forced_lane)
     local was, state, rank, constraint, key =
         unpack(call('HMGET', run, 'lane', 'state', 'rank', 'blocked_on', 'concurrency_key'))
     local lane = was and forced_lane or terms_of(inc).lane
-    if constraint then
+    if state == 'blocked' and constraint then
         exit(id, inc, state, was, constraint, key)
         call('HSET', run, 'state', 'ready')
         call('HDEL', run, 'blocked_on')
