@@ -455,8 +455,8 @@ GUARDS = (
         LIMIT,
         "who counts the runs that wait holds the gate alone, and adds none more than may",
         SQL,
-        "IF cardinality(tokimori_full(_incarnations)) = 0 THEN",
-        "IF true THEN",
+        "IF cardinality(tokimori_full(_incarnations)) > 0 THEN",
+        "IF false THEN",
         _contract("test_waiting.py::test_nobody_waits"),
     ),
     Guard(

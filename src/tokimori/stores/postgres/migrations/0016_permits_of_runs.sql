@@ -297,6 +297,20 @@ BEGIN
         SELECT unnest(tokimori_named(_passed)) UNION SELECT unnest(_names) ORDER BY 1));
 END $$;
 
+-- What a run that has left its line had of turns goes to the next: a ready one may have been next in any of its lines,
+-- and one that stood in that of a semaphore may have kept others from passing. Gate and semaphores are locked.
+CREATE FUNCTION tokimori_pass_on(_job bigint, _state text, _key text, _blocked_on text, _names text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF _state = 'ready' THEN
+        PERFORM tokimori_wake(ARRAY[_job]);
+        PERFORM tokimori_wake_keys(ARRAY[_job], ARRAY[_key]);
+        PERFORM tokimori_free(_names);
+    ELSIF _blocked_on LIKE 'semaphore:%' THEN
+        PERFORM tokimori_free(ARRAY[substr(_blocked_on, 11)]);
+    END IF;
+END $$;
+
 -- As before, and what it had of turns goes to the next.
 CREATE OR REPLACE FUNCTION tokimori_hold_run(_id uuid, _reason text) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -315,13 +329,7 @@ BEGIN
         RETURN false;
     END IF;
     UPDATE tokimori_runs SET state = 'held', error = _reason, blocked_on = NULL WHERE id = _id;
-    IF _run.state = 'ready' THEN
-        PERFORM tokimori_wake(ARRAY[_run.incarnation]);
-        PERFORM tokimori_wake_keys(ARRAY[_run.incarnation], ARRAY[_run.concurrency_key]);
-        PERFORM tokimori_free(_names);
-    ELSIF _run.blocked_on LIKE 'semaphore:%' THEN
-        PERFORM tokimori_free(ARRAY[substr(_run.blocked_on, 11)]);
-    END IF;
+    PERFORM tokimori_pass_on(_run.incarnation, _run.state, _run.concurrency_key, _run.blocked_on, _names);
     RETURN true;
 END $$;
 
@@ -574,13 +582,7 @@ BEGIN
             WHERE id = run;
             DELETE FROM tokimori_requests WHERE asked < _forget;
             INSERT INTO tokimori_requests (id, run_id, asked) VALUES (_id, run, _now);
-            IF _was.state = 'ready' THEN
-                PERFORM tokimori_wake(ARRAY[_incarnation]);
-                PERFORM tokimori_wake_keys(ARRAY[_incarnation], ARRAY[_was.concurrency_key]);
-                PERFORM tokimori_free(_names);
-            ELSIF _was.blocked_on LIKE 'semaphore:%' THEN
-                PERFORM tokimori_free(ARRAY[substr(_was.blocked_on, 11)]);
-            END IF;
+            PERFORM tokimori_pass_on(_incarnation, _was.state, _was.concurrency_key, _was.blocked_on, _names);
             answer := 'replaced';
             RETURN;
         END IF;
@@ -598,6 +600,18 @@ BEGIN
     answer := 'made';
     run := _id;
 END $$;
+
+-- As before, for programs of before.
+CREATE OR REPLACE FUNCTION tokimori_ask_run(
+    _id uuid, _job_id text, _incarnation bigint, _origin text, _nominal bigint, _due bigint, _state text,
+    _priority integer, _rank bigint, _created bigint, _payload text, _parent uuid, _root text,
+    _lane text, _prefix text, _since bigint, _replaces boolean, _forget bigint, _now bigint,
+    OUT answer text, OUT run uuid)
+LANGUAGE sql AS $$
+    SELECT answer, run FROM tokimori_ask_run_16(
+        _id, _job_id, _incarnation, _origin, _nominal, _due, _state, _priority, _rank, _created, _payload, _parent,
+        _root, _lane, _prefix, _since, _replaces, _forget, _now, NULL)
+$$;
 
 -- As before; a child has the key that its job states.
 CREATE OR REPLACE FUNCTION tokimori_bear(_ended uuid[]) RETURNS void
