@@ -110,17 +110,19 @@ def replace_job(db: sqlite3.Connection, old: Job, new: Job, skips: Sequence[Skip
         (*row.values(), fired_through, old.incarnation),
     )
     keep_skips(db, [(new.incarnation, skip) for skip in skips])
-    freed.places[new.incarnation] = _relane(db, new, row["lane"], lane_of_forced(old, new))
+    _relane(db, new, row["lane"], lane_of_forced(old, new))
+    freed.places[new.incarnation] = line.count_active(db, new.incarnation)
     line.rejoin(db, new.incarnation)
     line.serve(db, freed)
 
 
-def _relane(db: sqlite3.Connection, job: Job, lane: Lane | None, forced: Lane | None) -> int:
-    """Give the job's runs its lane, or where it stays stopped the forced ones theirs; how many were moved."""
+def _relane(db: sqlite3.Connection, job: Job, lane: Lane | None, forced: Lane | None) -> None:
+    """Give the job's runs its lane, or where it stays stopped the forced ones theirs."""
     if forced is None:
-        return db.execute("UPDATE tokimori_runs SET lane = ? WHERE incarnation = ?", (lane, job.incarnation)).rowcount
+        db.execute("UPDATE tokimori_runs SET lane = ? WHERE incarnation = ?", (lane, job.incarnation))
+        return
     having = "UPDATE tokimori_runs SET lane = ? WHERE incarnation = ? AND lane IS NOT NULL"
-    return db.execute(having, (forced, job.incarnation)).rowcount
+    db.execute(having, (forced, job.incarnation))
 
 
 def _units(db: sqlite3.Connection, incarnation: Incarnation) -> line.Freed:
