@@ -20,7 +20,7 @@ from tokimori.stores.rules import REPLACED, Cursor, born, may_apply, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
 _CURSORS = f"""
-SELECT incarnation, version, fired_through, state, semaphores FROM tokimori_jobs {BY_KEY}
+SELECT incarnation, version, fired_through, state, semaphores, anchor FROM tokimori_jobs {BY_KEY}
 WHERE incarnation IN (%s) ORDER BY incarnation FOR UPDATE
 """
 _DUE = f"""
@@ -35,10 +35,10 @@ WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < %s
     AND tzdata >= %s AND (tzdata > %s OR incarnation > %s)
 ORDER BY tzdata, incarnation LIMIT %s
 """
-_ADVANCE = """
-UPDATE tokimori_jobs SET fired_through = GREATEST(fired_through, %s), next_due = %s, state = %s, anchor = %s,
-    runs_remaining = %s, tzdata = %s
-WHERE incarnation = %s
+_ADVANCE = f"""
+UPDATE tokimori_jobs {BY_KEY} SET fired_through = GREATEST(fired_through, %s), next_due = %s, state = %s,
+    runs_remaining = %s, tzdata = %s, anchor = COALESCE(%s, anchor)
+WHERE incarnation IN (%s)
 """
 
 
@@ -93,7 +93,9 @@ async def _apply(transaction: Transaction, plans: Sequence[_Planned], now: Momen
         transaction, {plan.incarnation: semaphores[plan.incarnation] for plan, _ in accepted if plan.replaces}, now
     )
     first = [ids[0] for number, (_, ids) in enumerate(plans) if number in refused and ids]
-    *_, live, finished = await transaction.commit(*_write(accepted, now), *_known(first))
+    anchors = {row[0]: row[5] for row in found.rows}
+    writes = (*_write(accepted, now), *_advance(accepted, anchors), *_known(first))
+    *_, live, finished = await transaction.commit(*writes)
     exist = {run_id for answer in (live, finished) for (run_id,) in answer.rows}
     return [
         number not in refused or was_applied(plan, refused[number], first_run_exists=bool(exist.intersection(ids[:1])))
@@ -136,9 +138,17 @@ def _write(plans: Sequence[_Planned], now: Moment) -> Iterator[str]:
         "INSERT", "tokimori_runs", RUN, births, "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"
     )
     yield from keep_skips([(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips])
-    for plan, _ in plans:
-        terms = (plan.anchor, plan.runs_remaining, plan.tzdata)
-        yield sql(_ADVANCE, plan.fired_through, plan.next_due, plan.state, *terms, plan.incarnation)
+
+
+def _advance(plans: Sequence[_Planned], anchors: Mapping[Incarnation, Moment]) -> Iterator[str]:
+    """Jobs of one rhythm move on with one statement."""
+    alike: dict[tuple[object, ...], list[Incarnation]] = {}
+    for incarnation, plan in {plan.incarnation: plan for plan, _ in plans}.items():
+        anchor = None if plan.anchor == anchors[incarnation] else plan.anchor
+        terms = (plan.fired_through, plan.next_due, plan.state, plan.runs_remaining, plan.tzdata, anchor)
+        alike.setdefault(terms, []).append(incarnation)
+    for terms, jobs in alike.items():
+        yield sql(_ADVANCE, *terms, jobs)
 
 
 def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Run]:
