@@ -43,7 +43,6 @@ class _Gate:
     definition: Definition
     wanted: Sequence[tuple[str, int]]
     running: int = 0
-    has_line: bool = False
     of_keys: Counter[str] = field(default_factory=Counter)
     ahead: dict[str, Place] = field(default_factory=dict)
 
@@ -124,15 +123,17 @@ class Admission:
         for refusing, runs in self._refused.items():
             joins = f"UPDATE tokimori_runs {BY_KEY} SET state = 'blocked', blocked_on = %s WHERE id IN (%s)"
             yield sql(joins, refusing or None, [run.id for run in runs])
-        yield from self._limits_served()
 
-    def _limits_served(self) -> Iterator[str]:
+    def passed(self) -> Counter[Incarnation]:
         """What another constraint refuses may be what a place of its job's limit has woken."""
         refused = (run.incarnation for refusing, runs in self._refused.items() if refusing for run in runs)
-        freed = Counter(each for each in refused if self.gates[each].limit)
-        gates = {incarnation: self.gates[incarnation] for incarnation in freed}
-        places = {each: line.Place(gate.limit, gate.running, gate.has_line) for each, gate in gates.items()}
-        return line.wake(freed, places)
+        return Counter(each for each in refused if self.gates[each].limit)
+
+    def places(self) -> dict[Incarnation, line.Place]:
+        """How many runs of the jobs run by now."""
+        return {
+            each: line.Place(gate.limit, gate.running, has_line=True) for each, gate in self.gates.items() if gate.limit
+        }
 
     def freed(self) -> Freed:
         """The turns that what was refused may have had elsewhere."""
@@ -174,7 +175,7 @@ async def _open_gates(transaction: Transaction, found: Sequence[tuple[Run, int]]
         gates |= _gates_of(next(answers).rows)
         for incarnation, place in line.places_of(next(answers)).items():
             if incarnation in gates:
-                gates[incarnation].running, gates[incarnation].has_line = place.running, place.has_line
+                gates[incarnation].running = place.running
     if keys:
         _count_keys(gates, permits.counts_of(next(answers)), next(answers).rows)
     return gates

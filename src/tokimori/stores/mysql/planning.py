@@ -147,8 +147,8 @@ def _advance(plans: Sequence[_Planned], anchors: Mapping[Incarnation, Moment]) -
         anchor = None if plan.anchor == anchors[incarnation] else plan.anchor
         terms = (plan.fired_through, plan.next_due, plan.state, plan.runs_remaining, plan.tzdata, anchor)
         alike.setdefault(terms, []).append(incarnation)
-    for terms, jobs in alike.items():
-        yield sql(_ADVANCE, *terms, jobs)
+    for values, jobs in alike.items():
+        yield sql(_ADVANCE, *values, jobs)
 
 
 def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Run]:

@@ -13,7 +13,7 @@ from tokimori.model.run import Output, Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
 from tokimori.stores.mysql import family, line, permits
-from tokimori.stores.mysql.admission import admission
+from tokimori.stores.mysql.admission import Admission, admission
 from tokimori.stores.mysql.nodes import CLAIMED
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.pauses import SHARED_PAUSED, claimable
@@ -88,10 +88,21 @@ class _Catch:
     busy: set[Incarnation] = field(default_factory=set)
     unknown: frozenset[str] = frozenset()
     examined: int = 0
+    freed: Freed = field(default_factory=Freed)
+    passed: Counter[Incarnation] = field(default_factory=Counter)
+    places: dict[Incarnation, line.Place] = field(default_factory=dict)
 
     @property
     def wanted(self) -> int:
         return self.claim.limit - len(self.taken)
+
+    def pass_on(self, admitted: Admission) -> None:
+        """Note whose turns are to be passed on when the claim ends: none of those is examined by it once more."""
+        freed = admitted.freed()
+        self.freed.keys |= freed.keys
+        self.freed.semaphores |= freed.semaphores
+        self.passed += admitted.passed()
+        self.places |= admitted.places()
 
     def look(self, batch: int) -> list[str]:
         """Lock the first ready runs of each lane."""
@@ -120,7 +131,8 @@ async def _claim(transaction: Transaction, claim: Claim, now: Moment) -> list[Cl
             return catch.unknown
         catch.examined += len(found)
         if not catch.wanted or len(found) < batch or catch.examined >= claim.limit + MOST_EXAMINED:
-            await transaction.commit(*writes)
+            served = (*writes, *line.wake(catch.passed, catch.places))
+            await transaction.commit(*await permits.serve(transaction, catch.freed, served))
             return catch.taken
         batch = max(catch.wanted, min(4 * batch, _MOST_AT_ONCE))
         ready = (await transaction.ask(*writes, *catch.look(batch)))[len(writes) :]
@@ -152,8 +164,9 @@ async def _judge(transaction: Transaction, catch: _Catch, found: Sequence[Row], 
             admitted.take(mine, gate)
             catch.taken.append(Claimed(run=mine, definition=gate.definition))
             taken.append(run.id)
+    catch.pass_on(admitted)
     writes = [sql(_TAKE, catch.claim.node, catch.claim.id, taken)] if taken else []
-    return await permits.serve(transaction, admitted.freed(), [*writes, *admitted.writes(now)])
+    return [*writes, *admitted.writes(now)]
 
 
 @dataclass(slots=True)
