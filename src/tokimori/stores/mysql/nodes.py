@@ -78,13 +78,14 @@ class MysqlNodes(Part):
 
         Where nothing was to be done lately a beat asks for little, and for all only if that has changed.
         """
-        if self._at_rest and not beat.started:
+        raised = self._at_rest and not beat.started
+        if raised:
             buried, pulse = await self._rest(beat)
             if buried or pulse is not None:
                 return pulse
         beats = self._opened(self._beats)
-        answers = await beats.transact(lambda transaction: transaction.commit(*_tick(beat)))
-        if not answers[0].changed:
+        answers = await beats.transact(lambda transaction: transaction.commit(*_tick(beat, raised=raised)))
+        if not (answers[0].rows if raised else answers[0].changed):
             return None
         clock, owned, peers, owners, lines, *rest = answers[-8:]
         survey = _survey_of(*rest)
@@ -152,8 +153,9 @@ class MysqlNodes(Part):
         return [node_of(row) for row in await self._db.rows(sql(_NODES, limit))]
 
 
-def _tick(beat: Beat) -> Iterator[str]:
-    yield sql(_BEAT, beat.node)
+def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:
+    """`raised`: the counter was raised by a look that found something to do; it is raised once a tick."""
+    yield sql("SELECT 1 FROM tokimori_beats WHERE id = %s FOR UPDATE" if raised else _BEAT, beat.node)
     for run in sorted(beat.started, key=lambda run: run.run_id):
         yield sql(
             """UPDATE tokimori_runs SET pid = %s, started = %s
