@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from benchmarks.comparison import Result, Round, Trial, Workload
 from benchmarks.report import json_lines, round_json, round_line, table
 from benchmarks.workloads import (
+    blocked,
     commands,
     drain,
     idle,
@@ -31,6 +32,7 @@ WORKLOADS: Sequence[Workload] = (
     Workload("W8", "next moments, start", lambda quick: [*next_fire.trials(quick), start.trial(quick)]),
     on_redis.WORKLOAD,
     on_mariadb.WORKLOAD,
+    blocked.WORKLOAD,
 )
 
 

@@ -163,7 +163,10 @@ def _attempts(ledger: Ledger, run: Run, rows: Sequence[Attempt], lines: Sequence
         yield Fault(FaultKind.DOUBLED, text)
     if len(lines) != len({line.attempt for line in lines}):
         yield Fault(FaultKind.DOUBLED, f"{name} began one attempt twice")
-    if run.attempt > 1 + len(given_back):
+    # A claim whose reply was lost is handed back: its attempt never began, and has no row.
+    known = {row.number for row in in_order} | {line.attempt for line in lines}
+    never_began = set(range(1, run.attempt)) - known
+    if run.attempt > 1 + len(given_back) + len(never_began):
         yield Fault(FaultKind.DOUBLED, f"{name} is at attempt {run.attempt}, {len(given_back)} were given back")
     if any(one.token >= other.token for one, other in pairwise(in_order)):
         yield Fault(FaultKind.OTHER, f"{name} has tokens that do not grow: {[row.token for row in in_order]}")

@@ -83,6 +83,12 @@ def test_nothing_is_wrong_with_a_good_history() -> None:
     assert [one.seconds for one in take_overs(GOOD)] == [7.5]
 
 
+def test_an_attempt_that_never_began_is_no_fault() -> None:
+    """A node that never heard of its claim hands it back: the run is at its second attempt, and began once."""
+    history = replace(first(attempt=2), lines=lines(line(FIRST, 1, attempt=2), without=[LINES[0]]).lines)
+    assert check(history) == []
+
+
 SKIP = Skip(first=seconds(1), last=seconds(1), count=1, reason=SkipReason.MISFIRE)
 BAD = {
     "an occurrence that is no run": (ledger(expected=[seconds(n) for n in (1, 2, 3)]), FaultKind.MISSED),

@@ -1,0 +1,242 @@
+"""Jobs with every kind of limit, four nodes that are killed and frozen by chance, and the sweep over what they did."""
+
+import asyncio
+import os
+import random
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tests.cluster.accounts import EVERY_SECOND, POLL, all_runs, live_runs
+from tests.cluster.fleet import SHELL, Fleet, writes_lines
+from tokimori.clock import SECOND, Moment, SystemClock
+from tokimori.model.dependents import Parent
+from tokimori.model.ids import JobId, RunId
+from tokimori.model.job import Command, Definition, Noop
+from tokimori.model.policies import Misfire, Overlap
+from tokimori.model.run import Attempt, Run
+from tokimori.model.semaphores import wanted
+from tokimori.model.transitions import RunState
+from tokimori.ports.semaphores import Semaphore
+from tokimori.service.service import Service
+from tokimori.stores.open import open_store
+
+NODES = 4
+FROZEN = 10.0
+"""Seconds: beyond the lease."""
+REST = 3.0
+"""Seconds between two troubles."""
+WAREHOUSE = 3
+LIMITS = {"table": 1, "warehouse": WAREHOUSE, "api": 1}
+KEYS = ("north", "south", "west")
+PATIENCE = 120
+"""Seconds within which everything that is left has run."""
+
+
+def definitions(fleet: Fleet) -> Mapping[str, Definition]:
+    """Jobs that come a little more slowly than their limits let them run."""
+
+    def job(nap: float, **terms: object) -> Definition:
+        shell = writes_lines(fleet.lines, f"sleep {nap}")
+        plain = Definition(
+            target=Command(shell=shell, shell_path=SHELL, cwd=str(fleet.folder)), max_running=0, misfire=Misfire.ALL
+        )
+        return replace(plain, **terms)
+
+    timed = {"schedule": EVERY_SECOND}
+    return {
+        "two": job(1.2, **timed, max_running=2, on_overlap=Overlap.QUEUE),
+        "table-a": job(0.3, **timed, semaphores=("table",)),
+        "table-b": job(0.2, **timed, semaphores=("table",)),
+        "heavy": job(0.4, **timed, semaphores=("warehouse:2", "api")),
+        "light": job(0.7, **timed, semaphores=("warehouse",)),
+        "keyed": job(0.4),
+        "child": replace(job(0), target=Noop(), parents=(Parent(job="two"),)),
+    }
+
+
+class Interval(NamedTuple):
+    """When an attempt's process lived, and how many units it held."""
+
+    began: Moment
+    ended: Moment
+    weight: int = 1
+
+
+def most_held(intervals: Iterable[Interval]) -> int:
+    """The most units that were held at one moment: what ends at a moment frees before what begins at it takes."""
+    steps = sorted(
+        step for each in intervals for step in ((each.began, each.weight), (each.ended, -each.weight)) if each.weight
+    )
+    return max(accumulate(units for _, units in steps), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a fleet left behind."""
+
+    definitions: Mapping[str, Definition]
+    runs: Mapping[str, Sequence[Run]]
+    attempts: Mapping[RunId, Sequence[Attempt]]
+    processes: Mapping[RunId, Sequence[Interval]]
+    semaphores: Sequence[Semaphore]
+    codes: Sequence[int]
+
+
+def suffer(fleet: Fleet, seconds: float, seed: int) -> Left:
+    """Let four nodes work, of which one is killed or frozen every few seconds, and look at what is left."""
+    jobs = definitions(fleet)
+    asyncio.run(_prepare(fleet, jobs))
+    chance = random.Random(seed)
+    for _ in range(NODES):
+        fleet.start_node()
+    fleet.wait_until_up()
+    end = time.monotonic() + seconds
+    frozen: list[tuple[float, subprocess.Popen[bytes]]] = []
+    asked = 0
+    while time.monotonic() < end:
+        asked += asyncio.run(_ask(fleet, asked))
+        thawed = [each for each in frozen if each[0] <= time.monotonic()]
+        for each in thawed:
+            fleet.thaw(each[1])
+            frozen.remove(each)
+        _trouble(fleet, chance, frozen)
+        time.sleep(REST)
+    for _, node in frozen:
+        fleet.thaw(node)
+    asyncio.run(_drain(fleet, jobs))
+    codes = fleet.stop()
+    return asyncio.run(_read(fleet, jobs, codes))
+
+
+def _trouble(fleet: Fleet, chance: random.Random, frozen: list[tuple[float, subprocess.Popen[bytes]]]) -> None:
+    """One node at most is frozen: the others must be enough to tell."""
+    awake = [node for node in fleet.nodes if node.poll() is None and node not in [each for _, each in frozen]]
+    victim = chance.choice(awake)
+    if not frozen and chance.random() < 0.5:
+        fleet.freeze(victim)
+        frozen.append((time.monotonic() + FROZEN, victim))
+    else:
+        fleet.kill(victim)
+        fleet.start_node()
+
+
+async def _prepare(fleet: Fleet, jobs: Mapping[str, Definition]) -> None:
+    store = open_store(fleet.url, SystemClock())
+    await store.open()
+    await store.migrate()
+    service = Service(store, SystemClock(), os.urandom)
+    for name, limit in LIMITS.items():
+        await store.put_semaphore(name, limit, SystemClock().now())
+    await service.import_all(list(jobs.items()))
+    await store.close()
+
+
+async def _ask(fleet: Fleet, first: int) -> int:
+    """A few more runs of each key; how many."""
+    store = open_store(fleet.url, SystemClock())
+    await store.open()
+    service = Service(store, SystemClock(), os.urandom)
+    for number in range(first, first + 2 * len(KEYS)):
+        await service.trigger("keyed", key=str(number), concurrency_key=KEYS[number % len(KEYS)])
+    await store.close()
+    return 2 * len(KEYS)
+
+
+async def _drain(fleet: Fleet, jobs: Mapping[str, Definition]) -> None:
+    store = open_store(fleet.url, SystemClock())
+    await store.open()
+    service = Service(store, SystemClock(), os.urandom)
+    for name, definition in jobs.items():
+        if definition.schedule is not None:
+            await service.update(name, {"schedule": None})
+    for _ in range(round(PATIENCE / POLL)):
+        if not await live_runs(store):
+            break
+        await asyncio.sleep(POLL)
+    await store.close()
+
+
+async def _read(fleet: Fleet, jobs: Mapping[str, Definition], codes: Sequence[int]) -> Left:
+    store = open_store(fleet.url, SystemClock())
+    await store.open()
+    runs = {name: await all_runs(store, JobId(name)) for name in jobs}
+    everything = [run for each in runs.values() for run in each]
+    attempts = {run.id: await store.attempts(run.id) for run in everything if run.attempt > 1}
+    semaphores = await store.list_semaphores()
+    await store.close()
+    return Left(
+        definitions=jobs,
+        runs=runs,
+        attempts=attempts,
+        processes=_processes(fleet, everything, attempts),
+        semaphores=semaphores,
+        codes=codes,
+    )
+
+
+def _processes(
+    fleet: Fleet, runs: Iterable[Run], attempts: Mapping[RunId, Sequence[Attempt]]
+) -> Mapping[RunId, Sequence[Interval]]:
+    """By what the commands wrote; one that was killed lived at most until its attempt was given up."""
+    given_up = {(each.run_id, each.number): each.ended for rows in attempts.values() for each in rows}
+    last = {run.id: run.ended for run in runs}
+    found: dict[RunId, list[Interval]] = {}
+    for line in fleet.written():
+        ended = line.ended or given_up.get((line.run_id, line.attempt)) or last.get(line.run_id)
+        found.setdefault(line.run_id, []).append(Interval(line.began, ended or line.began))
+    return found
+
+
+def broken_limits(left: Left) -> list[str]:
+    """The limits that were exceeded at some moment, a sentence each."""
+    held: dict[tuple[str, int], list[Interval]] = {}
+    for name, definition in left.definitions.items():
+        for run in left.runs[name]:
+            for process in left.processes.get(run.id, ()):
+                if definition.max_running:
+                    held.setdefault((f"job {name}", definition.max_running), []).append(process)
+                if run.concurrency_key is not None:
+                    held.setdefault((f"key {run.concurrency_key}", 1), []).append(process)
+                for semaphore, weight in wanted(definition.semaphores):
+                    units = process._replace(weight=weight)
+                    held.setdefault((f"semaphore {semaphore}", LIMITS[semaphore]), []).append(units)
+    return [
+        f"{most} units of {name} were held, of {limit}"
+        for (name, limit), intervals in held.items()
+        if (most := most_held(intervals)) > limit
+    ]
+
+
+def wrong_children(left: Left) -> list[str]:
+    """Parents that succeeded without exactly one child, and children that began before their parent had ended."""
+    parents = {run.id: run for run in left.runs["two"] if run.state is RunState.SUCCEEDED}
+    born: dict[RunId, list[Run]] = {}
+    for run in left.runs["child"]:
+        born.setdefault(run.parent_id or run.id, []).append(run)
+    wrong = [f"run {each} has {len(born.get(each, []))} children" for each in parents if len(born.get(each, [])) != 1]
+    wrong += [f"run {each} is no parent, and has children" for each in born.keys() - parents.keys()]
+    early = [run.id for each, runs in born.items() for run in runs if _early(run, parents.get(each))]
+    return wrong + [f"child {each} began before its parent had ended" for each in early]
+
+
+def _early(child: Run, parent: Run | None) -> bool:
+    return None not in (parent, child.started) and (child.started or 0) < (parent.ended or 0 if parent else 0)
+
+
+def overtaken(left: Left, jobs: Sequence[str], patience: float) -> list[str]:
+    """Runs that had waited for so many seconds when one behind them in line was begun. Lost ones went back in line."""
+    runs = [run for name in jobs for run in left.runs[name] if run.attempt == 1 and run.started is not None]
+    runs.sort(key=lambda run: (run.rank, run.id))
+    found, first = [], Moment(2**62)
+    for run in reversed(runs):
+        began = run.started or Moment(0)
+        if first < began and run.created + patience * SECOND < first:
+            found.append(f"run {run.id}, made {(began - run.created) / SECOND:.1f} s before it began, was overtaken")
+        first = min(first, began)
+    return found

@@ -1,0 +1,62 @@
+"""Four nodes on each store, killed and frozen by chance: no limit is exceeded or leaked, and nobody is passed over."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.fleet import Fleet
+from tests.cluster.limits import Interval, broken_limits, most_held, overtaken, suffer, wrong_children
+from tests.servers import mariadb, postgres, redis
+from tokimori.clock import Moment
+from tokimori.model.transitions import ENDS
+
+
+@pytest.fixture(params=["sqlite", "postgres", "mariadb", "redis"])
+def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
+    """Nodes to be, on an empty store."""
+    server: postgres.Server | mariadb.Server | redis.Server | None
+    match request.param:
+        case "sqlite":
+            server, url = None, None
+        case "postgres":
+            server = postgres.Server(durable=True)
+            url = server.make("fleet")
+        case "mariadb":
+            server = mariadb.Server(durable=True)
+            url = server.make("fleet")
+        case _:
+            server = redis.Server()
+            url = server.url()
+    fleet = Fleet(tmp_path, url)
+    yield fleet
+    fleet.stop(5)
+    if server is not None:
+        server.remove()
+
+
+def test_the_sweep_finds_what_is_held_together() -> None:
+    """Intervals that meet do not overlap; those that overlap add their units."""
+    first, second, third = (Interval(Moment(at), Moment(at + 10), 2) for at in (0, 10, 15))
+    assert most_held([first, second]) == 2
+    assert most_held([first, second, third]) == 4
+    assert most_held([]) == 0
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(400)
+def test_no_limit_is_exceeded_or_leaked(fleet: Fleet) -> None:
+    """Whatever happens to nodes: limits hold at every moment, all comes to an end, in order, and with its children."""
+    left = suffer(fleet, seconds=60, seed=7)
+    assert broken_limits(left) == []
+    assert wrong_children(left) == []
+    assert overtaken(left, ["table-a", "table-b"], patience=2) == []
+    assert [run.id for runs in left.runs.values() for run in runs if run.state not in ENDS] == []
+    assert [(each.name, each.used, each.waiting) for each in left.semaphores] == [
+        ("api", 0, 0),
+        ("table", 0, 0),
+        ("warehouse", 0, 0),
+    ]
+    assert set(left.codes) == {0}
+    assert fleet.left_over() == []
+    print({name: len(runs) for name, runs in left.runs.items()}, f"{len(left.attempts)} begun again")

@@ -1,0 +1,130 @@
+"""Whatever can be said of a job can be said by the program, over HTTP and in Python alike, and is shown."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import msgspec
+import pytest
+
+from tests.integration.cli.conftest import Program
+from tokimori.api.app import Health, create_app
+from tokimori.api.server import HttpDoor
+from tokimori.client.client import open as open_client
+from tokimori.clock import SystemClock
+from tokimori.model.policies import Retry
+from tokimori.service.definitions import JobFields
+from tokimori.service.service import Service
+from tokimori.stores.open import open_store
+from tokimori.web.page import Page
+
+SAID: dict[str, tuple[str, object]] = {
+    "--schedule=every 90 seconds": ("schedule", "every 90 seconds"),
+    "--timezone=Europe/Paris": ("time_zone", "Europe/Paris"),
+    "--gap=skip": ("gap", "skip"),
+    "--fold=both": ("fold", "both"),
+    "--calendar=holidays": ("calendars", ["holidays"]),
+    "--shift=next": ("shift", "next"),
+    "--starts-at=2030-01-01T00:00:00": ("starts_at", "2030-01-01T00:00:00"),
+    "--ends-at=2040-01-01T00:00:00": ("ends_at", "2040-01-01T00:00:00"),
+    "--runs-remaining=9": ("runs_remaining", 9),
+    "--delay=2": ("delay", 2.0),
+    "--jitter=3": ("jitter", 3.0),
+    "--anchored-on=last run": ("anchored_on", "last run"),
+    "--name=Nightly": ("name", "Nightly"),
+    "--description=Counts": ("description", "Counts"),
+    "--owner=ada": ("owner", "ada"),
+    "--misfire=all": ("misfire", "all"),
+    "--late-after=7": ("late_after", 7.0),
+    "--grace=8": ("grace", 8.0),
+    "--max-running=5": ("max_running", 5),
+    "--max-waiting=6": ("max_waiting", 6),
+    "--semaphore=api": ("semaphores", ["api"]),
+    "--concurrency-key=north": ("concurrency_key", "north"),
+    "--max-running-per-key=2": ("max_running_per_key", 2),
+    "--on-overlap=queue": ("on_overlap", "queue"),
+    "--priority=-4": ("priority", -4),
+    "--queue=slow": ("queue", "slow"),
+    "--label=gpu=yes": ("labels", {"gpu": "yes"}),
+    "--timeout=60": ("timeout", 60.0),
+    "--timeout-grace=4": ("timeout_grace", 4.0),
+    "--on-lost-lease=kill": ("on_lost_lease", "kill"),
+    "--on-exhausted=park": ("on_exhausted", "park"),
+    "--on-failure-job=other": ("on_failure_job", "other"),
+    "--no-auto-complete-success": ("auto_complete_success", False),
+    "--retention=P7D": ("retention", "P7D"),
+    "--keep-runs=12": ("keep_runs", 12),
+    "--env=A=1": ("env", {"A": "1"}),
+    "--cwd=/tmp": ("cwd", "/tmp"),
+    "--user=nobody": ("user", "nobody"),
+    "--stdin=text": ("stdin", "text"),
+    "--shell-path=/bin/bash": ("shell_path", "/bin/bash"),
+    "--mailto=ada@example.org": ("mailto", "ada@example.org"),
+    "--command=true": ("command", "true"),
+}
+RETRY = {
+    "--attempts=3": ("attempts", 3),
+    "--retry-delay=1": ("delay", 1.0),
+    "--retry-backoff=2": ("backoff", 2.0),
+    "--retry-cap=30": ("cap", 30.0),
+    "--retry-jitter=0.5": ("jitter", 0.5),
+    "--retry-epsilon=90": ("epsilon", 90.0),
+    "--lost-attempts=1": ("lost_attempts", 1),
+}
+CHILD: dict[str, tuple[str, object]] = {
+    "--after=cli=failure": ("parents", [{"job": "cli", "on": "failure"}]),
+    "--join=all": ("join", "all"),
+    "--noop": ("noop", True),
+}
+
+
+def test_every_field_is_said_here() -> None:
+    """A field that is new has to be reachable by the program: these tables name all of them."""
+    said = {name for name, _ in (SAID | CHILD).values()} | {"retry"}
+    assert said == {each.name for each in msgspec.structs.fields(JobFields)}
+    assert {name for name, _ in RETRY.values()} == {each.name for each in msgspec.structs.fields(Retry)}
+
+
+@asynccontextmanager
+async def door(url: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """The HTTP door of a store."""
+    clock = SystemClock()
+    store = open_store(url, clock)
+    await store.open()
+    service = Service(store, clock, os.urandom)
+    health = Health(status="ok", node_id="n", store_reachable=True, version="1")
+    app = create_app(service, clock, interface="127.0.0.1", health=lambda: health, pages=Page(service, clock).routes())
+    http = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)
+    await http.start()
+    async with aiohttp.ClientSession(http.url) as session:
+        yield session
+    await http.stop()
+    await store.close()
+
+
+@pytest.mark.parametrize(("table", "retry"), [(SAID, RETRY), (CHILD, {})], ids=["scheduled", "dependent"])
+async def test_all_doors_keep_the_same(
+    program: Program, table: dict[str, tuple[str, object]], retry: dict[str, tuple[str, object]]
+) -> None:
+    """The same job, said by the program, over HTTP and in Python, is the same to all of them, and shown whole."""
+    program("calendar", "add", "holidays", "--date", "12-25")
+    for other in ("other", "cli") if table is CHILD else ("other",):
+        program("job", "add", other, "--noop")
+    values = dict(table.values()) | ({"retry": dict(retry.values())} if retry else {})
+    name = "child" if table is CHILD else "cli"
+    program("job", "add", name, *table, *retry)
+    url = program.environment["TOKIMORI_STORE"]
+    async with door(url) as http:
+        async with http.post("/api/v2/jobs", json={"id": "http", **values}) as answer:
+            assert answer.status == 201, await answer.text()
+        async with http.get(f"/api/v2/jobs/{name}") as answer:
+            seen = await answer.json()
+    with open_client(url) as client:
+        client.add("python", **values)
+    shown = {each: program.json("job", "show", each) for each in (name, "http", "python")}
+    for field, value in values.items():
+        assert [view[field] for view in (*shown.values(), seen)] == [value] * 4, field
+    text = program("job", "show", name)
+    for field in values.keys() - {"parents", "runs_remaining", "command", "noop"}:
+        assert field.replace("_", " ") in text
