@@ -1,21 +1,24 @@
 """What must hold once a cluster has come to rest, whatever happened to it."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.simulation.cluster import EVERYTHING, Cluster
+from tests.simulation.cluster import EVERYTHING, UNITS, Cluster
 from tests.simulation.executor import Execution
 from tokimori.clock import Moment
-from tokimori.model.ids import RunId, Token
+from tokimori.model.dependents import follows
+from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.job import Job, JobState, limit_of, schedule_of
 from tokimori.model.lease import DEAD_AFTER
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.policies import Misfire
 from tokimori.model.run import Attempt, Run, Skip, SkipReason
+from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import next_moments
+from tokimori.testing.intervals import Interval, most_held
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,18 @@ class Evidence:
 async def faults_of(cluster: Cluster) -> list[str]:
     """Every broken promise, one sentence each."""
     faults: list[str] = []
+    everything: dict[JobId, Evidence] = {}
     for job in await cluster.store.list_jobs():
         evidence = await _evidence(cluster, job)
         faults += _occurrences(evidence)
         for run in evidence.runs:
             faults += _run(evidence, run, cluster)
         faults += _limit(evidence)
+        faults += _keys(evidence)
+        everything[job.id] = evidence
+    faults += _semaphores(everything.values())
+    faults += _children(everything)
+    faults += await _leaks(cluster)
     silences = (silence for silence in cluster.store.silences if silence < DEAD_AFTER - 1e-6)
     faults += [f"a node was declared dead after {silence} s" for silence in silences]
     return faults + list(_orders(cluster))
@@ -56,6 +65,8 @@ async def _evidence(cluster: Cluster, job: Job) -> Evidence:
 def _occurrences(evidence: Evidence) -> Iterator[str]:
     """Every occurrence is one run or in one skip; only what a policy or a person dropped was skipped."""
     job = evidence.job
+    if job.definition.parents:
+        return
     schedule = schedule_of(job.definition, job.anchor, job.id)
     expected = next_moments(schedule, job.anchor, EVERYTHING)
     found: list[Moment] = [run.nominal for run in evidence.runs if run.origin.startswith("s:")]
@@ -116,15 +127,65 @@ def _limit(evidence: Evidence) -> Iterator[str]:
     definition = evidence.job.definition
     if not definition.max_running:
         return
-    changes = []
-    for run in evidence.runs:
-        for execution in evidence.executions.get(run.id, []):
-            changes += [(execution.began, 1), (execution.ended or float("inf"), -1)]
-    running = 0
-    for at, change in sorted(changes):
-        running += change
-        if running > limit_of(definition):
-            yield f"{evidence.job.id}: {running} processes at second {at}"
+    most = most_held(_intervals(evidence, evidence.runs))
+    if most.units > limit_of(definition):
+        yield f"{evidence.job.id}: {most.units} processes at second {most.at}"
+
+
+def _keys(evidence: Evidence) -> Iterator[str]:
+    """Nor were there more of one concurrency key."""
+    for key in {run.concurrency_key for run in evidence.runs} - {None}:
+        most = most_held(_intervals(evidence, [run for run in evidence.runs if run.concurrency_key == key]))
+        if most.units > evidence.job.definition.max_running_per_key:
+            yield f"{evidence.job.id}: {most.units} processes of the key {key} at second {most.at}"
+
+
+def _semaphores(everything: Iterable[Evidence]) -> Iterator[str]:
+    """Nor did processes of all jobs together hold more units than there are."""
+    held: dict[str, list[Interval]] = defaultdict(list)
+    for evidence in everything:
+        for name, weight in wanted(evidence.job.definition.semaphores):
+            held[name] += _intervals(evidence, evidence.runs, weight)
+    for name, intervals in held.items():
+        most = most_held(intervals)
+        if most.units > UNITS[name]:
+            yield f"{most.units} units of {name} were held at second {most.at}"
+
+
+def _intervals(evidence: Evidence, runs: Iterable[Run], weight: int = 1) -> list[Interval]:
+    """When processes of these runs were there."""
+    executions = (execution for run in runs for execution in evidence.executions.get(run.id, []))
+    return [Interval(each.began, each.ended or float("inf"), weight) for each in executions]
+
+
+def _children(everything: Mapping[JobId, Evidence]) -> Iterator[str]:
+    """Each end of a parent that its child asks for is one run of the child, or a skip of a paused one, never before."""
+    for child in everything.values():
+        parents = {parent.job: parent.on for parent in child.job.definition.parents}
+        if not parents:
+            continue
+        ended = {
+            run.id: run
+            for name, on in parents.items()
+            for run in everything[JobId(name)].runs
+            if follows(on, run.state)
+        }
+        born = Counter(run.parent_id for run in child.runs if run.origin.startswith("c:"))
+        skipped = sum(skip.count for skip in child.skips)
+        if len(ended) != len(born) + skipped or max(born.values(), default=1) > 1:
+            yield f"{child.job.id}: {len(ended)} ends of parents are {sum(born.values())} runs and {skipped} skips"
+        for run in child.runs:
+            parent = None if run.parent_id is None else ended.get(run.parent_id)
+            if run.origin.startswith("c:") and (parent is None or run.created < (parent.ended or run.created)):
+                yield f"{child.job.id}: run {run.id} has no parent that ended before it"
+
+
+async def _leaks(cluster: Cluster) -> list[str]:
+    """Nothing is held, and nobody waits, when all has come to rest."""
+    found = await cluster.store.list_semaphores()
+    return [
+        f"{each.used} units of {each.name} are held, {each.waiting} wait" for each in found if each.used or each.waiting
+    ]
 
 
 def _orders(cluster: Cluster) -> Iterator[str]:

@@ -11,6 +11,7 @@ from tests.simulation.virtual_time import LoopClock
 from tests.unit.examples import a_definition
 from tokimori.clock import Moment
 from tokimori.errors import Refused, StoreError
+from tokimori.model.dependents import Parent
 from tokimori.model.ids import JobId, NodeId, RunId, Token
 from tokimori.model.job import Definition, JobState
 from tokimori.model.lease import TICK_IDLE
@@ -46,7 +47,17 @@ JOBS: Mapping[str, Definition] = {
     ),
     "skips": a_definition(schedule=every(2, 30)),
     "replaces": a_definition(schedule=every(3, 20), on_overlap=Overlap.REPLACE, max_running=1),
+    "heavy": a_definition(schedule=every(5, 12), misfire=Misfire.ALL, max_running=0, semaphores=("units:2",)),
+    "both": a_definition(
+        schedule=every(4, 15), misfire=Misfire.ALL, max_running=0, semaphores=("mutex", "units"), queue="other"
+    ),
+    "keyed": a_definition(
+        schedule=every(2, 30), misfire=Misfire.ALL, max_running=0, concurrency_key="k", max_running_per_key=2
+    ),
+    "child": a_definition(schedule=None, parents=(Parent(job="double"),)),
 }
+UNITS = {"units": 3, "mutex": 1}
+"""The semaphores of these jobs; the mutex is made by whoever is first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +243,7 @@ class Cluster:
 
     async def live(self, troubles: Sequence[str]) -> bool:
         """From start to rest, with these kinds of trouble in between. Whether it came to rest."""
+        await self.store.put_semaphore("units", UNITS["units"], self.clock.now())
         for name, definition in self._jobs.items():
             await self._service.add(definition, name)
         for member in self.members:
@@ -260,7 +272,7 @@ class Cluster:
         """Wait until every job is finished and every run has ended."""
         for _ in range(round(PATIENCE)):
             await asyncio.sleep(1)
-            jobs = await self.store.list_jobs()
+            jobs = [job for job in await self.store.list_jobs() if job.definition.schedule is not None]
             unended = await self.store.list_runs(RunFilter(states=frozenset(RunState) - ENDS))
             if all(job.state is JobState.FINISHED for job in jobs) and not unended and not self.log.running():
                 return True
