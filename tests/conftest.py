@@ -1,5 +1,7 @@
 """Settings of all tests."""
 
+import re
+
 import pytest
 from hypothesis import settings
 
@@ -7,6 +9,27 @@ from tests.servers import mariadb, postgres, redis
 
 settings.register_profile("tokimori", deadline=None, print_blob=True)
 settings.load_profile("tokimori")
+
+
+ALWAYS: dict[str, frozenset[str]] = {
+    "contract/stores/test_crashes.py": frozenset({"memory", "sqlite"}),
+    "cluster/test_two_versions.py": frozenset({"postgres"}),
+    "cluster/test_all_faults.py": frozenset({"redis"}),
+    "cluster/test_three_nodes.py": frozenset({"sqlite"}),
+    "integration/locks/test_exclusion.py": frozenset({"sqlite"}),
+}
+"""Of these tests, which take long, only those on these stores belong to `make test`; all of them to `make prove`."""
+STORES = frozenset({"memory", "sqlite", "postgres", "mariadb", "redis"})
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is proved only now and then."""
+    for item in items:
+        file, _, parameters = item.nodeid.removeprefix("tests/").partition("::")
+        stores = STORES.intersection(re.split(r"[\[\]-]", parameters))
+        if file in ALWAYS and stores and not stores <= ALWAYS[file]:
+            item.add_marker(pytest.mark.prove)
 
 
 @pytest.hookimpl
