@@ -121,9 +121,14 @@ async def decide_and_apply(
             break
     if not plans:
         return Decided([], 0)
-    rows = [(plan, [RunId(uuid7(now, random)) for _ in plan.runs]) for plan in plans]
+    rows = [(plan, _ids(len(plan.runs), now, random)) for plan in plans]
     applied = await store.apply(rows, now)
     return Decided([plan for plan, done in zip(plans, applied, strict=True) if done], applied.count(False))
+
+
+def _ids(count: int, now: Moment, random: RandomBytes) -> list[RunId]:
+    """Of a job's runs made at one moment: in the order of its occurrences, as whoever lists them expects."""
+    return sorted(RunId(uuid7(now, random)) for _ in range(count))
 
 
 async def _park(store: Jobs, job: Job, reason: str, now: Moment) -> None:

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from tokimori.clock import DAY, Moment
+from tokimori.clock import DAY, MILLISECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, RunId, uuid7
 from tokimori.model.job import Job, Unreadable
 from tokimori.model.policies import DEFAULT_RETENTION, retention_of
@@ -79,5 +79,8 @@ def day_of(moment: Moment) -> Moment:
 
 
 def first_id_at(moment: Moment) -> RunId:
-    """No run made at this moment or later has a smaller id: by it an index finds old runs."""
-    return RunId(uuid7(Moment(max(moment, 0)), bytes))
+    """No run made at this moment or later has a smaller id: by it an index finds old runs.
+
+    The smallest of its millisecond: ids made by older nodes are ordered no finer.
+    """
+    return RunId(uuid7(Moment(max(moment - moment % MILLISECOND, 0)), bytes))

@@ -8,6 +8,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.backfill import Backfill, backfill_of, next_to_make
 from tokimori.model.ids import RandomBytes, RunId, check_job_id, uuid7
 from tokimori.model.job import Job, lane_of, rank_of, schedule_of
+from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run, backfill_origin
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import RunFilter, Store
@@ -103,7 +104,7 @@ async def _all(calls: Iterable[Awaitable[Run]]) -> None:
 
 async def _runs(store: Store, job: Job, first: Moment) -> Sequence[Run]:
     """The job's runs that can be those of occurrences from `first` on: no run is made before its nominal time."""
-    oldest = uuid7(Moment(max(0, first)), bytes)
+    oldest = first_id_at(first)
     found: list[Run] = []
     before: RunId | None = None
     while page := await store.list_runs(RunFilter(job_id=job.id, before=before, limit=PAGE)):

@@ -23,7 +23,7 @@ from tokimori.testing.clock import VirtualClock
 
 def entropy() -> Iterator[bytes]:
     """Different bytes, the same in every test."""
-    return (n.to_bytes(8).ljust(10, b"\0") for n in count(1))
+    return ((n << 8).to_bytes(8) for n in count(1))
 
 
 class World:
@@ -74,6 +74,15 @@ async def test_due_jobs_become_runs(world: World) -> None:
     assert await world.fire(2) == frozenset({Lane("default||"), Lane("other||")})
     assert await world.nominals("a") == [seconds(1), seconds(2)]
     assert (await world.store.get_job(JobId("a"))).fired_through == seconds(2)
+
+
+async def test_runs_made_at_once_are_listed_in_order(world: World) -> None:
+    """Of a job's runs made at one moment the ids, by which they are listed, are in the order of its occurrences."""
+    descending = iter(range(1 << 40, 0, -(1 << 9)))
+    await world.add("a")
+    await fire(world.store, seconds(5), lambda n: next(descending).to_bytes(n), world.schedule_for)
+    newest_first = [run.nominal for run in await world.store.list_runs(RunFilter(job_id=JobId("a")))]
+    assert newest_first == [seconds(second) for second in (5, 4, 3, 2, 1)]
 
 
 async def test_nothing_is_due(world: World) -> None:
