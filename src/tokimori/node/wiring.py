@@ -1,6 +1,7 @@
 """Where everybody is introduced to everybody: the only place that knows stores, executors, doors and the engine."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -61,10 +62,17 @@ async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
 async def _take_part(node: Node, service: Service, door: HttpDoor | None, announce: Announce) -> None:
     with _stopped_by_signals(node, announce):
         if await answered(lambda: _join(node, service), wanted=lambda: node.phase is Phase.WORKING, tell=announce):
+            _spare_the_collector()
             announce(f"Node {node.id} runs jobs on {node.identity.host}.")
             if door is not None:
                 announce(f"Its page is at {door.url}")
             await node.run()
+
+
+def _spare_the_collector() -> None:
+    """What is loaded by now stays: each look of the garbage collector through all of it would hold up the loop."""
+    gc.collect()
+    gc.freeze()
 
 
 async def _join(node: Node, service: Service) -> None:

@@ -46,7 +46,7 @@ class OneSession(Connections):
         super().__init__(address, 1)
         self._session = session
 
-    async def use(self, work: Callable[[Any], Awaitable[T]], patience: float = 4) -> T:
+    async def use(self, work: Callable[[Any], Awaitable[T]], patience: float = 4, statement: str = "") -> T:
         """Nothing is committed."""
         return await work(self._session)
 

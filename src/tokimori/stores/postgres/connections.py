@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import asyncpg
 
@@ -92,21 +92,28 @@ def _uuid_text(data: bytes) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+class _Session(NamedTuple):
+    session: Any
+    planned: set[str]
+    """The statements that it has carried out."""
+
+
 class Connections:
     """At most `most` sessions, opened when they are needed and kept.
 
+    A statement goes to a session that has carried it out before, where one is free: its plan is there.
     A session whose state is not known (a time-out, a cancelled caller, a lost reply) is cut, never used again.
     """
 
     def __init__(self, address: Address, most: int) -> None:
         self._address = address
-        self._free: list[Any] = []
+        self._free: list[_Session] = []
         self._places = asyncio.Semaphore(most)
         self._closed = False
 
     async def rows(self, statement: str, *values: object) -> list[Row]:
         """Carry out one statement, which is one transaction. Raises `StoreError`."""
-        return await self.use(lambda session: session.fetch(statement, *values))
+        return await self.use(lambda session: session.fetch(statement, *values), statement=statement)
 
     async def row(self, statement: str, *values: object) -> Row | None:
         """The first row of the answer."""
@@ -117,24 +124,25 @@ class Connections:
         """The first column of the first row of an answer that has one."""
         return (await self.rows(statement, *values))[0][0]
 
-    async def use(self, work: Callable[[Any], Awaitable[T]], patience: float = PATIENCE) -> T:
-        """Have the work done with a session. Raises `StoreError`, and what the work raises."""
+    async def use(self, work: Callable[[Any], Awaitable[T]], patience: float = PATIENCE, statement: str = "") -> T:
+        """Have the work, mainly this statement, done with a session. Raises `StoreError`, and what the work raises."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 async with self._places:
-                    return await self._use(work, patience)
+                    return await self._use(work, patience, statement)
             except asyncpg.PostgresError as fault:
                 if fault.sqlstate not in UNDONE or attempt == ATTEMPTS:
                     raise store_error(fault, self._address.name) from None
         raise StoreUnavailable(f"store {self._address.name} is busy")
 
-    async def _use(self, work: Callable[[Any], Awaitable[T]], patience: float) -> T:
-        session = await self._take()
+    async def _use(self, work: Callable[[Any], Awaitable[T]], patience: float, statement: str) -> T:
+        session, planned = taken = await self._take(statement)
         known = False
         try:
             async with asyncio.timeout(patience):
                 done = await (_in_transaction(session, work) if self._address.pooled else work(session))
             known = True
+            planned.add(statement)
             return done
         except asyncpg.PostgresError:
             known = True
@@ -146,22 +154,22 @@ class Connections:
             raise
         finally:
             if known and not self._closed and not session.is_closed() and not session.is_in_transaction():
-                self._free.append(session)
+                self._free.append(taken)
             else:
                 session.terminate()
 
-    async def _take(self) -> Any:
-        while self._free:
-            session = self._free.pop()
-            if not session.is_closed():
-                return session
-        return await connect(self._address)
+    async def _take(self, statement: str) -> _Session:
+        self._free = [free for free in self._free if not free.session.is_closed()]
+        if not self._free:
+            return _Session(await connect(self._address), set())
+        places = range(len(self._free) - 1, -1, -1)
+        return self._free.pop(next((place for place in places if statement in self._free[place].planned), -1))
 
     async def close(self) -> None:
         """End all sessions; those in use end with what they do."""
         self._closed = True
         while self._free:
-            session = self._free.pop()
+            session, _ = self._free.pop()
             try:
                 await session.close(timeout=PATIENCE)
             except FAULTS:

@@ -52,7 +52,7 @@ from tokimori.stores.postgres.notices import Listener, notify
 
 MOST_SESSIONS = 8
 """Of one store, besides one for beats, which wait for nothing else, and one for notices."""
-FIRST_SESSIONS = 2
+FIRST_SESSIONS = 4
 """Of those, what a node that registers has open before anything is due."""
 
 
