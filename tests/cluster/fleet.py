@@ -32,8 +32,10 @@ class Fleet:
     of its own, as each machine has.
     """
 
-    def __init__(self, folder: Path, url: str | None = None) -> None:
+    def __init__(self, folder: Path, url: str | None = None, semaphores: str | None = None) -> None:
         self.folder = folder
+        self.semaphores = semaphores
+        """The URL of the store of the semaphores, if it is another one."""
         self.file = folder / "tokimori.db"
         self.url = url or f"sqlite://{self.file}"
         self.lines = folder / "lines"
@@ -51,6 +53,8 @@ class Fleet:
         """
         number = len(self.nodes)
         own = {"TOKIMORI_STATE_DIR": str(self.folder / f"state{number}"), "TOKIMORI_STORE": url or self.url}
+        if self.semaphores is not None:
+            own["TOKIMORI_DATASOURCE_SEMAPHORE_URL"] = self.semaphores
         shifted = [sys.executable, "-m", "tests.cluster.shifted_node", *map(str, offsets)]
         own_node = (
             [sys.executable, "-m", module] if module else [sys.executable, "-m", "tokimori", "serve", "--no-http"]

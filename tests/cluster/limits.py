@@ -5,7 +5,8 @@ import os
 import random
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -16,19 +17,23 @@ from tests.cluster.accounts import EVERY_SECOND, POLL, all_runs, live_runs
 from tests.cluster.fleet import SHELL, Fleet, writes_lines
 from tokimori.clock import SECOND, Moment, SystemClock
 from tokimori.model.dependents import Parent
-from tokimori.model.ids import JobId, RunId
+from tokimori.model.ids import JobId, NodeId, RunId
 from tokimori.model.job import Command, Definition, Noop
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.run import Attempt, Run
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import RunState
-from tokimori.ports.semaphores import Semaphore
+from tokimori.ports.store import Store
+from tokimori.service.schema import StoreOnDemand
+from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
 
 NODES = 4
 FROZEN = 10.0
 """Seconds: beyond the lease."""
+KEEPER_ENDS = SECOND
+"""So long after its node was killed a command is gone, on a busy machine."""
 REST = 3.0
 """Seconds between two troubles."""
 WAREHOUSE = 3
@@ -84,7 +89,7 @@ class Left:
     runs: Mapping[str, Sequence[Run]]
     attempts: Mapping[RunId, Sequence[Attempt]]
     processes: Mapping[RunId, Sequence[Interval]]
-    semaphores: Sequence[Semaphore]
+    semaphores: Sequence[SemaphoreDetails]
     codes: Sequence[int]
 
 
@@ -126,71 +131,85 @@ def _trouble(fleet: Fleet, chance: random.Random, frozen: list[tuple[float, subp
         fleet.start_node()
 
 
-async def _prepare(fleet: Fleet, jobs: Mapping[str, Definition]) -> None:
+@asynccontextmanager
+async def _service(fleet: Fleet) -> AsyncIterator[tuple[Store, Service]]:
+    """The stores of the fleet, open."""
     store = open_store(fleet.url, SystemClock())
+    apart = None if fleet.semaphores is None else StoreOnDemand(open_store(fleet.semaphores, SystemClock()))
     await store.open()
-    await store.migrate()
-    service = Service(store, SystemClock(), os.urandom)
-    for name, limit in LIMITS.items():
-        await store.put_semaphore(name, limit, SystemClock().now())
-    await service.import_all(list(jobs.items()))
-    await store.close()
+    try:
+        yield store, Service(store, SystemClock(), os.urandom, semaphore_store=apart)
+    finally:
+        if apart is not None:
+            await apart.close()
+        await store.close()
+
+
+async def _prepare(fleet: Fleet, jobs: Mapping[str, Definition]) -> None:
+    async with _service(fleet) as (store, service):
+        await store.migrate()
+        for name, limit in LIMITS.items():
+            await service.semaphores.set(name, limit)
+        await service.import_all(list(jobs.items()))
 
 
 async def _ask(fleet: Fleet, first: int) -> int:
     """A few more runs of each key; how many."""
-    store = open_store(fleet.url, SystemClock())
-    await store.open()
-    service = Service(store, SystemClock(), os.urandom)
-    for number in range(first, first + 2 * len(KEYS)):
-        await service.trigger("keyed", key=str(number), concurrency_key=KEYS[number % len(KEYS)])
-    await store.close()
-    return 2 * len(KEYS)
+    async with _service(fleet) as (_, service):
+        for number in range(first, first + 2 * len(KEYS)):
+            await service.trigger("keyed", key=str(number), concurrency_key=KEYS[number % len(KEYS)])
+        return 2 * len(KEYS)
 
 
 async def _drain(fleet: Fleet, jobs: Mapping[str, Definition]) -> None:
-    store = open_store(fleet.url, SystemClock())
-    await store.open()
-    service = Service(store, SystemClock(), os.urandom)
-    for name, definition in jobs.items():
-        if definition.schedule is not None:
-            await service.update(name, {"schedule": None})
-    for _ in range(round(PATIENCE / POLL)):
-        if not await live_runs(store):
-            break
-        await asyncio.sleep(POLL)
-    await store.close()
+    async with _service(fleet) as (store, service):
+        for name, definition in jobs.items():
+            if definition.schedule is not None:
+                await service.update(name, {"schedule": None})
+        for _ in range(round(PATIENCE / POLL)):
+            if not await live_runs(store):
+                break
+            await asyncio.sleep(POLL)
 
 
 async def _read(fleet: Fleet, jobs: Mapping[str, Definition], codes: Sequence[int]) -> Left:
-    store = open_store(fleet.url, SystemClock())
-    await store.open()
-    runs = {name: await all_runs(store, JobId(name)) for name in jobs}
-    everything = [run for each in runs.values() for run in each]
-    attempts = {run.id: await store.attempts(run.id) for run in everything if run.attempt > 1}
-    semaphores = await store.list_semaphores()
-    await store.close()
-    return Left(
-        definitions=jobs,
-        runs=runs,
-        attempts=attempts,
-        processes=_processes(fleet, everything, attempts),
-        semaphores=semaphores,
-        codes=codes,
-    )
+    async with _service(fleet) as (store, service):
+        runs = {name: await all_runs(store, JobId(name)) for name in jobs}
+        everything = [run for each in runs.values() for run in each]
+        attempts = {run.id: await store.attempts(run.id) for run in everything if run.attempt > 1}
+        pids = {node.id: node.pid for node in await store.list_nodes()}
+        semaphores = await service.semaphores.list()
+        return Left(
+            definitions=jobs,
+            runs=runs,
+            attempts=attempts,
+            processes=_processes(fleet, everything, attempts, pids),
+            semaphores=semaphores,
+            codes=codes,
+        )
 
 
 def _processes(
-    fleet: Fleet, runs: Iterable[Run], attempts: Mapping[RunId, Sequence[Attempt]]
+    fleet: Fleet, runs: Iterable[Run], attempts: Mapping[RunId, Sequence[Attempt]], pids: Mapping[NodeId, int]
 ) -> Mapping[RunId, Sequence[Interval]]:
-    """By what the commands wrote; one that was killed lived at most until its attempt was given up."""
-    given_up = {(each.run_id, each.number): each.ended for rows in attempts.values() for each in rows}
+    """By what the commands wrote; one that was killed lived until its keeper saw that its node was gone."""
+    given_up = {
+        (each.run_id, each.number): _end_of(each.ended, fleet.silences.get(pids.get(each.node_id or NodeId(""), 0), ()))
+        for rows in attempts.values()
+        for each in rows
+    }
     last = {run.id: run.ended for run in runs}
     found: dict[RunId, list[Interval]] = {}
     for line in fleet.written():
         ended = line.ended or given_up.get((line.run_id, line.attempt)) or last.get(line.run_id)
         found.setdefault(line.run_id, []).append(Interval(line.began, ended or line.began))
     return found
+
+
+def _end_of(given_up: Moment | None, silences: Sequence[Moment]) -> Moment | None:
+    """A command of a frozen node ends by itself, and says so."""
+    before = [moment for moment in silences if given_up is not None and moment <= given_up]
+    return Moment(before[-1] + KEEPER_ENDS) if before else given_up
 
 
 def broken_limits(left: Left) -> list[str]:

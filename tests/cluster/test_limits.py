@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.fleet import Fleet
-from tests.cluster.limits import Interval, broken_limits, most_held, overtaken, suffer, wrong_children
+from tests.cluster.limits import Interval, Left, broken_limits, most_held, overtaken, suffer, wrong_children
 from tests.servers import mariadb, postgres, redis
 from tokimori.clock import Moment
 from tokimori.model.transitions import ENDS
@@ -43,11 +43,40 @@ def test_the_sweep_finds_what_is_held_together() -> None:
     assert most_held([]) == 0
 
 
+@pytest.fixture(params=["sqlite+sqlite", "postgres+redis"])
+def fleet_apart(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
+    """Nodes to be, with jobs in one empty store and semaphores in another."""
+    if request.param == "sqlite+sqlite":
+        fleet = Fleet(tmp_path, semaphores=f"sqlite://{tmp_path}/semaphores.db")
+        yield fleet
+        fleet.stop(5)
+        return
+    jobs, semaphores = postgres.Server(durable=True), redis.Server()
+    fleet = Fleet(tmp_path, jobs.make("fleet"), semaphores.url())
+    yield fleet
+    fleet.stop(5)
+    jobs.remove()
+    semaphores.remove()
+
+
 @pytest.mark.prove
 @pytest.mark.timeout(400)
 def test_no_limit_is_exceeded_or_leaked(fleet: Fleet) -> None:
     """Whatever happens to nodes: limits hold at every moment, all comes to an end, in order, and with its children."""
-    left = suffer(fleet, seconds=60, seed=7)
+    prove(suffer(fleet, seconds=60, seed=7))
+    assert fleet.left_over() == []
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(400)
+def test_so_it_is_where_semaphores_are_in_another_store(fleet_apart: Fleet) -> None:
+    """Nodes are killed with units of the other store in their hands: the same holds."""
+    prove(suffer(fleet_apart, seconds=40, seed=7))
+    assert fleet_apart.left_over() == []
+
+
+def prove(left: Left) -> None:
+    """Nothing broken, nothing left, nobody passed over."""
     assert broken_limits(left) == []
     assert wrong_children(left) == []
     assert overtaken(left, ["table-a", "table-b"], patience=2) == []
@@ -58,5 +87,4 @@ def test_no_limit_is_exceeded_or_leaked(fleet: Fleet) -> None:
         ("warehouse", 0, 0),
     ]
     assert set(left.codes) == {0}
-    assert fleet.left_over() == []
     print({name: len(runs) for name, runs in left.runs.items()}, f"{len(left.attempts)} begun again")

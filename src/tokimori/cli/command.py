@@ -14,6 +14,7 @@ class Options:
     """The global options, wherever they stood on the line."""
 
     store: str | None
+    semaphore_store: str | None
     config: Path | None
     as_json: bool
     debug: bool
@@ -25,6 +26,7 @@ def options() -> Options:
     config = meta.get("config")
     return Options(
         store=meta.get("store"),
+        semaphore_store=meta.get("semaphore_store"),
         config=None if config is None else Path(config),
         as_json=meta.get("json", False),
         debug=meta.get("debug", False),
@@ -94,6 +96,13 @@ class Group(click.Group):
 def _global_options() -> list[click.Parameter]:
     return [
         click.Option(["--store"], metavar="URL", expose_value=False, callback=_keep("store"), help="The store to use."),
+        click.Option(
+            ["--semaphore-store"],
+            metavar="URL",
+            expose_value=False,
+            callback=_keep("semaphore_store"),
+            help="The store of semaphores, if it is another.",
+        ),
         click.Option(
             ["-c", "--config"],
             metavar="FILE",

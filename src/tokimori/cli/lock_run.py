@@ -67,16 +67,17 @@ async def _run(loaded: "Loaded", wanted: "Wanted", argv: list[str]) -> int:
 @asynccontextmanager
 async def _session(loaded: "Loaded", command: "ForegroundCommand") -> "AsyncIterator[Session]":
     """This process as a program on the store of the settings; the command is bound to its lease."""
-    from tokimori.client.opening import store_of, this_program
+    from tokimori.client.opening import Stores, session_on, stores_of, this_program
     from tokimori.clock import SystemClock
-    from tokimori.locks.session import Session
-    from tokimori.service.schema import open_prepared
+    from tokimori.service.schema import StoreOnDemand
 
     clock = SystemClock()
-    store = store_of(loaded, clock)
-    await open_prepared(store)
+    job, semaphore = stores_of(loaded, clock)
+    store = semaphore or StoreOnDemand(job)
+    await store.opened()
     try:
-        session = Session(store, clock, os.urandom, this_program(os.environ), renewed=command.renew)
+        stores = Stores(job, store)
+        session = session_on(stores, clock, os.urandom, this_program(os.environ), command.renew)
         try:
             yield session
         finally:

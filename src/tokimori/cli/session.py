@@ -24,7 +24,7 @@ def load(flags: Mapping[str, object] | None = None, *, check_store: Callable[[st
     from tokimori.config.settings import load_settings
 
     given = options()
-    named = {"store": given.store, **(flags or {})}
+    named = {"store": given.store, "datasource.semaphore.url": given.semaphore_store, **(flags or {})}
     loaded = load_settings(
         {name: value for name, value in named.items() if value is not None},
         os.environ,
@@ -56,16 +56,26 @@ def in_bare_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
 async def _with_service(
     loaded: "Loaded", opened: Callable[["Store"], Awaitable[None]], act: Callable[["Service"], Awaitable[_T]]
 ) -> _T:
-    from tokimori.client.opening import store_of
+    from tokimori.client.opening import stores_of
     from tokimori.clock import SystemClock
     from tokimori.service.service import Service
 
     clock = SystemClock()
-    store = store_of(loaded, clock)
+    store, semaphore_store = stores_of(loaded, clock)
     await opened(store)
     try:
-        return await act(Service(store, clock, os.urandom, time_zone=loaded.settings.time_zone, author=user_name()))
+        service = Service(
+            store,
+            clock,
+            os.urandom,
+            time_zone=loaded.settings.time_zone,
+            author=user_name(),
+            semaphore_store=semaphore_store,
+        )
+        return await act(service)
     finally:
+        if semaphore_store is not None:
+            await semaphore_store.close()
         await store.close()
 
 

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from tokimori.client.asynchronous import AsyncClient
 from tokimori.client.locks import SyncLock
-from tokimori.client.opening import load_store, this_program
+from tokimori.client.opening import Stores, load_store, this_program
 from tokimori.clock import SystemClock
 from tokimori.errors import Refused
 from tokimori.locks.holdings import Wanted
@@ -38,14 +38,21 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def open(url: str | None = None, *, time_zone: str | None = None, author: str | None = None) -> "Client":
+def open(
+    url: str | None = None,
+    *,
+    time_zone: str | None = None,
+    author: str | None = None,
+    semaphore_store: str | None = None,
+) -> "Client":
     """A client of the store at `url`; what is not given comes from the environment and the configuration file.
 
-    Nothing is connected before the first call. Raises `InvalidConfig`, `InvalidInput` for a URL that names no store,
-    and `StoreError` where its driver is not installed.
+    `semaphore_store` is the URL of another store, in which semaphores are. Nothing is connected before the first call.
+    Raises `InvalidConfig`, `InvalidInput` for a URL that names no store, and `StoreError` where its driver is not
+    installed.
     """
-    loaded, new_store = load_store(url, time_zone)
-    return Client(new_store, os.urandom, time_zone=loaded.settings.time_zone, author=author)
+    loaded, new_stores = load_store(url, time_zone, semaphore_store)
+    return Client(new_stores, os.urandom, time_zone=loaded.settings.time_zone, author=author)
 
 
 def synchronous(
@@ -179,13 +186,20 @@ class Client:
     """The service's methods, one by one, for synchronous programs. Safe to share between threads; survives a fork."""
 
     def __init__(
-        self, store: Callable[[], Store], random: RandomBytes, *, time_zone: str = "UTC", author: str | None = None
+        self, stores: Callable[[], Stores], random: RandomBytes, *, time_zone: str = "UTC", author: str | None = None
     ) -> None:
-        def client_on(opened: Store) -> AsyncClient:
-            program = this_program(os.environ)
-            return AsyncClient(opened, SystemClock(), random, program=program, time_zone=time_zone, author=author)
+        def client_on(opened: Stores) -> AsyncClient:
+            return AsyncClient(
+                opened.job,
+                SystemClock(),
+                random,
+                program=this_program(os.environ),
+                time_zone=time_zone,
+                author=author,
+                semaphore_store=opened.semaphore,
+            )
 
-        self._store = store
+        self._stores = stores
         self._client_on = client_on
         self._by_process: dict[int, _Background] = {}
 
@@ -278,15 +292,15 @@ class Client:
         # The parent's entry stays, unused: closing a database's files in a child would drop the parent's locks.
         process = os.getpid()
         if process not in self._by_process:
-            self._by_process.setdefault(process, _Background(self._store, self._client_on))
+            self._by_process.setdefault(process, _Background(self._stores, self._client_on))
         return self._by_process[process].run(act)
 
 
 class _Background:
     """A thread with an event loop, in which the asynchronous client lives."""
 
-    def __init__(self, new_store: Callable[[], Store], new_client: Callable[[Store], AsyncClient]) -> None:
-        self._new_store = new_store
+    def __init__(self, new_stores: Callable[[], Stores], new_client: Callable[[Stores], AsyncClient]) -> None:
+        self._new_stores = new_stores
         self._new_client = new_client
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -303,8 +317,9 @@ class _Background:
                 raise Refused("this client is closed")
             loop = self._started()
             if self._client is None:
-                self._store = _wait(_begun(loop, self._opened()))
-                self._client = self._new_client(self._store)
+                stores = _wait(_begun(loop, self._opened()))
+                self._store = stores.job
+                self._client = self._new_client(stores)
             call = _begun(loop, act(self._client))
             self._calls.add(call)
         try:
@@ -336,10 +351,10 @@ class _Background:
             self._thread.start()
         return self._loop
 
-    async def _opened(self) -> Store:
-        store = self._new_store()
-        await open_prepared(store)
-        return store
+    async def _opened(self) -> Stores:
+        stores = self._new_stores()
+        await open_prepared(stores.job)
+        return stores
 
 
 def _begun(loop: asyncio.AbstractEventLoop, work: Awaitable[_T]) -> "Future[_T]":

@@ -6,33 +6,46 @@ import socket
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 from tokimori.clock import Clock, SystemClock
-from tokimori.config.settings import DEFAULT, Loaded, load_settings
+from tokimori.config.settings import DEFAULT, Loaded, Settings, load_settings
 from tokimori.errors import StoreError
-from tokimori.locks.session import Program
-from tokimori.model.ids import RunId, Token
+from tokimori.locks.session import Program, Session
+from tokimori.model.ids import RandomBytes, RunId, Token
+from tokimori.model.semaphores import permits_in
 from tokimori.ports.store import Store
+from tokimori.service.schema import StoreOnDemand
 from tokimori.stores.open import open_store
 
 log = logging.getLogger(__name__)
 
+
+class Stores(NamedTuple):
+    """Where jobs are kept, and where semaphores are: None = with the jobs."""
+
+    job: Store
+    semaphore: StoreOnDemand | None = None
+
+
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def load_store(url: str | None, time_zone: str | None) -> tuple[Loaded, Callable[[], Store]]:
-    """The settings, where these two stand above the environment and the configuration file; and what makes the store.
+def load_store(
+    url: str | None, time_zone: str | None, semaphore_store: str | None
+) -> tuple[Loaded, Callable[[], Stores]]:
+    """The settings, where these stand above the environment and the configuration file; and what makes the stores.
 
     Nothing is connected yet. Raises `InvalidConfig`, `InvalidInput` for a URL that names no store, and `StoreError`
     where its driver is not installed.
     """
-    flags = {"store": url, "time_zone": time_zone}
+    flags = {"store": url, "time_zone": time_zone, "datasource.semaphore.url": semaphore_store}
     given = {name: value for name, value in flags.items() if value is not None}
     loaded = load_settings(given, os.environ, cwd=Path.cwd())
     for warning in loaded.warnings:
         log.warning("%s", warning)
-    open_store(loaded.settings.store, SystemClock())  # only reads the URL; each process makes its own store later
-    return loaded, lambda: store_of(loaded, SystemClock())
+    stores_of(loaded, SystemClock())  # only reads the URLs; each process makes its own stores later
+    return loaded, lambda: stores_of(loaded, SystemClock())
 
 
 def this_program(environment: Mapping[str, str]) -> Program:
@@ -44,14 +57,33 @@ def this_program(environment: Mapping[str, str]) -> Program:
         pid=os.getpid(),
         version=version("tokimori"),
         run=(RunId(run_id), Token(int(token))) if run_id and token.isdecimal() else None,
+        permits=permits_in(environment.get("TOKIMORI_PERMITS", "")),
     )
 
 
-def store_of(loaded: Loaded, clock: Clock) -> Store:
-    """The store, not yet connected; the folder of the default one is made. Raises `InvalidInput` and `StoreError`."""
+def stores_of(loaded: Loaded, clock: Clock) -> Stores:
+    """The stores, not yet connected; the folder of the default one is made. Raises `InvalidInput` and `StoreError`."""
     if loaded.origins["store"] == DEFAULT:
         make_state_dir(loaded.settings.state_dir)
-    return open_store(loaded.settings.store, clock)
+    return Stores(open_store(loaded.settings.job_store, clock), semaphore_store_of(loaded.settings, clock))
+
+
+def semaphore_store_of(settings: Settings, clock: Clock) -> StoreOnDemand | None:
+    """The store of semaphores, where they have one of their own."""
+    return None if settings.semaphore_store is None else StoreOnDemand(open_store(settings.semaphore_store, clock))
+
+
+def session_on(
+    stores: Stores,
+    clock: Clock,
+    random: RandomBytes,
+    program: Program,
+    renewed: Callable[[float], None] = lambda _sent: None,
+) -> Session:
+    """A program's session, where the semaphores are."""
+    if stores.semaphore is None:
+        return Session(stores.job, clock, random, program, renewed=renewed)
+    return Session(stores.semaphore.store, clock, random, program, renewed=renewed, prepare=stores.semaphore.opened)
 
 
 def make_state_dir(folder: Path) -> None:

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 from msgspec import NODEFAULT, Meta, Struct, field
 from msgspec.structs import fields
 
+from tokimori.config.datasource import DatasourceSettings, StoreSettings, url_for
 from tokimori.config.file import find_file, flattened, read_toml
 from tokimori.config.machine import Machine, this_machine
-from tokimori.config.value import masked_url, read_value
+from tokimori.config.value import MASK, is_secret, masked_url, read_value
 from tokimori.config.variables import PREFIX, from_variables
 from tokimori.errors import InvalidConfig, InvalidInput, StoreError
 from tokimori.model.policies import Seconds
@@ -88,10 +89,26 @@ class Settings(Struct, frozen=True, kw_only=True):
     schedule: ScheduleSettings
     http: HttpSettings
     log: LogSettings
+    datasource: DatasourceSettings
+
+    @property
+    def job_store(self) -> str:
+        """The URL of the store of jobs and runs."""
+        return url_for("datasource.job", self.datasource.job, self.store)
+
+    @property
+    def semaphore_store(self) -> str | None:
+        """The URL of the store of semaphores; None: that of the jobs."""
+        if not self.datasource.semaphore.said:
+            return None
+        url = url_for("datasource.semaphore", self.datasource.semaphore, self.job_store)
+        return None if url == self.job_store else url
 
 
 DEFAULT = "default"
 FLAG = "flag"
+_JOB_STORE = "datasource.job."
+_URLS = frozenset(("store", "datasource.job.url", "datasource.semaphore.url"))
 
 
 class Setting(NamedTuple):
@@ -152,11 +169,14 @@ def load_settings(
     values: dict[str, object] = {}
     origins: dict[str, str] = {}
     for layer in layers:
+        if "store" in layer.values:  # who names a store means it, whatever weaker sources say of that of the jobs
+            values = {name: value for name, value in values.items() if not name.startswith(_JOB_STORE)}
         for name, value in _read_layer(layer, table, machine, faults, check_store):
             values[name], origins[name] = value, layer.origin_of(name)
     settings = None if faults else _built(_defaults(table, values, machine) | values)
-    if settings is None or (faults := _contradictions(settings.worker)):
+    if settings is None or (faults := _contradictions(settings)):
         raise InvalidConfig(faults)
+    origins = {name: origin for name, origin in origins.items() if name in values}
     return Loaded(settings, {name: origins.get(name, DEFAULT) for name in table}, warnings)
 
 
@@ -170,7 +190,7 @@ def shown_settings(loaded: Loaded) -> tuple[ShownSetting, ...]:
     return tuple(
         ShownSetting(
             name=setting.name,
-            value=_shown(_value_of(loaded.settings, setting.name)),
+            value=_shown(setting.name, _value_of(loaded.settings, setting.name)),
             origin=loaded.origins[setting.name],
             meaning=setting.meaning,
         )
@@ -199,12 +219,13 @@ def _read_layer(
     for name, given in layer.values.items():
         try:
             value = read_value(name, given, table, base=layer.base, home=machine.home, is_text=layer.is_text)
-            if name == "store" and check_store is not None:
+            if name in _URLS and check_store is not None:
                 check_store(str(value))
             yield name, value
         except (InvalidInput, StoreError) as fault:
             allowed = f"; allowed: {fault.allowed}" if fault.allowed and fault.allowed not in fault.message else ""
-            faults.append(f"{layer.origin_of(name)}: {fault.message}{allowed}")
+            message = f"{name}: {fault.message.removeprefix('store: ')}" if name in _URLS else fault.message
+            faults.append(f"{layer.origin_of(name)}: {message}{allowed}")
 
 
 def _settings_of(section: type[Struct], prefix: str) -> Iterator[Setting]:
@@ -212,7 +233,7 @@ def _settings_of(section: type[Struct], prefix: str) -> Iterator[Setting]:
     for each in fields(section):
         kind = hints[each.name]
         if isinstance(kind, type) and issubclass(kind, Struct):
-            yield from _settings_of(kind, f"{each.name}.")
+            yield from _settings_of(kind, f"{prefix}{each.name}.")
         else:
             default = each.default if each.default_factory is NODEFAULT else each.default_factory()
             meaning = next(meta.description for meta in reversed(kind.__metadata__) if meta.description)
@@ -242,16 +263,28 @@ def _built(values: Mapping[str, object]) -> Settings:
         schedule=ScheduleSettings(**arguments["schedule"]),
         http=HttpSettings(**arguments["http"]),
         log=LogSettings(**arguments["log"]),
+        datasource=DatasourceSettings(
+            job=StoreSettings(**arguments["datasource.job"]),
+            semaphore=StoreSettings(**arguments["datasource.semaphore"]),
+        ),
     )
 
 
-def _contradictions(worker: WorkerSettings) -> list[str]:
+def _contradictions(settings: Settings) -> list[str]:
     """What single values do not show."""
+    found = []
+    worker = settings.worker
     most = worker.interval_minutes * 60
-    if not most or worker.minimum_interval_seconds < most:
-        return []
-    shown = f"{worker.minimum_interval_seconds:g}"
-    return [f"worker.minimum_interval_seconds: {shown} is not less than worker.interval_minutes; allowed: below {most}"]
+    if most and worker.minimum_interval_seconds >= most:
+        shown = f"worker.minimum_interval_seconds: {worker.minimum_interval_seconds:g}"
+        found.append(f"{shown} is not less than worker.interval_minutes; allowed: below {most}")
+    job, semaphore = settings.datasource.job, settings.datasource.semaphore
+    for section, said, otherwise in (("job", job, settings.store), ("semaphore", semaphore, job.url or settings.store)):
+        try:
+            url_for(f"datasource.{section}", said, otherwise)
+        except InvalidInput as fault:
+            found.append(f"{fault.message}; allowed: {fault.allowed}")
+    return found
 
 
 def _value_of(settings: Settings, name: str) -> object:
@@ -261,8 +294,10 @@ def _value_of(settings: Settings, name: str) -> object:
     return value
 
 
-def _shown(value: object) -> object:
+def _shown(name: str, value: object) -> object:
     match value:
+        case str() if is_secret(name):
+            return MASK
         case Path():
             return str(value)
         case str():

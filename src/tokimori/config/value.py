@@ -16,6 +16,7 @@ from tokimori.schedules.zones import check_zone
 
 _PASSWORD = re.compile(r"(://[^/:@]*:).*(@)")
 _PASSWORD_IN_QUERY = re.compile(r"([?&][^=&]*password=)[^&]*", re.IGNORECASE)
+MASK = "***"
 
 
 class Described(Protocol):
@@ -47,10 +48,15 @@ def read_value(
     except (msgspec.ValidationError, ValueError) as fault:
         if isinstance(fault, InvalidInput):
             raise
-        shown = masked_url(given) if isinstance(given, str) else given
+        shown = MASK if is_secret(name) else masked_url(given) if isinstance(given, str) else given
         raise InvalidInput(
             f"{name}: {shown!r} is not allowed", field=name, value=shown, allowed=allowed_of(kind)
         ) from None
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of the setting is told to nobody."""
+    return name.rpartition(".")[2] == "password"
 
 
 def masked_url(text: str) -> str:

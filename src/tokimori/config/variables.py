@@ -18,6 +18,7 @@ _NOT_SETTINGS = frozenset(
         "NOMINAL_TIME",
         "DUE_TIME",
         "PARENT_RUN_ID",
+        "PERMITS",
         "PAYLOAD",
         "PAYLOAD_FILE",
         "OUTCOME_FILE",

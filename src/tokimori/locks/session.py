@@ -6,8 +6,8 @@ back within 10 s even where only programs are left. Everything here happens on o
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
@@ -33,13 +33,21 @@ LATE_REPLY = 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What a program says of itself. `run`: the run (and its token) as whose command it was started."""
+    """What a program says of itself. `run`: the run (and its token) as whose command it was started.
+
+    `permits`: (weight, token) by name of what that run holds in a store apart from that of its job.
+    """
 
     host: str
     boot_id: str
     pid: int
     version: str
     run: tuple[RunId, Token] | None = None
+    permits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+async def _nothing() -> None:
+    """There is nothing to prepare."""
 
 
 class SessionStore(Schema, Nodes, Semaphores, Protocol):
@@ -50,6 +58,8 @@ class Session:
     """One program on one store. It joins with the first thing that it wants, and beats until it is idle or closed.
 
     `renewed` hears, as seconds of the clock, when each beat was sent that the store answered: leases count from there.
+    `prepare` is done before the store is first asked for anything, and may open it. Without `rests` it beats until it
+    is closed, however idle it is.
     """
 
     def __init__(
@@ -60,12 +70,16 @@ class Session:
         program: Program,
         *,
         renewed: Callable[[float], None] = lambda _sent: None,
+        prepare: Callable[[], Awaitable[object]] = _nothing,
+        rests: bool = True,
     ) -> None:
         self._store = store
         self._clock = clock
         self._random = random
         self._program = program
         self._renewed = renewed
+        self._prepare = prepare
+        self._rests = rests
         self._holdings = Holdings()
         self._joining = asyncio.Lock()
         self._beating: asyncio.Task[None] | None = None
@@ -93,6 +107,11 @@ class Session:
         """The corrected time."""
         return self._timeline.now(self._clock.monotonic())
 
+    async def join(self) -> None:
+        """Take part from now on, unless it does already. Raises `StoreError`."""
+        await self._prepare()
+        await self._join()
+
     # Taking and giving back
 
     async def acquire(self, wanted: Wanted, owner: Owner) -> Held:
@@ -104,6 +123,7 @@ class Session:
         wanted.check()
         held = self._holdings.enter(owner, wanted)
         if held is None:
+            await self._prepare()
             held = await self._of_own_run(wanted) or await self._stand_in_line(wanted)
             self._holdings.add(owner, held)
         return held
@@ -138,6 +158,10 @@ class Session:
 
     async def _of_own_run(self, wanted: Wanted) -> Held | None:
         """What the run holds as whose command this program runs; its node ends this program if the run is lost."""
+        if wanted.name in self._program.permits:
+            weight, token = self._program.permits[wanted.name]
+            check_weight(wanted, weight)
+            return Held(wanted, token, node=self.id, permit=None)
         if self._program.run is None:
             return None
         try:
@@ -290,7 +314,7 @@ class Session:
         at = self._clock.monotonic()
         if self._bells or self._giving_back or any(True for _ in self._holdings):
             self._needed_at = at
-        if at >= self._needed_at + IDLE:
+        if self._rests and at >= self._needed_at + IDLE:
             await self._rest()
             return
         if at >= self._tick_at:

@@ -129,9 +129,10 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
 
 class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a user says of a job; stored as typed."""
+    """What a user says of a job; stored as typed. `apart`: the units of its semaphores are had in another store."""
 
     target: Target | Unreadable
+    apart: bool = False
 
 
 # fmt: off
@@ -164,6 +165,8 @@ _LATER = tuple(
 """The newest format first: its number, the values of its fields, and what these are where nobody said any."""
 _FORMAT_LABEL = "tokimori:format"
 """No label of a user's: those have no colon."""
+APART_LABEL = "tokimori:semaphores"
+"""Of nodes that can have units in another store; in a lane its value says which: `NAME:WEIGHT+…`."""
 
 
 class JobState(StrEnum):
@@ -278,16 +281,36 @@ def lane_of(definition: Definition) -> Lane:
     number = next((number for number, values, defaults in _LATER if values(definition) != defaults), 1)
     if number > 1:
         labels.append(f"{_FORMAT_LABEL}={number}")
+    if definition.apart and definition.semaphores:
+        units = "+".join(f"{name}:{weight}" for name, weight in wanted(definition.semaphores))
+        labels.append(f"{APART_LABEL}={units}")
     return Lane(f"{definition.queue}||{','.join(labels)}")
 
 
 def serves(labels: dict[str, str], lane: Lane) -> bool:
     """Whether a node with these labels may run what waits in the lane."""
-    _queue, handler, wanted = lane.split("|", 2)
-    pairs = (pair.split("=", 1) for pair in wanted.split(",") if pair)
-    return not handler and all(
-        int(value) <= FORMAT if key == _FORMAT_LABEL else labels.get(key) == value for key, value in pairs
-    )
+    return not lane.split("|", 2)[1] and all(_carries(labels, key, value) for key, value in _labels_of(lane))
+
+
+def _carries(labels: dict[str, str], key: str, value: str) -> bool:
+    if key == _FORMAT_LABEL:
+        return int(value) <= FORMAT
+    return key in labels if key == APART_LABEL else labels.get(key) == value
+
+
+def _labels_of(lane: Lane) -> list[tuple[str, str]]:
+    return [(key, value) for key, _, value in (pair.partition("=") for pair in lane.split("|", 2)[2].split(",")) if key]
+
+
+def units_here(definition: Definition) -> tuple[tuple[str, int], ...]:
+    """(name, weight) of each semaphore of the definition that is in the store of the job."""
+    return () if definition.apart else wanted(definition.semaphores)
+
+
+def units_apart(lane: Lane) -> tuple[tuple[str, int], ...]:
+    """(name, weight) of each semaphore in another store that runs of the lane hold while they run, by name."""
+    units = dict(_labels_of(lane)).get(APART_LABEL)
+    return () if units is None else wanted(units.split("+"))
 
 
 def rank_of(due: Moment, priority: int) -> int:

@@ -1,7 +1,7 @@
 """What a job asks of semaphores and concurrency keys, and how the lines are called in which its runs may stand."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tokimori.errors import InvalidInput
 from tokimori.model.words import WORD_ALLOWED, check_text, check_word
@@ -49,6 +49,21 @@ def wanted(semaphores: Sequence[str]) -> tuple[tuple[str, int], ...]:
         check_word("semaphores", match["name"])
         found[match["name"]] = weight
     return tuple(sorted(found.items()))
+
+
+def permits_text(held: Iterable[tuple[str, int, int]]) -> str:
+    """What a run holds in another store, for its command: `NAME:WEIGHT:TOKEN`, with spaces between."""
+    return " ".join(f"{name}:{weight}:{token}" for name, weight, token in held)
+
+
+def permits_in(text: str) -> dict[str, tuple[int, int]]:
+    """(weight, token) by name, as `permits_text` has written them; anything else is passed over."""
+    parts = [part.split(":") for part in text.split()]
+    return {part[0]: (int(part[1]), int(part[2])) for part in parts if _is_permit(part)}
+
+
+def _is_permit(part: list[str]) -> bool:
+    return len(part) == 3 and all(number.isdecimal() for number in part[1:])
 
 
 def check_concurrency_key(key: str | None, *, field: str = "concurrency_key") -> str | None:

@@ -25,6 +25,7 @@ from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
 from tokimori.model.timeline import Timeline, follow
 from tokimori.model.watch import LATE_TICK, Watch, next_overdue, observe, overdue
 from tokimori.node.alarm import Alarm
+from tokimori.node.work_source import WorkSource
 from tokimori.ports.executor import Executor, Report, StopReason
 from tokimori.ports.store import Beat, Claim, NodeRecord, NodeState, Pulse, Store, Survey
 
@@ -73,8 +74,10 @@ class Node:
         identity: Identity,
         *,
         rhythm: Rhythm = WHENEVER_DUE,
+        source: WorkSource | None = None,
     ) -> None:
         self._store = store
+        self._source = source or store
         self._executor = executor
         self._clock = clock
         self._random = random
@@ -258,7 +261,7 @@ class Node:
     async def _look(self) -> None:
         self._stale = False
         asked = self._clock.monotonic()
-        self._survey = await self._store.survey(self.now, past=self._in_vain)
+        self._survey = await self._source.survey(self.now, past=self._in_vain)
         self._look_at = asked + self._rhythm.update_interval_seconds
 
     async def _fire(self) -> bool:
@@ -288,7 +291,7 @@ class Node:
         if not lanes or not limit or not self._lease.holds(self._clock.monotonic()):
             return False
         claim = Claim(id=ClaimId(self._random(16).hex()), node=self.id, lanes=lanes, limit=limit)
-        claimed = await self._store.claim(claim, self.now)
+        claimed = await self._source.claim(claim, self.now)
         self._work.accept(claimed, self.id, self.now)
         self._start_tasks()  # the store may still be busy with what ended before
         if len(claimed) < limit:
@@ -300,7 +303,7 @@ class Node:
         changes = self._work.changes()
         if not changes:
             return False
-        verdicts = await self._store.settle(changes, self.id, self.now)
+        verdicts = await self._source.settle(changes, self.id, self.now)
         self._stale = True
         for change in self._work.settled(changes, verdicts):
             log.warning("run %s of %s was no longer this node's; its end changed nothing", change.run_id, change.job_id)

@@ -10,16 +10,22 @@ from contextlib import asynccontextmanager, contextmanager
 
 from tokimori.api.app import Health, create_app
 from tokimori.api.server import HttpDoor
-from tokimori.client.opening import make_state_dir, this_program
+from tokimori.client.opening import make_state_dir, semaphore_store_of, this_program
 from tokimori.clock import Clock
 from tokimori.config.settings import Settings
 from tokimori.engine.rhythm import Rhythm
+from tokimori.errors import StoreUnavailable
 from tokimori.executors.command import CommandExecutor
 from tokimori.executors.executors import Executors
 from tokimori.executors.noop import NoopExecutor
+from tokimori.locks.session import Session
+from tokimori.model.job import APART_LABEL
+from tokimori.node.apart import Apart
 from tokimori.node.node import Identity, Node, Phase
 from tokimori.node.patience import answered
-from tokimori.service.schema import open_prepared
+from tokimori.ports.executor import Executor
+from tokimori.ports.store import Store
+from tokimori.service.schema import StoreOnDemand, open_prepared
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
 from tokimori.web.page import Page
@@ -38,12 +44,20 @@ async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
     random = os.urandom
     make_state_dir(settings.state_dir)
     command = CommandExecutor(clock, runs_dir=settings.state_dir / "runs", state_dir=settings.state_dir)
-    executors = Executors(command=command, noop=NoopExecutor(clock))
-    store = open_store(settings.store, clock)
+    executors: Executor = Executors(command=command, noop=NoopExecutor(clock))
+    store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
-        node = Node(store, executors, clock, random, identity_of(settings), rhythm=rhythm_of(settings))
-        service = Service(store, clock, random, time_zone=settings.time_zone, author="http")
+        service = Service(
+            store, clock, random, time_zone=settings.time_zone, author="http", semaphore_store=semaphore_store
+        )
+        source = None
+        if semaphore_store is not None:
+            executors = source = apart(store, semaphore_store, executors, service, clock)
+            await _look_at(semaphore_store, announce)
+        node = Node(store, executors, clock, random, identity_of(settings), rhythm=rhythm_of(settings), source=source)
+        if source is not None:
+            source.watch(node.wake, lambda: node.id)
         await executors.open(node.hear)
         try:
             for fault in store.faults():
@@ -55,8 +69,33 @@ async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
         finally:
             await executors.close()
     finally:
+        if semaphore_store is not None:
+            await semaphore_store.close()
         await store.close()
     return 0
+
+
+def apart(store: Store, semaphores: StoreOnDemand, executor: Executor, service: Service, clock: Clock) -> Apart:
+    """What asks the store of the semaphores before runs start."""
+    program, opened = this_program({}), semaphores.opened
+    return Apart(
+        store,
+        executor,
+        lambda renewed: Session(
+            semaphores.store, clock, os.urandom, program, renewed=renewed, prepare=opened, rests=False
+        ),
+        clock=clock,
+        random=os.urandom,
+        moved=lambda job_id: service.update(job_id, {}),
+    )
+
+
+async def _look_at(semaphores: StoreOnDemand, announce: Announce) -> None:
+    """One that is away keeps nobody from all else; one that only a person can mend raises `StoreError`."""
+    try:
+        await semaphores.opened()
+    except StoreUnavailable as fault:
+        announce(f"Runs that want semaphores wait for their store: {fault}")
 
 
 async def _take_part(node: Node, service: Service, door: HttpDoor | None, announce: Announce) -> None:
@@ -126,12 +165,13 @@ def _stopped_by_signals(node: Node, announce: Announce) -> Iterator[None]:
 def identity_of(settings: Settings) -> Identity:
     """Who this process is. Every node carries the label `host`."""
     program = this_program({})
+    apart = {} if settings.semaphore_store is None else {APART_LABEL: "yes"}
     return Identity(
         host=program.host,
         boot_id=program.boot_id,
         pid=program.pid,
         version=program.version,
-        labels={"host": program.host, **settings.node.labels},
+        labels={"host": program.host, **settings.node.labels, **apart},
         concurrency=settings.node.concurrency,
         stop_grace=settings.node.stop_grace,
     )

@@ -17,7 +17,8 @@ class Task(Struct, frozen=True, kw_only=True):
     """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds.
 
     `parent_id` is the run after which, or by whose code, this one was asked for. Without `auto_complete_success` the
-    attempt has to report how it ended.
+    attempt has to report how it ended. `permits` are the units that it holds in another store, as
+    `tokimori.model.semaphores.permits_text` writes them.
     """
 
     run_id: RunId
@@ -34,6 +35,7 @@ class Task(Struct, frozen=True, kw_only=True):
     payload: str | None = None
     parent_id: RunId | None = None
     auto_complete_success: bool = True
+    permits: str = ""
 
 
 class StopReason(StrEnum):

@@ -72,6 +72,7 @@ def fields_of(definition: Definition) -> dict[str, object]:
     """The fields that say this definition, defaults left out; `definition_from` reads them back."""
     terms: dict[str, object] = msgspec.to_builtins(definition)
     del terms["target"]
+    terms.pop("apart", None)
     return {"time_zone": definition.time_zone, **terms, **target_fields(definition.target)}
 
 

@@ -1,12 +1,15 @@
 """What a blocked run waits for, in words."""
 
+from tokimori.model.job import units_apart
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, semaphore_of
 from tokimori.model.transitions import RunState
 
 
 def waits_for(run: Run) -> str | None:
-    """In whose line a blocked run stands, in words; None for any other."""
+    """In whose line a blocked run stands, and what a ready one needs of another store, in words; else None."""
+    if run.state is RunState.READY and run.lane is not None and (apart := units_apart(run.lane)):
+        return f"units of the semaphores in another store: {', '.join(name for name, _ in apart)}"
     if run.state is not RunState.BLOCKED:
         return None
     semaphore = semaphore_of(run.blocked_on)

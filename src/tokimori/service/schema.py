@@ -1,7 +1,31 @@
 """Opening a store to work with it."""
 
+import asyncio
+
 from tokimori.errors import SchemaMismatch
-from tokimori.ports.store import Schema
+from tokimori.ports.store import Schema, Store
+
+
+class StoreOnDemand:
+    """A store that is opened, with its tables, when it is first needed: while it is away, all else goes on."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._opening = asyncio.Lock()
+        self._is_open = False
+
+    async def opened(self) -> Store:
+        """The store, open. Raises `StoreError`; asked again, it tries again."""
+        async with self._opening:
+            if not self._is_open:
+                await open_prepared(self.store)
+                self._is_open = True
+        return self.store
+
+    async def close(self) -> None:
+        """Close it, if it is open."""
+        if self._is_open:
+            await self.store.close()
 
 
 async def open_prepared(store: Schema) -> None:

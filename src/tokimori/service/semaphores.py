@@ -1,14 +1,15 @@
 """Semaphores, as people ask for them: with the processes that hold their units."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from tokimori.clock import Clock, Moment
-from tokimori.errors import StoreUnavailable
+from tokimori.errors import InvalidInput, NotFound, StoreUnavailable
 from tokimori.model.ids import NodeId, RunId
-from tokimori.model.semaphores import MOST_UNITS
+from tokimori.model.job import Definition
+from tokimori.model.semaphores import DEFAULT_LIMIT, MOST_UNITS, wanted
 from tokimori.model.words import check_word
 from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.semaphores import Semaphores as StoredSemaphores
@@ -43,23 +44,27 @@ class SemaphoreStore(StoredSemaphores, Nodes, Protocol):
 
 
 class Semaphores:
-    """Named semaphores. Every method may raise `StoreError`, and `InvalidInput` for what can't be a name."""
+    """Named semaphores. Every method may raise `StoreError`, and `InvalidInput` for what can't be a name.
 
-    def __init__(self, store: SemaphoreStore, clock: Clock) -> None:
-        self._store = store
+    `opened` gives the store that keeps them.
+    """
+
+    def __init__(self, opened: Callable[[], Awaitable[SemaphoreStore]], clock: Clock) -> None:
+        self._opened = opened
         self._clock = clock
 
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[SemaphoreDetails]:
         """By name, those greater than `after`."""
         first = "" if after is None else _checked(after)
-        found = await self._store.list_semaphores(after=first, limit=checked("limit", limit, MOST_LISTED))
-        nodes = await self._nodes() if any(semaphore.holders for semaphore in found) else {}
+        store = await self._opened()
+        found = await store.list_semaphores(after=first, limit=checked("limit", limit, MOST_LISTED))
+        nodes = await _nodes(store) if any(semaphore.holders for semaphore in found) else {}
         return [_details(semaphore, nodes) for semaphore in found]
 
     async def get(self, name: str) -> SemaphoreDetails:
         """The semaphore. Raises `NotFound`."""
-        found = await self._store.get_semaphore(_checked(name))
-        return _details(found, await self._nodes())
+        checked_name, store = _checked(name), await self._opened()
+        return _details(await store.get_semaphore(checked_name), await _nodes(store))
 
     async def set(self, name: str, limit: int) -> SemaphoreDetails:
         """Make it, or give it another limit: who waits is served where there is room now, what is held stays held.
@@ -67,16 +72,40 @@ class Semaphores:
         Raises `Refused` where somebody in its line wants more units than that.
         """
         named, units = _checked(name), checked("limit", limit, MOST_UNITS)
-        await retried(lambda: self._store.put_semaphore(named, units, self._clock.now()), StoreUnavailable)
+        store = await self._opened()
+        await retried(lambda: store.put_semaphore(named, units, self._clock.now()), StoreUnavailable)
         return await self.get(named)
 
     async def delete(self, name: str) -> None:
         """Forget it. Raises `NotFound`, and `Refused` while somebody holds units or waits for them."""
-        await self._store.get_semaphore(_checked(name))
-        await retried(lambda: self._store.delete_semaphore(name), StoreUnavailable)
+        checked_name, store = _checked(name), await self._opened()
+        await store.get_semaphore(checked_name)
+        await retried(lambda: store.delete_semaphore(name), StoreUnavailable)
 
-    async def _nodes(self) -> Mapping[NodeId, NodeRecord]:
-        return {node.id: node for node in await self._store.list_nodes()}
+    async def check_weights(self, definition: Definition) -> None:
+        """Refuse a weight above the limit of its semaphore: its runs would wait for ever. Raises `InvalidInput`.
+
+        A semaphore that nobody made has a limit of one. Who deletes it later makes it a mutex again: such runs then
+        wait, and say for what.
+        """
+        for name, weight in wanted(definition.semaphores):
+            if weight > DEFAULT_LIMIT and weight > (limit := await self._limit(name)):
+                raise InvalidInput(
+                    f"semaphores: {name!r} has a limit of {limit}, so that {weight} units never fit",
+                    field="semaphores",
+                    value=f"{name}:{weight}",
+                    allowed=f"{name}:1 to {name}:{limit}, or a larger limit first",
+                )
+
+    async def _limit(self, name: str) -> int:
+        try:
+            return (await (await self._opened()).get_semaphore(name)).limit
+        except NotFound:
+            return DEFAULT_LIMIT
+
+
+async def _nodes(store: SemaphoreStore) -> Mapping[NodeId, NodeRecord]:
+    return {node.id: node for node in await store.list_nodes()}
 
 
 def _checked(name: str) -> str:

@@ -33,8 +33,8 @@ from tokimori.service.family import check_childless, checked_family, dependents_
 from tokimori.service.graph import around, how
 from tokimori.service.queues import Queues, binding, sentence
 from tokimori.service.runs import RunService
+from tokimori.service.schema import StoreOnDemand
 from tokimori.service.semaphores import Semaphores
-from tokimori.service.weights import check_weights
 
 MOST_MOMENTS = 10_000
 
@@ -50,17 +50,34 @@ class Imported:
 class Service(RunService):
     """One store, as people and programs use it. `author` is kept with what they order.
 
-    Every method may raise `StoreError`; those that name a job or a run raise `NotFound` where there is none.
+    Semaphores may be in a store of their own (`semaphore_store`), which is opened when it is needed. Every method may
+    raise `StoreError`; those that name a job or a run raise `NotFound` where there is none.
     """
 
     def __init__(
-        self, store: Store, clock: Clock, random: RandomBytes, *, time_zone: str = "UTC", author: str | None = None
+        self,
+        store: Store,
+        clock: Clock,
+        random: RandomBytes,
+        *,
+        time_zone: str = "UTC",
+        author: str | None = None,
+        semaphore_store: StoreOnDemand | None = None,
     ) -> None:
         super().__init__(store, clock, random, time_zone=time_zone)
         self._author = author
+        self._semaphore_store = semaphore_store
         self.calendars = Calendars(store, lambda job_id: self.update(job_id, {}))
-        self.semaphores = Semaphores(store, clock)
+        self.semaphores = Semaphores(self._of_semaphores, clock)
         self.queues = Queues(store, clock, author, self.cancel)
+
+    async def _of_semaphores(self) -> Store:
+        return self._store if self._semaphore_store is None else await self._semaphore_store.opened()
+
+    def _placed(self, definition: Definition) -> Definition:
+        """The definition, saying where its semaphores are."""
+        apart = self._semaphore_store is not None and bool(definition.semaphores)
+        return definition if apart == definition.apart else msgspec.structs.replace(definition, apart=apart)
 
     # Jobs
 
@@ -73,11 +90,11 @@ class Service(RunService):
 
         Raises `InvalidInput` and `AlreadyExists`.
         """
-        definition = wanted if isinstance(wanted, Definition) else self.define(wanted)
+        definition = self._placed(wanted if isinstance(wanted, Definition) else self.define(wanted))
         runs_remaining = None if isinstance(wanted, Definition) else runs_remaining_in(wanted)
         now = self._clock.now()
         checked = check_job_id(uuid7(now, self._random) if job_id is None else job_id)
-        await check_weights(self._store, definition)
+        await self.semaphores.check_weights(definition)
         days_off = await self.calendars.days_off(definition.calendars)
         job = new_job(checked, definition, new_incarnation(self._random), now, runs_remaining, days_off=days_off)
         try:
@@ -110,11 +127,11 @@ class Service(RunService):
         """
         now = self._clock.now()
         new: dict[JobId, Job] = {}
-        for job_id, definition in jobs:
-            checked = check_job_id(job_id)
+        for job_id, said in jobs:
+            checked, definition = check_job_id(job_id), self._placed(said)
             if checked in new:
                 raise _taken(checked)
-            await check_weights(self._store, definition)
+            await self.semaphores.check_weights(definition)
             days_off = await self.calendars.days_off(definition.calendars)
             job = new_job(checked, definition, new_incarnation(self._random), now, days_off=days_off)
             reason = (paused_because or {}).get(job_id)
@@ -167,11 +184,11 @@ class Service(RunService):
     async def _update(self, job_id: JobId, changes: Mapping[str, object]) -> Job:
         now = self._clock.now()
         due = await self._store.get_due(job_id)
-        definition = patched(due.job.definition, changes, time_zone=self.time_zone)
+        definition = self._placed(patched(due.job.definition, changes, time_zone=self.time_zone))
         days_off = await self.calendars.days_off(definition.calendars)
         if (definition, days_off) == (due.job.definition, due.job.days_off) and "runs_remaining" not in changes:
             return due.job
-        await check_weights(self._store, definition)
+        await self.semaphores.check_weights(definition)
         edit = edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days_off)
         decided = await self._decided(due, now)
         if decided is not due:

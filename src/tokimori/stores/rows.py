@@ -14,10 +14,10 @@ from tokimori.model.job import (
     limit_of,
     most_active,
     stored_definition,
+    units_here,
 )
 from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason
-from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Permit
 from tokimori.ports.store import Claimed, NodeRecord, NodeState
@@ -139,8 +139,8 @@ def job_row(job: Job) -> Row:
 
 
 def semaphores_column(definition: Definition) -> str | None:
-    """`[[name, weight], …]` by name, as JSON; None where the job wants none."""
-    found = wanted(definition.semaphores)
+    """`[[name, weight], …]` by name, as JSON; None where the job wants none, or they are in another store."""
+    found = units_here(definition)
     return json.dumps(found) if found else None
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from tokimori.clock import Clock, Moment, format_moment
-from tokimori.errors import InvalidInput, NotFound
+from tokimori.errors import InvalidInput, NotFound, StoreUnavailable
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.job import Definition, Job, JobState, edges_of, schedule_of
 from tokimori.model.pause import EVERYTHING, Pause
@@ -217,12 +217,20 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
         more_runs=view.link(before=runs[-1].id) if len(runs) == RUNS_SHOWN else None,
         panel=None if view.run is None else await _panel(service, view.run, view.attempt, now),
         nodes=[_node_row(node, service.time_zone, now) for node in nodes],
-        semaphores=[_semaphore_row(each) for each in await service.semaphores.list(limit=SEMAPHORES_SHOWN)],
+        semaphores=await _semaphores(service),
         of_job=await _of_job(service, view.job, now),
         graph=await _graph(service, view.job),
         of_text=None if view.schedule is None else await _of_text(service, view.schedule, view.zone, now),
         zone=service.time_zone,
     )
+
+
+async def _semaphores(service: Service) -> Sequence[SemaphoreRow]:
+    """None where they have a store of their own, which is away: all else is shown."""
+    try:
+        return [_semaphore_row(each) for each in await service.semaphores.list(limit=SEMAPHORES_SHOWN)]
+    except StoreUnavailable:
+        return []
 
 
 async def _of_job(service: Service, job_id: str | None, now: Moment) -> Preview | None:

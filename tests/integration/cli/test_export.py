@@ -11,6 +11,7 @@ from tests.unit.api.conftest import HEALTHY
 from tests.unit.service.world import World
 from tokimori.api.app import create_app
 from tokimori.client.client import Client
+from tokimori.client.opening import Stores
 from tokimori.clock import SystemClock
 from tokimori.stores.memory.store import MemoryStore
 
@@ -60,7 +61,7 @@ async def test_json_comes_back_by_every_door(full: Program) -> None:
         assert (await door.post("/api/v2/jobs", job)).status == 201
     assert {job["id"]: defined(job) for job in (await door.get("/api/v2/jobs")).json} == before
 
-    with Client(lambda: MemoryStore(SystemClock()), os.urandom, time_zone="Asia/Tokyo") as client:
+    with Client(lambda: Stores(MemoryStore(SystemClock())), os.urandom, time_zone="Asia/Tokyo") as client:
         for job in exported:
             client.add(job.pop("id"), **job)
         definitions = [job.definition for job in client.list()]

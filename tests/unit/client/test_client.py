@@ -10,6 +10,7 @@ import pytest
 
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
+from tokimori.client.opening import Stores
 from tokimori.clock import SystemClock
 from tokimori.errors import InvalidConfig, InvalidInput, NotFound, Refused, SchemaMismatch
 from tokimori.model.job import Command, JobState
@@ -36,7 +37,7 @@ class NewerStore(MemoryStore):
 @pytest.fixture
 def client() -> Iterator[Client]:
     """One on a store of its own."""
-    with Client(lambda: MemoryStore(SystemClock()), os.urandom, time_zone="Europe/Paris") as opened:
+    with Client(lambda: Stores(MemoryStore(SystemClock())), os.urandom, time_zone="Europe/Paris") as opened:
         yield opened
 
 
@@ -139,7 +140,7 @@ def test_closing_ends_what_other_threads_wait_for(client: Client) -> None:
 def test_a_store_that_can_not_be_opened_is_closed_and_tried_again() -> None:
     """Each call says why; no thread is left behind."""
     store = NewerStore(SystemClock())
-    with Client(lambda: store, os.urandom) as client:
+    with Client(lambda: Stores(store), os.urandom) as client:
         for tries in (1, 2):
             with pytest.raises(SchemaMismatch):
                 client.list()

@@ -11,6 +11,7 @@ import pytest
 from tokimori.client.asynchronous import open_async
 from tokimori.client.client import Client
 from tokimori.client.locks import SyncLock
+from tokimori.client.opening import Stores
 from tokimori.clock import SystemClock
 from tokimori.errors import InvalidInput, NotGranted, Refused
 from tokimori.stores.memory.store import MemoryStore
@@ -19,7 +20,7 @@ from tokimori.stores.memory.store import MemoryStore
 @pytest.fixture
 def client() -> Iterator[Client]:
     """One on a store of its own."""
-    with Client(lambda: MemoryStore(SystemClock()), os.urandom) as opened:
+    with Client(lambda: Stores(MemoryStore(SystemClock())), os.urandom) as opened:
         yield opened
 
 

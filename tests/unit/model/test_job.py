@@ -13,6 +13,7 @@ from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.model import job
 from tokimori.model.ids import Lane
 from tokimori.model.job import (
+    APART_LABEL,
     FIRST_FORMAT,
     Command,
     Definition,
@@ -29,6 +30,8 @@ from tokimori.model.job import (
     schedule_of,
     serves,
     stored_definition,
+    units_apart,
+    units_here,
 )
 from tokimori.model.policies import LONGEST, Misfire, OnLostLease, Overlap, Retry
 from tokimori.schedules.schedule import Fold, Gap, OnDemand
@@ -87,6 +90,23 @@ def test_what_programs_of_before_cannot_read_waits_in_a_lane_of_its_own(monkeypa
     assert [serves({"a": "1"}, lane) for lane in lanes] == [True, True, True, True]
     monkeypatch.setattr(job, "FORMAT", 2)
     assert [serves({"a": "1"}, lane) for lane in lanes] == [True, True, False, False]
+
+
+def test_a_lane_says_which_units_its_runs_want_in_another_store() -> None:
+    """Nodes that can have them there serve it, whatever they are; where they are with the job the lane says nothing."""
+    lane = lane_of(a_definition(semaphores=("table", "api:2"), apart=True))
+    assert lane.endswith(",tokimori:semaphores=api:2+table:1")
+    assert units_apart(lane) == (("api", 2), ("table", 1))
+    assert serves({APART_LABEL: "yes"}, lane)
+    assert not serves({}, lane)
+    assert units_apart(lane_of(a_definition(semaphores=("table",), labels={"a": "1"}))) == ()
+
+
+def test_units_are_in_one_store_only() -> None:
+    """The store of the job keeps none that are in another one."""
+    here = a_definition(semaphores=("table", "api:2"))
+    assert units_here(here) == (("api", 2), ("table", 1))
+    assert units_here(a_definition(semaphores=("table",), apart=True)) == ()
 
 
 @pytest.mark.parametrize("retention", ["", "30", "P", "P0D", "PT0S", "-P1D", "P1X", "P101Y", "P1D\0"])

@@ -1,11 +1,13 @@
 """Semaphores and keys as jobs state them: read from text, and refused by the field, value and what is allowed."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.examples import a_definition
 from tokimori.errors import InvalidInput
 from tokimori.model.job import check_definition, kills_on_lost_lease
-from tokimori.model.semaphores import line_of, semaphore_of, wanted
+from tokimori.model.semaphores import line_of, permits_in, permits_text, semaphore_of, wanted
 
 
 def test_semaphores_are_read_by_name() -> None:
@@ -69,3 +71,10 @@ def test_who_states_a_limit_is_killed_with_its_lease(terms: dict[str, object]) -
     assert kills_on_lost_lease(a_definition(**terms))
     assert not kills_on_lost_lease(a_definition())
     assert kills_on_lost_lease(a_definition(), keyed=True)
+
+
+@given(st.lists(st.tuples(st.from_regex(r"[A-Za-z0-9._-]{1,9}", fullmatch=True), st.integers(1), st.integers(0))))
+def test_what_a_run_holds_is_read_as_it_was_written(held: list[tuple[str, int, int]]) -> None:
+    """By name; whatever else a variable may say is no permit."""
+    assert permits_in(permits_text(held)) == {name: (weight, token) for name, weight, token in held}
+    assert permits_in("a a:1 a:1:x :: a:-1:2 b:1:2:3") == {}

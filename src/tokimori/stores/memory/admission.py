@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane
-from tokimori.model.job import Job, limit_of
+from tokimori.model.job import Job, limit_of, units_here
 from tokimori.model.run import Run
-from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of, wanted
+from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of
 from tokimori.model.transitions import RunState
 from tokimori.stores.memory.line import programs_in_line, running_of_key, used_units
 from tokimori.stores.memory.tables import SemaphoreRow, Tables
@@ -33,7 +33,7 @@ class Admission:
             return LIMIT_LINE
         if run.concurrency_key is not None and self._key_refuses(run, job, run.concurrency_key):
             return KEY_LINE
-        names = wanted(job.definition.semaphores)
+        names = units_here(job.definition)
         refusing = (line_of(name) for name, weight in names if self._semaphore_refuses(run, name, weight))
         return next(refusing, None)
 
@@ -61,7 +61,7 @@ class Admission:
     def take(self, run: Run, job: Job | None, now: Moment) -> None:
         """The run, as it is after its claim, holds its place and its units."""
         self._running[run.incarnation] += 1
-        for name, weight in () if job is None else wanted(job.definition.semaphores):
+        for name, weight in () if job is None else units_here(job.definition):
             permit = run_permit(run, name, weight, now)
             self.tables.permits[permit.id] = permit
 

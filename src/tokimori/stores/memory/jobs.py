@@ -9,9 +9,8 @@ from tokimori.clock import Moment
 from tokimori.errors import Conflict
 from tokimori.model.decide import Due
 from tokimori.model.ids import JobId
-from tokimori.model.job import Job, JobState, encode_definition
+from tokimori.model.job import Job, JobState, encode_definition, units_here
 from tokimori.model.run import Skip
-from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import Family
 from tokimori.stores.memory.line import Freed, cancel, rejoin, serve
@@ -73,7 +72,7 @@ def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip], famil
         row = tables.live[run_id]
         row.run = replace(row.run, lane=lane if row.run.lane is None or forced_lane is None else forced_lane)
     rejoin(tables, new)
-    freed = Freed(semaphores={name for name, _ in wanted(stored.definition.semaphores)})
+    freed = Freed(semaphores={name for name, _ in units_here(stored.definition)})
     freed.places[new.incarnation] = len(runs)
     serve(tables, freed)
 

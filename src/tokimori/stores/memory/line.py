@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
-from tokimori.model.job import Job, limit_of
+from tokimori.model.job import Job, limit_of, units_here
 from tokimori.model.run import Run
-from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of, semaphore_of, wanted
+from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of, semaphore_of
 from tokimori.model.transitions import Event, RunState, move
 from tokimori.ports.semaphores import Permit
 from tokimori.stores.memory.tables import RunRow, Tables, in_line
@@ -32,7 +32,7 @@ class Freed:
             self.places[run.incarnation] += 1
         if run.concurrency_key is not None and refused_by != KEY_LINE:
             self.keys.add((run.incarnation, run.concurrency_key))
-        names = () if job is None else wanted(job.definition.semaphores)
+        names = () if job is None else units_here(job.definition)
         self.semaphores.update(name for name, _ in names if line_of(name) != refused_by)
 
     def leave(self, run: Run, job: Job | None) -> None:
@@ -160,7 +160,7 @@ def programs_in_line(tables: Tables, name: str) -> list[Permit]:
 def place_of(tables: Tables, row: RunRow, name: str) -> Place:
     """A run's place, with the units that its job wants now."""
     job = tables.job_of(row.run.incarnation)
-    names = {} if job is None else dict(wanted(job.definition.semaphores))
+    names = {} if job is None else dict(units_here(job.definition))
     return Place(row.run.rank, row.run.id, names.get(name, 1))
 
 

@@ -6,10 +6,9 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
-from tokimori.model.job import JobState
+from tokimori.model.job import JobState, units_here
 from tokimori.model.pause import open_lanes
 from tokimori.model.run import Output
-from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import Event, RunState, move
 from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
 from tokimori.stores.memory.admission import Admission
@@ -110,7 +109,7 @@ def _park(tables: Tables, row: RunRow | None, freed: Freed) -> None:
     for run_id in tables.by_job.get(job.incarnation, ()):
         live = tables.live[run_id]
         live.run = replace(live.run, lane=None)
-    freed.semaphores.update(name for name, _ in wanted(job.definition.semaphores))
+    freed.semaphores.update(name for name, _ in units_here(job.definition))
     rejoin(tables, job)
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane
-from tokimori.model.job import Definition
+from tokimori.model.job import Definition, units_here
 from tokimori.model.run import Run
-from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of, wanted
+from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of
 from tokimori.stores.mysql import line, permits
 from tokimori.stores.mysql.permits import Freed, Key
 from tokimori.stores.mysql.sessions import Transaction
@@ -189,7 +189,7 @@ def _gates_of(rows: Iterable[tuple[Incarnation, int, str]]) -> dict[Incarnation,
             definitions[text] = definition_of(text)
         definition = definitions[text]
         if definition is not None:  # else it is for newer nodes alone: its gate stays shut
-            gates[incarnation] = _Gate(limit, definition, wanted(definition.semaphores))
+            gates[incarnation] = _Gate(limit, definition, units_here(definition))
     return gates
 
 
