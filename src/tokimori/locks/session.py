@@ -88,6 +88,7 @@ class Session:
         self._news = asyncio.Event()
         self._lapse: asyncio.TimerHandle | None = None
         self._watched = False
+        self._away = False
         self._joined = False
         self._begin()
 
@@ -225,7 +226,7 @@ class Session:
             answer = await self._store.acquire(wish, self.now)
             return answer if self._is(wish.node) else NodeGone()  # it took long
         except StoreUnavailable as fault:
-            log.warning("the store does not answer who waits for %r: %s", wish.semaphore, fault)
+            self._note_away(fault)
             return None
 
     def _held(self, wanted: Wanted, wish: Wish, grant: Grant) -> Held:
@@ -304,7 +305,7 @@ class Session:
             try:
                 await self.cycle()
             except StoreError as fault:
-                log.warning("the store does not answer this program's beat: %s", fault)
+                self._note_away(fault)
             except Exception:
                 log.exception("a beat failed; the session goes on")
             await _nap(self._news, 0.0, self._delay())
@@ -353,8 +354,16 @@ class Session:
             self._note_pulse(pulse, sent, unbroken=unbroken)
             await self._bury()
 
+    def _note_away(self, fault: StoreError) -> None:
+        """Told once, however many ask how often."""
+        log.log(logging.DEBUG if self._away else logging.WARNING, "the store of the semaphores is away: %s", fault)
+        self._away = True
+
     def _note_pulse(self, pulse: Pulse, sent: float, *, unbroken: bool) -> None:
         at = self._clock.monotonic()
+        if self._away:
+            log.info("the store of the semaphores answers again")
+        self._away = False
         self._check_lease()  # what ran out meanwhile stays lost
         self._unbroken = at - sent <= LATE_TICK
         self._tick_at = sent + TICK_IDLE

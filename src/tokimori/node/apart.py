@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Clock, Moment
 from tokimori.engine.work import Key
-from tokimori.errors import NotGranted, PermitLost, StoreError, TokimoriError
+from tokimori.errors import NotGranted, PermitLost, StoreError, StoreUnavailable, TokimoriError
 from tokimori.locks.holdings import Held, Wanted
 from tokimori.locks.session import Session
 from tokimori.model.ids import ClaimId, JobId, Lane, NodeId, RandomBytes, RunId, Token
@@ -202,7 +202,8 @@ class Apart:
             await self._fill(units)
         except TokimoriError as fault:
             self._give_back(units)
-            log.warning("runs of the lane %s wait: %s", lane, fault)
+            told = logging.DEBUG if isinstance(fault, StoreUnavailable) else logging.WARNING  # `_take_part` tells that
+            log.log(told, "runs of the lane %s wait: %s", lane, fault)
             await asyncio.sleep(RETRY)
         except BaseException:
             self._give_back(units)
@@ -324,7 +325,7 @@ class Apart:
             try:
                 await self._session.join()
             except TokimoriError as fault:
-                log.warning("runs that want semaphores wait for their store: %s", fault)
+                log.warning("runs that want semaphores wait: %s", fault)
             await asyncio.sleep(RETRY)
 
     def start(self, tasks: Sequence[Task]) -> None:

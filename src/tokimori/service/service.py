@@ -10,7 +10,7 @@ import msgspec
 
 from tokimori.clock import Clock, Moment
 from tokimori.engine.fire import decide_and_apply
-from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, NotFound, Refused, StoreUnavailable
+from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge
@@ -37,6 +37,8 @@ from tokimori.service.schema import StoreOnDemand
 from tokimori.service.semaphores import Semaphores
 
 MOST_MOMENTS = 10_000
+LONGEST_LANE = 2048
+"""Characters that every store can keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +77,17 @@ class Service(RunService):
         return self._store if self._semaphore_store is None else await self._semaphore_store.opened()
 
     def _placed(self, definition: Definition) -> Definition:
-        """The definition, saying where its semaphores are."""
+        """The definition, saying where its semaphores are. Raises `InvalidInput`."""
         apart = self._semaphore_store is not None and bool(definition.semaphores)
-        return definition if apart == definition.apart else msgspec.structs.replace(definition, apart=apart)
+        placed = msgspec.structs.replace(definition, apart=apart)
+        if apart and len(lane_of(placed)) > LONGEST_LANE:
+            raise InvalidInput(
+                "semaphores: their names are too long for one job, where they are in another store",
+                field="semaphores",
+                value=",".join(definition.semaphores),
+                allowed=f"fewer or shorter names: with the queue and the labels {LONGEST_LANE} characters in all",
+            )
+        return placed
 
     # Jobs
 

@@ -1,6 +1,7 @@
 """A program's session on a memory store, in virtual time."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from functools import wraps
 
@@ -428,3 +429,31 @@ async def test_an_observer_that_was_late_condemns_nobody(store: MemoryStore) -> 
     await let_pass(8)
     assert not waiting.done()
     waiting.cancel()
+
+
+@virtually
+async def test_an_outage_is_told_once(store: MemoryStore) -> None:
+    """However often the store is asked meanwhile, by however many; and again when it is the next one."""
+    told: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    handler.setLevel(logging.WARNING)
+    logger = logging.getLogger("tokimori.locks.session")
+    logger.addHandler(handler)
+    try:
+        a, b = Member(store), Member(store)
+        await a.acquire()
+        waiting = [asyncio.ensure_future(b.acquire(owner=owner)) for owner in ("x", "y")]
+        for _ in range(2):
+            await let_pass(1)
+            b.link.away = True
+            await let_pass(4)
+            b.link.away = False
+            await let_pass(4)
+    finally:
+        logger.removeHandler(handler)
+        for each in waiting:
+            each.cancel()
+    assert [text for text in told if "is away" in text] == [
+        "the store of the semaphores is away: acquire: nobody answers"
+    ] * 2

@@ -402,6 +402,16 @@ async def test_a_weight_above_the_limit_is_refused(world: World) -> None:
 
 
 @virtually
+async def test_more_names_than_a_lane_holds_are_refused(world: World) -> None:
+    """By the field; where semaphores are with their job there is no such bound."""
+    names = [f"{number:0120}" for number in range(20)]
+    with pytest.raises(InvalidInput, match="too long") as refused:
+        await world.add("a", *names)
+    assert refused.value.field == "semaphores"
+    assert await Service(world.jobs, world.clock, os.urandom).add({"noop": True, "semaphores": names}, "a")
+
+
+@virtually
 async def test_a_job_of_before_moves(world: World) -> None:
     """Runs of a job that was added when its semaphores were with it run once its definition says where they are now."""
     await world.add("a", "table")
