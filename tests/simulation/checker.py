@@ -6,18 +6,19 @@ from dataclasses import dataclass
 
 from tests.simulation.cluster import EVERYTHING, UNITS, Cluster
 from tests.simulation.executor import Execution
+from tests.simulation.policies import judged, ledger_of
 from tokimori.clock import Moment
 from tokimori.model.dependents import follows
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.job import Job, JobState, limit_of, schedule_of
 from tokimori.model.lease import DEAD_AFTER
 from tokimori.model.outcome import Failed, Succeeded
-from tokimori.model.policies import Misfire
-from tokimori.model.run import Attempt, Run, Skip, SkipReason
+from tokimori.model.run import Attempt, Run, Skip
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import next_moments
+from tokimori.stores.rules import REPLACED
 from tokimori.testing.intervals import Interval, most_held
 
 
@@ -39,6 +40,7 @@ async def faults_of(cluster: Cluster) -> list[str]:
     for job in await cluster.store.list_jobs():
         evidence = await _evidence(cluster, job)
         faults += _occurrences(evidence)
+        faults += _policies(evidence, cluster)
         for run in evidence.runs:
             faults += _run(evidence, run, cluster)
         faults += _limit(evidence)
@@ -63,25 +65,51 @@ async def _evidence(cluster: Cluster, job: Job) -> Evidence:
 
 
 def _occurrences(evidence: Evidence) -> Iterator[str]:
-    """Every occurrence is one run or in one skip; only what a policy or a person dropped was skipped."""
+    """Every occurrence is one run or in one skip."""
     job = evidence.job
     if job.definition.parents:
         return
-    schedule = schedule_of(job.definition, job.anchor, job.id)
-    expected = next_moments(schedule, job.anchor, EVERYTHING)
+    expected = _moments(job)
     found: list[Moment] = [run.nominal for run in evidence.runs if run.origin.startswith("s:")]
     for skip in evidence.skips:
         covered = [moment for moment in expected if skip.first <= moment <= skip.last]
         found += covered
         if len(covered) != skip.count:
             yield f"{job.id}: a skip counts {skip.count} occurrences, there are {len(covered)}"
-        if job.definition.misfire is Misfire.ALL and skip.reason is not SkipReason.PAUSED:
-            yield f"{job.id}: {skip.count} occurrences were skipped for {skip.reason}"
     if sorted(found) != expected:
         missing, more = set(expected) - set(found), sorted(found)
         yield f"{job.id}: missing {sorted(missing)}, doubled {[m for m in set(more) if more.count(m) > 1]}"
     if job.state is not JobState.FINISHED:
         yield f"{job.id} is {job.state}"
+
+
+def _moments(job: Job) -> list[Moment]:
+    return next_moments(schedule_of(job.definition, job.anchor, job.id), job.anchor, EVERYTHING)
+
+
+def _policies(evidence: Evidence, cluster: Cluster) -> Iterator[str]:
+    """Each occurrence became what schedule and policies say (rule 4), none was decided during a pause.
+
+    And each scheduled run that a newer one replaced went no further, and no other was cancelled for it.
+    """
+    job = evidence.job
+    if job.definition.parents:
+        return
+    moments, decisions = _moments(job), [each for each in cluster.store.decisions if each.job_id == job.id]
+    told = judged(moments, ledger_of(moments, evidence.runs, evidence.skips), decisions)
+    yield from told.faults
+    claims = {taken.run_id: taken.at for taken in cluster.store.taken}
+    for run in evidence.runs:
+        replaced = told.replaced.get(run.id)
+        if run.error == REPLACED and replaced is None:
+            yield f"{job.id}: run {run.id} was replaced, and no newer one was to take its place"
+        if replaced is not None and run.state not in (RunState.SUCCEEDED, RunState.CANCELLED):
+            yield f"{job.id}: run {run.id} was replaced at second {replaced}, and is {run.state}"
+        if replaced is not None and claims.get(run.id, 0.0) > replaced:
+            yield f"{job.id}: run {run.id} was replaced at second {replaced}, and claimed at {claims[run.id]}"
+    for name, start, end in cluster.orders.paused:
+        if name == job.id and any(each.planned and start < each.at < end for each in decisions):
+            yield f"{job.id}: it was paused from second {start} to {end}, and fired meanwhile"
 
 
 def _run(evidence: Evidence, run: Run, cluster: Cluster) -> Iterator[str]:

@@ -2,25 +2,32 @@
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.simulation.executor import Log, SimulatedExecutor
 from tests.simulation.link import FAIR, Link, Weather
+from tests.simulation.policies import Decision
 from tests.simulation.virtual_time import LoopClock
 from tests.unit.examples import a_definition
 from tokimori.clock import Moment
-from tokimori.errors import Refused, StoreError
+from tokimori.errors import Conflict, Refused, StoreError
+from tokimori.model.decide import Due, Plan
 from tokimori.model.dependents import Parent
 from tokimori.model.ids import JobId, NodeId, RunId, Token
-from tokimori.model.job import Definition, JobState
+from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.lease import TICK_IDLE
 from tokimori.model.policies import Misfire, Overlap, Retry
+from tokimori.model.run import Run, Skip
+from tokimori.model.timing import decidable
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.watch import LATE_TICK
 from tokimori.node.node import Identity, Node
+from tokimori.ports.planning import ALL, Share
 from tokimori.ports.store import Beat, Claim, Claimed, NodeState, Pulse, RunFilter
 from tokimori.service.service import Service
+from tokimori.stores.memory import planning
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.memory.tables import Tables
 
@@ -54,8 +61,14 @@ JOBS: Mapping[str, Definition] = {
     "keyed": a_definition(
         schedule=every(2, 30), misfire=Misfire.ALL, max_running=0, concurrency_key="k", max_running_per_key=2
     ),
+    "latest": a_definition(schedule=every(3, 20), delay=1.5, late_after=2, max_running=0),
+    "drops": a_definition(schedule=every(3, 20), misfire=Misfire.SKIP, late_after=2),
+    "graced": a_definition(schedule=every(3, 20), misfire=Misfire.ALL, late_after=1, grace=4, max_running=0),
+    "fills": a_definition(schedule=every(2, 30), max_running=1, max_waiting=1, on_overlap=Overlap.QUEUE),
     "child": a_definition(schedule=None, parents=(Parent(job="double"),)),
 }
+FILLS = "fills"
+"""The job whose catch-up would be paced, if an edit gave it one."""
 UNITS = {"units": 3, "mutex": 1}
 """The semaphores of these jobs; the mutex is made by whoever is first."""
 
@@ -82,7 +95,7 @@ class Orders:
 
 
 class RecordingStore(MemoryStore):
-    """A memory store that notes who took what when, and who was buried how long after the last beat.
+    """A memory store that notes who took what when, who was buried how long after the last beat, and what was decided.
 
     While it is stalled, everybody waits.
     """
@@ -94,6 +107,9 @@ class RecordingStore(MemoryStore):
         """Of each node that was declared dead: seconds from its last beat to a stall that hid its beats, or from the
         later of both to the declaration. An observer may have seen enough before a stall that held up the declaration.
         """
+        self.decisions: list[Decision] = []
+        self._looks: dict[tuple[JobId, int, Moment], set[int]] = defaultdict(set)
+        """How many runs of the job were active whenever somebody was told of it in this state."""
         self._known: set[tuple[RunId, Token]] = set()
         self._heard: dict[NodeId, float] = {}
         self._stalled_until = 0.0
@@ -113,6 +129,60 @@ class RecordingStore(MemoryStore):
             await asyncio.sleep(left)
             return await self._turn()  # another stall may have begun
         return await super()._turn()
+
+    def _active(self, job: Job) -> list[Run]:
+        """What lives and is not held."""
+        runs = (row.run for row in self._tables.live.values() if row.run.incarnation == job.incarnation)
+        return [run for run in runs if run.state is not RunState.HELD]
+
+    def _look(self, dues: Sequence[Due]) -> None:
+        for job in (due.job for due in dues):
+            self._looks[job.id, job.version, job.fired_through].add(len(self._active(job)))
+
+    async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
+        """See `Planning.due`."""
+        dues = await super().due(now, limit, share)
+        self._look(dues)
+        return dues
+
+    async def get_due(self, job_id: JobId) -> Due:
+        """See `Jobs.get_due`."""
+        due = await super().get_due(job_id)
+        self._look([due])
+        return due
+
+    async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
+        """See `Planning.apply`."""
+        tables = await self._turn()
+        jobs = [tables.jobs[plan.job_id] for plan, _ in plans]
+        active = [self._active(job) for job in jobs]
+        applied = planning.apply(tables, plans, now)
+        for job, runs in zip(jobs, active, strict=True):
+            if tables.jobs[job.id].fired_through > job.fired_through:
+                self._note(job, decidable(job.definition, now), now, runs)
+        return applied
+
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
+        """See `Jobs.replace_job`."""
+        await super().replace_job(old, new, skips, family)
+        if new.fired_through > old.fired_through:
+            self._note(old, new.fired_through, new.updated)
+
+    def _note(self, job: Job, end: Moment, now: Moment, active: Sequence[Run] | None = None) -> None:
+        """What the job was until now is decided up to `end`, by a plan where its active runs are told."""
+        decision = Decision(
+            job_id=job.id,
+            definition=job.definition,
+            state=job.state,
+            start=job.fired_through,
+            end=end,
+            now=now,
+            planned=active is not None,
+            actives=frozenset(self._looks[job.id, job.version, job.fired_through]),
+            standing=tuple(run.id for run in active or () if run.origin.startswith("s:")),
+            at=asyncio.get_running_loop().time(),
+        )
+        self.decisions.append(decision)
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
         """See `Nodes.tick`."""
@@ -239,6 +309,7 @@ class Cluster:
             "cancel": self._cancel,
             "pause": self._pause,
             "trigger": self._trigger,
+            "edit": self._edit,
         }
 
     async def live(self, troubles: Sequence[str]) -> bool:
@@ -345,5 +416,21 @@ class Cluster:
         except Refused:
             pass
 
+    async def _edit(self) -> None:
+        """Another policy: the schedule and the limits stay."""
+        names = sorted(name for name, job in self._jobs.items() if job.schedule is not None and name != FILLS)
+        changes: Sequence[Mapping[str, object]] = (
+            {"misfire": self.chance.choice(list(Misfire))},
+            {"on_overlap": self.chance.choice(list(Overlap))},
+            {"late_after": self.chance.choice((0.5, 3, 60))},
+        )
+        try:
+            await self._service.update(self.chance.choice(names), self.chance.choice(changes))
+        except Conflict:  # nodes changed the job again and again
+            pass
 
-KINDS = ("crash", "restart", "freeze", "cut", "outage", "stall", "weather", "jump", "cancel", "pause", "trigger")
+
+KINDS = (
+    *("crash", "restart", "freeze", "cut", "outage", "stall", "weather", "jump"),
+    *("cancel", "pause", "trigger", "edit"),
+)

@@ -11,7 +11,7 @@ from tests.simulation.checker import faults_of
 from tests.simulation.cluster import JOBS, KINDS, SECONDS, Cluster
 from tests.simulation.virtual_time import Stuck, run_virtually
 from tests.unit.examples import a_definition
-from tokimori.model import watch
+from tokimori.model import decide, watch
 from tokimori.model.job import Definition
 from tokimori.model.policies import Misfire
 
@@ -71,6 +71,12 @@ def test_a_failing_seed_is_told_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> N
     kinds = shrunk(failing)
     assert 0 < len(kinds) < len(KINDS) / 2
     assert faults(failing, kinds)
+
+
+def test_a_broken_policy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where overlapping occurrences are run, a job whose policy is to skip them is named with what it should say."""
+    monkeypatch.setattr(decide, "limit_of", lambda _definition: 0)
+    assert any(fault.startswith("skips: at ") and "by its policies" in fault for fault in faults(0, ()))
 
 
 def test_a_loop_that_never_waits_is_a_fault() -> None:

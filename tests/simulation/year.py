@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
+from tests.simulation.policies import RUN, fate
 from tests.unit.examples import NEW_YEAR, a_definition
 from tests.unit.schedules.walk import Matches, matcher, named, walls
 from tokimori.clock import SECOND, Moment
 from tokimori.model.ids import JobId, RunId, Token
-from tokimori.model.job import Definition, limit_of
+from tokimori.model.job import Definition
 from tokimori.model.outcome import Cancelled, Outcome, Succeeded
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.retention import Expiry
@@ -42,7 +43,6 @@ CHUNK = 20 * DAY
 """Seconds that are walked at a time."""
 EVERYTHING = 10**7
 START = NEW_YEAR // SECOND
-RUN = "run"
 Ledger = dict[int, str]
 """What became of each occurrence, by its second of UTC: `run`, or the reason of its skip."""
 
@@ -284,31 +284,12 @@ def _rule(meaning: str | Days, but: str | None) -> tuple[Matches, bool]:
 def expected(job: Timed, moments: Sequence[int], naps: Sequence[Nap]) -> Ledger:
     """The ledger of one job with a limit of one run, or none, by DESIGN §4 and §5 in the plainest words."""
     ledger: Ledger = {}
-    busy_until = 0
+    definition, busy_until = job.definition, 0
     for now, due in _looks(moments, naps):
-        missed = [moment for moment in due if moment < now - MINUTE]
-        young = [moment for moment in due if moment >= now - MINUTE]
-        runs = list[int]()
-        if job.grace is not None:
-            ledger |= {moment: "grace" for moment in missed if moment < now - job.grace}
-            missed = [moment for moment in missed if moment >= now - job.grace]
-        if job.misfire is Misfire.ALL:
-            runs += missed
-        else:
-            kept = missed[-1:] if job.misfire is Misfire.LATEST else []
-            ledger |= dict.fromkeys(missed[: len(missed) - len(kept)], "misfire")
-            young = kept + young
-        for moment in young:
-            busy = limit_of(job.definition) and (now < busy_until or runs)
-            if busy and job.overlap is Overlap.SKIP:
-                ledger[moment] = "overlap"
-                continue
-            if busy and job.overlap is Overlap.REPLACE:
-                ledger |= dict.fromkeys(runs, "overlap")
-                runs = []
-            runs.append(moment)
-        ledger |= dict.fromkeys(runs, RUN)
-        busy_until = max(busy_until, now) + job.lasts * len(runs)
+        told = fate(definition, [Moment(moment * SECOND) for moment in due], Moment(now * SECOND), now < busy_until)
+        ledger |= {moment // SECOND: what for moment, what in told.ledger.items()}
+        runs = sum(what == RUN for what in told.ledger.values())
+        busy_until = max(busy_until, now) + job.lasts * runs
     return ledger
 
 
