@@ -9,7 +9,8 @@ limit was lowered stays held).
 In each lane there is one line for a semaphore: the lane's blocked runs and all the programs that wait, by (rank, id), a
 program before a run of its rank. Who is first in a line waits for units only, and lets nobody behind pass. A unit that
 becomes free goes, in the transaction that frees it, to the programs that are before every blocked run, and makes ready
-in every lane as many runs from the head of the line as fit together into what is free then.
+in every lane as many runs from the head of the line as fit together into what is free then. Of a paused queue nothing
+is claimed: programs pass its blocked runs, as soon as they ask again.
 """
 
 from typing import Protocol

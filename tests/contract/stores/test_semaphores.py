@@ -23,6 +23,7 @@ from tokimori.errors import NotFound, Refused
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt
+from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.policies import OnExhausted
 from tokimori.model.run import Run
 from tokimori.model.semaphores import wanted
@@ -509,6 +510,38 @@ async def test_programs_are_served_in_order(store: Store, worker: Worker, other:
     assert await store.acquire(heavy.wish, NOW) == Grant(token=3)
     await worker.release(heavy)
     assert await store.acquire(light.wish, NOW) == Grant(token=4)
+
+
+@pytest.mark.parametrize("queue", ["stopped", EVERYTHING])
+async def test_programs_pass_the_runs_of_a_paused_queue(
+    store: Store, worker: Worker, other: Worker, queue: str
+) -> None:
+    """Nothing of a paused queue is claimed, so that a program does not wait behind its blocked runs."""
+    held = await worker.acquire("db", rank=NOW - 200)
+    runs = [await one(store, f"run-{n}", n, "db", queue="stopped") for n in range(3)]
+    assert await worker.claim() == []
+    await store.add_pause(Pause(queue=queue, since=NOW))
+    waiting = await other.acquire("db")
+    assert isinstance(waiting.answer, InLine)
+    await worker.release(held)
+    assert isinstance(await store.acquire(waiting.wish, NOW), Grant)
+    assert await states(store, runs) == ["blocked"] * 3
+    await store.delete_pause(queue)
+    await other.release(waiting)
+    assert ids(await worker.claim()) == ["run-0"]
+
+
+async def test_a_program_waits_behind_runs_of_queues_that_go_on(store: Store, worker: Worker, other: Worker) -> None:
+    """The pause of one queue lets no program pass the runs of another one."""
+    held = await worker.acquire("db", rank=NOW - 200)
+    await one(store, "stopped", 0, "db", queue="stopped")
+    runs = [await one(store, f"run-{n}", n, "db") for n in (1, 2)]
+    assert await worker.claim() == []
+    await store.add_pause(Pause(queue="stopped", since=NOW))
+    waiting = await other.acquire("db")
+    await worker.release(held)
+    assert isinstance(await store.acquire(waiting.wish, NOW), InLine)
+    assert await states(store, runs) == ["ready", "blocked"]
 
 
 async def test_a_newcomer_program_joins_behind_those_that_wait(store: Store, worker: Worker) -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
 from tokimori.model.job import Job, limit_of, units_here
+from tokimori.model.pause import open_lanes
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of, semaphore_of
 from tokimori.model.transitions import Event, RunState, move
@@ -108,9 +109,10 @@ def serve_semaphore(tables: Tables, name: str) -> None:
 
 
 def grant_programs(tables: Tables, name: str) -> bool:
-    """Give units to the programs whose turn it is; whether there are any."""
+    """Give units to the programs whose turn it is; whether there are any. Runs of paused queues are not waited for."""
     row, line = tables.semaphores[name], runs_in_line(tables, name)
-    first = place_of(tables, line[0], name) if line else None
+    lanes = open_lanes({_lane(each) for each in line}, tables.pauses)
+    first = next((place_of(tables, each, name) for each in line if _lane(each) in lanes), None)
     served = programs_served(free_units(tables, name), map(_place, programs_in_line(tables, name)), first)
     for program in served:
         row.granted += 1

@@ -58,4 +58,9 @@ def claimable(lanes: Collection[Lane], shared_paused: Answer) -> tuple[Lane, ...
 
 def listed(lanes: Collection[Lane], paused: Answer) -> tuple[Lane, ...]:
     """Those of the lanes of which a survey tells, by the answer to `PAUSED`."""
-    return open_lanes(lanes, {queue for (queue,) in paused.rows} - {_GATE})
+    return open_lanes(lanes, paused_queues(paused))
+
+
+def paused_queues(paused: Answer) -> frozenset[str]:
+    """From which nothing is claimed, by the answer to `PAUSED`."""
+    return frozenset(queue for (queue,) in paused.rows) - {_GATE}

@@ -5,14 +5,17 @@ gate of its job.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
+from tokimori.model.pause import open_lanes
 from tokimori.model.run import Run
 from tokimori.model.semaphores import DEFAULT_LIMIT, KEY_LINE, line_of, semaphore_of
 from tokimori.model.transitions import RunState
+from tokimori.stores.mysql.pauses import PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, Answer, insert, sql
 from tokimori.stores.rules import MOST_SWEPT, Place, programs_served, room, runs_woken
@@ -151,18 +154,23 @@ def counts_of(answer: Answer) -> dict[Key, int]:
 
 
 class Line(NamedTuple):
-    """Of a semaphore: what is free, how often programs were granted some, and who waits: programs, and runs by lane."""
+    """Of a semaphore: what is free, how often programs were granted some, and who waits: programs, and runs by lane.
+
+    Runs of `paused` queues keep no program waiting.
+    """
 
     name: str
     free: int
     granted: int
     programs: Sequence[Place]
-    lanes: Sequence[Sequence[Place]] = ()
+    paused: frozenset[str]
+    lanes: Mapping[Lane, Sequence[Place]] = MappingProxyType({})
 
     @property
     def first_run(self) -> Place | None:
-        """Of all lanes."""
-        return min((lane[0] for lane in self.lanes if lane), default=None)
+        """Of all lanes that are not paused."""
+        lanes = open_lanes(self.lanes, self.paused)
+        return min((self.lanes[lane][0] for lane in lanes if self.lanes[lane]), default=None)
 
     def grants(self) -> list[Place]:
         """The programs whose turn it is."""
@@ -172,7 +180,7 @@ class Line(NamedTuple):
         """The runs whose turn it is after that."""
         free = self.free - sum(program.weight for program in granted)
         still = self.programs[len(granted)] if len(granted) < len(self.programs) else None
-        return [run.id for lane in self.lanes for run in runs_woken(free, lane, still)]
+        return [run.id for lane in self.lanes.values() for run in runs_woken(free, lane, still)]
 
 
 async def serve(transaction: Transaction, freed: Freed, writes: Iterable[str] = ()) -> list[str]:
@@ -210,19 +218,20 @@ async def look(
     Those of the lanes that are busy are left out.
     """
     names = sorted(set(names))
-    looks = [sql(_FREE, names)] if names else []
+    looks = [sql(_FREE, names), PAUSED] if names else []
     for name in names:
         looks += [sql(_PROGRAMS, name, MOST_SERVED), sql(_LANES, line_of(name))]
     answers = await transaction.ask(*before, *looks)
     if not names:
         return [], answers
-    known = {name: (limit - used, granted) for name, limit, granted, used in answers[len(before)].rows}
-    of_names = answers[len(before) + 1 :]
+    free, pauses, *of_names = answers[len(before) :]
+    known = {name: (limit - used, granted) for name, limit, granted, used in free.rows}
+    paused = paused_queues(pauses)
     lines, heads = [], []
     for number, name in enumerate(names):
         programs, lanes = of_names[2 * number : 2 * number + 2]
         if name in known and known[name][0] > 0:
-            lines.append(Line(name, *known[name], [Place(*row) for row in programs.rows]))
+            lines.append(Line(name, *known[name], [Place(*row) for row in programs.rows], paused))
             heads.append([lane for _, lane in lanes.rows if lane is not None and lane not in busy])
     return await _with_heads(transaction, lines, heads), answers
 
@@ -235,7 +244,7 @@ async def _with_heads(transaction: Transaction, lines: Sequence[Line], lanes: Se
     ]
     answers = iter(await transaction.ask(*asked) if asked else ())
     return [
-        line._replace(lanes=[[_place(row, line.name) for row in next(answers).rows] for _ in some])
+        line._replace(lanes={lane: [_place(row, line.name) for row in next(answers).rows] for lane in some})
         for line, some in zip(lines, lanes, strict=True)
     ]
 

@@ -53,6 +53,17 @@ SELECT LEAST({MOST_COUNTED}, (
     WHERE blocked_on = %s AND "rank" < p."rank")), token
 FROM tokimori_permits p {BY_KEY} WHERE id = %s
 """
+# Runs of paused queues keep no program waiting.
+_HINDERED = f"""
+SELECT EXISTS (
+    SELECT 1 FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
+    WHERE semaphore = p.semaphore AND token IS NULL AND ("rank" < p."rank" OR ("rank" = p."rank" AND id < p.id))
+) OR EXISTS (
+    SELECT 1 FROM tokimori_runs r FORCE INDEX (tokimori_runs_blocked)
+    WHERE r.blocked_on = %s AND r."rank" < p."rank" AND NOT EXISTS (
+        SELECT 1 FROM tokimori_pauses WHERE queue IN ('*', SUBSTRING_INDEX(r.lane, '|', 1))))
+FROM tokimori_permits p {BY_KEY} WHERE id = %s
+"""
 
 
 class MysqlSemaphores(Part):
@@ -137,13 +148,14 @@ async def _still_waits(transaction: Transaction, wish: Wish) -> InLine | None:
 
     Many programs that asked for the lock again and again would leave it to no claim, which only tries.
     """
-    place, free = await transaction.ask(
+    place, hindered, free = await transaction.ask(
         sql(_AHEAD, line_of(wish.semaphore), wish.id),
+        sql(_HINDERED, line_of(wish.semaphore), wish.id),
         sql(f'SELECT "limit" - {permits.USED} FROM tokimori_semaphores s {BY_KEY} WHERE name = %s', wish.semaphore),
     )
     for ahead, token in place.rows:
         units = free.rows[0][0] if free.rows else 0
-        if token is None and (ahead or units < wish.weight):
+        if token is None and (hindered.rows[0][0] or units < wish.weight):
             return InLine(ahead=ahead)
     return None
 

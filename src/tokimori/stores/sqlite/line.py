@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
+from tokimori.model.pause import open_lanes
 from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of, semaphore_of
 from tokimori.model.transitions import RunState
 from tokimori.stores.rows import RUN, SETTLED
 from tokimori.stores.rules import MOST_SWEPT, Place, programs_served, room, runs_woken
+from tokimori.stores.sqlite.pauses import paused_queues
 
 _ENDING = {"state", "error", "ended", "blocked_on"}
 _KEPT = [column for column in f"{RUN}, {SETTLED}".split(", ") if column not in _ENDING]
@@ -221,10 +223,11 @@ def serve_semaphore(db: sqlite3.Connection, name: str) -> None:
 
 
 def grant_programs(db: sqlite3.Connection, name: str) -> bool:
-    """Give units to the programs whose turn it is; whether there are any."""
+    """Give units to the programs whose turn it is; whether there are any. Runs of paused queues are not waited for."""
     if first_program(db, name) is None:
         return False
-    heads = filter(None, [head_of(db, name, lane) for lane in lanes_in_line(db, name)])
+    lanes = open_lanes(lanes_in_line(db, name), paused_queues(db))
+    heads = filter(None, [head_of(db, name, lane) for lane in lanes])
     with closing(db.execute(_PROGRAMS, (name,))) as rows:
         served = programs_served(free_units(db, name), map(Place._make, rows), min(heads, default=None))
     for program in served:

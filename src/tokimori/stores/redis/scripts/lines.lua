@@ -200,7 +200,8 @@ local function serve_key(inc, key)
     end
 end
 
--- A semaphore, the first of every lane that waits for it, and the rank of the first program; nil: there is none.
+-- A semaphore, the first of every lane that waits for it, and the ranks of the first run and the first program. Runs of
+-- paused queues keep no program waiting. nil: there is none.
 local function line_up(name)
     local semaphore = semaphore_of(name)
     if not semaphore then
@@ -212,7 +213,9 @@ local function line_up(name)
         local id, rank = unpack(call('ZRANGE', key, 0, 0, 'WITHSCORES'))
         if id then
             line.heads[#line.heads + 1] = {lane = lane, key = key, id = id, rank = tonumber(rank)}
-            line.first = math.min(line.first or math.huge, tonumber(rank))
+            if #open_lanes({lane}) > 0 then
+                line.first = math.min(line.first or math.huge, tonumber(rank))
+            end
         else
             call('SREM', P .. 'lines:' .. name, lane)
         end
