@@ -94,7 +94,7 @@ class Semaphores:
                     f"semaphores: {name!r} has a limit of {limit}, so that {weight} units never fit",
                     field="semaphores",
                     value=f"{name}:{weight}",
-                    allowed=f"{name}:1 to {name}:{limit}, or a larger limit first",
+                    allowed=f"{name}:1{f' to {name}:{limit}' if limit > 1 else ''}, or a larger limit first",
                 )
 
     async def _limit(self, name: str) -> int:

@@ -116,7 +116,7 @@ def check_weight(name: str, weight: int, limit: int) -> None:
             f"the semaphore {name!r} has a limit of {limit}: {weight} units never fit",
             field="weight",
             value=weight,
-            allowed=f"1 to {limit}",
+            allowed=f"1 to {limit}" if limit > 1 else "1",
         )
 
 

@@ -86,3 +86,10 @@ def test_what_can_never_fit_is_refused() -> None:
         with pytest.raises(Refused) as refused:
             check("db", value, other)
         assert (refused.value.value, bool(refused.value.allowed)) == (value, True)
+
+
+def test_one_unit_is_no_range() -> None:
+    """Of a mutex one unit is allowed, not one to one."""
+    with pytest.raises(Refused) as refused:
+        check_weight("db", 2, 1)
+    assert refused.value.allowed == "1"
