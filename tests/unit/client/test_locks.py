@@ -87,18 +87,19 @@ def test_limits_are_set_by_people(client: Client) -> None:
 
 
 async def test_tasks_exclude_each_other() -> None:
-    """`async with`, in a program that has a loop of its own."""
-    within = most = 0
-    async with open_async("memory:") as client:
+    """`async with`, in a program that has a loop of its own: while one is within, all others wait."""
+    within = done = 0
+    async with open_async("memory:") as client, asyncio.timeout(10):
         lock = client.mutex("table")
 
         async def work() -> None:
-            nonlocal within, most
+            nonlocal within, done
             async with lock, lock:
                 within += 1
-                most = max(most, within)
-                await asyncio.sleep(0)
+                while (await client.semaphores.get("table")).waiting < 4 - done:
+                    assert within == 1
                 within -= 1
+                done += 1
 
         await asyncio.gather(*(work() for _ in range(5)))
         with pytest.raises(ZeroDivisionError):
@@ -106,4 +107,4 @@ async def test_tasks_exclude_each_other() -> None:
                 assert held.token == 6
                 raise ZeroDivisionError
         assert (await client.semaphores.get("table")).used == 0
-    assert most == 1
+    assert done == 5

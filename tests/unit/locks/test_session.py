@@ -356,7 +356,8 @@ async def test_the_store_may_be_away_while_somebody_waits(store: MemoryStore) ->
     await let_pass(3)
     b.link.away = False
     await a.release()
-    await waiting
+    async with asyncio.timeout(TAKE_OVER):
+        await waiting
 
 
 @virtually
