@@ -261,6 +261,38 @@ async def test_a_tick_picks_up_what_an_older_program_left(server: Server, store:
     check(server)
 
 
+async def test_a_tick_gives_back_what_a_run_held_before_an_older_program_claimed_it(
+    server: Server, store: Store
+) -> None:
+    """While such a program runs it nobody holds its units: who waits for them is served."""
+    worker, other = await Worker.join(store), await Worker.join(store)
+    runs = await add_runs(store, await add_job(store, "old", semaphores=("db",)), 2)
+    (claimed,) = await worker.claim()
+    await other.tick()
+    assert await state_of(store, runs[1]) is RunState.BLOCKED
+    server.command("HSET", f"{P}run:{runs[0].id}", "token", str(claimed.run.token + 1), "node_id", other.id)
+    await other.tick()
+    assert await state_of(store, runs[1]) is RunState.READY
+    assert len(await other.claim()) == 1
+    check(server)
+
+
+async def test_a_run_that_wants_nothing_any_more_gives_its_units_back_once(server: Server, store: Store) -> None:
+    """What an older program left with it is free with its next claim, and not freed again by its end."""
+    worker = await Worker.join(store)
+    job = await add_job(store, "old", semaphores=("db",))
+    (run,) = await add_runs(store, job, 1)
+    await worker.claim()
+    server.command("HSET", f"{P}run:{run.id}", "state", "ready")
+    server.command("ZADD", f"{P}ready:{run.lane}", str(run.rank), run.id)
+    server.command("HDEL", f"{P}owned:{worker.id}", run.id)
+    await store.replace_job(job, replace(job, definition=replace(job.definition, semaphores=()), version=2))
+    (claimed,) = await worker.claim()
+    await worker.settle(claimed)
+    assert (await store.get_semaphore("db")).used == 0
+    check(server)
+
+
 async def test_a_tick_frees_the_key_of_a_run_that_an_older_program_settled(server: Server, store: Store) -> None:
     """A run that it took for one without a key does not count for its key any more."""
     worker = await Worker.join(store)

@@ -155,7 +155,7 @@ local function hold_units(run, wanted)
         holds[n] = each[1] .. ' ' .. each[2]
         later('ZADD', P .. 'holders:' .. each[1], ask.now, run.id .. '/' .. each[1])
     end
-    call('HSET', P .. 'run:' .. run.id, 'holds', table.concat(holds, ' '))
+    call('HSET', P .. 'run:' .. run.id, 'holds', table.concat(holds, ' '), 'holds_token', run.token + 1)
 end
 
 local function write_taken(run)
@@ -172,6 +172,7 @@ local function write_taken(run)
     end
     if run.holds then -- an older program settled it
         give_back(run.id, run.holds)
+        call('HDEL', key, 'holds', 'holds_token')
         flush()
     end
     local wanted = terms_of(run.inc).semaphores

@@ -13,14 +13,15 @@ local function some_of(index)
     return found
 end
 
--- Older programs settle runs, and bury nodes, without a thought for what they hold.
+-- Older programs settle runs, claim them again, and bury nodes, without a thought for what they hold.
 local function drop_left_behind(name)
     for _, id in ipairs(call('ZRANDMEMBER', P .. 'holders:' .. name, 2)) do
         local run = string.match(id, '^(.-)/')
-        local state, holds = unpack(call('HMGET', P .. 'run:' .. (run or ''), 'state', 'holds'))
-        if run and holds and state ~= 'running' then
+        local state, holds, token, claimed =
+            unpack(call('HMGET', P .. 'run:' .. (run or ''), 'state', 'holds', 'token', 'holds_token'))
+        if run and holds and (state ~= 'running' or (claimed and claimed ~= token)) then
             give_back(run, holds)
-            call('HDEL', P .. 'run:' .. run, 'holds')
+            call('HDEL', P .. 'run:' .. run, 'holds', 'holds_token')
         elseif not run and not is_alive(call('HGET', P .. 'permit:' .. id, 'node_id')) then
             drop_permit(id)
         end
