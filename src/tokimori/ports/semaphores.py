@@ -72,7 +72,10 @@ class Wish(Struct, frozen=True, kw_only=True):
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """The program holds its units; `token` is greater than that of each earlier grant to a program."""
+    """The program holds its units; `token` is greater than that of each earlier grant to a program.
+
+    So too where the semaphore was deleted since, and made anew.
+    """
 
     token: int
 

@@ -496,6 +496,19 @@ async def test_tokens_grow_with_every_grant(store: Store, worker: Worker, other:
     assert tokens == [1, 2, 3]
 
 
+async def test_tokens_grow_on_over_a_deletion(store: Store, worker: Worker) -> None:
+    """Who held a semaphore of that name before has no greater token than who holds it now, and so no other one."""
+    for name, tokens in (("db", 3), ("api", 1)):
+        for _ in range(tokens):
+            held = await worker.acquire(name)
+            await worker.release(held)
+        await store.delete_semaphore(name)
+    await store.delete_semaphore("db")
+    assert (await worker.acquire("db")).token == 5
+    await store.put_semaphore("api", 2, NOW)
+    assert [(await worker.acquire("api")).token for _ in range(2)] == [5, 6]
+
+
 async def test_programs_are_served_in_order(store: Store, worker: Worker, other: Worker) -> None:
     """By rank, then by id; the head that does not fit lets none behind it pass."""
     await store.put_semaphore("db", 2, NOW)
@@ -740,7 +753,7 @@ async def test_an_unused_semaphore_is_deleted(store: Store, worker: Worker) -> N
     await store.delete_semaphore("db")
     with pytest.raises(NotFound):
         await store.get_semaphore("db")
-    assert (await worker.acquire("db")).token == 1
+    assert (await worker.acquire("db")).token == 2
 
 
 async def test_a_semaphore_that_runs_wait_for_is_not_deleted(store: Store, worker: Worker) -> None:

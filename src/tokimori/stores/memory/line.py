@@ -115,7 +115,7 @@ def grant_programs(tables: Tables, name: str) -> bool:
     first = next((place_of(tables, each, name) for each in line if _lane(each) in lanes), None)
     served = programs_served(free_units(tables, name), map(_place, programs_in_line(tables, name)), first)
     for program in served:
-        row.granted += 1
+        row.granted = max(row.granted, tables.newest_token) + 1
         tables.permits[PermitId(program.id)] = replace(tables.permits[PermitId(program.id)], token=row.granted)
     return bool(served)
 

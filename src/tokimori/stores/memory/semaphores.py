@@ -65,7 +65,8 @@ def delete_semaphore(tables: Tables, name: str) -> None:
     """See `Semaphores.delete_semaphore`."""
     if any(permit.semaphore == name for permit in tables.permits.values()) or runs_in_line(tables, name):
         raise in_use(name)
-    tables.semaphores.pop(name, None)
+    row = tables.semaphores.pop(name, SemaphoreRow())
+    tables.newest_token = max(tables.newest_token, row.granted)
 
 
 def acquire(tables: Tables, wish: Wish, now: Moment) -> Answer:

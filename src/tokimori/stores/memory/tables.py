@@ -79,6 +79,8 @@ class Tables:
     """How many rows went: by job, day and outcome."""
     semaphores: dict[str, SemaphoreRow] = field(default_factory=dict)
     permits: dict[PermitId, Permit] = field(default_factory=dict)
+    newest_token: int = 0
+    """Of programs' grants of semaphores that were deleted."""
 
     def job(self, job_id: JobId) -> Job:
         """The job. Raises `NotFound`."""

@@ -42,7 +42,10 @@ USED = """(
     SELECT CAST(COALESCE(SUM(weight), 0) AS SIGNED) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
     WHERE semaphore = s.name AND token IS NOT NULL)"""
 """Units that are held of a semaphore `s`."""
-_FREE = f'SELECT name, "limit", granted, {USED} FROM tokimori_semaphores s {BY_KEY} WHERE name IN (%s)'
+_FREE = f"""
+SELECT name, "limit", GREATEST(granted, (SELECT COALESCE(MAX(newest), 0) FROM tokimori_tokens)), {USED}
+FROM tokimori_semaphores s {BY_KEY} WHERE name IN (%s)
+"""
 _PROGRAMS = """
 SELECT "rank", id, weight FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
 WHERE semaphore = %s AND token IS NULL ORDER BY "rank", id LIMIT %s
@@ -164,7 +167,7 @@ def counts_of(answer: Answer) -> dict[Key, int]:
 
 
 class Line(NamedTuple):
-    """Of a semaphore: what is free, how often programs were granted some, and who waits: programs, and runs by lane.
+    """Of a semaphore: what is free, the newest token of a program, and who waits: programs, and runs by lane.
 
     Runs of `paused` queues keep no program waiting.
     """
@@ -280,8 +283,8 @@ def serve_line(line: Line, programs: Sequence[Place]) -> Iterator[str]:
     for number, program in enumerate(programs, line.granted + 1):
         yield sql("UPDATE tokimori_permits SET token = %s WHERE id = %s", number, program.id)
     if programs:
-        grants = len(programs)
-        yield sql("UPDATE tokimori_semaphores SET granted = granted + %s WHERE name = %s", grants, line.name)
+        granted = line.granted + len(programs)
+        yield sql("UPDATE tokimori_semaphores SET granted = %s WHERE name = %s", granted, line.name)
     yield from _wake(line.woken(programs))
 
 

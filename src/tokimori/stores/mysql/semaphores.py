@@ -133,7 +133,14 @@ async def _delete(transaction: Transaction, name: str) -> None:
     )
     if permit.rows or run.rows:
         raise in_use(name)
-    await transaction.commit(sql("DELETE FROM tokimori_semaphores WHERE name = %s", name))
+    await transaction.commit(
+        sql(
+            """INSERT INTO tokimori_tokens (one, newest) SELECT true, granted FROM tokimori_semaphores WHERE name = %s
+            ON DUPLICATE KEY UPDATE newest = GREATEST(newest, VALUES(newest))""",
+            name,
+        ),
+        sql("DELETE FROM tokimori_semaphores WHERE name = %s", name),
+    )
 
 
 async def _asked(transaction: Transaction, wish: Wish, now: Moment) -> Answer:

@@ -43,6 +43,10 @@ _UNITS = """
 SELECT "limit" - (SELECT coalesce(sum(weight), 0) FROM tokimori_permits WHERE semaphore = name AND token IS NOT NULL)
 FROM tokimori_semaphores WHERE name = ?
 """
+_COUNT_GRANT = """
+UPDATE tokimori_semaphores SET granted = 1 + max(granted, (SELECT coalesce(max(newest), 0) FROM tokimori_tokens))
+WHERE name = ?
+"""
 # These walk an index from one distinct value to the next.
 _LANES = """
 WITH RECURSIVE lanes (lane) AS (
@@ -231,7 +235,7 @@ def grant_programs(db: sqlite3.Connection, name: str) -> bool:
     with closing(db.execute(_PROGRAMS, (name,))) as rows:
         served = programs_served(free_units(db, name), map(Place._make, rows), min(heads, default=None))
     for program in served:
-        db.execute("UPDATE tokimori_semaphores SET granted = granted + 1 WHERE name = ?", (name,))
+        db.execute(_COUNT_GRANT, (name,))
         db.execute(
             """UPDATE tokimori_permits SET token = (SELECT granted FROM tokimori_semaphores WHERE name = semaphore)
             WHERE id = ?""",

@@ -29,6 +29,10 @@ from tokimori.stores.sqlite.line import (
 from tokimori.stores.sqlite.nodes import state_of
 
 _MAKE = 'INSERT INTO tokimori_semaphores (name, "limit") VALUES (?, ?)'
+_KEEP_NEWEST = """
+INSERT INTO tokimori_tokens (one, newest) VALUES (1, ?)
+ON CONFLICT (one) DO UPDATE SET newest = max(newest, excluded.newest)
+"""
 _RUNS_WAIT = "FROM tokimori_runs WHERE state = 'blocked' AND blocked_on = 'semaphore:' || ?1"
 _PROGRAMS_WAIT = "FROM tokimori_permits WHERE semaphore = ?1 AND token IS NULL"
 _HELD = "FROM tokimori_permits WHERE semaphore = ?1 AND token IS NOT NULL"
@@ -81,7 +85,8 @@ def delete_semaphore(db: sqlite3.Connection, name: str) -> None:
     in_line = f"SELECT 1 {_RUNS_WAIT} UNION ALL SELECT 1 {_PROGRAMS_WAIT} UNION ALL SELECT 1 {_HELD} LIMIT 1"
     if db.execute(in_line, (name,)).fetchone() is not None:
         raise in_use(name)
-    db.execute("DELETE FROM tokimori_semaphores WHERE name = ?", (name,))
+    deleted = db.execute("DELETE FROM tokimori_semaphores WHERE name = ? RETURNING granted", (name,)).fetchall()
+    db.executemany(_KEEP_NEWEST, deleted)
 
 
 def acquire(db: sqlite3.Connection, wish: Wish, now: Moment) -> Answer:

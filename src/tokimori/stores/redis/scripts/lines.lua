@@ -83,6 +83,7 @@ local function semaphore_of(name)
 end
 
 local function make_semaphore(name, limit, granted)
+    granted = math.max(granted, call('GET', P .. 'tokens') or 0)
     call('HSET', P .. 'semaphore:' .. name, 'limit', limit, 'granted', granted, 'used', 0)
     call('ZADD', P .. 'semaphores', 0, name)
 end
