@@ -13,6 +13,7 @@ from tokimori.model.ids import Incarnation
 from tokimori.model.job import Job, JobState, lane_of
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import OnExhausted
+from tokimori.model.request import Manner
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
@@ -126,6 +127,25 @@ async def test_a_node_that_dies_in_a_change_leaves_the_rest_to_the_others(
         await worker.tick()
     live = await store.list_runs(RunFilter(states=frozenset({RunState.READY}), limit=9999))
     assert {run.lane for run in live} == {"edit": {"other||"}, "pause": {None}, "delete": set()}[name]
+
+
+async def test_a_forced_run_keeps_its_lane_while_others_lose_theirs(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that is just being paused runs once where that is forced, however many of its runs have still to stop."""
+    worker = await Worker.join(store)
+    job, _ = await with_many(store, 3000)
+
+    async def die(db: Connections, incarnation: Incarnation) -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(jobs, "move_runs", die)
+    with pytest.raises(asyncio.CancelledError):
+        await CHANGES["pause"](store, job)
+    forced = await store.add_run(a_request(job), NOW, Manner(forced=True))
+    for _ in range(20):
+        await worker.tick()
+    assert [each.run.id for each in await worker.claim()] == [forced.id]
 
 
 async def test_a_parked_job_keeps_no_run_in_its_lane(store: Store) -> None:

@@ -12,6 +12,7 @@ from tokimori.model.transitions import ENDS
 from tokimori.ports.store import RunFilter
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import run_hash, run_of
+from tokimori.stores.redis.jobs import move_runs
 from tokimori.stores.rules import full, may_hold, may_resume, no_job, stopped
 from tokimori.stores.text import storable
 
@@ -38,6 +39,9 @@ async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN
     match answer:
         case "made":
             return replace(run, lane=more)
+        case "moving":
+            await move_runs(db, run.incarnation)
+            return await add_run(db, run, now, manner)
         case "full":
             raise full(run.job_id, more)
         case None:

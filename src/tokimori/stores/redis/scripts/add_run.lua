@@ -1,7 +1,8 @@
 -- Keep a requested run: {false, 'made', the lane that it got}. Or find the one that answers: {its row}. It is one of the
 -- same origin, or that took over what this request asked for before; the newest of its key, if it was made after `since`,
 -- or has never started and the request `replaces`. Or why there is none: {false, false}, {false, the job's state} or
--- {false, 'full', how many may be active}. `forced_lane` is that of a forced run where the job has none.
+-- {false, 'full', how many may be active}. `forced_lane` is that of a forced run where the job has none; while runs of the
+-- job have still to lose their lanes it would lose its own: {false, 'moving'}.
 local born = ask.run
 local known = call('HGET', P .. 'origins:' .. born.inc, born.origin)
     or (ask.replaces and call('GET', P .. 'request:' .. born.id))
@@ -12,6 +13,9 @@ if known then
     end
 end
 local state, lane = unpack(call('HMGET', P .. 'job:' .. born.inc, 'state', 'lane'))
+if not lane and state and ask.forced_lane and call('HEXISTS', P .. 'moves', born.inc) == 1 then
+    return {false, 'moving', false}
+end
 lane = lane or (state and ask.forced_lane)
 if not lane then
     return {false, state, false}
