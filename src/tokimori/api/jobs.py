@@ -125,7 +125,8 @@ class Jobs:
         job = await self._service.get(_job_id(request))
         edges = direct(await self._service.graph(job.id), job.id)
         moments = await self._service.next_times(job.id, SHOWN_TIMES)
-        return answer(job_view(job, moments, edges, await self._service.pauses_of(job.id)))
+        pauses, heavy = await self._service.pauses_of(job.id), await self._service.too_heavy(job.id)
+        return answer(job_view(job, moments, edges, pauses, heavy))
 
     async def update(self, request: Request) -> Response:
         """Change fields of a job: a JSON merge patch (RFC 7396)."""

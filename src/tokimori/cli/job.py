@@ -101,14 +101,15 @@ def show(job_id: str) -> None:
 
     async def act(
         service: "Service",
-    ) -> "tuple[Job, Sequence[Moment], Sequence[Skip], Sequence[Edge], Sequence[Pause]]":
+    ) -> "tuple[Job, Sequence[Moment], Sequence[Skip], Sequence[Edge], Sequence[Pause], Sequence[str]]":
         found = await service.get(job_id)
         edges, pauses = direct(await service.graph(job_id), found.id), await service.pauses_of(job_id)
-        return found, await service.next_times(job_id, _SHOWN), await service.skips(job_id, 10), edges, pauses
+        moments, skips = await service.next_times(job_id, _SHOWN), await service.skips(job_id, 10)
+        return found, moments, skips, edges, pauses, await service.too_heavy(job_id)
 
-    found, moments, skips, edges, pauses = in_service(act)
+    found, moments, skips, edges, pauses, heavy = in_service(act)
     if options().as_json:
-        print_json(job_view(found, moments, edges, pauses))
+        print_json(job_view(found, moments, edges, pauses, heavy))
         return
     zone = found.definition.time_zone
     fields = {name: value for name, value in job_fields_of(found).items() if name != "parents"}
@@ -123,7 +124,7 @@ def show(job_id: str) -> None:
             ("state", found.state.value),
             *([("unreadable", job_view(found).unreadable)] if job_view(found).unreadable else []),
             *((name, value) for name, value in (("reason", found.reason), ("by", found.by)) if value),
-            *(("waits", sentence(pause)) for pause in pauses),
+            *(("waits", why) for why in (*map(sentence, pauses), *heavy)),
             *((name, value) for name, value in defined if value not in ("", None)),
             *(("parent", f"{edge.parent} {how(edge)}") for edge in edges if edge.child == found.id),
             *(("child", f"{edge.child} {how(edge)}") for edge in edges if edge.parent == found.id),

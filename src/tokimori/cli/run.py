@@ -209,7 +209,6 @@ def _write(data: bytes) -> None:
 
 
 def _print_details(details: "RunDetails") -> None:
-    from tokimori.service.lines import waits_for
     from tokimori.service.queues import sentence
 
     found, zone = details.run, details.time_zone
@@ -224,7 +223,7 @@ def _print_details(details: "RunDetails") -> None:
             ("created", local(found.created, zone)),
             *([("parent run", found.parent_id)] if found.parent_id else []),
             *([("concurrency key", found.concurrency_key)] if found.concurrency_key is not None else []),
-            *([("waits for", waits_for(found))] if waits_for(found) else []),
+            *([("waits for", details.waits_for)] if details.waits_for else []),
             *([("cancel asked for", found.cancel)] if found.cancel else []),
             *(("waits", sentence(pause)) for pause in details.pauses),
             *([("error", found.error)] if found.error and not details.attempts else []),

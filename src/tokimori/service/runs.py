@@ -21,8 +21,10 @@ from tokimori.ports.store import RunFilter, Store
 from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.backfill import Backfills
 from tokimori.service.definitions import check_readable
+from tokimori.service.lines import waits_for
 from tokimori.service.queues import binding
 from tokimori.service.requests import Asked, Request, RequestFields, became, manner_of, requested_run
+from tokimori.service.semaphores import Semaphores
 
 POLL = 0.1
 """Seconds between two looks at a run that somebody waits for."""
@@ -40,23 +42,30 @@ class AttemptDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetails:
-    """A run, its attempts by number, the zone of its job, whether that is gone, and the pauses for which it waits."""
+    """A run, its attempts by number, the zone of its job, whether that is gone, and for what it waits.
+
+    `waits_for`: as `waits_for` says, and why that never comes. `pauses`: those for which it waits.
+    """
 
     run: Run
     attempts: tuple[AttemptDetails, ...]
     time_zone: str
     is_job_deleted: bool = False
     pauses: tuple[Pause, ...] = ()
+    waits_for: str | None = None
 
 
 class RunService:
     """The part of the service that concerns runs."""
 
-    def __init__(self, store: Store, clock: Clock, random: RandomBytes, *, time_zone: str) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, random: RandomBytes, *, time_zone: str, semaphores: Semaphores
+    ) -> None:
         self._store = store
         self._clock = clock
         self._random = random
         self.time_zone = time_zone
+        self.semaphores = semaphores
         self._backfills = Backfills(store, clock, random)
 
     async def trigger(
@@ -112,7 +121,14 @@ class RunService:
             time_zone=self.zone_of(jobs.get(run.job_id)),
             is_job_deleted=is_deleted(jobs.get(run.job_id), run),
             pauses=await self._pauses_of(run),
+            waits_for=await self._waits_for(run, jobs.get(run.job_id)),
         )
+
+    async def _waits_for(self, run: Run, job: Job | None) -> str | None:
+        words = waits_for(run)
+        if words is None or job is None:
+            return words
+        return "; ".join([words, *await self.semaphores.too_heavy(job.definition)])
 
     async def _pauses_of(self, run: Run) -> tuple[Pause, ...]:
         """What keeps a run that has not started from starting."""

@@ -66,11 +66,10 @@ class Service(RunService):
         author: str | None = None,
         semaphore_store: StoreOnDemand | None = None,
     ) -> None:
-        super().__init__(store, clock, random, time_zone=time_zone)
+        super().__init__(store, clock, random, time_zone=time_zone, semaphores=Semaphores(self._of_semaphores, clock))
         self._author = author
         self._semaphore_store = semaphore_store
         self.calendars = Calendars(store, lambda job_id: self.update(job_id, {}))
-        self.semaphores = Semaphores(self._of_semaphores, clock)
         self.queues = Queues(store, clock, author, self.cancel)
 
     async def _of_semaphores(self) -> Store:
@@ -336,7 +335,8 @@ class Service(RunService):
             n=checked("n", n, MOST_MOMENTS),
         )
         pauses = await self.pauses_of(job_id)
-        warnings = (*explanation.warnings, *(f"Nothing of it starts: {sentence(pause)}." for pause in pauses))
+        hindrances = [*map(sentence, pauses), *await self.too_heavy(job_id)]
+        warnings = (*explanation.warnings, *(f"Nothing of it starts: {each}." for each in hindrances))
         if job.state is JobState.DELETED:
             warnings = ("It was deleted, and is known until the last of its runs has ended.",)
         if job.definition.parents:
@@ -347,6 +347,10 @@ class Service(RunService):
     async def pauses_of(self, job_id: str) -> Sequence[Pause]:
         """The pauses of the job's queue and of everything, whatever the job's own state."""
         return binding((await self.get(job_id)).definition.queue, await self.queues.pauses())
+
+    async def too_heavy(self, job_id: str) -> Sequence[str]:
+        """Which weights of the job are above a limit, a sentence each: until that is raised nothing of it starts."""
+        return await self.semaphores.too_heavy((await self.get(job_id)).definition)
 
     async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:
         """The job's occurrences that became no run, newest first; none of a deleted job."""

@@ -33,8 +33,8 @@ class RetryView(Retry, frozen=True, kw_only=True, omit_defaults=False):
 class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
     """A job: its fields as typed, and how it stands.
 
-    `next_times`, `edges` (from and to it) and `pauses` (of its queue and of everything) only where somebody asked for
-    them; `unreadable` says why the fields are not known.
+    `next_times`, `edges` (from and to it), `pauses` (of its queue and of everything) and `too_heavy` (which weights no
+    limit lets in) only where somebody asked for them; `unreadable` says why the fields are not known.
     """
 
     id: str
@@ -51,6 +51,7 @@ class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
     next_times: tuple[str, ...] | UnsetType = UNSET
     edges: "tuple[EdgeView, ...] | UnsetType" = UNSET
     pauses: "tuple[PauseView, ...] | UnsetType" = UNSET
+    too_heavy: tuple[str, ...] | UnsetType = UNSET
 
 
 class EdgeView(Struct, frozen=True, kw_only=True):
@@ -244,6 +245,7 @@ def job_view(
     next_times: Sequence[Moment] | None = None,
     edges: Sequence[Edge] | None = None,
     pauses: Sequence[Pause] | None = None,
+    too_heavy: Sequence[str] | None = None,
 ) -> JobView:
     """The job as JSON shows it."""
     definition = job.definition
@@ -265,6 +267,7 @@ def job_view(
         next_times=UNSET if next_times is None else tuple(map(format_moment, next_times)),
         edges=UNSET if edges is None else tuple(map(edge_view, edges)),
         pauses=UNSET if pauses is None else tuple(map(pause_view, pauses)),
+        too_heavy=UNSET if too_heavy is None else tuple(too_heavy),
         **(fields | target_fields(definition.target)),
     )
 
@@ -329,7 +332,7 @@ def run_view(
 def run_details_view(details: RunDetails) -> RunView:
     """The run with its attempts as JSON shows them."""
     view = run_view(details.run, details.attempts, details.pauses)
-    return replace(view, job_deleted=details.is_job_deleted)
+    return replace(view, job_deleted=details.is_job_deleted, waits_for=details.waits_for)
 
 
 def attempt_view(details: AttemptDetails) -> AttemptView:

@@ -32,3 +32,20 @@ async def test_a_larger_limit_lets_it_in(world: World) -> None:
     await world.store.put_semaphore("db", 4, world.clock.now())
     job = await world.service.add(heavy, "j")
     assert job.definition.semaphores == ("db:4",)
+
+
+async def test_what_a_lowered_limit_keeps_out_says_so(world: World) -> None:
+    """A weight that only a job states keeps no limit up: job, explanation and run say why nothing starts."""
+    await world.store.put_semaphore("db", 3, world.clock.now())
+    await world.service.add({"noop": True, "semaphores": ["db:3", "other"]}, "j")
+    run = await world.service.trigger("j")
+    assert await world.service.too_heavy("j") == ()
+    await world.service.semaphores.set("db", 2)
+    assert await world.begin(1) == []
+    why = "3 units of the semaphore db never fit its limit of 2"
+    assert await world.service.too_heavy("j") == (why,)
+    assert (await world.service.explain_job("j")).warnings == (f"Nothing of it starts: {why}.",)
+    assert (await world.service.get_run(run.id)).waits_for == f"units of the semaphore db; {why}"
+    await world.service.semaphores.set("db", 3)
+    assert len(await world.begin(1)) == 1
+    assert (await world.service.get_run(run.id)).waits_for is None
