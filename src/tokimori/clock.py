@@ -18,6 +18,7 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _RFC_3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d\d):(\d\d))\Z", re.ASCII
 )
@@ -54,7 +55,7 @@ def to_datetime(moment: Moment) -> datetime:
 
 def from_datetime(value: datetime) -> Moment:
     """The moment of an aware datetime."""
-    return Moment((value.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1))
+    return Moment((value.astimezone(UTC) - _EPOCH) // _MICROSECOND)
 
 
 def format_moment(moment: Moment) -> str:

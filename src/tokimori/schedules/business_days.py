@@ -9,7 +9,7 @@ from tokimori.schedules.days import FIRST_DAY, LAST_DAY
 from tokimori.schedules.days_off import MOST_IN_A_ROW, DaysOff
 from tokimori.schedules.grid import moment_of
 from tokimori.schedules.schedule import OnDemand, Schedule
-from tokimori.schedules.zones import Stretch, stretch_at
+from tokimori.schedules.zones import Stretch, stretch_at, stretches_between
 
 _MAX_TRIES = 1_000
 """How many rows of days off in a row a search passes, before it answers that there are no more moments."""
@@ -56,7 +56,7 @@ class LocalDays:
         return day
 
     def _is_skipped(self, day: int) -> bool:
-        _, _, offset, before = stretch = stretch_at(self.zone, (day + 2) * DAY)
+        _, _, offset, before = stretch = stretch_at(self.zone, (day + 1) * DAY)  # within `OVERLAP` after any such skip
         start = stretch.start
         return offset - before >= DAY and start + before <= day * DAY and (day + 1) * DAY <= start + offset
 
@@ -88,13 +88,10 @@ class LocalDays:
 
     def stretches(self, day: int) -> Iterator[tuple[int, int, int]]:
         """(first moment, end, offset) of the parts of the day; usually one."""
-        at, stop = (day - 1) * DAY, (day + 2) * DAY
-        while at < stop:
-            start, end, offset, _ = stretch_at(self.zone, at)
+        for start, end, offset, _ in stretches_between(self.zone, (day - 1) * DAY, (day + 2) * DAY):
             first, last = max(start, day * DAY - offset), min(end, (day + 1) * DAY - offset)
             if first < last:
                 yield first, last, offset
-            at = end
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +134,9 @@ class Kept:
         total = self.base.count(after, through)
         if not total:
             return 0
-        at = after + 1
-        while at <= through:
-            stretch = stretch_at(self.days.zone, at)
-            total -= sum(self.base.count(*row) for row in self._rows_off(stretch, at, min(stretch.end - 1, through)))
-            at = stretch.end
+        for stretch in stretches_between(self.days.zone, after + 1, through + 1):
+            low, high = max(stretch.start, after + 1), min(stretch.end - 1, through)
+            total -= sum(self.base.count(*row) for row in self._rows_off(stretch, low, high))
         return total
 
     def _rows_off(self, stretch: Stretch, low: int, high: int) -> Iterator[tuple[Moment, Moment]]:

@@ -1,7 +1,7 @@
 """Schedules made of others: a union, and a schedule with exclusions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
@@ -190,7 +190,7 @@ def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
     kept: list[Schedule] = []
     for part in _merged(_leaves(base)):
         if isinstance(part, Zoned) and isinstance(part.times, Pieces) and part.zone == zone:
-            rest = replace(part, times=Pieces(minus(part.times.pieces, clocks)))
+            rest = Zoned(Pieces(minus(part.times.pieces, clocks)), zone, part.shift, part.once)
             kept.append(Difference(rest, union(others), free, _covering(rest, others)) if others else rest)
         else:
             kept.append(Difference(part, excluded, free, _covering(part, others)))

@@ -1,7 +1,6 @@
 """Cron expressions of 5 fields, of 6 with seconds first, and of 7 with a year last."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import repeat
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ from tokimori.schedules.cron_fields import (
     print_field,
     star,
 )
-from tokimori.schedules.days import ALL_MONTHS, ALL_WEEKDAYS, EVERY_DAY, LENGTHS, Days, weekly_masks
+from tokimori.schedules.days import ALL_MONTHS, WEEKS, Days
 from tokimori.schedules.wallclock import WallClock, minutes_of_day
 from tokimori.schedules.zoned import ZonedSchedule, ZoneRules
 
@@ -46,6 +45,24 @@ class CronFields(NamedTuple):
     month: Field
     weekday: Field
     year: Field
+
+
+class _MonthDays(NamedTuple):
+    """The days that both fields together name. Both restricted: either may match (Vixie); else both must."""
+
+    day: Field
+    weekday: Field
+
+    def mask(self, length: int, first: int) -> int:
+        """The days of a month of that length whose 1st has that weekday."""
+        day, weekday = self
+        by_day, by_weekday = day.bits, weekday.bits * WEEKS >> first << 1
+        for special in day.special:
+            by_day |= 1 << special.day(length, first)
+        for special in weekday.special:
+            by_weekday |= 1 << special.day(length, first)
+        both = by_day & by_weekday if day.star or weekday.star else by_day | by_weekday
+        return both & (2 << length) - 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +96,8 @@ def parse_cron(text: str, rules: ZoneRules, spread: str) -> Cron:
             f"schedule: {text!r} has {len(texts)} fields", field="schedule", value=text, allowed=allowed
         )
     fields = _fields(texts, spread)
-    days = _days(fields.day, fields.month, fields.weekday, fields.year)
-    if days is None:
+    days = _days(fields)
+    if days.is_empty():
         allowed = "a day that the calendar has"
         raise InvalidSchedule(
             f"day of month: {text!r} never comes",
@@ -102,43 +119,10 @@ def _fields(texts: list[str], spread: str) -> CronFields:
     return CronFields(*map(parse_field, _KINDS, texts, repeat(spread)))
 
 
-@lru_cache(maxsize=4096)
-def _days(day: Field, month: Field, weekday: Field, year: Field) -> Days | None:
-    """The days that the fields name; None where there is none."""
-    weekly = day == _EVERY_DAY and month.bits == ALL_MONTHS and year == _EVERY_YEAR and not weekday.special
-    years = -1 if year == _EVERY_YEAR else year.bits
-    if weekly:
-        return Days((), ALL_MONTHS, years, weekday.bits)
-    days = Days(_masks(day, weekday), month.bits, years, 0)
-    return None if days.is_empty() else days
-
-
-def _masks(day: Field, weekday: Field) -> tuple[int, ...]:
-    """The days of each of the 28 kinds of months. Both fields restricted: either may match (Vixie); else both must."""
-    either = not (day.star or weekday.star)
-    if day.special or weekday.special:
-        return _special_masks(day, weekday, either=either)
-    if not either and weekday.bits == ALL_WEEKDAYS:
-        return EVERY_DAY if day.bits == _EVERY_DAY.bits else tuple(day.bits & valid for valid in EVERY_DAY)
-    weeks = weekly_masks(weekday.bits)
-    if either:
-        return tuple([week | day.bits & valid for week, valid in zip(weeks, EVERY_DAY, strict=True)])
-    return tuple([week & day.bits for week in weeks])
-
-
-def _special_masks(day: Field, weekday: Field, *, either: bool) -> tuple[int, ...]:
-    weeks, masks = weekly_masks(weekday.bits), list[int]()
-    for length in LENGTHS:
-        valid = (2 << length) - 2
-        for first in range(7):
-            by_day = day.bits | _special_bits(day, length, first)
-            by_weekday = weeks[len(masks)] | _special_bits(weekday, length, first)
-            masks.append((by_day | by_weekday if either else by_day & by_weekday) & valid)
-    return tuple(masks)
-
-
-def _special_bits(value: Field, length: int, first: int) -> int:
-    bits = 0
-    for special in value.special:
-        bits |= 1 << max(special.day(length, first), 0)
-    return bits
+def _days(fields: CronFields) -> Days:
+    day, weekday = fields.day, fields.weekday
+    weekly = (
+        day == _EVERY_DAY and fields.month.bits == ALL_MONTHS and fields.year == _EVERY_YEAR and not weekday.special
+    )
+    years = -1 if fields.year == _EVERY_YEAR else fields.year.bits
+    return Days(_MonthDays(day, weekday), fields.month.bits, years, weekday.bits if weekly else 0)

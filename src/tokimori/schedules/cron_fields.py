@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple, NoReturn
 
@@ -75,28 +74,20 @@ class Field(NamedTuple):
 
 def parse_field(kind: FieldKind, text: str, spread: str) -> Field:
     """Read a field; `spread` (a job's id) decides what `H` stands for. Raises `InvalidSchedule`."""
-    if text == "*":
-        return _STARS[kind]
-    if text.isdigit() and text.isascii() and len(text) < 5 and kind.low <= (number := int(text)) <= _top(kind):
-        return Field(1 << number - kind.zero, star=False)
-    return _parse_field(kind, text, spread if "H" in text or "h" in text else "")
-
-
-def star(kind: FieldKind) -> Field:
-    """The field `*`."""
-    return _STARS[kind]
-
-
-@lru_cache(maxsize=8192)
-def _parse_field(kind: FieldKind, text: str, spread: str) -> Field:
-    if text == "?" and kind in (DAY, WEEKDAY):
-        return _STARS[kind]
+    known = _KNOWN[kind].get(text)
+    if known is not None:
+        return known
     if (kind is DAY or kind is WEEKDAY) and not _LETTERS.isdisjoint(text):
         return _parse_days(kind, text, spread)
     bits = 0
     for term in text.split(","):
         bits |= _bits(kind, _values(kind, term, spread))
     return Field(bits, text.startswith("*"))
+
+
+def star(kind: FieldKind) -> Field:
+    """The field `*`."""
+    return _KNOWN[kind]["*"]
 
 
 def _parse_days(kind: FieldKind, text: str, spread: str) -> Field:
@@ -155,6 +146,8 @@ def _range(kind: FieldKind, first: int, last: int, step: int, term: str) -> Iter
     """The values from first to last; where last is smaller, over the end of the field (`fri-mon`, `22-2`)."""
     if last < first and kind is YEAR:
         _refuse(kind, term)
+    if first <= last <= _top(kind):
+        return range(first, last + 1, step)
     low, size = kind.low, (7 if kind is WEEKDAY else kind.high - kind.low + 1)
     through = last if first <= last else last + size
     return ((value - low) % size + low for value in range(first, through + 1, step))
@@ -242,7 +235,11 @@ def _star_term(kind: FieldKind, field: Field) -> str:
     return f"*/{step}" if step > 1 else "*"
 
 
-_STARS = {
-    kind: Field(_span(kind, kind.low, _top(kind)), star=True)
-    for kind in (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, YEAR)
-}
+def _known(kind: FieldKind) -> dict[str, Field]:
+    every = Field(_span(kind, kind.low, _top(kind)), star=True)
+    fields = {str(n): Field(1 << n - kind.zero, star=False) for n in range(kind.low, _top(kind) + 1)}
+    return fields | {"*": every} | ({"?": every} if kind in (DAY, WEEKDAY) else {})
+
+
+_KNOWN = {kind: _known(kind) for kind in (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, YEAR)}
+"""The fields of one value, and `*`: nearly all that people write."""

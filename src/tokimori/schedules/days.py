@@ -1,8 +1,11 @@
 """Sets of calendar days, searched month by month with bit sets."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
 from datetime import date
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 _EPOCH = date(1970, 1, 1).toordinal()
 FIRST_DAY = date(1, 1, 1).toordinal() - _EPOCH
@@ -14,15 +17,18 @@ FIRST_YEAR, LAST_YEAR = 1970, 2199
 _CYCLE = 400  # years, after which the Gregorian calendar repeats itself exactly
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
-_LENGTHS_OF = {month: (28, 29) if month == 2 else (length,) for month, length in enumerate(_LENGTHS) if month}
-
 ALL_MONTHS = 0b1_1111_1111_1110
 ALL_WEEKDAYS = 0b111_1111
-LENGTHS = (28, 29, 30, 31)
-EVERY_DAY = tuple((2 << length) - 2 for length in LENGTHS for _ in range(7))
-"""The masks of `Days` that leave nothing out."""
-_WEEKS = sum(1 << 7 * week for week in range(6))  # repeats the bits of a week
-_LONG_MONTHS = sum(1 << month for month, length in enumerate(_LENGTHS) if length == 31)
+WEEKS = sum(1 << 7 * week for week in range(6))
+"""Repeats the bits of a week: `weekdays * WEEKS >> first << 1` are the days of a month whose 1st has that weekday."""
+_KINDS = tuple((length, first) for length in (28, 29, 30, 31) for first in range(7))
+_MONTHS_OF = {
+    28: 1 << 2,
+    29: 1 << 2,
+    30: sum(1 << month for month, length in enumerate(_LENGTHS) if length == 30),
+    31: sum(1 << month for month, length in enumerate(_LENGTHS) if length == 31),
+}
+"""The months that may have so many days."""
 
 
 def lowest(bits: int) -> int:
@@ -52,17 +58,36 @@ def weekday_of(day: int) -> int:
     return (day + 4) % 7
 
 
-@dataclass(frozen=True, slots=True)
-class Days:
-    """A set of days, each its number counted from 1970-01-01.
+class MonthDays(Hashable, Protocol):
+    """Which of its days a month has in a set. That follows from its kind, of which there are only 28."""
 
-    `masks[(length - 28) * 7 + weekday of the 1st]` holds the days of such a month (bit 1 = the 1st): there are only 28
-    kinds of months. `months` has bits 1 … 12. `years` has bit 0 = 1970 and -1 is all years: as any negative number it
-    holds those before and after its digits. `weekdays` is set where nothing but the day of the week counts (bit 0 =
-    Sunday), which makes for a short cut; then `masks` may be left empty.
-    """
+    def mask(self, length: int, first: int) -> int:
+        """The days of a month of that length whose 1st has that weekday (0 = Sunday); bit 1 is the 1st."""
+        ...
+
+
+class Table(NamedTuple):
+    """The mask of each of the 28 kinds of months."""
 
     masks: tuple[int, ...]
+
+    def mask(self, length: int, first: int) -> int:
+        """The days of a month of that length whose 1st has that weekday."""
+        return self.masks[(length - 28) * 7 + first]
+
+
+EVERY_DAY = Table(tuple((2 << length) - 2 for length, _ in _KINDS))
+
+
+class Days(Struct, frozen=True):
+    """A set of days, each its number counted from 1970-01-01.
+
+    `months` has bits 1 … 12. `years` has bit 0 = 1970 and -1 is all years: as any negative number it holds those before
+    and after its digits. `weekdays` is set where nothing but the day of the week counts (bit 0 = Sunday), which makes
+    for a short cut.
+    """
+
+    in_month: MonthDays
     months: int
     years: int
     weekdays: int
@@ -119,7 +144,7 @@ class Days:
     def _month(self, year: int, month: int) -> tuple[int, int]:
         """The number of the month's first day, and its days as bits."""
         first = date(year, month, 1).toordinal() - _EPOCH
-        return first, self.masks[(month_length(year, month) - 28) * 7 + (first + 4) % 7]
+        return first, self.in_month.mask(month_length(year, month), (first + 4) % 7)
 
     def _months_from(self, year: int, month: int, last_year: int) -> Iterator[tuple[int, int]]:
         """The months of the set from the given one to the end of the last year."""
@@ -146,12 +171,12 @@ class Days:
 
     def is_empty(self) -> bool:
         """Whether no such day ever comes: decided by the 28 kinds of months, all of which occur in 400 years."""
-        if self.weekdays or (self.years < 0 and self.months & _LONG_MONTHS and any(self.masks[21:])):
+        if self.weekdays:
             return False
-        lengths = {length for month, kinds in _LENGTHS_OF.items() if self.months >> month & 1 for length in kinds}
-        if not any(any(self.masks[(length - 28) * 7 : (length - 27) * 7]) for length in lengths):
-            return True
-        return self.years >= 0 and self.at_or_after(day_of(FIRST_YEAR, 1, 1)) is None
+        for length, first in reversed(_KINDS):
+            if self.months & _MONTHS_OF[length] and self.in_month.mask(length, first):
+                return self.years >= 0 and self.at_or_after(day_of(FIRST_YEAR, 1, 1)) is None
+        return True
 
     def _has_year(self, year: int) -> bool:
         return self.years < 0 if year < FIRST_YEAR else self.years >> (year - FIRST_YEAR) & 1 == 1
@@ -161,29 +186,23 @@ def _two_weeks(weekdays: int) -> int:
     return weekdays | weekdays << 7
 
 
-def weekly_masks(weekdays: int) -> tuple[int, ...]:
-    """The masks of the days of these days of the week."""
-    weeks = [weekdays * _WEEKS >> first << 1 for first in range(7)] * len(LENGTHS)
-    return tuple([week & valid for week, valid in zip(weeks, EVERY_DAY, strict=True)])
-
-
-def _masks(days: Days) -> tuple[int, ...]:
-    return days.masks or weekly_masks(days.weekdays)
+@lru_cache(maxsize=1024)
+def _masks(in_month: MonthDays) -> tuple[int, ...]:
+    return tuple([in_month.mask(length, first) for length, first in _KINDS])
 
 
 def in_both(days: Days, others: Days) -> Days:
     """The days of both sets."""
-    masks = tuple(mask & other for mask, other in zip(_masks(days), _masks(others), strict=True))
-    return Days(masks, days.months & others.months, days.years & others.years, days.weekdays & others.weekdays)
+    masks = tuple(mask & other for mask, other in zip(_masks(days.in_month), _masks(others.in_month), strict=True))
+    return Days(Table(masks), days.months & others.months, days.years & others.years, days.weekdays & others.weekdays)
 
 
 def in_first_only(days: Days, others: Days) -> list[Days]:
     """The days of the first set that are not in the second, as sets without a day in common."""
-    mine = _masks(days)
-    masks = tuple(mask & ~other for mask, other in zip(mine, _masks(others), strict=True))
+    masks = tuple(mask & ~other for mask, other in zip(_masks(days.in_month), _masks(others.in_month), strict=True))
     months, years = days.months & others.months, days.years & others.years
     return [
-        Days(mine, days.months & ~others.months, days.years, 0),
-        Days(mine, months, days.years & ~others.years, 0),
-        Days(masks, months, years, 0),
+        Days(days.in_month, days.months & ~others.months, days.years, 0),
+        Days(days.in_month, months, days.years & ~others.years, 0),
+        Days(Table(masks), months, years, 0),
     ]

@@ -11,7 +11,7 @@ from tokimori.schedules.cron import Cron
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.sentence import clock_time, listed
 from tokimori.schedules.zoned import WallTimes, Zoned, ZonedSchedule
-from tokimori.schedules.zones import FOREVER, Stretch, stretch_at
+from tokimori.schedules.zones import Stretch, stretches_between
 
 _MOST_NAMED = 3
 _MOST_COUNTED = 1_000
@@ -58,10 +58,8 @@ def _parts(schedule: Schedule, without: tuple[Zoned, ...]) -> Iterator[_Part]:
 
 
 def _changes(zone: str, after: Moment, through: Moment) -> Iterator[Stretch]:
-    stretch = stretch_at(zone, after)
-    while stretch.end <= through and stretch.end < FOREVER:
-        stretch = stretch_at(zone, stretch.end)
-        if stretch.before != stretch.offset:
+    for stretch in stretches_between(zone, after, through + 1):
+        if stretch.start > after and stretch.before != stretch.offset:
             yield stretch
 
 

@@ -1,24 +1,22 @@
 """The days of cron that depend on the month: `L`, `L-3`, `LW`, `15W`, `fri#2`, `friL` (Quartz's notation)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class LastDay:
+class LastDay(Struct, frozen=True, order=True):
     """`L`, or `L-n`: n days before the last day of the month."""
 
     before: int
 
     def day(self, length: int, first: int) -> int:
-        """The day of a month of that length whose 1st has that weekday; below 1 where it has none."""
-        return length - self.before
+        """The day of a month of that length whose 1st has that weekday; 0 where it has none."""
+        return max(length - self.before, 0)
 
     def __str__(self) -> str:
         return f"L-{self.before}" if self.before else "L"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class LastWorkday:
+class LastWorkday(Struct, frozen=True, order=True):
     """`LW`: the last Monday to Friday of the month."""
 
     def day(self, length: int, first: int) -> int:
@@ -29,29 +27,27 @@ class LastWorkday:
         return "LW"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class NearestWorkday:
+class NearestWorkday(Struct, frozen=True, order=True):
     """`nW`: the Monday to Friday nearest to the day n, within the month; none where the month has no day n."""
 
     near: int
 
     def day(self, length: int, first: int) -> int:
-        """The day of a month of that length whose 1st has that weekday; below 1 where it has none."""
+        """The day of a month of that length whose 1st has that weekday; 0 where it has none."""
         return _nearest_workday(self.near, length, first) if self.near <= length else 0
 
     def __str__(self) -> str:
         return f"{self.near}W"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class NthWeekday:
+class NthWeekday(Struct, frozen=True, order=True):
     """`w#n`: the nth (1 to 5) such weekday of the month."""
 
     weekday: int
     nth: int
 
     def day(self, length: int, first: int) -> int:
-        """The day of a month of that length whose 1st has that weekday; below 1 where it has none."""
+        """The day of a month of that length whose 1st has that weekday; 0 where it has none."""
         day = 1 + (self.weekday - first) % 7 + 7 * (self.nth - 1)
         return day if day <= length else 0
 
@@ -59,8 +55,7 @@ class NthWeekday:
         return f"{self.weekday}#{self.nth}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class LastWeekday:
+class LastWeekday(Struct, frozen=True, order=True):
     """`wL`: the last such weekday of the month."""
 
     weekday: int

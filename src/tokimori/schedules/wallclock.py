@@ -1,7 +1,6 @@
 """Times of the day on a set of days."""
 
-from dataclasses import dataclass
-from functools import lru_cache
+from msgspec import Struct
 
 from tokimori.clock import SECOND
 from tokimori.schedules.days import Days, lowest
@@ -11,8 +10,7 @@ _ALL_HOURS = (1 << 24) - 1
 _EVERY_HOUR = sum(1 << 60 * hour for hour in range(24))
 
 
-@dataclass(frozen=True, slots=True)
-class WallClock:
+class WallClock(Struct, frozen=True):
     """Wall-clock times (a `WallTimes`): every day of `days` at every minute of `minutes` and second of `seconds`.
 
     `minutes` has a bit for each minute of the day (0 … 1439), `seconds` one for each second of the minute.
@@ -71,7 +69,6 @@ class WallClock:
         return past + (self.minutes >> minute & 1) * (self.seconds & (1 << second) - 1).bit_count()
 
 
-@lru_cache(maxsize=16_384)
 def minutes_of_day(hours: int, minutes: int) -> int:
     """The minutes of the day as bits, of the hours (24 bits) and the minutes of the hour (60 bits)."""
     if hours == _ALL_HOURS:

@@ -3,11 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from msgspec import Struct
+
 from tokimori.clock import DAY, Moment
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.schedules.zones import FOREVER, Stretch, stretch_at
+from tokimori.schedules.zones import FOREVER, OVERLAP, Stretch, stretch_at, stretches_between
 
-_MAX_STRETCHES = 300
+_MAX_STRETCHES = 400
 """How many stretches a search visits. Only times that are always in a gap need more: 100 years of them are enough."""
 
 
@@ -27,8 +29,7 @@ class WallTimes(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Zoned:
+class Zoned(Struct, frozen=True):
     """The moments at which the wall clocks of `zone` show one of `times`.
 
     `shift`: the end of a gap is a moment where the gap swallowed a time. `once`: of a time that is shown twice, only
@@ -43,6 +44,7 @@ class Zoned:
     def next_after(self, moment: Moment) -> Moment | None:
         """The first moment strictly after the given one."""
         at: int = moment + 1
+        low, wall = 0, None
         for _ in range(_MAX_STRETCHES):
             stretch = stretch_at(self.zone, at)
             start, end, offset, before = stretch
@@ -50,57 +52,63 @@ class Zoned:
                 return Moment(start)
             if before > offset and self.once:
                 at = max(at, start + before - offset)
-            wall = self.times.at_or_after(at + offset)
+            shown = at + offset
+            if wall is None or not low <= shown <= wall:
+                low, wall = shown, self.times.at_or_after(shown)
             if wall is not None and wall - offset < end:
                 return Moment(wall - offset)
             if end >= FOREVER:
                 return None
-            following = stretch_at(self.zone, end).offset
-            at = end
-            if following < offset:
-                continue  # a fold shows times again that this stretch has shown
+            if end - at < DAY:
+                at = end  # a fold may follow that shows again what came before
+                continue
             if wall is None:
                 return None
-            if wall >= end + following:
-                at = max(end, wall - offset - 2 * DAY)
+            there = stretch_at(self.zone, wall - offset)
+            if there.before == there.offset == offset:
+                return Moment(wall - offset)
+            at = max(end, wall - offset - OVERLAP)
         return None
 
     def last_before(self, moment: Moment) -> Moment | None:
         """The last moment strictly before the given one."""
         at: int = moment - 1
+        high, wall = 0, None
         for _ in range(_MAX_STRETCHES):
             stretch = stretch_at(self.zone, at)
             start, _end, offset, before = stretch
             floor = start + before - offset if before > offset and self.once else start
-            wall = self.times.at_or_before(at + offset)
+            shown = at + offset
+            if wall is None or not wall <= shown <= high:
+                high, wall = shown, self.times.at_or_before(shown)
             if wall is not None and wall - offset >= floor:
                 return Moment(wall - offset)
             if self.shifts(stretch):
                 return Moment(start)
             if start <= -FOREVER:
                 return None
-            at = start - 1
-            if before > offset:
-                continue  # what this stretch shows again, the one before it showed first
+            if at - start < DAY:
+                at = start - 1  # a fold may have shown before what would come later
+                continue
             if wall is None:
                 return None
-            at = min(at, wall - offset + 2 * DAY)
+            at = min(start - 1, wall - offset + OVERLAP)
         return None
 
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through."""
-        at, stop = after + 1, min(through + 1, FOREVER)
+        first, stop = after + 1, through + 1
+        if first >= stop:
+            return 0
         total = 0
-        while at < stop:
-            stretch = stretch_at(self.zone, at)
+        for stretch in stretches_between(self.zone, first, stop):
             start, end, offset, before = stretch
-            upper = min(end, stop)
-            if at == start and self.shifts(stretch) and not self.times.count(start + offset, start + offset + 1):
+            if start >= first and self.shifts(stretch) and not self.times.count(start + offset, start + offset + 1):
                 total += 1
-            low = max(at, start + before - offset) if before > offset and self.once else at
+            low = max(first, start + before - offset if before > offset and self.once else start)
+            upper = min(end, stop)
             if low < upper:
                 total += self.times.count(low + offset, upper + offset)
-            at = upper
         return total
 
     def shifts(self, stretch: Stretch) -> bool:
@@ -130,8 +138,7 @@ class ZonedSchedule:
         return self.moments.count(after, through)
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneRules:
+class ZoneRules(Struct, frozen=True):
     """The zone in which a text means its wall-clock times, and what becomes of fixed ones where clocks jump."""
 
     zone: str

@@ -1,6 +1,7 @@
 """Time zones, as stretches of time within which the offset from UTC stays the same."""
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
@@ -15,18 +16,21 @@ from tokimori.errors import InvalidInput
 FOREVER = 1 << 62
 """Later than every moment that a schedule can name (microseconds)."""
 
-_BUCKET_BITS = 44  # 2**44 microseconds are about 204 days: two lookups answer for a year
-_PROBE = 3 * DAY  # tzdata has no two changes of an offset within less than 6.9 days since 1970
+_BUCKET = 4 * DAY  # with its overlap less than 6.9 days: tzdata has no two changes of an offset within so few
 _FIRST_SECOND = -62_100_000_000  # in the year 2, so that no zone leaves what datetime can hold
 _LAST_SECOND = 253_370_000_000  # in the year 9998
 _FIXED_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)\Z", re.ASCII)
+
+OVERLAP = 2 * DAY
+"""Longer than any fold lasts, and more than any two offsets differ."""
 
 
 class Stretch(NamedTuple):
     """The moments `start <= t < end`, in which wall clocks show t + `offset`; before them it was t + `before`.
 
     Where `before` < `offset`, wall clocks jump forward at `start` (a gap); where it is larger, back (a fold). All are
-    microseconds. A stretch may be cut in two where nothing changes.
+    microseconds. A stretch may be cut where nothing changes; its parts overlap, so that each part tells of a change
+    within `OVERLAP` before any of the moments for which `stretch_at` answers with it.
     """
 
     start: int
@@ -37,10 +41,22 @@ class Stretch(NamedTuple):
 
 def stretch_at(zone: str, moment: int) -> Stretch:
     """The stretch of the zone that holds the moment; `zone` is an IANA name or a fixed offset such as `+02:00`."""
-    for stretch in _stretches(zone, moment >> _BUCKET_BITS):
+    for stretch in _stretches(zone, moment // _BUCKET):
         if moment < stretch.end:
             return stretch
     raise AssertionError("the stretches of a bucket cover it")
+
+
+def stretches_between(zone: str, low: int, high: int) -> Iterator[Stretch]:
+    """The stretches of the zone that cover low <= t < high, in order, put together where nothing changes."""
+    start, end, offset, before = stretch_at(zone, low)
+    while end < min(high, FOREVER):
+        following = stretch_at(zone, end)
+        if following.offset != offset:
+            yield Stretch(start, end, offset, before)
+            start, _, offset, before = following
+        end = following.end
+    yield Stretch(start, end, offset, before)
 
 
 def check_zone(name: str, *, field: str = "time_zone") -> str:
@@ -83,32 +99,20 @@ def _names() -> frozenset[str]:
 
 @lru_cache(maxsize=8192)
 def _stretches(zone: str, bucket: int) -> tuple[Stretch, ...]:
-    """The stretches that cover the bucket, in order, cut at its borders; one for all time where the offset is fixed."""
+    """The stretches that cover the bucket and the overlap before it; one for all time where the offset is fixed.
+
+    They have at most one change, and none at their start, which is no whole second.
+    """
     fixed = _fixed_offset(zone)
     if fixed is not None:
         return (Stretch(-FOREVER, FOREVER, fixed, fixed),)
     info = zone_info(zone)
-    start, stop = bucket << _BUCKET_BITS, (bucket + 1) << _BUCKET_BITS
-    before = _offset(info, start - 1)
-    offset, found = _offset(info, start), []
-    for change, next_offset in _changes(info, start, stop):
-        found.append(Stretch(start, change, offset, before))
-        start, before, offset = change, offset, next_offset
-    found.append(Stretch(start, stop, offset, before))
-    return tuple(found)
-
-
-def _changes(info: ZoneInfo, start: int, stop: int) -> list[tuple[int, int]]:
-    """The moments within start < t < stop at which the offset becomes another one, with that."""
-    changes = []
-    low, offset = start, _offset(info, start)
-    for probe in [*range(start + _PROBE, stop - 1, _PROBE), stop - 1]:
-        if _offset(info, probe) != offset:
-            change = _change_within(info, low, probe)
-            offset = _offset(info, change)
-            changes.append((change, offset))
-        low = probe
-    return changes
+    start, stop = bucket * _BUCKET - OVERLAP - 1, (bucket + 1) * _BUCKET
+    before, after = _offset(info, start), _offset(info, stop - 1)
+    if before == after:
+        return (Stretch(start, stop, before, before),)
+    change = _change_within(info, start, stop - 1)
+    return (Stretch(start, change, before, before), Stretch(change, stop, after, before))
 
 
 def _change_within(info: ZoneInfo, low: int, high: int) -> int:
@@ -125,7 +129,9 @@ def _change_within(info: ZoneInfo, low: int, high: int) -> int:
 
 
 def _offset(info: ZoneInfo, moment: int) -> int:
-    second = min(max(moment // SECOND, _FIRST_SECOND), _LAST_SECOND)
+    second = moment // SECOND
+    if not _FIRST_SECOND <= second <= _LAST_SECOND:
+        second = _FIRST_SECOND if second < 0 else _LAST_SECOND
     offset = datetime.fromtimestamp(second, info).utcoffset()
     assert offset is not None  # noqa: S101 an aware datetime has one
     return offset.days * DAY + offset.seconds * SECOND
@@ -134,7 +140,7 @@ def _offset(info: ZoneInfo, moment: int) -> int:
 def _fixed_offset(zone: str) -> int | None:
     if zone == "UTC":
         return 0
-    found = _FIXED_OFFSET.match(zone)
+    found = _FIXED_OFFSET.match(zone) if zone[0] in "+-" else None
     if found is None:
         return None
     offset = int(found[2]) * HOUR + int(found[3]) * MINUTE

@@ -11,7 +11,7 @@ from tests.unit.schedules.test_cron_vectors import at
 from tests.unit.schedules.texts import coarse, modes
 from tokimori.clock import DAY, HOUR, Moment
 from tokimori.errors import InvalidSchedule
-from tokimori.schedules.business_days import BusinessDays, Shift, on_business_days
+from tokimori.schedules.business_days import BusinessDays, LocalDays, Shift, on_business_days
 from tokimori.schedules.days_off import DaysOff, parse_days_off
 from tokimori.schedules.grid import moment_of
 from tokimori.schedules.parse import parse_schedule
@@ -72,6 +72,22 @@ def test_the_lost_day_of_apia_is_no_business_day() -> None:
     """What is moved from 2011-12-29 goes to the 31st, the next day that there was."""
     schedule = with_days_off("0 9 29 12 *", Shift.NEXT, [], ["2011-12-29"], "Pacific/Apia")
     assert schedule.next_after(at("2011-12-20")) == at("2011-12-31 09:00+14:00")
+
+
+@pytest.mark.parametrize(
+    ("zone", "lost"),
+    [
+        ("Pacific/Apia", date(2011, 12, 30)),
+        ("Pacific/Fakaofo", date(2011, 12, 30)),
+        ("Pacific/Kwajalein", date(1993, 8, 21)),
+        ("Pacific/Kiritimati", date(1994, 12, 31)),
+        ("Asia/Manila", date(1844, 12, 31)),
+    ],
+)
+def test_a_day_that_clocks_skip_is_no_business_day(zone: str, lost: date) -> None:
+    """It is off where no day is, and none within two months around it."""
+    days, day = LocalDays(DaysOff(), zone), (lost - EPOCH).days
+    assert [each for each in range(day - 60, day + 60) if days.is_off(each)] == [day]
 
 
 def test_a_schedule_whose_days_are_all_off_has_no_moments() -> None:

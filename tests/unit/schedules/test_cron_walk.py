@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.schedules import walk
-from tokimori.clock import DAY, SECOND, Moment
+from tokimori.clock import DAY, MINUTE, SECOND, Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.parse import parse_schedule
-from tokimori.schedules.schedule import Fold, Gap, next_moments
+from tokimori.schedules.schedule import Fold, Gap, Schedule, next_moments
+from tokimori.schedules.zones import zone_info
 
 MODES = [(gap, fold) for gap in Gap for fold in Fold]
 
@@ -54,6 +55,34 @@ def test_it_equals_a_walk_over_every_minute_around_a_transition(zone: str) -> No
     transitions = walk.transitions(zone)
     for transition in rng.choices(transitions, k=2):
         check_transition(zone, transition, rng, days=4, expressions=25)
+
+
+@pytest.mark.parametrize("zone", [*walk.ODD_ZONES, "Europe/Istanbul"])  # once wrong in 1991
+def test_a_time_that_is_shown_twice_comes_once_or_twice_as_told(zone: str) -> None:
+    """At each fold since 1973, from any moment around it, forward, backward and counted."""
+    info = zone_info(zone)
+    for transition in walk.transitions(zone):
+        before, after = (datetime.fromtimestamp(second, info).utcoffset() for second in (transition - 1, transition))
+        assert before is not None
+        assert after is not None
+        size = (before - after) // timedelta(microseconds=1)
+        if size > 0:
+            second = Moment(transition * SECOND + size // 2 // MINUTE * MINUTE)
+            shown = datetime.fromtimestamp(second // SECOND, info)
+            text = f"{shown.second} {shown.minute} {shown.hour} {shown.day} {shown.month} *"
+            check_around(parse_schedule(text, zone=zone, fold=Fold.BOTH), [Moment(second - size), second], size)
+            check_around(parse_schedule(text, zone=zone, fold=Fold.FIRST), [Moment(second - size)], size)
+
+
+def check_around(schedule: Schedule, expected: list[Moment], size: int) -> None:
+    """From anywhere around them these are the moments: forward, backward and counted."""
+    low, high = expected[0] - 3 * size, expected[0] + 4 * size
+    for start in range(low, high, size // 6):
+        at, about = Moment(start), f"{schedule} from {start} to {expected}"
+        later, earlier = schedule.next_after(at), schedule.last_before(at)
+        assert ([later] if later and later < high else []) == [each for each in expected if each > at][:1], about
+        assert ([earlier] if earlier and earlier > low else []) == [each for each in expected if each < at][-1:], about
+        assert schedule.count(at, Moment(high)) == sum(each > at for each in expected), about
 
 
 def test_it_equals_a_walk_over_days_for_distant_answers() -> None:

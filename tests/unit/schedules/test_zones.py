@@ -3,6 +3,7 @@
 import random
 from datetime import UTC, datetime
 from importlib.resources import files
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.unit.schedules import walk
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND
 from tokimori.errors import InvalidInput
-from tokimori.schedules.zones import FOREVER, check_zone, stretch_at, zone_info
+from tokimori.schedules.zones import FOREVER, OVERLAP, check_zone, stretch_at, stretches_between, zone_info
 
 ALL_ZONES = sorted(set(files("tzdata").joinpath("zones").read_text().split()) - {"Factory"})
 TRICKS = [
@@ -37,6 +38,7 @@ def test_every_zone_has_the_offsets_of_zoneinfo() -> None:
             stretch = stretch_at(name, moment)
             assert stretch.start <= moment < stretch.end, name
             assert stretch.offset == offset_of(info, moment), name
+            assert stretch.before != stretch.offset or moment - stretch.start > OVERLAP, name
             if stretch.end < FOREVER:
                 assert offset_of(info, stretch.end - 1) == stretch.offset, name
                 assert offset_of(info, stretch.start - 1) == stretch.before, name
@@ -47,13 +49,10 @@ def test_every_zone_has_the_offsets_of_zoneinfo() -> None:
 def test_no_change_of_an_offset_is_missed(zone: str) -> None:
     """The stretches change where a walk over days finds a change, and nowhere else."""
     first, stop = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * SECOND for year in (1973, 2037))
-    moment, found = first, []
-    while moment < stop:
-        stretch = stretch_at(zone, moment)
-        if stretch.before != stretch.offset and stretch.start > first:
-            found.append(stretch.start // SECOND)
-        moment = stretch.end
-    assert found == walk.transitions(zone)
+    stretches = list(stretches_between(zone, first, stop))
+    assert [stretch.start // SECOND for stretch in stretches[1:]] == walk.transitions(zone)
+    assert all(earlier.end == later.start for earlier, later in pairwise(stretches))
+    assert all(later.before == earlier.offset != later.offset for earlier, later in pairwise(stretches))
 
 
 def test_a_fixed_offset_is_one_stretch() -> None:
