@@ -43,7 +43,7 @@ USED = """(
     WHERE semaphore = s.name AND token IS NOT NULL)"""
 """Units that are held of a semaphore `s`."""
 _FREE = f"""
-SELECT name, "limit", GREATEST(granted, (SELECT COALESCE(MAX(newest), 0) FROM tokimori_tokens)), {USED}
+SELECT name, "limit", GREATEST(granted, COALESCE((SELECT newest FROM tokimori_tokens WHERE one = true), 0)), {USED}
 FROM tokimori_semaphores s {BY_KEY} WHERE name IN (%s)
 """
 _PROGRAMS = """
@@ -176,8 +176,8 @@ class Line(NamedTuple):
     free: int
     granted: int
     programs: Sequence[Place]
-    paused: frozenset[str]
     lanes: Mapping[Lane, Sequence[Place]] = MappingProxyType({})
+    paused: frozenset[str] = frozenset()
 
     @property
     def first_run(self) -> Place | None:
@@ -241,20 +241,19 @@ async def look(
     Those of the lanes that are busy are left out.
     """
     names = sorted(set(names))
-    looks = [sql(_FREE, names), PAUSED] if names else []
+    looks = [sql(_FREE, names)] if names else []
     for name in names:
         looks += [sql(_PROGRAMS, name, MOST_SERVED), sql(_LANES, line_of(name))]
     answers = await transaction.ask(*before, *looks)
     if not names:
         return [], answers
-    free, pauses, *of_names = answers[len(before) :]
+    free, *of_names = answers[len(before) :]
     known = {name: (limit - used, granted) for name, limit, granted, used in free.rows}
-    paused = paused_queues(pauses)
     lines, heads = [], []
     for number, name in enumerate(names):
         programs, lanes = of_names[2 * number : 2 * number + 2]
         if name in known and known[name][0] > 0:
-            lines.append(Line(name, *known[name], [Place(*row) for row in programs.rows], paused))
+            lines.append(Line(name, *known[name], [Place(*row) for row in programs.rows]))
             heads.append([lane for _, lane in lanes.rows if lane is not None and lane not in busy])
     return await _with_heads(transaction, lines, heads), answers
 
@@ -265,9 +264,13 @@ async def _with_heads(transaction: Transaction, lines: Sequence[Line], lanes: Se
         for line, some in zip(lines, lanes, strict=True)
         for lane in some
     ]
-    answers = iter(await transaction.ask(*asked) if asked else ())
+    pauses = [PAUSED] if any(line.programs and some for line, some in zip(lines, lanes, strict=True)) else []
+    answers = iter(await transaction.ask(*pauses, *asked) if asked else ())
+    paused = paused_queues(next(answers)) if pauses else frozenset[str]()
     return [
-        line._replace(lanes={lane: [_place(row, line.name) for row in next(answers).rows] for lane in some})
+        line._replace(
+            paused=paused, lanes={lane: [_place(row, line.name) for row in next(answers).rows] for lane in some}
+        )
         for line, some in zip(lines, lanes, strict=True)
     ]
 
