@@ -243,6 +243,7 @@ class Client:
     list_queues = synchronous(_list_queues)
     pauses = synchronous(_pauses)
     pauses_of = synchronous(Service.pauses_of)
+    too_heavy = synchronous(Service.too_heavy)
     pause_queue = synchronous(_pause_queue)
     resume_queue = synchronous(_resume_queue)
     pause_all = synchronous(_pause_all)
