@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.contract.stores.actors import NOW, Worker, a_job, a_request, add_job, add_runs, later, state_of
-from tokimori.errors import Conflict, FamilyChanged, Refused
+from tokimori.errors import Conflict, FamilyChanged, NotFound, Refused
 from tokimori.model.dependents import Edge, Join, On, Parent
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job, JobState
@@ -199,6 +199,14 @@ async def test_a_parent_is_not_deleted(store: Store) -> None:
     await store.delete_job(JobId("other"), NOW)
     await store.delete_job(parent.id, NOW)
     assert (await store.family()).edges == ()
+
+
+async def test_what_is_not_there_is_not_deleted(store: Store) -> None:
+    """Deleting a job that is not there says so, also where others say that they run after it."""
+    await add_child(store, "child", after("parent"))
+    with pytest.raises(NotFound):
+        await store.delete_job(JobId("parent"), NOW)
+    assert len((await store.family()).edges) == 1
 
 
 async def test_what_is_deleted_gets_no_child(store: Store) -> None:

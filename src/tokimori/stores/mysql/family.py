@@ -15,7 +15,7 @@ from tokimori.stores.mysql import line
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import JOB, RUN, SKIP, Row, job_of, prefixed, run_row, skip_row
-from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip, is_parent
+from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip
 
 _EDGE = 'parent, child, "on", joins, declared_by'
 _EDGE_COLUMNS = _EDGE.count(",") + 1
@@ -48,16 +48,14 @@ async def change_edges(transaction: Transaction, before: Edges, after: Edges, fa
     )
 
 
-async def leave_family(transaction: Transaction, job_id: JobId) -> None:
-    """Forget the edges that the job declared, whatever its definition says. Raises `Refused` where it has children.
+async def has_children(transaction: Transaction, job_id: JobId) -> bool:
+    """Whether other jobs have declared that they run after it.
 
-    The family is locked before the children are looked for: whoever adds one meanwhile is waited for, or waits.
+    The family is locked before they are looked for: whoever adds one meanwhile is waited for, or waits.
     """
     children = "SELECT 1 FROM tokimori_edges WHERE parent = %s AND declared_by = child LIMIT 1"
     _, found = await transaction.ask(_LOCK, sql(children, job_id))
-    if found.rows:
-        raise is_parent(job_id)
-    await change_edges(transaction, {job_id: ()}, {})
+    return bool(found.rows)
 
 
 READ_FAMILY = (_VERSION, f'SELECT {_EDGE} FROM tokimori_edges ORDER BY parent, child, "on", joins, declared_by')

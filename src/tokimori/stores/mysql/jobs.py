@@ -11,7 +11,7 @@ from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.mysql import line, permits
-from tokimori.stores.mysql.family import READ_FAMILY, change_edges, family_of, leave_family
+from tokimori.stores.mysql.family import READ_FAMILY, change_edges, family_of, has_children
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
@@ -30,7 +30,15 @@ from tokimori.stores.rows import (
     skip_row,
     tombstone_of,
 )
-from tokimori.stores.rules import JOB_DELETED, edges_by_job, lane_of_forced, may_replace, no_job, was_replaced
+from tokimori.stores.rules import (
+    JOB_DELETED,
+    edges_by_job,
+    is_parent,
+    lane_of_forced,
+    may_replace,
+    no_job,
+    was_replaced,
+)
 
 _ACTIVE = """FROM tokimori_runs
     WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running')"""
@@ -188,11 +196,14 @@ def _relane(job: Job, lane: object, forced: Lane | None) -> str:
 
 async def _delete(transaction: Transaction, job_id: JobId, now: Moment) -> None:
     """The family first, then the gate, then the runs."""
-    await leave_family(transaction, job_id)
+    is_needed = await has_children(transaction, job_id)
     read = "SELECT incarnation, version, definition, created, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"
     (found,) = await transaction.ask(sql(read, job_id))
     if not found.rows:
         raise no_job(job_id)
+    if is_needed:
+        raise is_parent(job_id)
+    await change_edges(transaction, {job_id: ()}, {})
     ((incarnation, version, definition, created, semaphores),) = found.rows
     *_, runs, running = await transaction.ask(
         *permits.locks(Freed(semaphores={*permits.names_in(semaphores)})),

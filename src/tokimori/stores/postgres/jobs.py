@@ -192,6 +192,7 @@ async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
         case "unknown":
             raise no_job(job_id)
         case "parent":
+            await get_job(db, job_id)  # the function looks for children first, and others may name a job that is gone
             raise is_parent(job_id)
         case _:
             pass
