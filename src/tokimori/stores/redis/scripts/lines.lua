@@ -83,7 +83,6 @@ local function semaphore_of(name)
 end
 
 local function make_semaphore(name, limit, granted)
-    granted = math.max(granted, call('GET', P .. 'tokens') or 0)
     call('HSET', P .. 'semaphore:' .. name, 'limit', limit, 'granted', granted, 'used', 0)
     call('ZADD', P .. 'semaphores', 0, name)
 end
@@ -225,6 +224,14 @@ local function line_up(name)
     return line
 end
 
+-- Above those of before, also of semaphores that were deleted.
+local function next_token(name)
+    local semaphore = P .. 'semaphore:' .. name
+    local token = 1 + math.max(call('HGET', semaphore, 'granted') or 0, call('GET', P .. 'tokens') or 0)
+    call('HSET', semaphore, 'granted', token)
+    return token
+end
+
 -- Programs before or level with every blocked run get their units, in order, as far as they fit; how many.
 local function grant_programs(line)
     local name, granted = line.name, 0
@@ -237,7 +244,7 @@ local function grant_programs(line)
         call('ZREM', P .. 'programs:' .. name, id)
         call('ZREM', P .. 'heavy:' .. name, id)
         call('HINCRBY', P .. 'semaphore:' .. name, 'used', weight)
-        call('HSET', permit, 'token', call('HINCRBY', P .. 'semaphore:' .. name, 'granted', 1))
+        call('HSET', permit, 'token', next_token(name))
         call('ZADD', P .. 'holders:' .. name, call('HGET', permit, 'since'), id)
         line.free, granted = line.free - weight, granted + 1
         line.program = tonumber(call('ZRANGE', P .. 'programs:' .. name, 0, 0, 'WITHSCORES')[2])
