@@ -1,5 +1,6 @@
 """What a database's administrator gets of the tables: the SQL that makes them, and what is wrong with them."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.contract.stores.actors import Worker, add_job, add_runs
-from tests.contract.stores.conftest import StoppedClock
+from tests.contract.stores.conftest import STORES, StoppedClock, forget
 from tests.servers import postgres
 from tokimori.errors import Refused
 from tokimori.ports.store import Store
+from tokimori.service.schema import prepare_schema
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.open import open_store
 
@@ -45,6 +47,26 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     yield Database(url, lambda text: server.sql(text, "by_hand", "dba"))
     server.drop("by_hand")
     server.sql("DROP ROLE dba")
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_who_comes_while_tables_are_made_finds_them_whole(kind: str, tmp_path: Path) -> None:
+    """Who looks while another one makes the tables sees none of them or all, and so is not told to migrate."""
+    one, other = STORES[kind](tmp_path), STORES[kind](tmp_path)
+    seen = set()
+    try:
+        await one.open()
+        await other.open()
+        making = asyncio.create_task(prepare_schema(one))
+        while not making.done():
+            seen.add((await other.schema()).version)
+            await asyncio.sleep(0)
+        await making
+        assert seen <= {None, (await one.schema()).newest}
+    finally:
+        await one.close()
+        await other.close()
+        forget(kind, tmp_path)
 
 
 async def test_tables_made_by_hand_are_those_that_are_made(database: Database) -> None:

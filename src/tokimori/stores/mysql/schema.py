@@ -69,24 +69,27 @@ async def migrate(session: Session, known: Sequence[Migration], now: Moment) -> 
     if got.rows != [(1,)]:
         raise StoreUnavailable("another node has been making the store's tables for over ten minutes")
     try:
-        missing = pending(await status(session, known), known)
+        before = await status(session, known)
+        missing = pending(before, known)
         if missing:
             await session.ask(_LEDGER)
-        for migration in missing:
-            await _apply(session, migration, now)
+        # A new store is noted at once, so that nobody takes the first half of it for an old one.
+        for step in [missing] if before.version is None else [[migration] for migration in missing]:
+            await _apply(session, step, now)
         return await status(session, known)
     finally:
         if not session.is_lost:
             await session.ask(f"SELECT RELEASE_LOCK({lock})", _HURRIED)
 
 
-async def _apply(session: Session, migration: Migration, now: Moment) -> None:
-    """Each statement commits itself. What a migration that was cut short left behind is taken as it is."""
-    for statement in statements(migration.text):
+async def _apply(session: Session, step: Sequence[Migration], now: Moment) -> None:
+    """Each statement commits itself. What a step that was cut short left behind is taken as it is."""
+    for statement in (each for migration in step for each in statements(migration.text)):
         try:
             await session.ask(statement)
         except MySQLError as fault:
             if code_of(fault) not in ALREADY:
                 raise
-    row = (migration.version, migration.name, migration.checksum, now, migration.oldest)
-    await session.ask(sql("INSERT INTO tokimori_schema_migrations VALUES %s", row))
+    rows = [(each.version, each.name, each.checksum, now, each.oldest) for each in step]
+    if rows:
+        await session.ask(sql("INSERT INTO tokimori_schema_migrations VALUES %s", rows))

@@ -13,9 +13,9 @@ from tokimori.stores.redis.connections import Connections
 
 # Whoever comes second finds the migration noted, and leaves it: a script is never run beside another one.
 _GUARDED = """
-if redis.call('HEXISTS', KEYS[1] .. 'schema', ARGV[1]) == 0 then
+if redis.call('HEXISTS', KEYS[1] .. 'schema', ARGV[{place}]) == 0 then
     (function() {text} end)()
-    redis.call('HSET', KEYS[1] .. 'schema', ARGV[1], ARGV[2])
+    redis.call('HSET', KEYS[1] .. 'schema', ARGV[{place}], ARGV[{place} + 1])
 end
 """
 
@@ -44,9 +44,14 @@ async def status(db: Connections, known: Sequence[Migration]) -> SchemaStatus:
 
 
 async def migrate(db: Connections, known: Sequence[Migration], now: Moment) -> SchemaStatus:
-    """See `Schema.migrate`. One migration is one script; what was applied before a failure stays."""
-    for migration in pending(await status(db, known), known):
-        note = _Note(migration.checksum, migration.oldest, migration.name, now)
-        script = _GUARDED.format(text=migration.text)
-        await db.do("EVAL", script, "1", db.address.prefix, str(migration.version), msgspec.json.encode(note))
+    """See `Schema.migrate`. All migrations are one script: whoever comes meanwhile sees none of them, or all."""
+    lacking = pending(await status(db, known), known)
+    if lacking:
+        script = "".join(_GUARDED.format(text=each.text, place=2 * n + 1) for n, each in enumerate(lacking))
+        notes = [text for each in lacking for text in (str(each.version), _note(each, now))]
+        await db.do("EVAL", script, "1", db.address.prefix, *notes)
     return await status(db, known)
+
+
+def _note(migration: Migration, now: Moment) -> str:
+    return msgspec.json.encode(_Note(migration.checksum, migration.oldest, migration.name, now)).decode()
