@@ -62,7 +62,7 @@ class Programs:
     def start(self, *line: str) -> "subprocess.Popen[str]":
         """A program at work, in a group of its own as a shell has it; what it says is kept."""
         program = subprocess.Popen(
-            line,
+            ("env", "--default-signal", *line),  # a shell's background job ignores INT, and nohup's HUP
             cwd=self.home,
             env=self.environment,
             text=True,
