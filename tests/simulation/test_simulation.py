@@ -67,8 +67,9 @@ def test_a_failing_seed_is_told_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> N
     failing = next(seed for seed in range(20) if faults(seed))
     with pytest.raises(pytest.fail.Exception, match=f"seed {failing}, ") as failed:
         check(failing)
-    assert "a node was declared dead after" in str(failed.value)
-    kinds = shrunk(failing)
+    told, _, wrong = str(failed.value).partition(":\n")
+    assert "a node was declared dead after" in wrong
+    kinds = [kind for kind in KINDS if f"'{kind}'" in told]
     assert 0 < len(kinds) < len(KINDS) / 2
     assert faults(failing, kinds)
 
@@ -106,8 +107,7 @@ def test_a_day(hours: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_alone(kind: str) -> None:
     """Each kind of trouble alone breaks no promise."""
-    for seed in range(3):
-        assert faults(seed, (kind,)) == [], f"seed {seed}"
+    assert faults(0, (kind,)) == []
 
 
 @pytest.mark.parametrize("seed", range(200))
