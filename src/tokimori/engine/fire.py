@@ -74,13 +74,17 @@ async def fire(
     schedule_for: Callable[[Job], Schedule],
     *,
     share: Share = ALL,
+    share_of_many: Share = ALL,
     limit: int = BATCH,
 ) -> Fired | None:
     """Decide due jobs of this share, and make waiting runs ready, up to `limit` of each.
 
-    None: nothing was due, or not for this node.
+    Where so many are due that there are more, only those that are of `share_of_many` too: other nodes have read the
+    same ones. None: nothing was due, or not for this node.
     """
-    dues = await store.due(now, limit, share)
+    found = await store.due(now, limit, share)
+    full = len(found) == limit
+    dues = [due for due in found if not full or share_of_many.has(due.job.incarnation)]
     # Both to their ends, whichever fails: an error must leave nothing under way behind it.
     deciding = decide_and_apply(store, dues, now, random, schedule_for)
     decided, promoted = await asyncio.gather(deciding, store.promote(now, limit), return_exceptions=True)
@@ -88,10 +92,10 @@ async def fire(
         raise decided
     if isinstance(promoted, BaseException):
         raise promoted
-    if not dues and not promoted:
+    if not found and not promoted:
         return None
     lanes = frozenset(run.lane for plan in decided.applied for run in plan.runs)
-    return Fired(lanes, full=len(dues) == limit, contended=decided.refused > 0)
+    return Fired(lanes, full, contended=decided.refused > 0)
 
 
 async def decide_and_apply(

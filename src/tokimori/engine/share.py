@@ -12,7 +12,10 @@ MOST_SHARES = 8
 
 
 class Turn(Enum):
-    """A few due jobs are anybody's. Of many a node takes its share first, and then what the others have left."""
+    """A few due jobs are anybody's. Of many a node takes its share first, and then what the others have left.
+
+    That there are many is seen when anybody's are read: then no node decides more of those than its share, either.
+    """
 
     ANYBODY = "anybody"
     SHARE = "share"
@@ -26,6 +29,11 @@ def next_turn(turn: Turn, fired: Fired | None) -> Turn:
     if fired is None or not (fired.full or fired.contended):
         return Turn.ANYBODY
     return Turn.REST if turn is Turn.REST and not fired.contended else Turn.SHARE
+
+
+def share_of_many(turn: Turn, node: NodeId, peers: Iterable[NodeId]) -> Share:
+    """The part of what is read in this turn that is this node's, where that turns out to be many."""
+    return share_of(Turn.SHARE, node, peers) if turn is Turn.ANYBODY else ALL
 
 
 def share_of(turn: Turn, node: NodeId, peers: Iterable[NodeId]) -> Share:

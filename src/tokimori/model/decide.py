@@ -75,9 +75,10 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class _Draft:
-    """A plan in the making: the walk's own notes, never seen outside. Occurrences up to `until` are decided."""
+    """A plan in the making: the walk's own notes, never seen outside. What `asked` names up to `until` is decided."""
 
     due: Due
+    asked: Schedule
     until: Moment
     cursor: Moment
     runs: list[PlannedRun] = field(default_factory=list)
@@ -86,6 +87,14 @@ class _Draft:
     replaces: bool = False
     full: bool = False
     walked: int = 0
+    found: tuple[Moment, Moment | None] | None = None
+
+    @property
+    def upcoming(self) -> Moment | None:
+        """The first occurrence after the cursor. No step of a decision costs as much: each is looked for once."""
+        if self.found is None or self.found[0] != self.cursor:
+            self.found = self.cursor, self.asked.next_after(self.cursor)
+        return self.found[1]
 
     @property
     def remaining(self) -> int | None:
@@ -119,11 +128,11 @@ class _Draft:
         self.tail = Skip(first=first, last=last, count=count, reason=reason)
         self.skips.append(self.tail)
 
-    def skip_through(self, schedule: Schedule, last: Moment | None, reason: SkipReason) -> None:
+    def skip_through(self, last: Moment | None, reason: SkipReason) -> None:
         """Note every occurrence after the cursor up to and including `last`, which is one, without walking."""
-        first = schedule.next_after(self.cursor)
+        first = self.upcoming
         if first is not None and last is not None and first <= last:
-            self.skip(first, last, schedule.count(self.cursor, last), reason)
+            self.skip(first, last, self.asked.count(self.cursor, last), reason)
 
 
 def decide(due: Due, schedule: Schedule, now: Moment) -> Plan:
@@ -132,26 +141,25 @@ def decide(due: Due, schedule: Schedule, now: Moment) -> Plan:
     Walks at most `MOST_OCCURRENCES`; if more are left, or catch-up is full, `next_due` says when to call again. The job
     is finished when its schedule names no more, and when `runs_remaining` runs have been made.
     """
-    draft = _draft(due, now)
-    asked = _asked(draft, schedule)
-    _decide_missed(draft, asked)
+    draft = _draft(due, schedule, now)
+    _decide_missed(draft)
     if not draft.full:
-        _decide_young(draft, asked)
+        _decide_young(draft)
     return _plan(draft, schedule, due.job.state, again=Moment(now + PACE) if draft.full else None)
 
 
 def skip_all(due: Due, schedule: Schedule, now: Moment, reason: SkipReason) -> Plan:
     """Skip every occurrence whose delay is over: what a job missed while it was paused or parked is not caught up."""
-    draft = _draft(due, now)
-    asked = _asked(draft, schedule)
-    draft.skip_through(asked, asked.last_before(Moment(draft.until + 1)), reason)
+    draft = _draft(due, schedule, now)
+    draft.skip_through(draft.asked.last_before(Moment(draft.until + 1)), reason)
     return _plan(draft, schedule, JobState.ENABLED)
 
 
 def reckoned(job: Job, schedule: Schedule) -> Plan:
     """No occurrence decided, but the next moment reckoned anew: by this program's tzdata, never before the cursor."""
     due = Due(job=job)
-    return _plan(_Draft(due=due, until=job.fired_through, cursor=job.fired_through), schedule, job.state)
+    draft = _Draft(due=due, asked=schedule, until=job.fired_through, cursor=job.fired_through)
+    return _plan(draft, schedule, job.state)
 
 
 def next_look(definition: Definition, schedule: Schedule, after: Moment, remaining: int | None) -> Moment | None:
@@ -165,16 +173,16 @@ def has_ended(schedule: Schedule, upcoming: Moment | None) -> bool:
     return upcoming is None and not isinstance(schedule, OnDemand)
 
 
-def _draft(due: Due, now: Moment) -> _Draft:
-    until = decidable(due.job.definition, now)
-    return _Draft(due=due, until=until, cursor=due.job.fired_through, tail=due.tail)
+def _draft(due: Due, schedule: Schedule, now: Moment) -> _Draft:
+    cursor = due.job.fired_through
+    asked = _asked(due.job.definition, schedule, cursor)
+    return _Draft(due=due, asked=asked, until=decidable(due.job.definition, now), cursor=cursor, tail=due.tail)
 
 
-def _asked(draft: _Draft, schedule: Schedule) -> Schedule:
+def _asked(definition: Definition, schedule: Schedule, cursor: Moment) -> Schedule:
     """What is to be decided: of an interval that counts from the last run only one moment exists until it was fired."""
-    if draft.due.job.definition.anchored_on is AnchoredOn.GRID:
-        return schedule
-    return Bounded(schedule, None, schedule.next_after(draft.cursor))
+    on_grid = definition.anchored_on is AnchoredOn.GRID
+    return schedule if on_grid else Bounded(schedule, None, schedule.next_after(cursor))
 
 
 def _plan(draft: _Draft, schedule: Schedule, state: JobState, again: Moment | None = None) -> Plan:
@@ -183,7 +191,8 @@ def _plan(draft: _Draft, schedule: Schedule, state: JobState, again: Moment | No
     if job.definition.anchored_on is AnchoredOn.LAST_RUN and draft.cursor > job.fired_through:
         anchor = draft.until
         schedule = schedule_of(job.definition, anchor, job.id, job.days_off)
-    upcoming = next_look(job.definition, schedule, draft.cursor, draft.remaining)
+    following = draft.upcoming if schedule is draft.asked else schedule.next_after(draft.cursor)
+    upcoming = None if following is None or draft.remaining == 0 else look_at(job.definition, following)
     return Plan(
         job_id=job.id,
         incarnation=job.incarnation,
@@ -204,31 +213,33 @@ def _plan(draft: _Draft, schedule: Schedule, state: JobState, again: Moment | No
     )
 
 
-def _decide_missed(draft: _Draft, schedule: Schedule) -> None:
+def _decide_missed(draft: _Draft) -> None:
     """Occurrences that are later than `grace`, then those that are more than `late_after` late."""
     definition = draft.due.job.definition
     if definition.grace is not None:
-        too_late = schedule.last_before(Moment(draft.until - round(definition.grace * SECOND)))
-        draft.skip_through(schedule, too_late, SkipReason.GRACE)
-    newest = schedule.last_before(Moment(draft.until - round(definition.late_after * SECOND)))
-    if newest is None or newest <= draft.cursor or draft.remaining == 0:
+        too_late = draft.asked.last_before(Moment(draft.until - round(definition.grace * SECOND)))
+        draft.skip_through(too_late, SkipReason.GRACE)
+    late = Moment(draft.until - round(definition.late_after * SECOND))
+    some = draft.upcoming is not None and draft.upcoming < late
+    newest = draft.asked.last_before(late) if some else None
+    if newest is None or draft.remaining == 0:
         return
     match definition.misfire:
         case Misfire.SKIP:
-            draft.skip_through(schedule, newest, SkipReason.MISFIRE)
+            draft.skip_through(newest, SkipReason.MISFIRE)
         case Misfire.LATEST:
-            draft.skip_through(schedule, schedule.last_before(newest), SkipReason.MISFIRE)
+            draft.skip_through(draft.asked.last_before(newest), SkipReason.MISFIRE)
             _decide_one(draft, newest)
         case Misfire.ALL:
-            _catch_up(draft, schedule, newest)
+            _catch_up(draft, newest)
         case _:
             assert_never(definition.misfire)
 
 
-def _catch_up(draft: _Draft, schedule: Schedule, newest: Moment) -> None:
+def _catch_up(draft: _Draft, newest: Moment) -> None:
     most = most_active(draft.due.job.definition)
     room = (MOST_CATCHING_UP if most is None else min(most, MOST_CATCHING_UP)) - draft.due.active
-    while (moment := schedule.next_after(draft.cursor)) is not None and moment <= newest and draft.remaining != 0:
+    while (moment := draft.upcoming) is not None and moment <= newest and draft.remaining != 0:
         if len(draft.runs) >= room:
             draft.full = True
             return
@@ -236,9 +247,9 @@ def _catch_up(draft: _Draft, schedule: Schedule, newest: Moment) -> None:
         draft.run(moment)
 
 
-def _decide_young(draft: _Draft, schedule: Schedule) -> None:
+def _decide_young(draft: _Draft) -> None:
     while draft.walked < MOST_OCCURRENCES:
-        moment = schedule.next_after(draft.cursor)
+        moment = draft.upcoming
         if moment is None or moment > draft.until or draft.remaining == 0:
             return
         draft.walked += 1

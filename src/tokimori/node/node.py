@@ -16,7 +16,7 @@ from tokimori.engine.prune import Pruner
 from tokimori.engine.reap import reap
 from tokimori.engine.reckon import reckon
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm, newest_tick, next_look
-from tokimori.engine.share import Turn, next_turn, share_of
+from tokimori.engine.share import Turn, next_turn, share_of, share_of_many
 from tokimori.engine.work import Key, Work
 from tokimori.errors import StoreError
 from tokimori.model.ids import ClaimId, Lane, NodeId, RandomBytes, uuid7
@@ -271,8 +271,14 @@ class Node:
         if next_due is None or next_due > self._aligned or not self._timeline.trusted:
             self._turn = Turn.ANYBODY
             return False
-        share = share_of(self._turn, self.id, self._watch.peers)
-        fired = await fire(self._store, self._aligned, self._random, self._schedules, share=share)
+        fired = await fire(
+            self._store,
+            self._aligned,
+            self._random,
+            self._schedules,
+            share=share_of(self._turn, self.id, self._watch.peers),
+            share_of_many=share_of_many(self._turn, self.id, self._watch.peers),
+        )
         turn, self._turn = self._turn, next_turn(self._turn, fired)
         if fired is None:
             if turn is Turn.ANYBODY:

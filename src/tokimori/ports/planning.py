@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
-from tokimori.model.ids import RunId
+from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job
 
 
@@ -14,6 +14,10 @@ class Share(NamedTuple):
 
     part: int = 0
     of: int = 1
+
+    def has(self, incarnation: Incarnation) -> bool:
+        """Whether the job of this incarnation is in this part."""
+        return incarnation % self.of == self.part
 
 
 ALL = Share()

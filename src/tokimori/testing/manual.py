@@ -43,10 +43,11 @@ class _AtOnce:
         """See `Executor.start`."""
         if self._report is None:
             raise Bug("the executor is not open")
-        now = self._clock.now()
         for task in tasks:
+            started = self._clock.now()
             outcome = self._carry_out(task)
-            self._report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=now, started=now))
+            at = self._clock.now()
+            self._report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=at, started=started))
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
         """Nothing ever runs."""

@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.engine.fire import Fired
-from tokimori.engine.share import MOST_SHARES, Turn, next_turn, share_of
+from tokimori.engine.share import MOST_SHARES, Turn, next_turn, share_of, share_of_many
 from tokimori.model.ids import NodeId
 from tokimori.ports.planning import ALL, Share
 
@@ -45,3 +45,9 @@ def test_whoever_is_alone_decides_all() -> None:
     """Without peers, and where it is nobody's turn, the part is the whole."""
     assert share_of(Turn.SHARE, NodeId("a"), []) == ALL
     assert share_of(Turn.REST, NodeId("a"), [NodeId("b")]) == ALL
+    assert share_of_many(Turn.REST, NodeId("a"), [NodeId("b")]) == ALL
+
+
+def test_of_many_that_are_anybodys_each_node_takes_its_share() -> None:
+    """Where what anybody may decide turns out to be much, a node decides of it what will be its share."""
+    assert share_of_many(Turn.ANYBODY, NodeId("a"), [NodeId("b")]) == share_of(Turn.SHARE, NodeId("a"), [NodeId("b")])

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
-from tokimori.clock import HOUR
+from tokimori.clock import HOUR, MILLISECOND, Moment
 from tokimori.engine.work import MOST_CLAIMED, Key, Pace, Work, task_of
 from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.job import Command, Definition
@@ -97,6 +97,21 @@ def test_room_is_what_is_free() -> None:
     assert work.room() == 3
     work.accept([claimed(name) for name in "bcdefg"], ME, NEW_YEAR)
     assert work.room() == 0
+
+
+def test_a_claim_that_ends_soon_makes_the_next_one_larger() -> None:
+    """Once a whole claim has ended, as much more is claimed as would end in 100 ms; while one still runs, nothing."""
+    work = Work(4)
+    work.accept([claimed(name) for name in "abcd"], ME, Moment(seconds(5) - 10 * MILLISECOND))
+    work.next_tasks()
+    for name in "abc":
+        work.take(ended(name), ME, 0.0)
+    assert work.room() == 3
+    work.take(ended("d"), ME, 0.0)
+    assert work.room() == 4 + 40
+    changes = work.changes()
+    work.settled(changes, [Verdict.APPLIED] * len(changes))
+    assert work.room() == 4
 
 
 def test_a_fast_node_claims_ahead() -> None:

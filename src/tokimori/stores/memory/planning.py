@@ -24,7 +24,7 @@ def due(tables: Tables, now: Moment, limit: int, share: Share) -> list[Due]:
         (job.next_due, job.incarnation, job)
         for job in tables.jobs.values()
         if job.state is JobState.ENABLED and job.next_due is not None and job.next_due <= now and is_readable(job)
-        if job.incarnation % share.of == share.part
+        if share.has(job.incarnation)
     )
     return [due_of(tables, job) for _, _, job in heapq.nsmallest(limit, waiting)]
 
