@@ -55,7 +55,7 @@ class Work:
     def __init__(self, concurrency: int) -> None:
         self.concurrency = concurrency
         self.pace = Pace(concurrency)
-        self._claimed = 0
+        self._ended = 0
         self._claimed_at = self._ended_at = Moment(0)
         self._owned: dict[Key, Claimed] = {}
         self._backlog: deque[Claimed] = deque()
@@ -91,20 +91,20 @@ class Work:
         return max(0, min(MOST_CLAIMED, free + ahead) - len(self._backlog))
 
     def _burst(self) -> float:
-        """Runs a second in which the last claim came to its end, once all of it has.
+        """Runs a second that have ended since the last claim was answered, once all have.
 
         The pace of no-ops would be that of the store otherwise: most of the time they wait to be claimed.
         """
         if self._running or self._backlog or not self.busy:
             return 0.0
-        return self._claimed * SECOND / max(MILLISECOND, self._ended_at - self._claimed_at)
+        return self._ended * SECOND / max(MILLISECOND, self._ended_at - self._claimed_at)
 
-    def accept(self, claimed: Sequence[Claimed], owner: NodeId, now: Moment) -> None:
+    def accept(self, claimed: Iterable[Claimed], owner: NodeId, now: Moment) -> None:
         """Take over what a claim answered. A run whose job is gone, or is one for newer nodes, is handed back at once.
 
         It comes back after a pause: this node would claim it again and again, and nothing else.
         """
-        self._claimed, self._claimed_at = len(claimed), now
+        self._ended, self._claimed_at = 0, now
         for run in claimed:
             key = (run.run.id, run.run.token)
             if key in self._owned:
@@ -144,6 +144,7 @@ class Work:
                 self._end(key, claimed, ended, owner, chance)
 
     def _end(self, key: Key, claimed: Claimed, report: Ended, owner: NodeId, chance: float) -> None:
+        self._ended += 1
         self._ended_at = report.at
         self._running.discard(key)
         self._started.pop(key, None)

@@ -114,6 +114,13 @@ def test_a_claim_that_ends_soon_makes_the_next_one_larger() -> None:
     assert work.room() == 4
 
 
+def test_what_is_handed_back_at_once_makes_no_pace() -> None:
+    """Runs that only newer nodes can read are no reason to claim more of them."""
+    work = Work(4)
+    work.accept([replace(claimed(name), definition=None) for name in "abcd"], ME, NEW_YEAR)
+    assert (work.busy, work.room()) == (True, 4)
+
+
 def test_a_fast_node_claims_ahead() -> None:
     """A node claims about 100 ms of work ahead of its places, and never more than one transaction should hold."""
     work = Work(4)
