@@ -1,6 +1,7 @@
 """Four nodes on each store, killed and frozen by chance: no limit is exceeded or leaked, and nobody is passed over."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,20 @@ from tokimori.model.transitions import ENDS
 @pytest.fixture(params=["sqlite", "postgres", "mariadb", "redis"])
 def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
     """Nodes to be, on an empty store."""
-    server: postgres.Server | mariadb.Server | redis.Server | None
-    match request.param:
+    with empty_store(request.param, tmp_path / "tokimori.db") as url:
+        fleet = Fleet(tmp_path, url)
+        yield fleet
+        fleet.stop(5)
+
+
+@contextmanager
+def empty_store(kind: str, file: Path) -> Iterator[str]:
+    """The URL of an empty store, on a server of its own where it needs one."""
+    server: postgres.Server | mariadb.Server | redis.Server
+    match kind:
         case "sqlite":
-            server, url = None, None
+            yield f"sqlite://{file}"
+            return
         case "postgres":
             server = postgres.Server(durable=True)
             url = server.make("fleet")
@@ -28,11 +39,8 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
         case _:
             server = redis.Server()
             url = server.url()
-    fleet = Fleet(tmp_path, url)
-    yield fleet
-    fleet.stop(5)
-    if server is not None:
-        server.remove()
+    yield url
+    server.remove()
 
 
 def test_the_sweep_finds_what_is_held_together() -> None:
@@ -43,20 +51,17 @@ def test_the_sweep_finds_what_is_held_together() -> None:
     assert most_held([]) == 0
 
 
-@pytest.fixture(params=["sqlite+sqlite", "postgres+redis"])
+@pytest.fixture(params=["sqlite+sqlite", "postgres+redis", "mariadb+redis", "postgres+mariadb"])
 def fleet_apart(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
     """Nodes to be, with jobs in one empty store and semaphores in another."""
-    if request.param == "sqlite+sqlite":
-        fleet = Fleet(tmp_path, semaphores=f"sqlite://{tmp_path}/semaphores.db")
+    jobs, semaphores = request.param.split("+")
+    with (
+        empty_store(jobs, tmp_path / "tokimori.db") as url,
+        empty_store(semaphores, tmp_path / "semaphores.db") as other,
+    ):
+        fleet = Fleet(tmp_path, url, other)
         yield fleet
         fleet.stop(5)
-        return
-    jobs, semaphores = postgres.Server(durable=True), redis.Server()
-    fleet = Fleet(tmp_path, jobs.make("fleet"), semaphores.url())
-    yield fleet
-    fleet.stop(5)
-    jobs.remove()
-    semaphores.remove()
 
 
 @pytest.mark.prove

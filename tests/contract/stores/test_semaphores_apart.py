@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.stores.conftest import forget
-from tests.servers import postgres, redis
+from tests.servers import mariadb, postgres, redis
 from tokimori.clock import Moment, SystemClock
 from tokimori.locks.holdings import Wanted
 from tokimori.locks.session import Program, Session
@@ -41,6 +41,8 @@ RUNS = 8
 """Of each job."""
 PATIENCE = 60.0
 """Seconds."""
+SERVERS = {"postgres": postgres, "mariadb": mariadb, "redis": redis}
+HALVES = ("jobs", "semaphores")
 
 
 class Pair:
@@ -56,22 +58,23 @@ def pair_of(name: str, folder: Path) -> Pair:
     if name == "memory+memory":
         jobs, semaphores = MemoryStore(CLOCK), MemoryStore(CLOCK)
         return Pair(lambda: jobs, lambda: semaphores)
-    if name == "sqlite+sqlite":
-        urls = f"sqlite://{folder}/jobs.db", f"sqlite://{folder}/semaphores.db"
-    else:
-        urls = postgres.loans.url_of(folder), redis.loans.url_of(folder)
-    if name == "redis+postgres":
-        urls = urls[1], urls[0]
+    urls = [url_of(store, folder / half) for half, store in zip(HALVES, name.split("+"), strict=True)]
     return Pair(lambda: open_store(urls[0], CLOCK), lambda: open_store(urls[1], CLOCK))
 
 
-@pytest.fixture(params=["memory+memory", "sqlite+sqlite", "postgres+redis", "redis+postgres"])
+def url_of(store: str, folder: Path) -> str:
+    """Of an empty store for half of a pair."""
+    return f"sqlite://{folder}.db" if store == "sqlite" else SERVERS[store].loans.url_of(folder)
+
+
+@pytest.fixture(
+    params=["memory+memory", "sqlite+sqlite", "postgres+redis", "redis+postgres", "mariadb+redis", "postgres+mariadb"]
+)
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     """Two empty stores."""
     yield pair_of(request.param, tmp_path)
-    if "postgres" in request.param:
-        forget("postgres", tmp_path)
-        forget("redis", tmp_path)
+    for half, store in zip(HALVES, request.param.split("+"), strict=True):
+        forget(store, tmp_path / half)
 
 
 class Holding:
