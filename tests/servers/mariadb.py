@@ -63,7 +63,12 @@ class Server:
         return self.folder / "socket"
 
     def _install(self) -> None:
-        words = [f"--datadir={self.folder}/data", "--skip-test-db", "--auth-root-authentication-method=normal"]
+        words = [
+            f"--datadir={self.folder}/data",
+            f"--tmpdir={self.folder}",
+            "--skip-test-db",
+            "--auth-root-authentication-method=normal",
+        ]
         command = [program("mariadb-install-db") or "", "--no-defaults", *words, "--skip-name-resolve"]
         subprocess.run([*self._as_account, *command], check=True, capture_output=True, cwd=self.folder)
 
@@ -71,6 +76,8 @@ class Server:
         """Start, and wait until it answers."""
         settings = [f"--{name}={value}" for name, value in self._settings.items()]
         places = [f"--datadir={self.folder}/data", f"--socket={self.socket}", f"--pid-file={self.folder}/pid"]
+        # A server that starts removes all temporary tables of its `tmpdir`: those of another one there, which crashes.
+        places.append(f"--tmpdir={self.folder}")
         command = [program("mariadbd") or "", "--no-defaults", *places, *settings]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen([*self._as_account, *command], stdout=log, stderr=log, cwd=self.folder)
