@@ -91,11 +91,11 @@ class Work:
         return max(0, min(MOST_CLAIMED, free + ahead) - len(self._backlog))
 
     def _burst(self) -> float:
-        """Runs a second that have ended since the last claim was answered, once all have.
+        """Runs a second that have ended since the last claim was answered, once all have: enough to use every place.
 
         The pace of no-ops would be that of the store otherwise: most of the time they wait to be claimed.
         """
-        if self._running or self._backlog or not self.busy:
+        if self._ended < self.concurrency or self._running or self._backlog or not self.busy:
             return 0.0
         return self._ended * SECOND / max(MILLISECOND, self._ended_at - self._claimed_at)
 

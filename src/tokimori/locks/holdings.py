@@ -25,14 +25,15 @@ class Wanted:
     """Units of a semaphore that somebody wants.
 
     `limit` is the one that the semaphore has to have; None: whatever it has, 1 if nobody made it. `wait` is for how
-    many seconds at most, None for as long as it takes. `on_lost` is called once, on the session's loop, if they are
-    lost.
+    many seconds at most, None for as long as it takes. `rank` is its place in line; None: it begins now. `on_lost` is
+    called once, on the session's loop, if they are lost.
     """
 
     name: str
     weight: int = 1
     limit: int | None = None
     wait: float | None = None
+    rank: int | None = None
     on_lost: Callable[[], None] | None = None
 
     def check(self) -> None:

@@ -178,7 +178,7 @@ class Session:
     async def _stand_in_line(self, wanted: Wanted) -> Held:
         began = self._clock.monotonic()
         await self._join()
-        rank = self.now
+        rank = self.now if wanted.rank is None else wanted.rank
         wish = self._wish(wanted, rank)
         bell = asyncio.Event()
         self._bells.add(bell)

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 UNUSED = 5.0
 """Seconds after which units that no claim has used are given back, where the node does not even look any more."""
+KEPT = 0.1
+"""Seconds from the look that offers the units to the next one: by then a node that has a place has claimed."""
 RETRY = 2.0
 """Seconds to the next try where the store of the semaphores does not answer, or refuses."""
 DOUBT = LEASE - 0.5
@@ -89,6 +91,7 @@ class Apart:
         self._report: Callable[[Report], None] = _nobody
         self._wake: Callable[[], None] = lambda: None
         self._id: Callable[[], NodeId | None] = lambda: None
+        self._claims: Callable[[], bool] = lambda: True
         self._node: NodeId | None = None
         self._standing: dict[Lane, asyncio.Task[None]] = {}
         self._in_hand: dict[Lane, Units] = {}
@@ -100,10 +103,13 @@ class Apart:
         self._taking_part: asyncio.Task[None] | None = None
         self._session = session(self._renewed)
 
-    def watch(self, wake: Callable[[], None], node: Callable[[], NodeId]) -> None:
-        """Call `wake` when there are units with which to claim. `node` says who the node is now."""
+    def watch(self, wake: Callable[[], None], node: Callable[[], NodeId], claims: Callable[[], bool]) -> None:
+        """Call `wake` when there are units with which to claim. `node` says who the node is now, `claims` whether it
+        claims still.
+        """
         self._wake = wake
         self._id = node
+        self._claims = claims
 
     # Between the node and its store
 
@@ -116,13 +122,18 @@ class Apart:
         for lane, units in list(self._in_hand.items()):
             if units.offered or lane not in found.lanes:
                 self._give_back(self._in_hand.pop(lane))
-            units.offered = True
+            else:
+                units.offered = True
+                asyncio.get_running_loop().call_later(KEPT, self._wake)
         return found
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         """See `Working.claim`. Of a lane whose runs want units, as many as there are units in hand."""
         apart = [lane for lane in claim.lanes if units_apart(lane)]
-        found = [each for lane in apart[: claim.limit] for each in await self._claim_with_units(claim, lane, now)]
+        found: list[Claimed] = []
+        for lane in apart:
+            if len(found) < claim.limit:
+                found += await self._claim_with_units(claim, lane, now)
         here = tuple(lane for lane in claim.lanes if lane not in apart)
         if here and len(found) < claim.limit:
             rest = replace(claim, lanes=here, limit=claim.limit - len(found))
@@ -199,7 +210,8 @@ class Apart:
     async def _stand(self, lane: Lane) -> None:
         units = Units(lane)
         try:
-            await self._fill(units)
+            await self._session.join()  # from here on it goes by that store's clock
+            await self._fill(units, since=self._session.now)
         except TokimoriError as fault:
             self._give_back(units)
             told = logging.DEBUG if isinstance(fault, StoreUnavailable) else logging.WARNING  # `_take_part` tells that
@@ -209,35 +221,45 @@ class Apart:
             self._give_back(units)
             raise
         else:
-            self._in_hand[lane] = units
-            asyncio.get_running_loop().call_later(UNUSED, self._expire, units)
-            self._wake()
+            self._keep(units)
         finally:
             del self._standing[lane]
 
-    async def _fill(self, units: Units) -> None:
-        """All of them at once: who has to wait for one holds no other, and begins in the line of that one."""
+    def _keep(self, units: Units) -> None:
+        """Until the node claims with them. One that does not claim any more leaves them to others."""
+        if self._claims():
+            self._in_hand[units.lane] = units
+            asyncio.get_running_loop().call_later(UNUSED, self._expire, units)
+            self._wake()
+        else:
+            self._give_back(units)
+
+    async def _fill(self, units: Units, since: Moment) -> None:
+        """All of them at once: who has to wait for one holds no other, and begins in the line of that one.
+
+        In whichever line, its place counts from the same moment.
+        """
         weights = dict(units_apart(units.lane))
         first = next(iter(weights))
         while True:
-            await self._acquire(units, first, weights[first], wait=None)
-            refused = await self._refused(units, {name: weights[name] for name in weights if name != first})
+            await self._acquire(units, first, weights[first], since, wait=None)
+            refused = await self._refused(units, {name: weights[name] for name in weights if name != first}, since)
             if refused is None:
                 return
             await self._released(units)
             first = refused
             await asyncio.sleep(self._random(1)[0] / 5000)  # two that want the same two don't go on in step
 
-    async def _refused(self, units: Units, weights: dict[str, int]) -> str | None:
+    async def _refused(self, units: Units, weights: dict[str, int], since: Moment) -> str | None:
         for name, weight in weights.items():
             try:
-                await self._acquire(units, name, weight, wait=0.0)
+                await self._acquire(units, name, weight, since, wait=0.0)
             except NotGranted:
                 return name
         return None
 
-    async def _acquire(self, units: Units, name: str, weight: int, *, wait: float | None) -> None:
-        asked = Wanted(name=name, weight=weight, wait=wait, on_lost=lambda: self._lost(units))
+    async def _acquire(self, units: Units, name: str, weight: int, since: Moment, *, wait: float | None) -> None:
+        asked = Wanted(name=name, weight=weight, wait=wait, rank=since, on_lost=lambda: self._lost(units))
         units.held.append(await self._session.acquire(asked, units))
 
     def _expire(self, units: Units) -> None:
@@ -256,8 +278,8 @@ class Apart:
 
     async def _released(self, units: Units) -> None:
         """What the store does not hear of now the session tells it later."""
-        held, units.held = units.held, []
-        for each in held:
+        while units.held:  # whoever is cancelled here leaves the rest to `_stand`
+            each = units.held.pop(0)
             try:
                 await self._session.release(units, each.name)
             except PermitLost:

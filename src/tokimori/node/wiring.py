@@ -57,7 +57,7 @@ async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
             await _look_at(semaphore_store, announce)
         node = Node(store, executors, clock, random, identity_of(settings), rhythm=rhythm_of(settings), source=source)
         if source is not None:
-            source.watch(node.wake, lambda: node.id)
+            source.watch(node.wake, lambda: node.id, lambda: node.phase is Phase.WORKING)
         await executors.open(node.hear)
         try:
             for fault in store.faults():

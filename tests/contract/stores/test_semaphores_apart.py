@@ -146,7 +146,7 @@ async def start_node(stack: AsyncExitStack, pair: Pair, executor: Holding) -> No
     )
     identity = Identity(host="h", boot_id="b", pid=1, version="0", concurrency=4, labels={APART_LABEL: "yes"})
     node = Node(jobs, apart, CLOCK, os.urandom, identity, source=apart)
-    apart.watch(node.wake, lambda: node.id)
+    apart.watch(node.wake, lambda: node.id, lambda: True)
     await apart.open(node.hear)
     stack.push_async_callback(apart.close)
     await node.start()

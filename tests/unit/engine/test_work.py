@@ -114,6 +114,15 @@ def test_a_claim_that_ends_soon_makes_the_next_one_larger() -> None:
     assert work.room() == 4
 
 
+def test_one_that_ends_soon_makes_no_pace() -> None:
+    """One quick run says nothing of the next ones: only as many as there are places do."""
+    work = Work(4)
+    work.accept([claimed("a")], ME, seconds(5))
+    work.next_tasks()
+    work.take(ended("a"), ME, 0.0)
+    assert (work.busy, work.room()) == (True, 4)
+
+
 def test_what_is_handed_back_at_once_makes_no_pace() -> None:
     """Runs that only newer nodes can read are no reason to claim more of them."""
     work = Work(4)

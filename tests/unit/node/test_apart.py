@@ -16,7 +16,7 @@ from tokimori.engine.work import task_of
 from tokimori.errors import InvalidInput
 from tokimori.locks.holdings import Wanted
 from tokimori.locks.session import Program, Session
-from tokimori.model.ids import ClaimId, RunId, Token
+from tokimori.model.ids import ClaimId, NodeId, PermitId, RunId, Token
 from tokimori.model.job import APART_LABEL
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.outcome import Outcome, Released, Succeeded
@@ -24,8 +24,9 @@ from tokimori.model.run import Run
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import RunState
 from tokimori.node.apart import Apart
-from tokimori.node.node import Identity, Node
+from tokimori.node.node import Identity, Node, Phase
 from tokimori.ports.executor import Ended, Report, Started, StopReason, Task
+from tokimori.ports.semaphores import Wish
 from tokimori.ports.store import Claim, RunFilter
 from tokimori.service.lines import waits_for
 from tokimori.service.schema import StoreOnDemand
@@ -124,7 +125,7 @@ class Member:
 
     async def join(self) -> None:
         """Take part from now on."""
-        self.apart.watch(self.node.wake, lambda: self.node.id)
+        self.apart.watch(self.node.wake, lambda: self.node.id, lambda: self.node.phase is Phase.WORKING)
         await self.apart.open(self.node.hear)
         if self.node._source is self.jobs.store:
             await self.executor.open(self.node.hear)
@@ -141,7 +142,7 @@ class Member:
     async def stand_by(self) -> None:
         """Take part without the node's loop."""
         await self.node._register()
-        self.apart.watch(lambda: None, lambda: self.node.id)
+        self.apart.watch(lambda: None, lambda: self.node.id, lambda: True)
         await self.apart.open(self.heard.append)
 
     async def die(self) -> None:
@@ -516,6 +517,106 @@ async def test_units_that_no_claim_uses_go_back(world: World) -> None:
             await member.apart.survey(world.clock.now())
             await let_pass(0.1)
         assert await world.used() == {"table": 0}
+    await member.apart.close()
+
+
+@virtually
+async def test_a_lane_that_waits_hides_no_other(world: World) -> None:
+    """A node of one place, in whose first lane a run waits for hours, runs what is ready in the next one."""
+    await world.add("blocked", "a")
+    await world.add("free", "b")
+    program = await world.hold("a")
+    await world.join(concurrency=1)
+    await world.trigger("blocked")
+    await world.trigger("free", 3)
+    await let_pass(5)
+    assert await world.states("free") == {RunState.SUCCEEDED: 3}
+    await program.close()
+
+
+@virtually
+async def test_a_node_that_became_full_leaves_what_it_stood_in_line_for(world: World) -> None:
+    """What it is granted while all its places are taken goes back within a second, not when it is found unused."""
+    await world.add("a", "table")
+    await world.add("long", nap=100)
+    program = await world.hold("table")
+    full = await world.join(concurrency=1)
+    await world.trigger("a")
+    await let_pass(1)
+    await world.trigger("long")
+    await let_pass(1)
+    assert len(full.executor.running) == 1
+    await program.release("ada", "table")
+    await let_pass(0.2)
+    await program.acquire(Wanted(name="table", wait=1.0), "ada")
+    await program.close()
+
+
+@virtually
+async def test_a_node_that_drains_leaves_what_it_stood_in_line_for(world: World) -> None:
+    """It claims nothing any more: what it is granted goes back at once."""
+    await world.add("a", "table")
+    await world.add("long", nap=100)
+    program = await world.hold("table")
+    draining = await world.join()
+    await world.trigger("long")
+    await world.trigger("a")
+    await let_pass(1)
+    draining.node.stop()
+    await let_pass(1)
+    await program.release("ada", "table")
+    await let_pass(0.2)
+    await program.acquire(Wanted(name="table", wait=0.5), "ada")
+    await program.close()
+
+
+@virtually
+async def test_units_on_their_way_back_are_not_forgotten(world: World) -> None:
+    """Whoever stops standing in line while it gives back some of what it had gives back all of it."""
+    await world.add("three", "a", "b", "c")
+    program = await world.hold("c")
+    member = await world.stand_by()
+    (run_id,) = await world.trigger("three")
+    release = member.semaphores.release
+
+    async def slow(permit: PermitId, node: NodeId, now: Moment) -> object:
+        await let_pass(0.5)
+        return await release(permit, node, now)
+
+    setattr(member.semaphores, "release", slow)  # noqa: B010  it hides what __getattr__ finds
+    await member.claim(world)
+    await let_pass(0.2)
+    assert await world.used() == {"a": 1, "b": 1, "c": 1}
+    await world.jobs.hold_run(run_id, "later")
+    await member.apart.survey(world.clock.now())
+    await let_pass(3)
+    assert await world.used() == {"a": 0, "b": 0, "c": 1}
+    await program.close()
+    await member.apart.close()
+
+
+@virtually
+async def test_a_place_in_line_counts_from_the_same_moment_in_every_line(world: World) -> None:
+    """Whoever wants two semaphores and is refused one keeps its rank in the line of that one."""
+    await world.add("both", "a", "b")
+    first, second = await world.hold("a"), await world.hold("b")
+    member = await world.stand_by()
+    acquire, wishes = member.semaphores.acquire, list[Wish]()
+
+    async def noted(wish: Wish, now: Moment) -> object:
+        wishes.append(wish)
+        return await acquire(wish, now)
+
+    setattr(member.semaphores, "acquire", noted)  # noqa: B010  it hides what __getattr__ finds
+    await world.trigger("both")
+    await member.claim(world)
+    await let_pass(1)
+    await first.release("ada", "a")
+    await let_pass(1)
+    assert {wish.semaphore for wish in wishes} == {"a", "b"}
+    assert len({wish.rank for wish in wishes}) == 1
+    await first.close()
+    await second.close()
     await member.apart.close()
 
 
