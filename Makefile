@@ -23,7 +23,7 @@ test: .venv/.installed-dev  ## lint, then every test but the long proofs
 	exit $$failed
 
 prove: .venv/.installed-dev  ## the long proofs: sweeps, cluster, soak
-	$(BIN)/pytest -n auto --dist worksteal -m prove --timeout 1800
+	$(BIN)/pytest -n $$(($$(nproc) + 1)) --dist worksteal -m prove --timeout 1800
 
 PEERS := .venv-bench/.installed .venv-bench-apscheduler4/.installed benchmarks/node_modules/.installed
 bench: $(PEERS)  ## Tokimori and its peers side by side, in ratios
