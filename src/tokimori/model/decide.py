@@ -162,10 +162,9 @@ def reckoned(job: Job, schedule: Schedule) -> Plan:
     return _plan(draft, schedule, job.state)
 
 
-def next_look(definition: Definition, schedule: Schedule, after: Moment, remaining: int | None) -> Moment | None:
-    """When a job that is decided up to `after` wants to be looked at; None where there is nothing more to come."""
-    upcoming = None if remaining == 0 else schedule.next_after(after)
-    return None if upcoming is None else look_at(definition, upcoming)
+def next_look(definition: Definition, upcoming: Moment | None, remaining: int | None) -> Moment | None:
+    """When a job whose next occurrence is `upcoming` wants to be looked at; None where nothing more is to come."""
+    return None if upcoming is None or remaining == 0 else look_at(definition, upcoming)
 
 
 def has_ended(schedule: Schedule, upcoming: Moment | None) -> bool:
@@ -192,7 +191,7 @@ def _plan(draft: _Draft, schedule: Schedule, state: JobState, again: Moment | No
         anchor = draft.until
         schedule = schedule_of(job.definition, anchor, job.id, job.days_off)
     following = draft.upcoming if schedule is draft.asked else schedule.next_after(draft.cursor)
-    upcoming = None if following is None or draft.remaining == 0 else look_at(job.definition, following)
+    upcoming = next_look(job.definition, following, draft.remaining)
     return Plan(
         job_id=job.id,
         incarnation=job.incarnation,

@@ -51,7 +51,7 @@ def new_job(
         updated=now,
         anchor=now,
         fired_through=now,
-        next_due=next_look(definition, schedule, now, runs_remaining),
+        next_due=next_look(definition, schedule.next_after(now), runs_remaining),
         runs_remaining=runs_remaining,
         tzdata=tzdata_version(),
         days_off=days_off,
@@ -76,7 +76,7 @@ def edited(
     schedule = schedule_of(definition, anchor, job.id, days_off)
     if anew or runs_remaining != job.runs_remaining:
         _check_moments(definition, schedule, through, runs_remaining)
-    upcoming = next_look(definition, schedule, through, runs_remaining)
+    upcoming = next_look(definition, schedule.next_after(through), runs_remaining)
     stopped = job.state in (JobState.PAUSED, JobState.PARKED)
     after = replace(
         job,
