@@ -4,8 +4,7 @@
 -- made anew begin above it, so that who held one of that name before has none that is greater.
 CREATE TABLE tokimori_tokens (one boolean PRIMARY KEY, newest bigint NOT NULL);
 
--- As before, but for the tokens; and a program is not kept waiting by runs of paused queues, of which nothing is claimed until
--- a resume.
+-- As before, but for the tokens.
 CREATE OR REPLACE FUNCTION tokimori_grant(_name text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
