@@ -77,7 +77,7 @@ def test_a_time_that_is_shown_twice_comes_once_or_twice_as_told(zone: str) -> No
 def check_around(schedule: Schedule, expected: list[Moment], size: int) -> None:
     """From anywhere around them these are the moments: forward, backward and counted."""
     low, high = expected[0] - 3 * size, expected[0] + 4 * size
-    for start in range(low, high, size // 3):
+    for start in range(low, high, size // 6):
         at, about = Moment(start), f"{schedule} from {start} to {expected}"
         later, earlier = schedule.next_after(at), schedule.last_before(at)
         assert ([later] if later and later < high else []) == [each for each in expected if each > at][:1], about
