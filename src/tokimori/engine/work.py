@@ -32,6 +32,8 @@ class Pace:
         self.rate = 0.0
         self._places = places
         self._since = 0.0
+        self._ended = 0
+        self._claimed_at = self._ended_at = Moment(0)
 
     def begin(self, at: float) -> None:
         """Nothing was in hand until now (monotonic seconds): what ends next has taken the time from here."""
@@ -48,6 +50,25 @@ class Pace:
             self.rate += weight * (measured - self.rate)
             self._since = at
 
+    def claimed(self, at: Moment) -> None:
+        """A claim was answered: from here on is counted what ends."""
+        self._ended, self._claimed_at = 0, at
+
+    def end(self, at: Moment) -> None:
+        """A run ended."""
+        self._ended += 1
+        self._ended_at = at
+
+    def burst(self) -> float:
+        """How many a second have ended since the last claim was answered, where they were enough to use every place.
+
+        Of no-ops `rate` is the pace of the store: most of the time they wait to be claimed. So where nothing is left
+        to run, this counts.
+        """
+        if self._ended < self._places:
+            return 0.0
+        return self._ended * SECOND / max(MILLISECOND, self._ended_at - self._claimed_at)
+
 
 class Work:
     """The runs that this node owns: in the backlog, running, or ended and not yet settled."""
@@ -55,8 +76,6 @@ class Work:
     def __init__(self, concurrency: int) -> None:
         self.concurrency = concurrency
         self.pace = Pace(concurrency)
-        self._ended = 0
-        self._claimed_at = self._ended_at = Moment(0)
         self._owned: dict[Key, Claimed] = {}
         self._backlog: deque[Claimed] = deque()
         self._running: set[Key] = set()
@@ -87,24 +106,16 @@ class Work:
     def room(self) -> int:
         """How many more runs to claim."""
         free = self.concurrency - len(self._running)
-        ahead = int(max(self.pace.rate, self._burst()) * PREFETCH_SECONDS)
-        return max(0, min(MOST_CLAIMED, free + ahead) - len(self._backlog))
-
-    def _burst(self) -> float:
-        """Runs a second that have ended since the last claim was answered, once all have: enough to use every place.
-
-        The pace of no-ops would be that of the store otherwise: most of the time they wait to be claimed.
-        """
-        if self._ended < self.concurrency or self._running or self._backlog or not self.busy:
-            return 0.0
-        return self._ended * SECOND / max(MILLISECOND, self._ended_at - self._claimed_at)
+        all_ended = self.busy and not self._running and not self._backlog
+        rate = max(self.pace.rate, self.pace.burst()) if all_ended else self.pace.rate
+        return max(0, min(MOST_CLAIMED, free + int(rate * PREFETCH_SECONDS)) - len(self._backlog))
 
     def accept(self, claimed: Iterable[Claimed], owner: NodeId, now: Moment) -> None:
         """Take over what a claim answered. A run whose job is gone, or is one for newer nodes, is handed back at once.
 
         It comes back after a pause: this node would claim it again and again, and nothing else.
         """
-        self._ended, self._claimed_at = 0, now
+        self.pace.claimed(now)
         for run in claimed:
             key = (run.run.id, run.run.token)
             if key in self._owned:
@@ -144,8 +155,7 @@ class Work:
                 self._end(key, claimed, ended, owner, chance)
 
     def _end(self, key: Key, claimed: Claimed, report: Ended, owner: NodeId, chance: float) -> None:
-        self._ended += 1
-        self._ended_at = report.at
+        self.pace.end(report.at)
         self._running.discard(key)
         self._started.pop(key, None)
         self._outputs.pop(report.run_id, None)
