@@ -45,10 +45,11 @@ both stores, which the keeper knows, so that of a node that lives only these end
 class Units:
     """What one run of the lane needs. They are doubtful for good once they may have been lost.
 
-    `offered`: the node has looked since they were had.
+    `since`: from when its place counts, in whichever line. `offered`: the node has looked since they were had.
     """
 
     lane: Lane
+    since: int = 0
     held: list[Held] = field(default_factory=list)
     offered: bool = False
     doubtful: bool = False
@@ -210,8 +211,7 @@ class Apart:
     async def _stand(self, lane: Lane) -> None:
         units = Units(lane)
         try:
-            await self._session.join()  # from here on it goes by that store's clock
-            await self._fill(units, since=self._session.now)
+            await self._fill(units)
         except TokimoriError as fault:
             self._give_back(units)
             told = logging.DEBUG if isinstance(fault, StoreUnavailable) else logging.WARNING  # `_take_part` tells that
@@ -234,32 +234,31 @@ class Apart:
         else:
             self._give_back(units)
 
-    async def _fill(self, units: Units, since: Moment) -> None:
-        """All of them at once: who has to wait for one holds no other, and begins in the line of that one.
-
-        In whichever line, its place counts from the same moment.
-        """
+    async def _fill(self, units: Units) -> None:
+        """All of them at once: who has to wait for one holds no other, and begins in the line of that one."""
+        await self._session.join()  # from here on it goes by that store's clock
+        units.since = self._session.now
         weights = dict(units_apart(units.lane))
         first = next(iter(weights))
         while True:
-            await self._acquire(units, first, weights[first], since, wait=None)
-            refused = await self._refused(units, {name: weights[name] for name in weights if name != first}, since)
+            await self._acquire(units, first, weights[first], wait=None)
+            refused = await self._refused(units, {name: weights[name] for name in weights if name != first})
             if refused is None:
                 return
             await self._released(units)
             first = refused
             await asyncio.sleep(self._random(1)[0] / 5000)  # two that want the same two don't go on in step
 
-    async def _refused(self, units: Units, weights: dict[str, int], since: Moment) -> str | None:
+    async def _refused(self, units: Units, weights: dict[str, int]) -> str | None:
         for name, weight in weights.items():
             try:
-                await self._acquire(units, name, weight, since, wait=0.0)
+                await self._acquire(units, name, weight, wait=0.0)
             except NotGranted:
                 return name
         return None
 
-    async def _acquire(self, units: Units, name: str, weight: int, since: Moment, *, wait: float | None) -> None:
-        asked = Wanted(name=name, weight=weight, wait=wait, rank=since, on_lost=lambda: self._lost(units))
+    async def _acquire(self, units: Units, name: str, weight: int, *, wait: float | None) -> None:
+        asked = Wanted(name=name, weight=weight, wait=wait, rank=units.since, on_lost=lambda: self._lost(units))
         units.held.append(await self._session.acquire(asked, units))
 
     def _expire(self, units: Units) -> None:

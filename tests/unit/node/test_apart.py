@@ -537,37 +537,31 @@ async def test_a_lane_that_waits_hides_no_other(world: World) -> None:
 @virtually
 async def test_a_node_that_became_full_leaves_what_it_stood_in_line_for(world: World) -> None:
     """What it is granted while all its places are taken goes back within a second, not when it is found unused."""
+    await granted_too_late(world, await world.join(concurrency=1), lambda _node: None)
+
+
+async def granted_too_late(world: World, member: Member, then: Callable[[Node], object]) -> None:
+    """The member stands in line, runs something long, and `then` gets what it stood in line for: that goes back."""
     await world.add("a", "table")
     await world.add("long", nap=100)
     program = await world.hold("table")
-    full = await world.join(concurrency=1)
     await world.trigger("a")
     await let_pass(1)
     await world.trigger("long")
     await let_pass(1)
-    assert len(full.executor.running) == 1
+    assert len(member.executor.running) == 1
+    then(member.node)
+    await let_pass(1)
     await program.release("ada", "table")
-    await let_pass(0.2)
-    await program.acquire(Wanted(name="table", wait=1.0), "ada")
+    await let_pass(1)
+    assert await world.used() == {"table": 0}
     await program.close()
 
 
 @virtually
 async def test_a_node_that_drains_leaves_what_it_stood_in_line_for(world: World) -> None:
     """It claims nothing any more: what it is granted goes back at once."""
-    await world.add("a", "table")
-    await world.add("long", nap=100)
-    program = await world.hold("table")
-    draining = await world.join()
-    await world.trigger("long")
-    await world.trigger("a")
-    await let_pass(1)
-    draining.node.stop()
-    await let_pass(1)
-    await program.release("ada", "table")
-    await let_pass(0.2)
-    await program.acquire(Wanted(name="table", wait=0.5), "ada")
-    await program.close()
+    await granted_too_late(world, await world.join(), Node.stop)
 
 
 @virtually
