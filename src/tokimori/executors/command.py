@@ -75,6 +75,7 @@ class CommandExecutor:
         self._numbers: dict[tuple[RunId, Token], int] = {}
         self._unsent: list[wire.Order] = []
         self._lease: wire.Lease | None = None
+        self._told: wire.Lease | None = None
         self._last = 0
         self._closing = False
         self._forgetting: asyncio.Task[int] | None = None
@@ -93,7 +94,8 @@ class CommandExecutor:
                 orders.append(self._order(task))
             except Refused as refusal:
                 self._tell(self._end(_Attempt(task), Failed(refusal.message), self._clock.now()))
-        self._send(orders)
+        if orders:
+            self._send([*self._news(), *orders])
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
         """End an attempt. The first reason decides its outcome, the shortest grace when it is killed."""
@@ -105,9 +107,10 @@ class CommandExecutor:
         self._send([wire.Stop(number, attempt.task.timeout_grace if grace is None else grace)])
 
     def renew(self, sent: float) -> None:
-        """Move the lease's deadlines."""
+        """Move the lease's deadlines. A keeper that has nothing to watch over is left asleep."""
         self._lease = wire.Lease(sent + LEASE, sent + LEASE_KILL)
-        self._send([self._lease])
+        if self._attempts:
+            self._send(self._news())
 
     def forget(self, before: Moment) -> None:
         """Remove old output in a thread of its own, one at a time."""
@@ -154,6 +157,13 @@ class CommandExecutor:
             grace=task.timeout_grace,
             lease_bound=task.kill_on_lost_lease,
         )
+
+    def _news(self) -> list[wire.Order]:
+        """The lease, where the keeper has not been told of it."""
+        if self._lease is None or self._told is self._lease:
+            return []
+        self._told = self._lease
+        return [self._lease]
 
     def _send(self, orders: Sequence[wire.Order]) -> None:
         if self._keeper is None:

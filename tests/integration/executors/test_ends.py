@@ -1,5 +1,6 @@
 """Nothing of an attempt is left when it is reported ended: time-outs, stops, and what processes leave behind."""
 
+import asyncio
 import os
 import signal
 import time
@@ -17,6 +18,7 @@ from tests.integration.executors.workshop import (
     pids_in,
     shell,
     until,
+    waits_of,
     written,
 )
 from tokimori.clock import HOUR, SECOND
@@ -185,6 +187,20 @@ async def test_a_renewed_lease_ends_nothing(workshop: Workshop) -> None:
     await workshop.next(Started, "run")
     workshop.executor.renew(boottime())
     assert (await workshop.next(Ended, "run")).outcome == Succeeded(0)
+
+
+async def test_a_keeper_without_work_sleeps(workshop: Workshop) -> None:
+    """While nothing runs, renewals don't wake the keeper; what begins next is bound to the newest one."""
+    workshop.start("run", shell("exec sleep 0.1"))
+    keeper = keeper_of((await workshop.next(Started, "run")).pid)
+    await workshop.next(Ended, "run")
+    await asyncio.sleep(0.3)
+    before = waits_of(keeper)
+    for ago in (6.0, 4.0, 2.0):
+        workshop.executor.renew(boottime() - ago)
+        await asyncio.sleep(0.05)
+    assert waits_of(keeper) == before
+    assert (await workshop.run(Command(argv=("true",)), kill_on_lost_lease=True)).outcome == Succeeded(0)
 
 
 @pytest.mark.parametrize("hours", [1, -1])

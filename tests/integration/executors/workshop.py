@@ -149,6 +149,11 @@ def descriptors(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
+def waits_of(pid: int) -> int:
+    """How often the process has waited for something so far."""
+    return int(told(pid, "status").split("\nvoluntary_ctxt_switches:")[1].split()[0])
+
+
 def children_of(pid: int) -> list[int]:
     """The children of a process of one thread, zombies included."""
     return [int(child) for child in told(pid, f"task/{pid}/children").split()]
