@@ -50,7 +50,7 @@ from tokimori.stores.sqlite import (
 )
 from tokimori.stores.sqlite.connection_thread import ConnectionThread, T
 from tokimori.stores.sqlite.file_lock import FileLock
-from tokimori.stores.sqlite.watch import Poller
+from tokimori.stores.sqlite.watch import Watch
 
 P = ParamSpec("P")
 
@@ -76,7 +76,7 @@ class SqliteStore:
         self._known = schema.known_migrations()
         self._connections: _Connections | None = None
         self._watchers: list[Callable[[], None]] = []
-        self._poller: Poller | None = None
+        self._watch: Watch | None = None
         self._closing = AsyncExitStack()
 
     async def open(self) -> None:
@@ -96,9 +96,9 @@ class SqliteStore:
 
     async def close(self) -> None:
         """See `Schema.close`. The writer goes last: whoever leaves a file last makes a checkpoint, under the lock."""
-        if self._poller is not None:
-            await self._poller.stop()
-        self._poller = self._connections = None
+        if self._watch is not None:
+            await self._watch.stop()
+        self._watch = self._connections = None
         await self._closing.aclose()
 
     @property
@@ -137,8 +137,8 @@ class SqliteStore:
     def watch(self, wake: Callable[[], None]) -> None:
         """See `Schema.watch`. What this object's own callers ask of jobs and runs wakes at once."""
         self._watchers.append(wake)
-        if self._poller is None:
-            self._poller = Poller(self._path, self._open.writer, self._tell)
+        if self._watch is None:
+            self._watch = Watch(self._path, self._open.writer, self._tell)
 
     def _tell(self) -> None:
         for wake in self._watchers:

@@ -1,4 +1,4 @@
-"""Noticing that another process has written: a look at the write-ahead log's file, cheap enough for ten a second."""
+"""Noticing that another process has written to the file, at next to no cost while nobody does."""
 
 import asyncio
 import os
@@ -7,42 +7,60 @@ from collections.abc import Callable
 
 from tokimori.errors import StoreError
 from tokimori.stores.sqlite.connection_thread import ConnectionThread
+from tokimori.stores.sqlite.inotify import Inotify
 
 INTERVAL = 0.1
-"""Seconds between looks."""
+"""Seconds between looks, at least."""
+LONGEST = 5.0
+"""Seconds between looks, at most."""
 
 
-class Poller:
-    """Calls `wake` after commits of others. The file's size and time say that somebody wrote, SQLite says whether
-    it was another connection than our writing one.
+class Watch:
+    """Calls `wake` after commits of others. The system says that somebody wrote to the write-ahead log, SQLite whether
+    it was another connection than our writing one. Where the system says nothing, the log's size and time tell.
     """
 
     def __init__(self, path: str, writer: ConnectionThread, wake: Callable[[], None]) -> None:
         self._log = f"{path}-wal"
         self._writer = writer
         self._wake = wake
-        self._task = asyncio.get_running_loop().create_task(self._poll(), name="tokimori-store-watch")
+        self._version = -1
+        self._inotify = Inotify.open()
+        self._task = asyncio.get_running_loop().create_task(self._watch(), name="tokimori-store-watch")
 
-    async def _poll(self) -> None:
-        seen: object = None
-        version = -1
+    async def _watch(self) -> None:
         while True:
+            armed = self._inotify is not None and self._inotify.arm(self._log)
+            stamp = _stamp(self._log)
+            await self._look()
             await asyncio.sleep(INTERVAL)
-            now = _stamp(self._log)
-            if now == seen:
-                continue
-            try:
-                others = await self._writer.run(_data_version)
-            except StoreError:
-                continue
-            if others != version:
-                self._wake()
-            seen, version = now, others
+            await self._look()  # a commit counts only after its last write to the log was flushed
+            await self._written(stamp, armed=armed)
+
+    async def _written(self, stamp: object, *, armed: bool) -> None:
+        """Wait until somebody has written since the log had this stamp, or for the longest time between looks."""
+        if self._inotify is not None and armed:
+            await self._inotify.told(LONGEST)
+            return
+        end = asyncio.get_running_loop().time() + LONGEST
+        while _stamp(self._log) == stamp and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  a file tells nobody
+            await asyncio.sleep(INTERVAL)
+
+    async def _look(self) -> None:
+        try:
+            version = await self._writer.run(_data_version)
+        except StoreError:
+            return
+        if version != self._version:
+            self._version = version
+            self._wake()
 
     async def stop(self) -> None:
         """Look no more."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        if self._inotify is not None:
+            self._inotify.close()
 
 
 def _stamp(path: str) -> object:
