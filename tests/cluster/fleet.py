@@ -75,10 +75,14 @@ class Fleet:
 
     def wait_until_up(self, seconds: float = 20) -> None:
         """Wait until every node says that it runs jobs: one that can't join does not stay."""
+        self.wait_until_all_say("runs jobs", seconds)
+
+    def wait_until_all_say(self, words: str, seconds: float = 20) -> None:
+        """Wait until these words stand in every node's log."""
         end = time.monotonic() + seconds
         logs = [self.folder / f"node{number}.log" for number in range(len(self.nodes))]
-        while not all("runs jobs" in log.read_text() for log in logs):
-            assert time.monotonic() < end, "the nodes don't come up"
+        while not all(words in log.read_text() for log in logs):
+            assert time.monotonic() < end, f"not every node says {words!r}"
             time.sleep(0.1)
 
     def wait_until_it_runs(self, node: subprocess.Popen[bytes], seconds: float = 20) -> None:

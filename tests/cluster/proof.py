@@ -65,7 +65,7 @@ def prove_store(store: str, trouble: str, folder: Path, *, jobs: int, before: fl
         asyncio.run(prepare(fleet, jobs))
         try:
             for _ in range(2):
-                fleet.start_node(url=at_work.url)
+                fleet.start_node(url=at_work.url, module=at_work.module)
             fleet.wait_until_up()
             time.sleep(before)
             fault(at_work)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from redis import Redis
 
+from tests.cluster import capped_node
 from tests.cluster.fleet import Fleet
 from tests.servers import mariadb, postgres, redis
 from tests.servers.silent_proxy import SilentProxy
@@ -40,6 +41,8 @@ class Place:
     server: Server | None
     seconds: float
     """How long a fault lasts."""
+    module: str = ""
+    """The tests' own node that runs there, if the fault needs one."""
     returns: list[Moment] = field(default_factory=list)
 
     def over(self) -> None:
@@ -155,6 +158,32 @@ def fill_disk(place: Place) -> None:
     place.over()
 
 
+def cap_file(place: Place) -> None:
+    """The file gets no more pages. What needs none is still written, so that a beat goes through and a run does not."""
+    _signal(place.fleet, signal.SIGUSR1)
+    place.fleet.wait_until_all_say(capped_node.CAPPED)
+    place.fleet.wait_until_all_say("database or disk is full")
+    time.sleep(place.seconds / 2)
+    born = _born(place.fleet)
+    time.sleep(place.seconds / 2)
+    assert _born(place.fleet) == born, "there was still room for runs"
+    _signal(place.fleet, signal.SIGUSR2)
+    place.over()
+    place.fleet.wait_until_all_say(capped_node.FREE)
+
+
+def _signal(fleet: Fleet, number: signal.Signals) -> None:
+    for node in fleet.nodes:
+        node.send_signal(number)
+
+
+def _born(fleet: Fleet) -> int:
+    """How many runs there are, ended or not."""
+    with closing(sqlite3.connect(fleet.file)) as connection:
+        runs = "SELECT id FROM tokimori_runs UNION ALL SELECT id FROM tokimori_history"
+        return int(connection.execute(f"SELECT count(*) FROM ({runs})").fetchone()[0])
+
+
 def endure(place: Place) -> None:
     """Every request takes `LATENCY` longer, from the beginning to the end."""
     time.sleep(place.seconds)
@@ -165,6 +194,7 @@ FAULTS: dict[tuple[str, str], Fault] = {
     ("sqlite", "another program writes all the time"): storm,
     ("sqlite", "locked by another program"): lock_file,
     ("sqlite", "no room on the disk"): fill_disk,
+    ("sqlite", "no room in the file"): cap_file,
     ("postgres", "server killed"): kill_server,
     ("postgres", "sessions ended"): cut_sessions,
     ("postgres", "no session to be had"): exhaust_sessions,
@@ -191,7 +221,7 @@ def place(store: str, fault: Fault, folder: Path, seconds: float) -> Iterator[Pl
         if server is not None and fault is endure:
             proxy = SilentProxy(server.folder, _socket(server), latency=LATENCY)
             url = url.replace(str(server.folder), str(proxy.folder))
-        yield Place(fleet, url, server, seconds)
+        yield Place(fleet, url, server, seconds, module=capped_node.__name__ if fault is cap_file else "")
     finally:
         if proxy is not None:
             proxy.remove()
