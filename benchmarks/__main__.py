@@ -14,6 +14,7 @@ from benchmarks.workloads import (
     lateness,
     next_fire,
     on_mariadb,
+    on_postgres,
     on_redis,
     postgres_drain,
     postgres_fire,
@@ -33,6 +34,7 @@ WORKLOADS: Sequence[Workload] = (
     on_redis.WORKLOAD,
     on_mariadb.WORKLOAD,
     blocked.WORKLOAD,
+    on_postgres.WORKLOAD,
 )
 
 

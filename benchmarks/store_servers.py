@@ -1,4 +1,4 @@
-"""Throwaway Redis and MariaDB servers for contenders, each commit on the disk."""
+"""Throwaway Redis, MariaDB and PostgreSQL servers for contenders, each commit on the disk."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from benchmarks.comparison import Figures, Round
 from benchmarks.rounds import alone, one_round
-from tests.servers import mariadb, redis
+from tests.servers import mariadb, postgres, redis
 
 
 class Place(NamedTuple):
@@ -37,6 +37,16 @@ def redis_server() -> Iterator[Place]:
 def mariadb_server() -> Iterator[Place]:
     """The log is flushed at each commit: `innodb_flush_log_at_trx_commit=1`."""
     server = mariadb.Server(durable=True, settings={"innodb-flush-log-at-trx-commit": "1"})
+    try:
+        yield Place(server.make("contender"), server.process.pid)
+    finally:
+        server.remove()
+
+
+@contextmanager
+def postgres_server() -> Iterator[Place]:
+    """A server of its own, with fsync and synchronous commits."""
+    server = postgres.Server(durable=True)
     try:
         yield Place(server.make("contender"), server.process.pid)
     finally:

@@ -52,6 +52,12 @@ PROMISES: dict[str, Sequence[str]] = {
         f"{CONTRACT}/test_waiting.py",
         f"{CONTRACT}/test_fights.py::test_eight_tasks_share_the_work",
     ),
+    "Nor are those of keys and semaphores; who waits is served in order": (
+        f"{CONTRACT}/test_concurrency_keys.py",
+        f"{CONTRACT}/test_semaphores.py",
+        f"{CONTRACT}/test_same_lines.py",
+        f"{CONTRACT}/test_struggles.py",
+    ),
     "Parent succeeded ⇔ its children's runs exist": (f"{CONTRACT}/test_dependents.py",),
     "After a pause, edit or delete nothing of the old definition is claimed": (
         f"{CONTRACT}/test_jobs.py::test_nothing_of_a_paused_job_is_claimed",
@@ -65,13 +71,16 @@ PROMISES: dict[str, Sequence[str]] = {
         "tests/integration/stores/test_durability.py",
         "tests/integration/stores/test_redis_restarts.py",
     ),
+    "No node is special: losing or freezing one leaves no gap": (
+        "tests/cluster/test_three_nodes.py",
+        "tests/cluster/test_all_faults.py",
+    ),
 }
 ELSEWHERE = """
 That a dead or frozen node leaves no process behind, and that clocks may be wrong, is the node's own doing, whatever
 its store: see [guards](guards.md). What three nodes on PostgreSQL went through: [faults](faults.md).
 
-`make test` also runs several nodes on real stores: `test_three_nodes.py` (SQLite, PostgreSQL) and `test_all_faults.py`
-(MariaDB, Redis) in `tests/cluster/`; and `test_same_answers.py`, which compares every store with memory.
+`make test` also runs `test_same_answers.py`, which compares every store with memory.
 """
 
 

@@ -6,11 +6,16 @@ installed, which is the durable one; uvloop, as its own command line uses.
 """
 
 import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import asyncpg
 
-from benchmarks.postgres_peers.program import Drained, Watch, main, until_done
+from benchmarks.peer_worker import Called, main
+from benchmarks.postgres_peers.program import answer
 
 if TYPE_CHECKING:
     from pgqueuer import Job
@@ -18,42 +23,49 @@ if TYPE_CHECKING:
 BATCH = 500
 
 
-async def fill(url: str, runs: int) -> None:
-    """All in one statement."""
-    from pgqueuer import Queries
+class Pgqueuer:
+    """Jobs of one entrypoint."""
 
-    db = await asyncpg.connect(url)
-    queries = Queries.from_asyncpg_connection(db)
-    await queries.install()
-    await queries.optimize_autovacuum()
-    await queries.enqueue(["nothing"] * runs, [None] * runs, [0] * runs)
-    await db.close()
+    def __init__(self, url: str, called: Called) -> None:
+        self._url, self._called = url, called
 
+    async def add(self, runs: int, at: float | None) -> None:
+        """All in one statement."""
+        from pgqueuer import Queries
 
-async def drain(url: str, runs: int) -> Drained:
-    """From the worker's start to the last commit."""
-    from pgqueuer import PgQueuer
+        db = await asyncpg.connect(self._url)
+        queries = Queries.from_asyncpg_connection(db)
+        await queries.install()
+        await queries.optimize_autovacuum()
+        after = None if at is None else timedelta(seconds=at - time.time())
+        await queries.enqueue(["nothing"] * runs, [None] * runs, [0] * runs, [after] * runs)
+        await db.close()
 
-    executed: list[None] = []
-    db = await asyncpg.connect(url)
-    worker = PgQueuer.from_asyncpg_connection(db)
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """A worker in this process."""
+        from pgqueuer import PgQueuer
 
-    async def nothing(_: "Job") -> None:
-        executed.append(None)
+        db = await asyncpg.connect(self._url)
+        worker = PgQueuer.from_asyncpg_connection(db)
 
-    worker.entrypoint("nothing")(nothing)
-    watch = Watch()
-    task = asyncio.create_task(worker.run(batch_size=BATCH))
-    await until_done(url, executed, runs, "SELECT NOT EXISTS (SELECT FROM pgqueuer)")
-    drained = watch.drained()
-    worker.shutdown.set()
-    await task
-    await db.close()
-    return drained
+        async def nothing(_: "Job") -> None:
+            self._called.now()
+
+        worker.entrypoint("nothing")(nothing)
+        task = asyncio.create_task(worker.run(batch_size=BATCH))
+        yield
+        worker.shutdown.set()
+        await task
+        await db.close()
+
+    async def is_done(self) -> bool:
+        """None is left in the table."""
+        return await answer(self._url, "SELECT NOT EXISTS (SELECT FROM pgqueuer)")
 
 
 if __name__ == "__main__":
     import uvloop
 
     uvloop.install()
-    main(fill, drain)
+    main(Pgqueuer)

@@ -1,15 +1,19 @@
 """Procrastinate with its asynchronous psycopg connector.
 
 Settings (its guide "Execute multiple jobs at the same time"): 30 jobs at a time as in its example, and a pool with as
-many sessions; LISTEN/NOTIFY as it is by default. Ended jobs stay in the table, which is the default. A job is fetched,
-and then finished, with a commit of its own; nothing can be set about that.
+many sessions; LISTEN/NOTIFY as it is by default, and a look every 5 s, also by default, which is how it finds what has
+become due. Ended jobs stay in the table, which is the default. A job is fetched, and then finished, with a commit of
+its own; nothing can be set about that.
 """
 
 import asyncio
-import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from benchmarks.postgres_peers.program import Drained, Watch, main, until_done
+from benchmarks.peer_worker import Called, main
+from benchmarks.postgres_peers.program import answer
 
 if TYPE_CHECKING:
     from procrastinate import App
@@ -19,39 +23,44 @@ CONCURRENCY = 30
 DONE = "SELECT NOT EXISTS (SELECT FROM procrastinate_jobs WHERE status <> 'succeeded')"
 
 
-async def fill(url: str, runs: int) -> None:
-    """All in one statement."""
-    app, nothing = _app(url, [])
-    async with app.open_async():
-        await app.schema_manager.apply_schema_async()
-        await nothing.batch_defer_async(*({} for _ in range(runs)))
+class Procrastinate:
+    """Jobs of one task."""
 
+    def __init__(self, url: str, called: Called) -> None:
+        self._url, self._called = url, called
 
-async def drain(url: str, runs: int) -> Drained:
-    """From the worker's start to the last commit."""
-    logging.disable(logging.CRITICAL)  # it would log two lines a job
-    executed: list[None] = []
-    app, _ = _app(url, executed)
-    async with app.open_async():
-        watch = Watch()
-        worker = asyncio.create_task(app.run_worker_async(concurrency=CONCURRENCY, install_signal_handlers=False))
-        await until_done(url, executed, runs, DONE)
-        drained = watch.drained()
-        worker.cancel()
-        await asyncio.gather(worker, return_exceptions=True)
-    return drained
+    async def add(self, runs: int, at: float | None) -> None:
+        """All in one statement."""
+        app, nothing = self._app()
+        async with app.open_async():
+            await app.schema_manager.apply_schema_async()
+            due = None if at is None else datetime.fromtimestamp(at, UTC)
+            await nothing.configure(schedule_at=due).batch_defer_async(*({} for _ in range(runs)))
 
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """A worker in this process."""
+        app, _ = self._app()
+        async with app.open_async():
+            worker = asyncio.create_task(app.run_worker_async(concurrency=CONCURRENCY, install_signal_handlers=False))
+            yield
+            worker.cancel()
+            await asyncio.gather(worker, return_exceptions=True)
 
-def _app(url: str, executed: list[None]) -> "tuple[App, Task[[], None, []]]":
-    from procrastinate import App, PsycopgConnector
+    async def is_done(self) -> bool:
+        """All have succeeded."""
+        return await answer(self._url, DONE)
 
-    app = App(connector=PsycopgConnector(conninfo=url, max_size=CONCURRENCY))
+    def _app(self) -> "tuple[App, Task[[], None, []]]":
+        from procrastinate import App, PsycopgConnector
 
-    async def nothing() -> None:
-        executed.append(None)
+        app = App(connector=PsycopgConnector(conninfo=self._url, max_size=CONCURRENCY))
 
-    return app, app.task(name="nothing")(nothing)
+        async def nothing() -> None:
+            self._called.now()
+
+        return app, app.task(name="nothing")(nothing)
 
 
 if __name__ == "__main__":
-    main(fill, drain)
+    main(Procrastinate)

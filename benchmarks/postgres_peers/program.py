@@ -43,6 +43,15 @@ def main(fill: Fill, drain: Drain) -> None:
         sys.stdout.write(f"{drained.seconds} {drained.cpu}\n")
 
 
+async def answer(url: str, query: str) -> bool:
+    """Of the database, in a session of its own."""
+    db = await asyncpg.connect(url)
+    try:
+        return bool(await db.fetchval(query))
+    finally:
+        await db.close()
+
+
 async def until_done(url: str, executed: Sized, runs: int, done: str) -> None:
     """Wait until so many no-ops have been called, and then until the peer's tables say that all have ended.
 

@@ -13,8 +13,7 @@ from statistics import median
 from benchmarks.comparison import TOKIMORI, AtLeast, Figures, Quantity, Trial, Workload
 from benchmarks.in_process_node import CONCURRENCY, opened_store
 from benchmarks.postgres_peers.program import LOOK_EVERY, Watch
-from benchmarks.store_servers import Place, each_on_its_own, mariadb_server, redis_server
-from tests.servers import postgres
+from benchmarks.store_servers import Place, each_on_its_own, mariadb_server, postgres_server, redis_server
 from tokimori.clock import SystemClock
 from tokimori.executors.command import CommandExecutor
 from tokimori.executors.executors import Executors
@@ -45,16 +44,6 @@ def sqlite_file() -> Iterator[Place]:
     """A file of its own."""
     with tempfile.TemporaryDirectory(prefix="tokimori-bench-") as folder:
         yield Place(f"sqlite://{folder}/tokimori.db", os.getpid())
-
-
-@contextmanager
-def postgres_server() -> Iterator[Place]:
-    """A server of its own, with fsync and synchronous commits."""
-    server = postgres.Server(durable=True)
-    try:
-        yield Place(server.make("contender"), server.process.pid)
-    finally:
-        server.remove()
 
 
 async def ask_for(store: Store, name: str, definition: Definition, runs: int) -> None:

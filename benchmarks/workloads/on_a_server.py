@@ -56,7 +56,11 @@ class Field:
 
     def trials(self, quick: bool) -> Sequence[Trial]:
         """The three."""
-        return [self._drain(2_000 if quick else 10_000), self._lateness(), self._idle(10.0 if quick else 60.0)]
+        return [self._drain(2_000 if quick else 10_000), *self.timely(quick)]
+
+    def timely(self, quick: bool) -> Sequence[Trial]:
+        """Lateness and idle cost."""
+        return [self._lateness(), self._idle(10.0 if quick else 60.0)]
 
     def _drain(self, runs: int) -> Trial:
         peers = {

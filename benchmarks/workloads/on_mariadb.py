@@ -8,7 +8,7 @@ from benchmarks.workloads.on_a_server import Field
 FIELD = Field(
     title="MariaDB, innodb_flush_log_at_trx_commit=1",
     start=mariadb_server,
-    python={"APScheduler 3": python_program("mariadb_peers.apscheduler3")},
+    python={"APScheduler 3": python_program("apscheduler_on_a_server")},
     others={},
 )
 WORKLOAD = Workload("W10", "drain, lateness of 1,000 and idle cost on MariaDB", FIELD.trials)

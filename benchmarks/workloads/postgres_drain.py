@@ -33,7 +33,7 @@ AT_LEAST: Mapping[str, float] = {APSCHEDULER_3: 8, PROCRASTINATE: 15, PGQUEUER: 
 PROGRAMS: Mapping[str, Program] = {
     PGQUEUER: python_program("postgres_peers.pgqueuer_worker"),
     PROCRASTINATE: python_program("postgres_peers.procrastinate_worker"),
-    APSCHEDULER_3: python_program("postgres_peers.apscheduler3"),
+    APSCHEDULER_3: python_program("apscheduler_on_a_server"),
     APSCHEDULER_4: python_program("postgres_peers.apscheduler4", runner=APSCHEDULER_4_PYTHON),
     "graphile-worker, batched": node_program("postgres_peers/graphile_worker.mjs", "batched"),
     GRAPHILE_WORKER: node_program("postgres_peers/graphile_worker.mjs", "default"),

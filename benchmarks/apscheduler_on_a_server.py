@@ -1,8 +1,8 @@
-"""APScheduler 3 with its SQLAlchemy job store on MariaDB.
+"""APScheduler 3 with its SQLAlchemy job store on MariaDB or PostgreSQL.
 
-Settings (its user guide, "Configuring the scheduler"): a pool of 20 threads as in the guide's example. The driver is
-PyMySQL, which SQLAlchemy names for MariaDB. A job is handed to the pool and removed from the store, each with a commit
-of its own; nothing can be set about that.
+Settings (its user guide, "Configuring the scheduler"): a pool of 20 threads as in the guide's example. The drivers are
+those that SQLAlchemy names: PyMySQL, psycopg. A job is handed to the pool and removed from the store, each with a
+commit of its own; nothing can be set about that.
 """
 
 import time
@@ -19,6 +19,7 @@ from sqlalchemy import create_engine, text
 from benchmarks.peer_worker import Called, main
 
 THREADS = 20
+DRIVERS = {"mariadb": "pymysql", "postgresql": "psycopg"}
 
 
 class Apscheduler:
@@ -26,7 +27,8 @@ class Apscheduler:
 
     def __init__(self, url: str, called: Called) -> None:
         self._called = called
-        self._engine = create_engine(url.replace("mariadb:", "mariadb+pymysql:"))
+        scheme, _, rest = url.partition(":")
+        self._engine = create_engine(f"{scheme}+{DRIVERS[scheme]}:{rest}")
 
     def _scheduler(self) -> BackgroundScheduler:
         stores = {"default": SQLAlchemyJobStore(engine=self._engine)}

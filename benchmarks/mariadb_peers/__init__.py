@@ -1,1 +1,0 @@
-"""Other schedulers on MariaDB, each as a program of its own; benchmarks/peer_worker.py has its verbs."""
