@@ -32,7 +32,7 @@ from tokimori.ports.store import Beat, Claim, NodeRecord, NodeState, Pulse, Stor
 log = logging.getLogger(__name__)
 
 LONGEST_SLEEP = 2.0
-FIRST_BACKOFF = 0.1
+FIRST_BACKOFF, LEAST_BACKOFF = 0.1, 0.5
 NOT_STARTED_REASON = "the node stops"
 
 
@@ -181,7 +181,7 @@ class Node:
             except Exception:
                 log.exception("a cycle failed; the node goes on")
                 delay, backoff = backoff, min(backoff * 2, LONGEST_SLEEP)
-            await self._alarm.sleep(delay)
+            await self._alarm.sleep(delay, least=0 if backoff == FIRST_BACKOFF else LEAST_BACKOFF)
 
     def stop(self) -> str:
         """Asked once: claim no more, let runs finish for the grace. Asked again: hand them back now. What it does.
