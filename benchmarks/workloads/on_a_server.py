@@ -1,9 +1,10 @@
 """Three trials of Tokimori and its peers, each on a server of its own: a drain, the lateness of 1,000, idle cost."""
 
 import asyncio
+import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -16,8 +17,12 @@ from benchmarks.programs import ROOT, Program, absent
 from benchmarks.serving import running, serving, wait_for_line
 from benchmarks.store_servers import Place, StartServer, each_on_its_own
 from benchmarks.workloads.idle import SETTLING, cpu_seconds
-from tokimori.clock import MILLISECOND, SECOND, Moment, format_moment
+from tokimori.clock import MILLISECOND, SECOND, Moment, SystemClock, format_moment
 from tokimori.model.job import Definition, Noop
+from tokimori.service.service import Service
+
+Fill = Callable[[str, Moment], Coroutine[None, None, None]]
+"""Stores what becomes due at the moment."""
 
 RATE, OWN_CPU, SERVER_CPU, BOTH = "drained", "own CPU", "server CPU", "CPU of both"
 MIDDLE, LATE, LAST = "p50", "p99", "last"
@@ -26,6 +31,8 @@ LEAD = 12
 """Seconds from the first preparation to the moment."""
 FEW = 1_000
 """Peers that write for each run alone get so many: their rate does not rise with more."""
+AT_ONCE = 250
+"""So many are asked for at the same time."""
 FAR, FAR_JOBS = 86_400, 5
 """Seconds to what an idle worker waits for."""
 
@@ -80,12 +87,19 @@ class Field:
         )
 
     def _lateness(self) -> Trial:
+        return self._late("jobs", scheduled)
+
+    def delayed(self) -> Trial:
+        """Lateness of runs that exist before they are due, as those of a queue do."""
+        return self._late("runs, asked for before, all", asked_for)
+
+    def _late(self, what: str, fill: Fill) -> Trial:
         peers = {name: partial(lateness_of_peer, program) for name, program in self.programs.items()}
         return Trial(
-            title=f"{JOBS:,} jobs due in one second, {self.title}: start minus due",
+            title=f"{JOBS:,} {what} due in one second, {self.title}: start minus due",
             quantities=[Quantity(name, "ms") for name in (MIDDLE, LATE, LAST)],
             targets=self.ahead(LATE),
-            measure=each_on_its_own(self.start, {TOKIMORI: lateness_of_tokimori, **peers}),
+            measure=each_on_its_own(self.start, {TOKIMORI: partial(lateness_of_tokimori, fill), **peers}),
             absent=self.absent,
         )
 
@@ -120,16 +134,29 @@ def _rate(place: Place, runs: int, drain: Callable[[], Drained]) -> Figures:
     return {RATE: runs / drained.seconds, OWN_CPU: drained.cpu / runs * 1e6, SERVER_CPU: server / runs * 1e6}
 
 
-def lateness_of_tokimori(place: Place, folder: Path) -> Figures:
-    """`tokimori serve` fires them: decided, written as runs, claimed, started, settled. The ledger says when."""
+def lateness_of_tokimori(fill: Fill, place: Place, folder: Path) -> Figures:
+    """`tokimori serve` starts and settles them. The ledger says when."""
     at = Moment(_moment() * SECOND)
-    definition = Definition(target=Noop(), schedule="at " + format_moment(at))
-    asyncio.run(_add(place.url, JOBS, definition))
+    asyncio.run(fill(place.url, at))
     with serving(folder, "--no-http", store=place.url):
         left = at / SECOND - time.time()
         assert left > 0, "it took too long to get ready"
         time.sleep(left + 2)
         return _quantiles(asyncio.run(_late(place.url)))
+
+
+async def scheduled(url: str, at: Moment) -> None:
+    """Each is a job with a schedule: at the moment they are decided, written as runs, and claimed."""
+    await _add(url, JOBS, Definition(target=Noop(), schedule="at " + format_moment(at)))
+
+
+async def asked_for(url: str, at: Moment) -> None:
+    """Each is a run of one job: at the moment they are claimed."""
+    async with opened_store(url) as store:
+        service = Service(store, SystemClock(), os.urandom)
+        await service.add(Definition(target=Noop()), "asked-for")
+        for _ in range(0, JOBS, AT_ONCE):
+            await asyncio.gather(*(service.trigger("asked-for", at=at) for _ in range(AT_ONCE)))
 
 
 async def _add(url: str, jobs: int, definition: Definition) -> None:
