@@ -1,5 +1,6 @@
 """Connections to the database file, with the settings that the promises need."""
 
+import os
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tokimori.errors import StoreError
+from tokimori.errors import StoreError, StoreUnavailable
 from tokimori.stores.namespace import Namespace
 from tokimori.stores.sqlite.faults import store_error
 
@@ -34,6 +35,27 @@ def connect(path: str, namespace: Namespace) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+File = tuple[int, int] | None
+"""Which file it is, whatever it is called; None: there is none."""
+
+
+def file_at(path: str) -> File:
+    """The file that is there now."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  a Path costs more than the look
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def check_same(path: str, opened: File) -> None:
+    """Raise `StoreUnavailable` where another file is there than the opened one: who comes now would find that one."""
+    if file_at(path) != opened:
+        raise StoreUnavailable(
+            f"store {path} was moved, removed or replaced while it was in use: put that file back, or restart"
+        )
 
 
 def check_free(path: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from tokimori.errors import StoreError
 from tokimori.stores.namespace import UNNAMED, Namespace
-from tokimori.stores.sqlite.connection import connect
+from tokimori.stores.sqlite.connection import File, check_same, connect, file_at
 from tokimori.stores.sqlite.faults import store_error
 
 T = TypeVar("T")
@@ -83,6 +83,7 @@ class ConnectionThread:
         try:
             with self._lock():
                 db = connect(self._path, self._namespace)
+            file = file_at(self._path)
         except (sqlite3.Error, StoreError) as fault:
             self._opened.error = _told(fault, self._path)
             self._answer([self._opened, self._closed])
@@ -90,7 +91,7 @@ class ConnectionThread:
         self._answer([self._opened])
         waiting: list[_Request] = []
         while self._fill(waiting):
-            done, waiting = self._carry_out(db, waiting)
+            done, waiting = self._carry_out(db, file, waiting)
             self._answer(done)
         self._close(db)
         self._answer([self._closed])
@@ -114,11 +115,14 @@ class ConnectionThread:
         waiting.sort(key=lambda request: not request.first)
         return bool(waiting)
 
-    def _carry_out(self, db: sqlite3.Connection, waiting: list[_Request]) -> tuple[list[_Request], list[_Request]]:
+    def _carry_out(
+        self, db: sqlite3.Connection, file: File, waiting: list[_Request]
+    ) -> tuple[list[_Request], list[_Request]]:
         """One group: those that are answered now, and those left for the next one."""
         group: list[_Request] = []
         try:
             with self._lock():
+                check_same(self._path, file)
                 db.execute(self._begin)
                 end = time.monotonic() + GROUP_SECONDS
                 for request in waiting:

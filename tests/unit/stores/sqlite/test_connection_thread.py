@@ -181,3 +181,20 @@ async def test_a_database_that_others_hold_is_unavailable(tmp_path: Path) -> Non
     other.close()
     await thread.run(lambda _db: None)
     await thread.close()
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["moved away", "replaced"])
+async def test_a_file_that_others_would_not_find_is_not_written(
+    thread: ConnectionThread, tmp_path: Path, replaced: bool
+) -> None:
+    """While another file, or none, is where the opened one was, nothing is done; when it is back, all is as before."""
+    file, away = tmp_path / "a.db", tmp_path / "away.db"
+    await thread.run(put(1))
+    file.rename(away)
+    if replaced:
+        file.touch()
+    with pytest.raises(StoreUnavailable, match="was moved, removed or replaced while it was in use"):
+        await thread.run(put(2))
+    away.rename(file)
+    await thread.run(put(3))
+    assert await thread.run(kept) == [1, 3]
