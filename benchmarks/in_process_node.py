@@ -19,7 +19,8 @@ from tokimori.model.ids import JobId, new_incarnation
 from tokimori.model.job import Definition
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
-from tokimori.node.node import Identity, Node
+from tokimori.node.identity import Identity
+from tokimori.node.node import Node
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.edits import new_job
 from tokimori.service.service import Service

@@ -1,4 +1,4 @@
-"""What the Python peers on Redis and MariaDB have in common: their command line, and how they are watched.
+"""What the Python peers on Redis, MariaDB and PostgreSQL have in common: their command line, and how they are watched.
 
 `fill URL RUNS` stores due no-ops. `drain URL RUNS` prints in how many seconds a worker ends them, and the seconds of
 CPU of its process. `late URL JOBS MOMENT` stores no-ops for a moment in seconds, and prints how many milliseconds later

@@ -1,4 +1,4 @@
-"""What the Python peers have in common: their command line, and when a drain has ended."""
+"""What is measured of a drain, and the command line of peers that have nothing but a drain."""
 
 import asyncio
 import sys

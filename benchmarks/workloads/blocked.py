@@ -20,7 +20,8 @@ from tokimori.executors.executors import Executors
 from tokimori.executors.noop import NoopExecutor
 from tokimori.model.ids import NodeId, PermitId, uuid7
 from tokimori.model.job import Definition, Noop
-from tokimori.node.node import Identity, Node
+from tokimori.node.identity import Identity
+from tokimori.node.node import Node
 from tokimori.ports.semaphores import Grant, Wish
 from tokimori.ports.store import Beat, Change, NodeRecord, NodeState, Store, Verdict
 from tokimori.service.service import Service

@@ -23,7 +23,8 @@ from tokimori.model.run import Run, Skip
 from tokimori.model.timing import decidable
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.watch import LATE_TICK
-from tokimori.node.node import Identity, Node
+from tokimori.node.identity import Identity
+from tokimori.node.node import Node
 from tokimori.ports.planning import ALL, Share
 from tokimori.ports.store import Beat, Claim, Claimed, NodeState, Pulse, RunFilter
 from tokimori.service.service import Service

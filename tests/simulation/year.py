@@ -20,7 +20,8 @@ from tokimori.model.outcome import Cancelled, Outcome, Succeeded
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.retention import Expiry
 from tokimori.model.run import Skip
-from tokimori.node.node import Identity, Node
+from tokimori.node.identity import Identity
+from tokimori.node.node import Node
 from tokimori.ports.executor import Ended, Report, StopReason, Task
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import Fold, Gap, Schedule

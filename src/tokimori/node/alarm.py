@@ -13,12 +13,10 @@ class Alarm:
         """End the sleep, or the next one. To be called on the loop."""
         self._rung.set()
 
-    async def sleep(self, seconds: float, least: float = 0.0) -> None:
-        """Wait until rung, at most so long, and not less than `least` of it."""
-        if least > 0:
-            await asyncio.sleep(min(least, seconds))
-        if seconds > least:
-            handle = asyncio.get_running_loop().call_later(seconds - least, self._rung.set)
+    async def sleep(self, seconds: float) -> None:
+        """Wait until rung, at most so long."""
+        if seconds > 0:
+            handle = asyncio.get_running_loop().call_later(seconds, self._rung.set)
             await self._rung.wait()
             handle.cancel()
         else:

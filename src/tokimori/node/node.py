@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
@@ -25,28 +24,18 @@ from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
 from tokimori.model.timeline import Timeline, follow
 from tokimori.model.watch import LATE_TICK, Watch, next_overdue, observe, overdue
 from tokimori.node.alarm import Alarm
+from tokimori.node.identity import Identity
 from tokimori.node.work_source import WorkSource
 from tokimori.ports.executor import Executor, Report, StopReason
-from tokimori.ports.store import Beat, Claim, NodeRecord, NodeState, Pulse, Store, Survey
+from tokimori.ports.store import Beat, Claim, Pulse, Store, Survey
 
 log = logging.getLogger(__name__)
 
 LONGEST_SLEEP = 2.0
-FIRST_BACKOFF, LEAST_BACKOFF = 0.1, 0.5
+FIRST_BACKOFF = 0.1
+DEAF = 0.5
+"""Seconds after a failure of the store in which its hints are not followed: what others try in vain is one, too."""
 NOT_STARTED_REASON = "the node stops"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """What a node says of itself."""
-
-    host: str
-    boot_id: str
-    pid: int
-    version: str
-    labels: dict[str, str] = field(default_factory=dict)
-    concurrency: int = 32
-    stop_grace: float = 30.0
 
 
 class Phase(Enum):
@@ -110,6 +99,7 @@ class Node:
         self._outdated = True
         self._in_vain: Moment | None = None
         self._turn = Turn.ANYBODY
+        self._deaf_until = at
         self._release_at = float("inf")
 
     @property
@@ -125,7 +115,8 @@ class Node:
     def wake(self) -> None:
         """Something may have changed: look at once."""
         self._stale = True
-        self._alarm.ring()
+        if self._clock.monotonic() >= self._deaf_until:
+            self._alarm.ring()
 
     def hear(self, report: Report) -> None:
         """What the executors tell. A place that becomes free is filled at once, while the store may still be busy."""
@@ -151,20 +142,7 @@ class Node:
         self._aligned = self.now
 
     async def _register(self) -> None:
-        identity = self.identity
-        await self._store.register(
-            NodeRecord(
-                id=self.id,
-                host=identity.host,
-                boot_id=identity.boot_id,
-                pid=identity.pid,
-                labels=identity.labels,
-                concurrency=identity.concurrency,
-                version=identity.version,
-                started=self._clock.now(),
-                state=NodeState.ALIVE,
-            )
-        )
+        await self._store.register(self.identity.record(self.id, self._clock.now()))
 
     async def run(self) -> None:
         """Work until stopped. An error of the store is waited out; what was in hand stays in hand."""
@@ -177,11 +155,12 @@ class Node:
                 backoff = FIRST_BACKOFF
             except StoreError as fault:
                 log.warning("the store can't be used; trying again: %s", fault)
+                self._deaf_until = self._clock.monotonic() + DEAF
                 delay, backoff = backoff, min(backoff * 2, LONGEST_SLEEP)
             except Exception:
                 log.exception("a cycle failed; the node goes on")
                 delay, backoff = backoff, min(backoff * 2, LONGEST_SLEEP)
-            await self._alarm.sleep(delay, least=0 if backoff == FIRST_BACKOFF else LEAST_BACKOFF)
+            await self._alarm.sleep(delay)
 
     def stop(self) -> str:
         """Asked once: claim no more, let runs finish for the grace. Asked again: hand them back now. What it does.

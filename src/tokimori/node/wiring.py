@@ -21,7 +21,8 @@ from tokimori.executors.noop import NoopExecutor
 from tokimori.locks.session import Session
 from tokimori.model.job import APART_LABEL
 from tokimori.node.apart import Apart
-from tokimori.node.node import Identity, Node, Phase
+from tokimori.node.identity import Identity
+from tokimori.node.node import Node, Phase
 from tokimori.node.patience import answered
 from tokimori.ports.executor import Executor
 from tokimori.ports.store import Store

@@ -8,7 +8,8 @@ from tokimori.errors import Bug
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Outcome, Succeeded
 from tokimori.model.run import Run
-from tokimori.node.node import Identity, Node
+from tokimori.node.identity import Identity
+from tokimori.node.node import Node
 from tokimori.ports.executor import Ended, Report, StopReason, Task
 from tokimori.ports.store import RunFilter
 from tokimori.service.service import Service

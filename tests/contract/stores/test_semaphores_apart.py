@@ -20,7 +20,8 @@ from tokimori.model.outcome import Succeeded
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.node.apart import Apart
-from tokimori.node.node import Identity, Node
+from tokimori.node.identity import Identity
+from tokimori.node.node import Node
 from tokimori.ports.executor import Ended, Report, StopReason, Task
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.schema import StoreOnDemand, open_prepared

@@ -194,9 +194,12 @@ async def test_a_keeper_without_work_sleeps(workshop: Workshop) -> None:
     workshop.start("run", shell("exec sleep 0.1"))
     keeper = keeper_of((await workshop.next(Started, "run")).pid)
     await workshop.next(Ended, "run")
+    workshop.executor.renew(boottime() - 60)
+    late = await workshop.run(Command(argv=("true",)), kill_on_lost_lease=True)
+    assert late.outcome == Released("its node's lease ran out")
     await asyncio.sleep(0.3)
     before = waits_of(keeper)
-    for ago in (6.0, 4.0, 2.0):
+    for ago in (4.0, 2.0, 0.0):
         workshop.executor.renew(boottime() - ago)
         await asyncio.sleep(0.05)
     assert waits_of(keeper) == before

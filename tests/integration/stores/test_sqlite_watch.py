@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.stores.actors import add_job
 from tests.contract.stores.conftest import STORES
 from tokimori.ports.store import Store
 from tokimori.stores.sqlite.inotify import Inotify
@@ -58,7 +59,7 @@ async def test_every_commit_of_others_is_noticed(store: Store, another: sqlite3.
 
 
 async def test_a_commit_long_after_its_writes_is_noticed(store: Store, another: sqlite3.Connection) -> None:
-    """What was written to the log counts, and is noticed, only when it is committed."""
+    """What another program has written to the log is noticed when it is committed, and not before."""
     noticed = await watched(store)
     another.execute("PRAGMA cache_size = 1")
     another.execute("BEGIN IMMEDIATE")
@@ -86,3 +87,21 @@ async def test_a_log_that_begins_anew_is_watched(store: Store, another: sqlite3.
     another.execute("CREATE TABLE other (a)")
     await asyncio.wait_for(noticed.wait(), SOON)
     another.close()
+
+
+async def test_a_file_of_two_names_is_locked_and_watched_as_one(tmp_path: Path) -> None:
+    """Who opens the store by a link holds the same lock as who opens the file, and notices what that one writes."""
+    real, link = tmp_path / "real", tmp_path / "link"
+    for folder in (real, link):
+        folder.mkdir()
+    (link / "tokimori.db").symlink_to(real / "tokimori.db")
+    stores = [STORES["sqlite"](folder) for folder in (real, link)]
+    for store in stores:
+        await store.open()
+        await store.migrate()
+    noticed = await watched(stores[1])
+    await add_job(stores[0])
+    await asyncio.wait_for(noticed.wait(), SOON)
+    assert not (link / "tokimori.db-lock").exists()
+    for store in stores:
+        await store.close()

@@ -24,7 +24,8 @@ from tokimori.model.run import Run
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import RunState
 from tokimori.node.apart import Apart
-from tokimori.node.node import Identity, Node, Phase
+from tokimori.node.identity import Identity
+from tokimori.node.node import Node, Phase
 from tokimori.ports.executor import Ended, Report, Started, StopReason, Task
 from tokimori.ports.semaphores import Wish
 from tokimori.ports.store import Claim, RunFilter

@@ -1,5 +1,7 @@
 """A node whose store, clock or neighbours fail it."""
 
+import asyncio
+
 import pytest
 
 from tests.unit.examples import a_definition, seconds
@@ -10,6 +12,7 @@ from tokimori.model.lease import LEASE, TICK_IDLE
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.policies import Misfire, Retry
 from tokimori.model.transitions import RunState
+from tokimori.node.node import DEAF
 from tokimori.ports.executor import StopReason
 from tokimori.ports.store import Claimed
 
@@ -491,3 +494,25 @@ async def test_nodes_beat_at_different_moments(world: World) -> None:
     """Nodes that start together do not tick together (DESIGN §5: different offsets)."""
     members = [await world.join() for _ in range(5)]
     assert len({await member.settle() for member in members}) == 5
+
+
+async def test_hints_do_not_hurry_a_node_whose_store_has_just_failed(world: World) -> None:
+    """What others try in vain is a hint, too: soon after a failure nothing is tried for it, later it is."""
+    member = await world.join()
+    world.clock.advance(3)
+    member.link.away = True
+    running = asyncio.create_task(member.node.run())
+    tried = await calls_after_hints(member)
+    assert await calls_after_hints(member) == tried
+    world.clock.advance(DEAF)
+    assert await calls_after_hints(member) > tried
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def calls_after_hints(member: Member) -> int:
+    """How often its store was called until now, many hints later. No time passes."""
+    for _ in range(50):
+        member.node.wake()
+        await asyncio.sleep(0)
+    return member.link.calls.total()

@@ -14,7 +14,8 @@ from tokimori.model.job import Job, schedule_of
 from tokimori.model.outcome import Cancelled, Outcome, Released, Succeeded
 from tokimori.model.run import Run, manual_origin
 from tokimori.model.transitions import RunState
-from tokimori.node.node import Identity, Node
+from tokimori.node.identity import Identity
+from tokimori.node.node import Node
 from tokimori.ports.executor import Ended, Report, Started, StopReason, Task
 from tokimori.ports.store import RunFilter
 from tokimori.stores.memory.store import MemoryStore

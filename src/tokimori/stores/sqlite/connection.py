@@ -41,6 +41,11 @@ File = tuple[int, int] | None
 """Which file it is, whatever it is called; None: there is none."""
 
 
+def real_path(path: str) -> str:
+    """The file's own path, beside which SQLite and we put what belongs to it, whichever link it is opened by."""
+    return os.path.realpath(path)
+
+
 def file_at(path: str) -> File:
     """The file that is there now."""
     try:
@@ -64,7 +69,7 @@ def check_free(path: str) -> None:
     Reads as SQLite does, for to open and close its file in another way would drop the locks of this process; and only
     reads, so that what is not ours stays as it is.
     """
-    if not Path(path).exists() or Path(f"{path}-lock").exists():  # made by us, now or before
+    if not Path(path).exists() or Path(f"{real_path(path)}-lock").exists():  # made by us, now or before
         return
     try:
         with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=1)) as db:

@@ -50,7 +50,7 @@ from tokimori.stores.sqlite import (
 )
 from tokimori.stores.sqlite.connection_thread import ConnectionThread, T
 from tokimori.stores.sqlite.file_lock import FileLock
-from tokimori.stores.sqlite.watch import Watch
+from tokimori.stores.sqlite.watch import FileWatch
 
 P = ParamSpec("P")
 
@@ -76,13 +76,13 @@ class SqliteStore:
         self._known = schema.known_migrations()
         self._connections: _Connections | None = None
         self._watchers: list[Callable[[], None]] = []
-        self._watch: Watch | None = None
+        self._watch: FileWatch | None = None
         self._closing = AsyncExitStack()
 
     async def open(self) -> None:
         """See `Schema.open`. Makes the file, not its directory. Raises `StoreError` for the file of another program."""
         connection.check_free(self._path)
-        lock = FileLock(f"{self._path}-lock")
+        lock = FileLock(f"{connection.real_path(self._path)}-lock")
         writer = ConnectionThread(self._path, begin="BEGIN IMMEDIATE", lock=lock.held, namespace=self._namespace)
         reader = ConnectionThread(self._path, begin="BEGIN", lock=nullcontext, namespace=self._namespace)
         async with AsyncExitStack() as stack:
@@ -138,7 +138,7 @@ class SqliteStore:
         """See `Schema.watch`. What this object's own callers ask of jobs and runs wakes at once."""
         self._watchers.append(wake)
         if self._watch is None:
-            self._watch = Watch(self._path, self._open.writer, self._tell)
+            self._watch = FileWatch(connection.real_path(self._path), self._open.writer, self._tell)
 
     def _tell(self) -> None:
         for wake in self._watchers:

@@ -15,7 +15,7 @@ LONGEST = 5.0
 """Seconds between looks, at most."""
 
 
-class Watch:
+class FileWatch:
     """Calls `wake` after commits of others. The system says that somebody wrote to the write-ahead log, SQLite whether
     it was another connection than our writing one. Where the system says nothing, the log's size and time tell.
     """
@@ -29,13 +29,14 @@ class Watch:
         self._task = asyncio.get_running_loop().create_task(self._watch(), name="tokimori-store-watch")
 
     async def _watch(self) -> None:
+        """A look waits for whoever is writing: it holds the lock. One more, after the pause, sees what came in it."""
         while True:
             armed = self._inotify is not None and self._inotify.arm(self._log)
             stamp = _stamp(self._log)
-            await self._look()
+            if await self._look():
+                await self._written(stamp, armed=armed)
+                await self._look()
             await asyncio.sleep(INTERVAL)
-            await self._look()  # a commit counts only after its last write to the log was flushed
-            await self._written(stamp, armed=armed)
 
     async def _written(self, stamp: object, *, armed: bool) -> None:
         """Wait until somebody has written since the log had this stamp, or for the longest time between looks."""
@@ -46,21 +47,25 @@ class Watch:
         while _stamp(self._log) == stamp and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  a file tells nobody
             await asyncio.sleep(INTERVAL)
 
-    async def _look(self) -> None:
+    async def _look(self) -> bool:
+        """Whether SQLite could be asked."""
         try:
             version = await self._writer.run(_data_version)
         except StoreError:
-            return
+            return False
         if version != self._version:
             self._version = version
             self._wake()
+        return True
 
     async def stop(self) -> None:
         """Look no more."""
         self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        if self._inotify is not None:
-            self._inotify.close()
+        try:
+            await asyncio.gather(self._task, return_exceptions=True)
+        finally:
+            if self._inotify is not None:
+                self._inotify.close()
 
 
 def _stamp(path: str) -> object:
