@@ -106,15 +106,30 @@ class Server:
         self.sql(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
 
     def stop(self, signal: int = 3) -> None:
-        """Stop at once (SIGQUIT)."""
+        """Stop at once (SIGQUIT).
+
+        While a session of a killed server still lives, the memory that they share keeps a new one from starting.
+        """
+        pid = self.process.pid
+        sessions = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         self.process.send_signal(signal)
         self.process.wait()
+        deadline = time.monotonic() + 10
+        while any(map(_lives, sessions)) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def remove(self) -> None:
         """Stop, and leave nothing behind."""
         if self.process.poll() is None:
             self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _lives(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 class Pooler:
