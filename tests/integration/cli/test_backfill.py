@@ -52,7 +52,7 @@ def test_an_interrupted_backfill_goes_on(served: Program) -> None:
 
 def test_a_cancelled_backfill_stops_whoever_makes_it(served: Program) -> None:
     """The command that makes it ends with exit code 1, what ran is ended, and the rest is never made."""
-    served("job", "add", "long", "--schedule", "* * * * *", "--max-running", "0", "--command", "sleep 60")
+    served("job", "add", "long", "--schedule", "* * 1 1 *", "--max-running", "0", "--command", "sleep 60")
     maker = subprocess.Popen(
         [str(PROGRAM), "job", "backfill", "long", *RANGE, "--max-running", "3"],
         cwd=served.home,
