@@ -28,6 +28,12 @@ class Called:
     """When its no-op was called, in seconds since 1970."""
 
     times: list[float] = field(default_factory=list)
+    watch: Watch = field(default_factory=Watch)
+    """Since when its worker works."""
+
+    def begin(self) -> None:
+        """Its worker begins now: what had to be opened for it before is not its work."""
+        self.watch = Watch()
 
     def now(self) -> None:
         """It is called now: by one of its threads, perhaps."""
@@ -70,10 +76,10 @@ async def _do(verb: str, peer: Peer, called: Called, runs: int, at: float | None
 
 
 async def _drain(peer: Peer, called: Called, runs: int) -> None:
-    watch = Watch()
+    called.begin()
     async with peer.working():
         await _until_done(peer, called, runs)
-        drained = watch.drained()
+        drained = called.watch.drained()
     sys.stdout.write(f"{drained.seconds} {drained.cpu}\n")
 
 

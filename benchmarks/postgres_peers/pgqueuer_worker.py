@@ -10,15 +10,12 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import asyncpg
+from pgqueuer import Job, PgQueuer, Queries
 
 from benchmarks.peer_worker import Called, main
-from benchmarks.postgres_peers.program import answer
-
-if TYPE_CHECKING:
-    from pgqueuer import Job
+from benchmarks.postgres_peers.program import Question
 
 BATCH = 500
 
@@ -28,11 +25,10 @@ class Pgqueuer:
 
     def __init__(self, url: str, called: Called) -> None:
         self._url, self._called = url, called
+        self._done = Question(url, "SELECT NOT EXISTS (SELECT FROM pgqueuer)")
 
     async def add(self, runs: int, at: float | None) -> None:
         """All in one statement."""
-        from pgqueuer import Queries
-
         db = await asyncpg.connect(self._url)
         queries = Queries.from_asyncpg_connection(db)
         await queries.install()
@@ -44,24 +40,24 @@ class Pgqueuer:
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
         """A worker in this process."""
-        from pgqueuer import PgQueuer
-
         db = await asyncpg.connect(self._url)
         worker = PgQueuer.from_asyncpg_connection(db)
 
-        async def nothing(_: "Job") -> None:
+        async def nothing(_: Job) -> None:
             self._called.now()
 
         worker.entrypoint("nothing")(nothing)
+        self._called.begin()
         task = asyncio.create_task(worker.run(batch_size=BATCH))
         yield
+        await self._done.close()
         worker.shutdown.set()
         await task
         await db.close()
 
     async def is_done(self) -> bool:
         """None is left in the table."""
-        return await answer(self._url, "SELECT NOT EXISTS (SELECT FROM pgqueuer)")
+        return await self._done.answer()
 
 
 if __name__ == "__main__":

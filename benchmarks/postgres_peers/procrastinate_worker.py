@@ -10,14 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+
+from procrastinate import App, PsycopgConnector
+from procrastinate.tasks import Task
 
 from benchmarks.peer_worker import Called, main
-from benchmarks.postgres_peers.program import answer
-
-if TYPE_CHECKING:
-    from procrastinate import App
-    from procrastinate.tasks import Task
+from benchmarks.postgres_peers.program import Question
 
 CONCURRENCY = 30
 DONE = "SELECT NOT EXISTS (SELECT FROM procrastinate_jobs WHERE status <> 'succeeded')"
@@ -28,6 +26,7 @@ class Procrastinate:
 
     def __init__(self, url: str, called: Called) -> None:
         self._url, self._called = url, called
+        self._done = Question(url, DONE)
 
     async def add(self, runs: int, at: float | None) -> None:
         """All in one statement."""
@@ -42,18 +41,18 @@ class Procrastinate:
         """A worker in this process."""
         app, _ = self._app()
         async with app.open_async():
+            self._called.begin()
             worker = asyncio.create_task(app.run_worker_async(concurrency=CONCURRENCY, install_signal_handlers=False))
             yield
+            await self._done.close()
             worker.cancel()
             await asyncio.gather(worker, return_exceptions=True)
 
     async def is_done(self) -> bool:
         """All have succeeded."""
-        return await answer(self._url, DONE)
+        return await self._done.answer()
 
-    def _app(self) -> "tuple[App, Task[[], None, []]]":
-        from procrastinate import App, PsycopgConnector
-
+    def _app(self) -> tuple[App, Task[[], None, []]]:
         app = App(connector=PsycopgConnector(conninfo=self._url, max_size=CONCURRENCY))
 
         async def nothing() -> None:

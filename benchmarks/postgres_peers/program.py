@@ -43,13 +43,23 @@ def main(fill: Fill, drain: Drain) -> None:
         sys.stdout.write(f"{drained.seconds} {drained.cpu}\n")
 
 
-async def answer(url: str, query: str) -> bool:
-    """Of the database, in a session of its own."""
-    db = await asyncpg.connect(url)
-    try:
-        return bool(await db.fetchval(query))
-    finally:
-        await db.close()
+class Question:
+    """What a database is asked again and again, in one session."""
+
+    def __init__(self, url: str, query: str) -> None:
+        self._url, self._query = url, query
+        self._session: asyncpg.Connection | None = None
+
+    async def answer(self) -> bool:
+        """Yes or no, for now."""
+        if self._session is None:
+            self._session = await asyncpg.connect(self._url)
+        return bool(await self._session.fetchval(self._query))
+
+    async def close(self) -> None:
+        """It is not asked any more."""
+        if self._session is not None:
+            await self._session.close()
 
 
 async def until_done(url: str, executed: Sized, runs: int, done: str) -> None:
@@ -59,8 +69,8 @@ async def until_done(url: str, executed: Sized, runs: int, done: str) -> None:
     """
     while len(executed) < runs:  # noqa: ASYNC110  the worker is watched from outside
         await asyncio.sleep(LOOK_EVERY)
-    db = await asyncpg.connect(url)
-    while not await db.fetchval(done):  # noqa: ASYNC110
+    question = Question(url, done)
+    while not await question.answer():  # noqa: ASYNC110
         await asyncio.sleep(LOOK_EVERY / 4)
-    await db.close()
+    await question.close()
     assert len(executed) == runs, f"{len(executed)} no-ops were called for {runs} runs"
