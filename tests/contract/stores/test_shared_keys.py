@@ -231,3 +231,16 @@ async def test_a_claimed_run_is_never_replaced(store: Store) -> None:
                 assert (await store.get_run(claimed.run.id)).payload == claimed.run.payload
                 await worker.settle(claimed, now=moment)
     assert len(await all_runs(store)) < 50
+
+
+async def test_a_request_is_answered_by_its_run_also_when_the_job_is_gone(store: Store) -> None:
+    """The reply is lost, the job is deleted: who asks again gets the run that was made, or that took it over."""
+    job = await add_job(store)
+    made, taken_over = shared(job, due=later(5)), shared(job, now=later(1), due=later(6))
+    for asked in (made, taken_over):
+        await store.add_run(asked, asked.created, REPLACES)
+    await store.delete_job(job.id, later(2))
+    answers = [await store.add_run(asked, later(3), REPLACES) for asked in (made, taken_over)]
+    assert [(run.id, run.state) for run in answers] == [(made.id, RunState.CANCELLED)] * 2
+    with pytest.raises(NotFound):
+        await store.add_run(shared(job, now=later(3)), later(3), REPLACES)

@@ -44,11 +44,20 @@ async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Ru
         return await get_run(db, RunId(answered_by))
     match answer:
         case "unknown":
+            known = await _answered_by(db, run)
+            if known is not None:
+                return known
             raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
         case "full":
             raise full(run.job_id, most_active((await get_job(db, run.job_id)).definition))
         case state:
             raise stopped(run.job_id, state)
+
+
+async def _answered_by(db: Connections, run: Run) -> Run | None:
+    """The run that answered this very request while its job was there."""
+    taken_over = await db.row("SELECT run_id::text FROM tokimori_requests WHERE id = $1", run.id)
+    return await _run_with_origin(db, run) if taken_over is None else await get_run(db, RunId(taken_over[0]))
 
 
 async def _add_run(db: Connections, run: Run) -> Run:
