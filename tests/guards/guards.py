@@ -268,6 +268,22 @@ GUARDS = (
     ),
     Guard(
         LIMIT,
+        "runs of many jobs are taken uncounted only where none of their jobs runs",
+        SQL,
+        "_found = cardinality(_jobs) AND NOT EXISTS",
+        "_found = cardinality(_jobs) OR NOT EXISTS",
+        _contract("test_limits.py::test_of_many_jobs_each_keeps_its_own_limit"),
+    ),
+    Guard(
+        LIMIT,
+        "runs of many jobs are taken uncounted only where there is one of each",
+        SQL,
+        "_found = cardinality(_jobs) AND NOT EXISTS",
+        "NOT EXISTS",
+        _contract("test_limits.py::test_two_of_one_job_among_others_are_one_too_many"),
+    ),
+    Guard(
+        LIMIT,
         "on MariaDB, who counts the units of a semaphore for a claim is alone",
         "stores/mysql/permits.py",
         "WHERE name IN (%s) ORDER BY name FOR UPDATE SKIP LOCKED",

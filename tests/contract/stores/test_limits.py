@@ -32,6 +32,24 @@ async def test_what_does_not_fit_stands_in_line(store: Store, worker: Worker) ->
     assert (await store.survey(NOW)).lanes == ()
 
 
+async def test_of_many_jobs_each_keeps_its_own_limit(store: Store, worker: Worker) -> None:
+    """Runs of many jobs that come at once start where their job has a place, whoever else is among them."""
+    jobs = [await add_job(store, name, max_running=limit) for name, limit in [("a", 1), ("b", 1), ("c", 2), ("d", 0)]]
+    first = [await store.add_run(a_request(job, "first"), NOW) for job in jobs]
+    assert {each.run.id for each in await worker.claim()} == {run.id for run in first}
+    second = [await store.add_run(a_request(job, "second"), NOW) for job in jobs]
+    assert {each.run.id for each in await worker.claim()} == {second[2].id, second[3].id}
+    assert await states(store, second) == ["blocked", "blocked", "running", "running"]
+
+
+async def test_two_of_one_job_among_others_are_one_too_many(store: Store, worker: Worker) -> None:
+    """Where a job has two runs among those that are claimed and one place, the other one stands in line."""
+    twice = await add_runs(store, await add_job(store, "twice", max_running=1), 2)
+    once = await add_runs(store, await add_job(store, "once", max_running=1), 1)
+    assert {each.run.id for each in await worker.claim()} == {twice[0].id, once[0].id}
+    assert await states(store, twice) == ["running", "blocked"]
+
+
 async def test_a_full_job_delays_only_its_own_runs(store: Store, worker: Worker) -> None:
     """Runs of other jobs behind those of a full one are claimed."""
     await add_runs(store, await add_job(store, "full", max_running=1), 50)

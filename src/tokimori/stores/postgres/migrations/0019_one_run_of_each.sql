@@ -1,0 +1,130 @@
+-- Nodes since schema 6 work on this one.
+
+-- As before; runs of many jobs, one of each and none of them running, as they come when schedules meet at a moment, are
+-- taken without counting: all fit.
+CREATE OR REPLACE FUNCTION tokimori_claim_16(
+    _claim uuid, _node uuid, _lanes text[], _limit integer, _most integer, _now bigint)
+RETURNS TABLE (
+    id uuid, job_id text, incarnation bigint, origin text, nominal bigint, due bigint, state text, priority integer,
+    "rank" bigint, lane text, created bigint, payload text, attempt integer, failures integer, lost integer,
+    token bigint, node_id uuid, pid integer, started bigint, ended bigint, exit_code integer, signal integer,
+    error text, cancel text, tzdata text, parent_id uuid, root text, result text,
+    concurrency_key text, blocked_on text, definition text)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    _left integer := _limit;  -- how many may still be taken
+    _batch integer := _limit;
+    _seen integer := 0;
+    _found integer;
+    _took integer;
+    _ids uuid[];
+    _jobs bigint[];
+    _free bigint[];     -- gates of jobs without a limit, shared with other claims
+    _limited bigint[];  -- gates of jobs with one, held alone: who counts must be the only one
+    _busy bigint[] := '{}';
+    _keyed bigint[];    -- jobs of which a candidate has a key; NULL: none
+    _wanting boolean;   -- some want semaphores, or have keys
+    _all boolean;       -- whatever was found may be taken, as far as limits of jobs go
+    _judged record;
+    _gates bigint[] := '{}';  -- whose turn refused runs pass on
+    _key_jobs bigint[] := '{}';
+    _keys text[] := '{}';
+    _names text[] := '{}';
+BEGIN
+    PERFORM FROM tokimori_nodes WHERE id = _node AND state = 'alive' FOR KEY SHARE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF EXISTS (SELECT FROM tokimori_runs WHERE state = 'running' AND node_id = _node AND claim_id = _claim) THEN
+        _left := 0;
+    END IF;
+    WHILE _left > 0 AND _seen < _limit + _most LOOP
+        SELECT array_agg(c.id), coalesce(array_agg(DISTINCT c.incarnation), '{}'), count(*),
+            array_agg(DISTINCT c.incarnation) FILTER (WHERE c.concurrency_key IS NOT NULL)
+        INTO _ids, _jobs, _found, _keyed
+        FROM (
+            SELECT r.id, r.incarnation, r.concurrency_key FROM unnest(_lanes) AS l (lane) CROSS JOIN LATERAL (
+                SELECT id, incarnation, "rank", concurrency_key FROM tokimori_runs
+                WHERE state = 'ready' AND lane = l.lane AND incarnation <> ALL (_busy)
+                ORDER BY "rank", id LIMIT _batch FOR UPDATE SKIP LOCKED) r
+            ORDER BY r."rank", r.id LIMIT _batch) c;
+        EXIT WHEN _found = 0;
+        SELECT coalesce(array_agg(incarnation), '{}'), coalesce(bool_or(wants), false) INTO _free, _wanting FROM (
+            SELECT j.incarnation, j.semaphores IS NOT NULL AS wants
+            FROM unnest(_jobs) AS c (incarnation) JOIN tokimori_jobs j USING (incarnation)
+            WHERE j.max_running = 0 AND (_keyed IS NULL OR incarnation <> ALL (_keyed))
+            FOR KEY SHARE OF j SKIP LOCKED) f;
+        _limited := '{}';
+        _all := cardinality(_free) = cardinality(_jobs);
+        IF NOT _all THEN
+            SELECT coalesce(array_agg(incarnation), '{}'), coalesce(bool_or(wants), false) OR _wanting
+            INTO _limited, _wanting FROM (
+                SELECT j.incarnation, j.semaphores IS NOT NULL OR incarnation = ANY (_keyed) AS wants
+                FROM unnest(_jobs) AS c (incarnation) JOIN tokimori_jobs j USING (incarnation)
+                WHERE (j.max_running > 0 OR incarnation = ANY (_keyed))
+                FOR NO KEY UPDATE OF j SKIP LOCKED) l;
+            IF cardinality(_free) + cardinality(_limited) < cardinality(_jobs) THEN
+                _busy := _busy || ARRAY(SELECT i FROM unnest(_jobs) i WHERE i <> ALL (_free || _limited));
+            ELSE
+                _all := _found = cardinality(_jobs) AND NOT EXISTS (
+                    SELECT FROM unnest(_limited) AS l (incarnation) CROSS JOIN LATERAL (
+                        SELECT FROM tokimori_runs WHERE state = 'running' AND incarnation = l.incarnation LIMIT 1) r);
+            END IF;
+        END IF;
+        IF _wanting THEN
+            _judged := tokimori_judge(_claim, _node, _ids, _free || _limited, _left, _now);
+            _took := _judged.took;
+            _busy := _busy || _judged.busy;
+            _gates := _gates || _judged.gates;
+            _key_jobs := _key_jobs || _judged.key_jobs;
+            _keys := _keys || _judged.keys;
+            _names := _names || _judged.names;
+            EXIT WHEN clock_timestamp() > now() + interval '0.5 s';
+        ELSIF _all AND _found <= _left THEN
+            UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = _node,
+                claim_id = _claim, pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL
+            WHERE id = ANY (_ids);
+            _took := _found;
+        ELSE
+            WITH candidate AS (
+                SELECT r.id, j.max_running, row_number() OVER (ORDER BY r."rank", r.id) AS place,
+                    row_number() OVER (PARTITION BY r.incarnation ORDER BY r."rank", r.id) + CASE
+                        WHEN j.max_running = 0 THEN 0 ELSE (
+                            SELECT count(*) FROM tokimori_runs
+                            WHERE incarnation = j.incarnation AND state = 'running') END AS nth
+                FROM unnest(_ids) AS c (id) JOIN tokimori_runs r ON r.id = c.id
+                JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+                WHERE r.incarnation = ANY (_free || _limited)
+            ), judged AS (
+                SELECT id, fits, count(*) FILTER (WHERE fits) OVER (ORDER BY place) AS taken
+                FROM (SELECT id, place, max_running = 0 OR nth <= max_running AS fits FROM candidate) c
+            ), taken AS (
+                UPDATE tokimori_runs r SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = _node,
+                    claim_id = _claim, pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL
+                FROM judged c WHERE r.id = c.id AND c.fits AND c.taken <= _left
+                RETURNING 1
+            ), refused AS (
+                UPDATE tokimori_runs r SET state = 'blocked'
+                FROM judged c WHERE r.id = c.id AND NOT c.fits AND c.taken < _left
+            )
+            SELECT count(*) INTO _took FROM taken;
+        END IF;
+        _left := _left - _took;
+        _seen := _seen + _found;
+        EXIT WHEN _found < _batch;
+        _batch := greatest(_left, least(4 * _batch, 1000));
+    END LOOP;
+    IF cardinality(_gates) + cardinality(_keys) + cardinality(_names) > 0 THEN
+        PERFORM tokimori_wake(_gates);
+        PERFORM tokimori_wake_keys(_key_jobs, _keys);
+        PERFORM tokimori_free(ARRAY(SELECT DISTINCT n COLLATE "C" FROM unnest(_names) n ORDER BY 1));
+    END IF;
+    RETURN QUERY
+    SELECT r.id, r.job_id, r.incarnation, r.origin, r.nominal, r.due, r.state, r.priority, r."rank", r.lane, r.created,
+        r.payload, r.attempt, r.failures, r.lost, r.token, r.node_id, r.pid, r.started, r.ended, r.exit_code, r.signal,
+        r.error, r.cancel, r.tzdata, r.parent_id, r.root, r.result, r.concurrency_key, r.blocked_on,
+        j.definition
+    FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+    WHERE r.state = 'running' AND r.node_id = _node AND r.claim_id = _claim ORDER BY r."rank", r.id;
+END $$;
