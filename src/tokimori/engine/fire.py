@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -24,6 +24,10 @@ MOST_RUNS = 2_000
 MOST_WALKED = 10_000
 """And once so many runs are planned, or so many occurrences decided one by one (about 0.1 s; skips cost as much as
 runs), the other jobs wait for the next one: a beat has to come between."""
+
+
+Planned = tuple[Plan, Sequence[RunId]]
+"""A plan, and the ids of its runs."""
 
 
 class Schedules:
@@ -50,6 +54,11 @@ class Decided(NamedTuple):
 
     applied: list[Plan]
     refused: int
+
+    @property
+    def lanes(self) -> frozenset[Lane]:
+        """Those of the new runs."""
+        return frozenset(run.lane for plan in self.applied for run in plan.runs)
 
 
 class Firing(Jobs, Planning, Protocol):
@@ -85,17 +94,24 @@ async def fire(
     found = await store.due(now, limit, share)
     full = len(found) == limit
     dues = [due for due in found if not full or share_of_many.has(due.job.incarnation)]
-    # Both to their ends, whichever fails: an error must leave nothing under way behind it.
     deciding = decide_and_apply(store, dues, now, random, schedule_for)
+    decided, promoted = await beside_promotion(deciding, store, now, limit)
+    if not found and not promoted:
+        return None
+    return Fired(decided.lanes, full, contended=decided.refused > 0)
+
+
+async def beside_promotion(
+    deciding: Awaitable[Decided], store: Planning, now: Moment, limit: int
+) -> tuple[Decided, int]:
+    """What was decided, and how many waiting runs were made ready at the same time."""
+    # Both to their ends, whichever fails: an error must leave nothing under way behind it.
     decided, promoted = await asyncio.gather(deciding, store.promote(now, limit), return_exceptions=True)
     if isinstance(decided, BaseException):
         raise decided
     if isinstance(promoted, BaseException):
         raise promoted
-    if not found and not promoted:
-        return None
-    lanes = frozenset(run.lane for plan in decided.applied for run in plan.runs)
-    return Fired(lanes, full, contended=decided.refused > 0)
+    return decided, promoted
 
 
 async def decide_and_apply(
@@ -110,29 +126,47 @@ async def decide_and_apply(
     The jobs of the plans that took no effect, and of those that were not made, wait: read again.
     """
     plans: list[Plan] = []
+    for due, plan in decided_by(dues, now, schedule_for):
+        if isinstance(plan, Plan):
+            plans.append(plan)
+        else:
+            log.error("job %s can't be decided; it is parked", due.job.id, exc_info=plan)
+            await _park(store, due.job, f"its schedule can't be decided: {plan}", now)
+    return await apply(store, with_ids(plans, now, random), now)
+
+
+def decided_by(
+    dues: Sequence[Due], now: Moment, schedule_for: Callable[[Job], Schedule]
+) -> Iterator[tuple[Due, Plan | Exception]]:
+    """Each job with its plan, or with why it can't be decided, until `MOST_RUNS` or `MOST_WALKED` is reached."""
     planned = walked = 0
     for due in dues:
         try:
             plan = decide(due, schedule_for(due.job), now)
         except Exception as fault:
-            log.exception("job %s can't be decided; it is parked", due.job.id)
-            await _park(store, due.job, f"its schedule can't be decided: {fault}", now)
+            yield due, fault
             continue
-        plans.append(plan)
+        yield due, plan
         planned += len(plan.runs)
         walked += plan.walked
         if planned >= MOST_RUNS or walked >= MOST_WALKED:
             break
+
+
+def with_ids(plans: Iterable[Plan], now: Moment, random: RandomBytes) -> list[Planned]:
+    """The plans as the store takes them.
+
+    The ids of a job's runs are in the order of its occurrences, as whoever lists them expects.
+    """
+    return [(plan, sorted(RunId(uuid7(now, random)) for _ in plan.runs)) for plan in plans]
+
+
+async def apply(store: Planning, plans: Sequence[Planned], now: Moment) -> Decided:
+    """Have the plans written."""
     if not plans:
         return Decided([], 0)
-    rows = [(plan, _ids(len(plan.runs), now, random)) for plan in plans]
-    applied = await store.apply(rows, now)
-    return Decided([plan for plan, done in zip(plans, applied, strict=True) if done], applied.count(False))
-
-
-def _ids(count: int, now: Moment, random: RandomBytes) -> list[RunId]:
-    """Of a job's runs made at one moment: in the order of its occurrences, as whoever lists them expects."""
-    return sorted(RunId(uuid7(now, random)) for _ in range(count))
+    applied = await store.apply(plans, now)
+    return Decided([plan for (plan, _), done in zip(plans, applied, strict=True) if done], applied.count(False))
 
 
 async def _park(store: Jobs, job: Job, reason: str, now: Moment) -> None:

@@ -9,7 +9,8 @@ from random import Random
 from msgspec.structs import replace
 
 from tokimori.clock import MILLISECOND, SECOND, Clock, Moment
-from tokimori.engine.fire import Schedules, fire
+from tokimori.engine.fire import Fired, Schedules, fire
+from tokimori.engine.foresee import AHEAD, NOTHING, fire_foreseen, foresee
 from tokimori.engine.hand_back import hand_back
 from tokimori.engine.prune import Pruner
 from tokimori.engine.reap import reap
@@ -99,6 +100,7 @@ class Node:
         self._outdated = True
         self._in_vain: Moment | None = None
         self._turn = Turn.ANYBODY
+        self._foreseen = NOTHING
         self._deaf_until = at
         self._release_at = float("inf")
 
@@ -247,17 +249,14 @@ class Node:
         """Whether to look what there is now: something was fired or became ready, or another node was faster."""
         next_due = self._survey.next_due
         self._aligned = newest_tick(self._aligned, self.now, self._rhythm)
-        if next_due is None or next_due > self._aligned or not self._timeline.trusted:
+        if next_due is None or not self._timeline.trusted:
             self._turn = Turn.ANYBODY
             return False
-        fired = await fire(
-            self._store,
-            self._aligned,
-            self._random,
-            self._schedules,
-            share=share_of(self._turn, self.id, self._watch.peers),
-            share_of_many=share_of_many(self._turn, self.id, self._watch.peers),
-        )
+        if next_due > self._aligned:
+            self._turn = Turn.ANYBODY
+            await self._foresee(next_look(self._aligned, next_due, self._rhythm))
+            return False
+        fired = await self._fire_due()
         turn, self._turn = self._turn, next_turn(self._turn, fired)
         if fired is None:
             if turn is Turn.ANYBODY:
@@ -268,6 +267,25 @@ class Node:
         lanes = fired.lanes.union(self._survey.lanes)
         self._survey = replace(self._survey, lanes=tuple(sorted(lanes)))
         return not fired.full
+
+    async def _fire_due(self) -> Fired | None:
+        if self._foreseen.serves(self._aligned):
+            fired, self._foreseen = await fire_foreseen(self._store, self._foreseen, self._aligned)
+            return fired
+        return await fire(
+            self._store,
+            self._aligned,
+            self._random,
+            self._schedules,
+            share=share_of(self._turn, self.id, self._watch.peers),
+            share_of_many=share_of_many(self._turn, self.id, self._watch.peers),
+        )
+
+    async def _foresee(self, moment: Moment) -> None:
+        if self.now < moment - AHEAD or self._foreseen.moment == moment:
+            return
+        share = share_of_many(self._turn, self.id, self._watch.peers)
+        self._foreseen = await foresee(self._store, moment, self._random, self._schedules, share)
 
     async def _claim(self) -> bool:
         """Whether there may be more to claim."""
@@ -408,7 +426,8 @@ class Node:
             moments += [self._look_at, self._pruner.next_at]
         if self.phase is Phase.WORKING and next_due is not None and self._timeline.trusted:
             look = next_look(self._aligned, next_due, self._rhythm)
-            moments.append(at + max(0, look - self.now) / SECOND)
+            ahead = 0 if self._foreseen.moment == look else AHEAD
+            moments.append(at + max(0, look - ahead - self.now) / SECOND)
         overdue_at = next_overdue(self._watch)
         if overdue_at is not None and overdue_at > at:
             self._tick_at = min(self._tick_at, overdue_at)

@@ -1,64 +1,20 @@
 """Deciding what is due, and having the store write it."""
 
-from collections.abc import Iterator
-from itertools import count
-
 import pytest
 
+from tests.unit.engine.world import Broken, World
 from tests.unit.examples import NEW_YEAR, Counting, Every, a_definition, a_job, a_run, seconds
 from tests.unit.virtual import Link
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import SECOND
 from tokimori.engine.fire import MOST_RUNS, MOST_WALKED, Decided, Schedules, decide_and_apply, fire
-from tokimori.errors import Conflict, InvalidSchedule, NotFound, StoreUnavailable
-from tokimori.model.ids import Incarnation, JobId, Lane, RunId
-from tokimori.model.job import Job, JobState
+from tokimori.errors import Conflict, NotFound, StoreUnavailable
+from tokimori.model.ids import JobId, Lane, RunId
+from tokimori.model.job import JobState
 from tokimori.model.policies import Misfire
 from tokimori.model.run import SkipReason
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
-from tokimori.schedules.schedule import OnDemand, Schedule
-from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
-
-
-def entropy() -> Iterator[bytes]:
-    """Different bytes, the same in every test."""
-    return ((n << 8).to_bytes(8) for n in count(1))
-
-
-class World:
-    """A store, a clock, and nobody else."""
-
-    def __init__(self) -> None:
-        self.clock = VirtualClock()
-        self.store = MemoryStore(self.clock)
-        self.bytes = entropy()
-        self.schedules: dict[str, Schedule] = {}
-
-    def random(self, n: int) -> bytes:
-        """So many bytes."""
-        return next(self.bytes)[:n].rjust(n, b"\0")
-
-    def schedule_for(self, job: Job) -> Schedule:
-        """The schedule that the test gave the job, or every second."""
-        return self.schedules.get(job.id, Every(SECOND))
-
-    async def add(self, name: str, **terms: object) -> Job:
-        """A job that is due every second, overlapping."""
-        definition = a_definition(**{"max_running": 0, **terms})
-        incarnation = Incarnation(len(await self.store.list_jobs()) + 1)
-        job = a_job(definition, id=JobId(name), incarnation=incarnation, next_due=seconds(1))
-        await self.store.add_jobs([job])
-        return job
-
-    async def fire(self, at: float, limit: int = 500) -> frozenset[Lane] | None:
-        """Fire at this second; the lanes of the new runs, None where nothing was due."""
-        fired = await fire(self.store, seconds(at), self.random, self.schedule_for, limit=limit)
-        return None if fired is None else fired.lanes
-
-    async def nominals(self, name: str) -> list[Moment]:
-        """The nominal moments of the job's runs."""
-        return sorted(run.nominal for run in await self.store.list_runs(RunFilter(job_id=JobId(name), limit=10**6)))
+from tokimori.schedules.schedule import OnDemand
 
 
 @pytest.fixture
@@ -109,20 +65,6 @@ async def test_a_stale_plan_hinders_no_other(world: World) -> None:
     await world.store.delete_job(a.id, NEW_YEAR)
     decided = await decide_and_apply(world.store, dues, seconds(1), world.random, world.schedule_for)
     assert ([plan.job_id for plan in decided.applied], decided.refused) == (["b"], 1)
-
-
-class Broken:
-    """A schedule that can't be asked."""
-
-    def next_after(self, moment: Moment) -> Moment | None:
-        """See `Schedule`."""
-        raise InvalidSchedule(f"no moment after {moment}")
-
-    last_before = next_after
-
-    def count(self, after: Moment, through: Moment) -> int:
-        """See `Schedule`."""
-        raise InvalidSchedule(f"no moments from {after} to {through}")
 
 
 async def test_a_job_that_can_not_be_decided_is_parked(world: World) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.engine.test_fire import Broken, World
+from tests.unit.engine.world import Broken, World
 from tests.unit.examples import seconds
 from tokimori.clock import SECOND
 from tokimori.engine.reckon import BATCH, reckon

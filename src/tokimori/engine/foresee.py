@@ -1,0 +1,84 @@
+"""Foresee: read and decide, a moment ahead, what will be due, so that at its moment it has only to be written."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tokimori.clock import SECOND, Moment
+from tokimori.engine.fire import BATCH, Fired, Firing, Planned, apply, beside_promotion, decided_by, with_ids
+from tokimori.model.decide import Due, Plan
+from tokimori.model.ids import RandomBytes
+from tokimori.model.job import Job
+from tokimori.ports.planning import Share
+from tokimori.schedules.schedule import Schedule
+
+AHEAD = SECOND // 10
+"""How long before its moment something is foreseen: a few times what reading and deciding take."""
+FRESH = SECOND // 2
+"""How long after it that may be written: later, the policies for what is late have to be asked."""
+MOST = 2 * BATCH
+"""How many jobs are foreseen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What is to be written at `moment`, batch by batch; `rest`: then there is more to decide than this."""
+
+    moment: Moment
+    batches: tuple[list[Planned], ...]
+    rest: bool
+
+    def serves(self, now: Moment) -> bool:
+        """Whether there is something that may be written now."""
+        return bool(self.batches) and self.moment <= now <= self.moment + FRESH
+
+
+class FiredForeseen(NamedTuple):
+    """What was fired, and what is left to be."""
+
+    fired: Fired
+    left: Foreseen
+
+
+NOTHING = Foreseen(Moment(0), (), rest=True)
+
+
+async def foresee(
+    store: Firing,
+    moment: Moment,
+    random: RandomBytes,
+    schedule_for: Callable[[Job], Schedule],
+    share_of_many: Share,
+) -> Foreseen:
+    """Decide now what will be due at this moment, where only an edit of the job itself could change the answer.
+
+    A plan is refused where its job was edited, paused or decided meanwhile. Of jobs with active runs, with missed
+    occurrences, or that can't be decided nothing is foreseen: theirs is decided at the moment, as ever.
+    """
+    found = await store.due(moment, MOST)
+    many = len(found) >= BATCH
+    plans: list[Plan] = []
+    for first in range(0, len(found), BATCH):
+        dues = [due for due in found[first : first + BATCH] if not many or share_of_many.has(due.job.incarnation)]
+        plans += _plain(decided_by(dues, moment, schedule_for))
+        await asyncio.sleep(0)
+    rest = len(found) == MOST or len(plans) < len(found)
+    planned = with_ids(plans, moment, random)
+    batches = tuple(planned[first : first + BATCH] for first in range(0, len(planned), BATCH))
+    return Foreseen(moment, batches if batches or rest else ([],), rest)
+
+
+def _plain(decided: Iterable[tuple[Due, Plan | Exception]]) -> Iterator[Plan]:
+    for due, plan in decided:
+        if isinstance(plan, Plan) and due.active == 0 and len(plan.runs) == 1 and not plan.skips:
+            yield plan
+
+
+async def fire_foreseen(store: Firing, foreseen: Foreseen, now: Moment) -> FiredForeseen:
+    """Write the next batch of what was foreseen, and with the last one make waiting runs ready, as `fire` does."""
+    batch, *left = foreseen.batches
+    applying = apply(store, batch, now)
+    decided = await applying if left else (await beside_promotion(applying, store, now, BATCH))[0]
+    fired = Fired(decided.lanes, full=bool(left) or foreseen.rest, contended=decided.refused > 0)
+    return FiredForeseen(fired, Foreseen(foreseen.moment, tuple(left), foreseen.rest))
