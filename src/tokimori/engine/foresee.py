@@ -15,6 +15,8 @@ from tokimori.schedules.schedule import Schedule
 
 AHEAD = SECOND // 10
 """How long before its moment something is foreseen: a few times what reading and deciding take."""
+NEAR = SECOND // 50
+"""What is nearer than this is not foreseen: it would be written alone, a moment before others that are due by then."""
 FRESH = SECOND // 2
 """How long after it that may be written: later, the policies for what is late have to be asked."""
 MOST = 2 * BATCH
@@ -42,6 +44,11 @@ class FiredForeseen(NamedTuple):
 
 
 NOTHING = Foreseen(Moment(0), (), rest=True)
+
+
+def ahead_of(moment: Moment, now: Moment) -> Moment:
+    """When to foresee what is due at this moment; the moment itself, where that is too near."""
+    return Moment(moment - AHEAD) if now <= moment - NEAR else moment
 
 
 async def foresee(

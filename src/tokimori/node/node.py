@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import MILLISECOND, SECOND, Clock, Moment
 from tokimori.engine.fire import Fired, Schedules, fire
-from tokimori.engine.foresee import AHEAD, NOTHING, fire_foreseen, foresee
+from tokimori.engine.foresee import NOTHING, ahead_of, fire_foreseen, foresee
 from tokimori.engine.hand_back import hand_back
 from tokimori.engine.prune import Pruner
 from tokimori.engine.reap import reap
@@ -282,7 +282,8 @@ class Node:
         )
 
     async def _foresee(self, moment: Moment) -> None:
-        if self.now < moment - AHEAD or self._foreseen.moment == moment:
+        now = self.now
+        if self._foreseen.moment == moment or now < ahead_of(moment, now):
             return
         share = share_of_many(self._turn, self.id, self._watch.peers)
         self._foreseen = await foresee(self._store, moment, self._random, self._schedules, share)
@@ -425,9 +426,9 @@ class Node:
         if self.phase is Phase.WORKING:
             moments += [self._look_at, self._pruner.next_at]
         if self.phase is Phase.WORKING and next_due is not None and self._timeline.trusted:
-            look = next_look(self._aligned, next_due, self._rhythm)
-            ahead = 0 if self._foreseen.moment == look else AHEAD
-            moments.append(at + max(0, look - ahead - self.now) / SECOND)
+            now, look = self.now, next_look(self._aligned, next_due, self._rhythm)
+            look = look if self._foreseen.moment == look else ahead_of(look, now)
+            moments.append(at + max(0, look - now) / SECOND)
         overdue_at = next_overdue(self._watch)
         if overdue_at is not None and overdue_at > at:
             self._tick_at = min(self._tick_at, overdue_at)

@@ -72,3 +72,14 @@ async def test_a_store_that_fails_when_it_is_asked_ahead_costs_nothing(world: Wo
     member.link.lose_call["due"] = 1
     await world.pass_time(0.2)
     assert [run.created for run in await world.runs()] == [seconds(5)]
+
+
+async def test_what_is_due_in_close_succession_is_fired_together(world: World) -> None:
+    """What comes a few milliseconds later is not foreseen: others that have come by then are fired with it."""
+    for name, moment in [("first", "00:00:05.000"), ("second", "00:00:05.010")]:
+        await world.add(name, schedule=f"at 2030-01-01T{moment}Z")
+    member = await world.join()
+    await world.pass_time(5.005)
+    assert member.link.calls["due"] == 1
+    await world.pass_time(0.1)
+    assert {run.job_id: run.created for run in await world.runs()} == {"first": seconds(5), "second": seconds(5.01)}
