@@ -1,12 +1,11 @@
 """Foresee: read and decide, a moment ahead, what will be due, so that at its moment it has only to be written."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.fire import BATCH, Fired, Firing, Planned, apply, beside_promotion, decided_by, with_ids
+from tokimori.engine.fire import BATCH, Decided, Fired, Firing, Planned, apply, beside_promotion, decided_by, with_ids
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
@@ -25,7 +24,7 @@ MOST = 2 * BATCH
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """What is to be written at `moment`, batch by batch; `rest`: then there is more to decide than this."""
+    """What is to be written at `moment`, each batch by itself; `rest`: then there is more to decide than this."""
 
     moment: Moment
     batches: tuple[list[Planned], ...]
@@ -35,12 +34,10 @@ class Foreseen:
         """Whether there is something that may be written now."""
         return bool(self.batches) and self.moment <= now <= self.moment + FRESH
 
-
-class FiredForeseen(NamedTuple):
-    """What was fired, and what is left to be."""
-
-    fired: Fired
-    left: Foreseen
+    @property
+    def written(self) -> "Foreseen":
+        """What it is once that was done."""
+        return replace(self, batches=())
 
 
 NOTHING = Foreseen(Moment(0), (), rest=True)
@@ -82,10 +79,20 @@ def _plain(decided: Iterable[tuple[Due, Plan | Exception]]) -> Iterator[Plan]:
             yield plan
 
 
-async def fire_foreseen(store: Firing, foreseen: Foreseen, now: Moment) -> FiredForeseen:
-    """Write the next batch of what was foreseen, and with the last one make waiting runs ready, as `fire` does."""
-    batch, *left = foreseen.batches
-    applying = apply(store, batch, now)
-    decided = await applying if left else (await beside_promotion(applying, store, now, BATCH))[0]
-    fired = Fired(decided.lanes, full=bool(left) or foreseen.rest, contended=decided.refused > 0)
-    return FiredForeseen(fired, Foreseen(foreseen.moment, tuple(left), foreseen.rest))
+async def fire_foreseen(store: Firing, foreseen: Foreseen, now: Moment) -> Fired:
+    """Write what was foreseen, all batches at the same time, and make waiting runs ready, as `fire` does.
+
+    Where it fails some of them may have been written. Asked again, they are known.
+    """
+    decided, _ = await beside_promotion(_apply_all(store, foreseen.batches, now), store, now, BATCH)
+    return Fired(decided.lanes, full=foreseen.rest, contended=decided.refused > 0)
+
+
+async def _apply_all(store: Firing, batches: Sequence[Sequence[Planned]], now: Moment) -> Decided:
+    applying = (apply(store, batch, now) for batch in batches)
+    whole = Decided([], 0)
+    for decided in await asyncio.gather(*applying, return_exceptions=True):
+        if isinstance(decided, BaseException):
+            raise decided
+        whole = Decided(whole.applied + decided.applied, whole.refused + decided.refused)
+    return whole

@@ -146,7 +146,7 @@ class Work:
         claimed = self._owned.get(key)
         if claimed is None or key not in self._running:
             return
-        match shifted(report, shift):
+        match shifted(report, shift) if shift else report:
             case Started(pid=pid, at=at):
                 self._started[key] = StartedRun(run_id=report.run_id, token=report.token, pid=pid, at=at)
             case Grew(output=output):

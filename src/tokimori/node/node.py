@@ -270,7 +270,8 @@ class Node:
 
     async def _fire_due(self) -> Fired | None:
         if self._foreseen.serves(self._aligned):
-            fired, self._foreseen = await fire_foreseen(self._store, self._foreseen, self._aligned)
+            fired = await fire_foreseen(self._store, self._foreseen, self._aligned)
+            self._foreseen = self._foreseen.written
             return fired
         return await fire(
             self._store,

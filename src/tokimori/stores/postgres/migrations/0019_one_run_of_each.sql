@@ -50,27 +50,28 @@ BEGIN
                 ORDER BY "rank", id LIMIT _batch FOR UPDATE SKIP LOCKED) r
             ORDER BY r."rank", r.id LIMIT _batch) c;
         EXIT WHEN _found = 0;
-        SELECT coalesce(array_agg(incarnation), '{}'), coalesce(bool_or(wants), false) INTO _free, _wanting FROM (
-            SELECT j.incarnation, j.semaphores IS NOT NULL AS wants
+        SELECT coalesce(array_agg(incarnation), '{}'), coalesce(bool_or(wants), false) INTO _limited, _wanting FROM (
+            SELECT j.incarnation, j.semaphores IS NOT NULL OR incarnation = ANY (_keyed) AS wants
             FROM unnest(_jobs) AS c (incarnation) JOIN tokimori_jobs j USING (incarnation)
-            WHERE j.max_running = 0 AND (_keyed IS NULL OR incarnation <> ALL (_keyed))
-            FOR KEY SHARE OF j SKIP LOCKED) f;
-        _limited := '{}';
-        _all := cardinality(_free) = cardinality(_jobs);
-        IF NOT _all THEN
+            WHERE (j.max_running > 0 OR incarnation = ANY (_keyed))
+            FOR NO KEY UPDATE OF j SKIP LOCKED) l;
+        _free := '{}';
+        IF cardinality(_limited) < cardinality(_jobs) THEN
             SELECT coalesce(array_agg(incarnation), '{}'), coalesce(bool_or(wants), false) OR _wanting
-            INTO _limited, _wanting FROM (
-                SELECT j.incarnation, j.semaphores IS NOT NULL OR incarnation = ANY (_keyed) AS wants
+            INTO _free, _wanting FROM (
+                SELECT j.incarnation, j.semaphores IS NOT NULL AS wants
                 FROM unnest(_jobs) AS c (incarnation) JOIN tokimori_jobs j USING (incarnation)
-                WHERE (j.max_running > 0 OR incarnation = ANY (_keyed))
-                FOR NO KEY UPDATE OF j SKIP LOCKED) l;
-            IF cardinality(_free) + cardinality(_limited) < cardinality(_jobs) THEN
-                _busy := _busy || ARRAY(SELECT i FROM unnest(_jobs) i WHERE i <> ALL (_free || _limited));
-            ELSE
-                _all := _found = cardinality(_jobs) AND NOT EXISTS (
-                    SELECT FROM unnest(_limited) AS l (incarnation) CROSS JOIN LATERAL (
-                        SELECT FROM tokimori_runs WHERE state = 'running' AND incarnation = l.incarnation LIMIT 1) r);
-            END IF;
+                WHERE j.max_running = 0 AND (_keyed IS NULL OR incarnation <> ALL (_keyed))
+                FOR KEY SHARE OF j SKIP LOCKED) f;
+        END IF;
+        _all := cardinality(_limited) = 0;
+        IF cardinality(_free) + cardinality(_limited) < cardinality(_jobs) THEN
+            _busy := _busy || ARRAY(SELECT i FROM unnest(_jobs) i WHERE i <> ALL (_free || _limited));
+            _all := false;
+        ELSIF NOT _all THEN
+            _all := _found = cardinality(_jobs) AND NOT EXISTS (
+                SELECT FROM unnest(_limited) AS l (incarnation) CROSS JOIN LATERAL (
+                    SELECT FROM tokimori_runs WHERE state = 'running' AND incarnation = l.incarnation LIMIT 1) r);
         END IF;
         IF _wanting THEN
             _judged := tokimori_judge(_claim, _node, _ids, _free || _limited, _left, _now);
