@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from benchmarks.comparison import TOKIMORI, AtLeast, Figures, Quantity, Round, Trial
 from benchmarks.in_process_node import CONCURRENCY, add_jobs, drain, fill, opened_store, succeeded
@@ -39,12 +40,16 @@ FAR, FAR_JOBS = 86_400, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A server, and who runs on it. `python`: the peers that Tokimori has to be ahead of, who write one by one."""
+    """A server, and who runs on it. `python`: the peers that Tokimori has to be ahead of, who write one by one.
+
+    `idlers`: those of which only the idle cost is measured.
+    """
 
     title: str
     start: StartServer
     python: Mapping[str, Program]
     others: Mapping[str, Program]
+    idlers: Mapping[str, Program] = MappingProxyType({})
 
     @property
     def programs(self) -> Mapping[str, Program]:
@@ -107,8 +112,8 @@ class Field:
         return Trial(
             title=f"idle for {seconds:g} s with {FAR_JOBS} far-away jobs, {self.title}; the node with its HTTP door",
             quantities=[Quantity(name, "CPU s/min") for name in (BOTH, OWN_CPU, SERVER_CPU)],
-            targets=self.ahead(BOTH),
-            measure=lambda _: idle(self.start, self.programs, seconds),
+            targets=[*self.ahead(BOTH), *(AtLeast(BOTH, name, 1) for name in self.idlers)],
+            measure=lambda _: idle(self.start, {**self.programs, **self.idlers}, seconds),
             most_rounds=2,
             absent=self.absent,
         )

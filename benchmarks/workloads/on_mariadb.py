@@ -10,5 +10,6 @@ FIELD = Field(
     start=mariadb_server,
     python={"APScheduler 3": python_program("apscheduler_on_a_server")},
     others={},
+    idlers={"APScheduler 3, looks every 2 s": python_program("apscheduler_on_a_server", "looking")},
 )
 WORKLOAD = Workload("W10", "drain, lateness of 1,000 and idle cost on MariaDB", FIELD.trials)

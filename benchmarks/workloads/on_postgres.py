@@ -14,6 +14,7 @@ FIELD = Field(
         "Procrastinate": python_program("postgres_peers.procrastinate_worker"),
     },
     others={},
+    idlers={"APScheduler 3, looks every 2 s": python_program("apscheduler_on_a_server", "looking")},
 )
 WORKLOAD = Workload(
     "W12", "lateness of 1,000 and idle cost on PostgreSQL", lambda quick: [FIELD.delayed(), *FIELD.timely(quick)]
