@@ -6,10 +6,9 @@ import tempfile
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 from benchmarks.comparison import TOKIMORI, AtLeast, Figures, Quantity, Round, Trial
 from benchmarks.in_process_node import CONCURRENCY, add_jobs, drain, fill, opened_store, succeeded
@@ -49,7 +48,7 @@ class Field:
     start: StartServer
     python: Mapping[str, Program]
     others: Mapping[str, Program]
-    idlers: Mapping[str, Program] = MappingProxyType({})
+    idlers: Mapping[str, Program] = field(default_factory=dict)
 
     @property
     def programs(self) -> Mapping[str, Program]:
