@@ -95,23 +95,28 @@ async def fire(
     full = len(found) == limit
     dues = [due for due in found if not full or share_of_many.has(due.job.incarnation)]
     deciding = decide_and_apply(store, dues, now, random, schedule_for)
-    decided, promoted = await beside_promotion(deciding, store, now, limit)
+    decided, promoted = await beside_promotion(store, now, limit, deciding)
     if not found and not promoted:
         return None
     return Fired(decided.lanes, full, contended=decided.refused > 0)
 
 
 async def beside_promotion(
-    deciding: Awaitable[Decided], store: Planning, now: Moment, limit: int
+    store: Planning, now: Moment, limit: int, *deciding: Awaitable[Decided]
 ) -> tuple[Decided, int]:
-    """What was decided, and how many waiting runs were made ready at the same time."""
-    # Both to their ends, whichever fails: an error must leave nothing under way behind it.
-    decided, promoted = await asyncio.gather(deciding, store.promote(now, limit), return_exceptions=True)
-    if isinstance(decided, BaseException):
-        raise decided
-    if isinstance(promoted, BaseException):
-        raise promoted
-    return decided, promoted
+    """What these decided, taken together, and how many waiting runs were made ready at the same time."""
+    under_way: list[Awaitable[Decided | int]] = [*deciding, store.promote(now, limit)]
+    whole, promoted = Decided([], 0), 0
+    # All to their ends, whichever fails: an error must leave nothing under way behind it.
+    for result in await asyncio.gather(*under_way, return_exceptions=True):
+        match result:
+            case BaseException():
+                raise result
+            case int():
+                promoted = result
+            case Decided(applied, refused):
+                whole = Decided(whole.applied + applied, whole.refused + refused)
+    return whole, promoted
 
 
 async def decide_and_apply(

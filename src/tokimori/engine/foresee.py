@@ -1,11 +1,11 @@
 """Foresee: read and decide, a moment ahead, what will be due, so that at its moment it has only to be written."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.fire import BATCH, Decided, Fired, Firing, Planned, apply, beside_promotion, decided_by, with_ids
+from tokimori.engine.fire import BATCH, Fired, Firing, Planned, apply, beside_promotion, decided_by, with_ids
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
@@ -84,15 +84,6 @@ async def fire_foreseen(store: Firing, foreseen: Foreseen, now: Moment) -> Fired
 
     Where it fails some of them may have been written. Asked again, they are known.
     """
-    decided, _ = await beside_promotion(_apply_all(store, foreseen.batches, now), store, now, BATCH)
+    applying = (apply(store, batch, now) for batch in foreseen.batches)
+    decided, _ = await beside_promotion(store, now, BATCH, *applying)
     return Fired(decided.lanes, full=foreseen.rest, contended=decided.refused > 0)
-
-
-async def _apply_all(store: Firing, batches: Sequence[Sequence[Planned]], now: Moment) -> Decided:
-    applying = (apply(store, batch, now) for batch in batches)
-    whole = Decided([], 0)
-    for decided in await asyncio.gather(*applying, return_exceptions=True):
-        if isinstance(decided, BaseException):
-            raise decided
-        whole = Decided(whole.applied + decided.applied, whole.refused + decided.refused)
-    return whole
