@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from apscheduler.schedulers.background import BackgroundScheduler
 
 APSCHEDULER = "APScheduler 3"
+LOOKING = "APScheduler 3, looks every 2 s"
 FILE = "apscheduler.db"
 
 

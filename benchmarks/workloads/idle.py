@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.apscheduler_peer import APSCHEDULER
+from benchmarks.apscheduler_peer import APSCHEDULER, LOOKING
 from benchmarks.comparison import TOKIMORI, AtLeast, AtMost, Figures, Quantity, Round, Trial, Workload
 from benchmarks.in_process_node import add_jobs, opened_store, store_url
 from benchmarks.serving import running, serving, wait_for_line
@@ -28,22 +28,19 @@ for number in range(5):
     huey.periodic_task(crontab(minute="0", hour="0", day="29", month="2"), name=f"far-{number}")(print)
 """
 APSCHEDULER_PROGRAM = """
+import sys
 from apscheduler.schedulers.blocking import BlockingScheduler
 scheduler = BlockingScheduler(timezone="UTC")
-scheduler.add_jobstore("sqlalchemy", url="sqlite:///apscheduler.db")
+scheduler.add_jobstore("sqlalchemy", url=f"sqlite:///{sys.argv[1]}.db")
 for number in range(5):
     scheduler.add_job(print, "cron", day=29, month=2)
+if sys.argv[1] == "looking":
+    scheduler.add_jobstore("memory", alias="looking")
+    scheduler.add_job(int, "interval", seconds=2, jobstore="looking")
 print("up", flush=True)
 scheduler.start()
 """
-LOOKING = "APScheduler 3, looks every 2 s"
-LOOKING_PROGRAM = APSCHEDULER_PROGRAM.replace(
-    "print(",
-    """scheduler.add_jobstore("memory", alias="looking")
-scheduler.add_job(int, "interval", seconds=2, jobstore="looking")
-print(""",
-).replace("apscheduler.db", "looking.db")
-"""It sees within two seconds what others store, as a node does at the latest: a job in its memory wakes it up."""
+"""`looking`: it sees within 2 s what others store, as a node does at the latest; a job in its memory wakes it up."""
 
 
 def _round(seconds: float) -> Round:
@@ -55,8 +52,9 @@ def _round(seconds: float) -> Round:
         (folder / "far.py").write_text(HUEY_PROGRAM)
         huey = stack.enter_context(running([str(Path(sys.executable).with_name("huey_consumer")), "far.huey"], folder))
         pids = {TOKIMORI: node.pid, HUEY: huey.pid}
-        for name, program in ((APSCHEDULER, APSCHEDULER_PROGRAM), (LOOKING, LOOKING_PROGRAM)):
-            scheduler = stack.enter_context(running([sys.executable, "-c", program], folder))
+        for name, how in ((APSCHEDULER, "sleeping"), (LOOKING, "looking")):
+            command = [sys.executable, "-c", APSCHEDULER_PROGRAM, how]
+            scheduler = stack.enter_context(running(command, folder))
             wait_for_line(scheduler, "up")
             pids[name] = scheduler.pid
         time.sleep(SETTLING)

@@ -111,7 +111,7 @@ class Field:
         return Trial(
             title=f"idle for {seconds:g} s with {FAR_JOBS} far-away jobs, {self.title}; the node with its HTTP door",
             quantities=[Quantity(name, "CPU s/min") for name in (BOTH, OWN_CPU, SERVER_CPU)],
-            targets=[*self.ahead(BOTH), *(AtLeast(BOTH, name, 1) for name in self.idlers)],
+            targets=[AtLeast(BOTH, name, 1) for name in (*self.python, *self.idlers)],
             measure=lambda _: idle(self.start, {**self.programs, **self.idlers}, seconds),
             most_rounds=2,
             absent=self.absent,
