@@ -51,7 +51,8 @@ def test_every_attempt_of_a_failure_is_shown(served: Program) -> None:
 
 def test_following_prints_output_as_it_grows(served: Program) -> None:
     """The first line is there before the run has ended, and following ends with the run."""
-    served("job", "add", "slow", "--command", "echo begin; sleep 3; echo end")
+    gate = served.home / "gate"
+    served("job", "add", "slow", "--command", f"echo begin; until [ -e {gate} ]; do sleep 0.05; done; echo end")
     run = served.json("job", "trigger", "slow")
     with subprocess.Popen(
         [str(PROGRAM), "run", "logs", "-f", run["id"]], env=served.environment, text=True, stdout=subprocess.PIPE
@@ -59,6 +60,7 @@ def test_following_prints_output_as_it_grows(served: Program) -> None:
         assert follower.stdout is not None
         assert follower.stdout.readline() == "begin\n"
         assert served.json("run", "show", run["id"])["state"] == "running"
+        gate.touch()
         assert follower.stdout.read() == "end\n"
     assert follower.returncode == 0
 

@@ -48,12 +48,14 @@ def state(program: Program, run_id: str) -> str:
 def test_a_run_waits_for_a_program(apart: Program) -> None:
     """`tokimori lock` and runs share the units in the other store; the waiting run says so."""
     apart("job", "add", "j", "--semaphore", "table", "--", "true")
-    holder = apart.start("lock", "table", "--", "sleep", "3")
+    gate = apart.home / "gate"
+    holder = apart.start("lock", "table", "--", "sh", "-c", f"until [ -e {gate} ]; do sleep 0.05; done")
     until(lambda: any(each["used"] for each in apart.json("lock", "list")))
     run = apart.json("job", "trigger", "j")["id"]
-    time.sleep(1)
+    until(lambda: apart.json("run", "show", run)["waits_for"] is not None)
     shown = apart.json("run", "show", run)
     assert (shown["state"], shown["waits_for"]) == ("ready", "units of the semaphores in another store: table")
+    gate.touch()
     assert holder.wait(PATIENCE) == 0
     until(lambda: state(apart, run) == "succeeded")
     del apart.environment[APART]
