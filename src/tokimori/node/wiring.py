@@ -87,7 +87,7 @@ def apart(store: Store, semaphores: StoreOnDemand, executor: Executor, service: 
         ),
         clock=clock,
         random=os.urandom,
-        moved=lambda job_id: service.update(job_id, {}),
+        moved=service.refresh,
     )
 
 

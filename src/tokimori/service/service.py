@@ -69,7 +69,7 @@ class Service(RunService):
         super().__init__(store, clock, random, time_zone=time_zone, semaphores=Semaphores(self._of_semaphores, clock))
         self._author = author
         self._semaphore_store = semaphore_store
-        self.calendars = Calendars(store, lambda job_id: self.update(job_id, {}))
+        self.calendars = Calendars(store, self.refresh)
         self.queues = Queues(store, clock, author, self.cancel)
 
     async def _of_semaphores(self) -> Store:
@@ -116,7 +116,7 @@ class Service(RunService):
         """The job; with its calendars' days of now, which may have been edited while it was written."""
         if await self.calendars.days_off(job.definition.calendars) == job.days_off:
             return job
-        return await self.update(job.id, {})
+        return await self.refresh(job.id)
 
     async def _add_jobs(self, jobs: Sequence[Job]) -> None:
         """Add them all, or none; again where which jobs run after which changes under our hands."""
@@ -189,6 +189,14 @@ class Service(RunService):
         """
         checked = check_job_id(job_id)
         return await self._kept(await retried(lambda: self._update(checked, changes), Conflict, StoreUnavailable))
+
+    async def refresh(self, job_id: str) -> Job:
+        """Bring a job up to date with what its definition only names: the days of its calendars, and the store of its
+        semaphores. This is an edit without changes; a job that is up to date stays as it is.
+
+        Raises `Refused` for a definition that can't be read, and `Conflict` where others keep changing the job.
+        """
+        return await self.update(job_id, {})
 
     async def _update(self, job_id: JobId, changes: Mapping[str, object]) -> Job:
         now = self._clock.now()

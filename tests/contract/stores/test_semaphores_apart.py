@@ -143,7 +143,7 @@ async def start_node(stack: AsyncExitStack, pair: Pair, executor: Holding) -> No
         lambda renewed: session_on(semaphores, renewed, rests=False),
         clock=CLOCK,
         random=os.urandom,
-        moved=lambda job_id: service.update(job_id, {}),
+        moved=service.refresh,
     )
     identity = Identity(host="h", boot_id="b", pid=1, version="0", concurrency=4, labels={APART_LABEL: "yes"})
     node = Node(jobs, apart, CLOCK, os.urandom, identity, source=apart)

@@ -116,7 +116,7 @@ class Member:
             ),
             clock=clock,
             random=os.urandom,
-            moved=lambda job_id: service.update(job_id, {}),
+            moved=service.refresh,
         )
         labels = {APART_LABEL: "yes"} if apart else {}
         identity = Identity(host="h", boot_id="b", pid=1, version="0", concurrency=concurrency, labels=labels)
