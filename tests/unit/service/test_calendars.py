@@ -21,6 +21,18 @@ async def a_job(world: World, job_id: str = "job", **fields: object) -> Job:
     return await world.service.add(world.service.define(terms), job_id)
 
 
+async def test_a_job_is_brought_up_to_date(world: World) -> None:
+    """It takes over days that its calendar has got behind its back; one that has them already stays as it is."""
+    await world.service.calendars.add("de", {"weekdays": ["sat"]})
+    job = await a_job(world)
+    assert await world.service.refresh("job") == job
+    await world.store.put_calendar(Calendar(name="de", weekdays=("sun",)))
+    refreshed = await world.service.refresh("job")
+    assert (refreshed.definition, refreshed.version) == (job.definition, job.version + 1)
+    assert await next_times(world, n=6) == [f"2030-01-0{day}" for day in (1, 2, 3, 4, 5, 7)]
+    assert await world.service.refresh("job") == refreshed
+
+
 def fail_at(world: World, call: int) -> None:
     """Have that call of `replace_job` from now on interrupted."""
     calls = 0
