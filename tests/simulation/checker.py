@@ -18,7 +18,7 @@ from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import next_moments
-from tokimori.stores.rules import REPLACED
+from tokimori.stores.rules.plans import REPLACED
 from tokimori.testing.intervals import Interval, most_held
 
 

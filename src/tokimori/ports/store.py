@@ -399,7 +399,7 @@ class Working(Protocol):
 
         The owner settles its own runs while it lives; those of a dead owner any living node (`by`) may settle. What
         ends moves to the history; a freed place or unit serves its line, and the children of what ended get their runs
-        (`tokimori.stores.rules.child_run`; a paused, parked or full child a skip), in this transaction.
+        (`tokimori.stores.rules.births.child_run`; a paused, parked or full child a skip), in this transaction.
         """
         ...
 

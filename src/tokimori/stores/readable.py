@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from tokimori.model.decide import Due
 from tokimori.model.job import Job
-from tokimori.stores.rules import is_readable
+from tokimori.stores.rules.plans import is_readable
 
 T = TypeVar("T", Job, Due)
 

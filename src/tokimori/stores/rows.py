@@ -21,7 +21,7 @@ from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Permit
 from tokimori.ports.store import Claimed, NodeRecord, NodeState
-from tokimori.stores.rules import lane_for
+from tokimori.stores.rules.lanes import lane_for
 
 Row = tuple[Any, ...]
 

@@ -24,7 +24,7 @@ from tokimori.model.run import Run, Skip, child_origin
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Grant, InLine, Semaphore, Wish
 from tokimori.ports.store import Change, Claim, Claimed, Pulse, RunFilter, Store, Verdict
-from tokimori.stores.rules import child_run
+from tokimori.stores.rules.births import child_run
 
 NAMES = [JobId(name) for name in ("a", "b", "c")]
 ALL = 10_000

@@ -11,7 +11,8 @@ from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of
 from tokimori.model.transitions import RunState
 from tokimori.stores.memory.line import programs_in_line, running_of_key, used_units
 from tokimori.stores.memory.tables import SemaphoreRow, Tables
-from tokimori.stores.rules import Place, fits, must_join, run_permit
+from tokimori.stores.rules.claiming import run_permit
+from tokimori.stores.rules.lines import Place, fits, must_join
 
 Line = tuple[str, Incarnation | None, str | None]
 """A line, and for that of a key whose it is."""

@@ -2,7 +2,7 @@
 
 from tokimori.model.calendar import Calendar
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules import no_calendar
+from tokimori.stores.rules.errors import no_calendar
 
 
 def put_calendar(tables: Tables, calendar: Calendar) -> None:

@@ -8,7 +8,8 @@ from tokimori.model.dependents import Edge, follows, root_of
 from tokimori.model.job import Job
 from tokimori.model.run import Run, SkipReason
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules import NOT_RUN, child_run, child_skip, lane_for
+from tokimori.stores.rules.births import NOT_RUN, child_run, child_skip
+from tokimori.stores.rules.lanes import lane_for
 
 
 def bear_children(tables: Tables, parents: Iterable[Run]) -> None:

@@ -16,16 +16,10 @@ from tokimori.ports.store import Family
 from tokimori.stores.memory.line import Freed, cancel, rejoin, serve
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rows import tombstone_of
-from tokimori.stores.rules import (
-    JOB_DELETED,
-    edges_by_job,
-    is_parent,
-    lane_for,
-    lane_of_forced,
-    may_replace,
-    no_job,
-    was_replaced,
-)
+from tokimori.stores.rules.edits import edges_by_job, may_replace, was_replaced
+from tokimori.stores.rules.errors import is_parent, no_job
+from tokimori.stores.rules.lanes import lane_for, lane_of_forced
+from tokimori.stores.rules.settling import JOB_DELETED
 
 
 def add_jobs(tables: Tables, jobs: Sequence[Job], family: int | None) -> None:

@@ -16,7 +16,7 @@ from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of, semaphore_o
 from tokimori.model.transitions import Event, RunState, move
 from tokimori.ports.semaphores import Permit
 from tokimori.stores.memory.tables import RunRow, Tables, in_line
-from tokimori.stores.rules import MOST_SWEPT, Place, programs_served, room, runs_woken
+from tokimori.stores.rules.lines import MOST_SWEPT, Place, programs_served, room, runs_woken
 
 
 @dataclass(slots=True)

@@ -15,7 +15,8 @@ from tokimori.ports.planning import Share
 from tokimori.stores.memory.jobs import due_of
 from tokimori.stores.memory.line import cancel
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules import REPLACED, Cursor, born, is_readable, may_apply, was_applied
+from tokimori.stores.rules.births import born
+from tokimori.stores.rules.plans import REPLACED, Cursor, is_readable, may_apply, was_applied
 
 
 def due(tables: Tables, now: Moment, limit: int, share: Share) -> list[Due]:

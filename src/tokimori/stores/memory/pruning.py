@@ -11,7 +11,7 @@ from tokimori.model.run import Run, Skip
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import NodeState
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules import daily_counts
+from tokimori.stores.rules.counts import daily_counts
 
 
 def prune(tables: Tables, expiries: Sequence[Expiry], limit: int) -> int:

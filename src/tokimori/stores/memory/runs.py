@@ -12,7 +12,9 @@ from tokimori.model.transitions import ENDS, Event, move
 from tokimori.ports.store import RunFilter
 from tokimori.stores.memory.line import Freed, cancel, serve
 from tokimori.stores.memory.tables import RunRow, Tables
-from tokimori.stores.rules import full, lane_for, may_hold, may_resume, stopped
+from tokimori.stores.rules.errors import full, stopped
+from tokimori.stores.rules.holding import may_hold, may_resume
+from tokimori.stores.rules.lanes import lane_for
 
 
 def add_run(tables: Tables, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:

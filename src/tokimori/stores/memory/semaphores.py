@@ -27,7 +27,7 @@ from tokimori.stores.memory.line import (
     wake_runs,
 )
 from tokimori.stores.memory.tables import SemaphoreRow, Tables
-from tokimori.stores.rules import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
 
 
 def put_semaphore(tables: Tables, name: str, limit: int) -> None:

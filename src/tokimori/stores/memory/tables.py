@@ -17,7 +17,8 @@ from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.model.transitions import ACTIVE, ENDS, RunState
 from tokimori.ports.semaphores import Permit
 from tokimori.ports.store import NodeRecord
-from tokimori.stores.rules import check_family, has_room, no_job
+from tokimori.stores.rules.errors import check_family, no_job
+from tokimori.stores.rules.lines import has_room
 
 Edges = Mapping[JobId, tuple[Edge, ...]]
 """By the job that declares them."""

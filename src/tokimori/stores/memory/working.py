@@ -16,16 +16,9 @@ from tokimori.stores.memory.family import bear_children
 from tokimori.stores.memory.line import Freed, give_back, rejoin, serve
 from tokimori.stores.memory.nodes import claimed, owned_by
 from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
-from tokimori.stores.rules import (
-    CLAIMABLE,
-    MOST_EXAMINED,
-    PARKED_BY,
-    Standing,
-    claimed_run,
-    ending,
-    judge,
-    settled_run,
-)
+from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run
+from tokimori.stores.rules.lanes import CLAIMABLE
+from tokimori.stores.rules.settling import PARKED_BY, Standing, ending, judge, settled_run
 
 
 def claim(tables: Tables, claim: Claim, now: Moment) -> list[Claimed]:

@@ -17,7 +17,8 @@ from tokimori.stores.mysql.permits import Freed, Key
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
 from tokimori.stores.rows import PERMIT, definition_of, permit_row
-from tokimori.stores.rules import Place, fits, must_join, run_permit
+from tokimori.stores.rules.claiming import run_permit
+from tokimori.stores.rules.lines import Place, fits, must_join
 
 # The runs' own lanes say whether they may be claimed: who pauses a job takes them, under its gate.
 _GATES = f"SELECT incarnation, max_running, definition FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s)"

@@ -4,7 +4,7 @@ from tokimori.model.calendar import Calendar, decode_calendar, encode_calendar
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import sql
-from tokimori.stores.rules import no_calendar
+from tokimori.stores.rules.errors import no_calendar
 
 
 class MysqlCalendars(Part):

@@ -15,7 +15,8 @@ from tokimori.stores.mysql import line
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import JOB, RUN, SKIP, Row, job_of, prefixed, run_row, skip_row
-from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip
+from tokimori.stores.rules.births import NOT_RUN, child_run, child_skip
+from tokimori.stores.rules.errors import check_family
 
 _EDGE = 'parent, child, "on", joins, declared_by'
 _EDGE_COLUMNS = _EDGE.count(",") + 1

@@ -30,15 +30,10 @@ from tokimori.stores.rows import (
     skip_row,
     tombstone_of,
 )
-from tokimori.stores.rules import (
-    JOB_DELETED,
-    edges_by_job,
-    is_parent,
-    lane_of_forced,
-    may_replace,
-    no_job,
-    was_replaced,
-)
+from tokimori.stores.rules.edits import edges_by_job, may_replace, was_replaced
+from tokimori.stores.rules.errors import is_parent, no_job
+from tokimori.stores.rules.lanes import lane_of_forced
+from tokimori.stores.rules.settling import JOB_DELETED
 
 _ACTIVE = """FROM tokimori_runs
     WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running')"""

@@ -14,7 +14,7 @@ from tokimori.stores.mysql.permits import Freed, locks, names_in
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, Answer, delete, insert, sql
 from tokimori.stores.rows import RUN, RUN_COLUMNS, SETTLED, Row, run_of, run_row
-from tokimori.stores.rules import room
+from tokimori.stores.rules.lines import room
 
 KEPT = f"{RUN}, {SETTLED}"
 """What the history knows of a run."""

@@ -18,7 +18,7 @@ from tokimori.model.transitions import RunState
 from tokimori.stores.mysql.pauses import PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, Answer, insert, sql
-from tokimori.stores.rules import MOST_SWEPT, Place, programs_served, room, runs_woken
+from tokimori.stores.rules.lines import MOST_SWEPT, Place, programs_served, room, runs_woken
 
 MOST_SERVED = 1000
 """How many programs, and how many runs of a lane, are served at once."""

@@ -16,7 +16,8 @@ from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
 from tokimori.stores.readable import readable
 from tokimori.stores.rows import JOB, RUN, job_of, run_row
-from tokimori.stores.rules import REPLACED, Cursor, born, may_apply, was_applied
+from tokimori.stores.rules.births import born
+from tokimori.stores.rules.plans import REPLACED, Cursor, may_apply, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
 _CURSORS = f"""

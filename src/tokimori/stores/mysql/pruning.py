@@ -9,7 +9,7 @@ from tokimori.model.retention import DailyCount, Expiry, day_of, first_id_at
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, delete, insert, sql
-from tokimori.stores.rules import daily_counts
+from tokimori.stores.rules.counts import daily_counts
 
 _Key = tuple[JobId, Incarnation, Moment, str]
 

@@ -11,7 +11,7 @@ from tokimori.stores.mysql import line, permits
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
 from tokimori.stores.rows import RUN, RUN_COLUMNS, run_of, run_row
-from tokimori.stores.rules import full, stopped
+from tokimori.stores.rules.errors import full, stopped
 
 # Held alone: two requests of one key see each other, and nobody counts beside this one.
 _GATE = f"SELECT state, lane, most_active FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s AND id = %s FOR UPDATE"

@@ -16,7 +16,8 @@ from tokimori.stores.mysql.requests import add_in_manner
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, attempt_of, output_of, run_of, run_row
-from tokimori.stores.rules import full, may_hold, may_resume, stopped
+from tokimori.stores.rules.errors import full, stopped
+from tokimori.stores.rules.holding import may_hold, may_resume
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 # A live run belongs to the job of now, or runs on though its job is gone.

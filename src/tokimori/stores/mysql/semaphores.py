@@ -19,7 +19,7 @@ from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
 from tokimori.stores.rows import PERMIT, permit_of
-from tokimori.stores.rules import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
 
 _IN_LINE = f"""(
     SELECT COUNT(*) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)

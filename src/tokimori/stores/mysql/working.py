@@ -31,7 +31,8 @@ from tokimori.stores.rows import (
     output_row,
     run_of,
 )
-from tokimori.stores.rules import MOST_EXAMINED, PARKED_BY, Standing, claimed_run, ending, judge, settled_run
+from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run
+from tokimori.stores.rules.settling import PARKED_BY, Standing, ending, judge, settled_run
 
 _ALIVE = f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED} SKIP LOCKED"
 # The limit is read without a lock: it only tells which lock to ask for.

@@ -2,7 +2,7 @@
 
 from tokimori.model.calendar import Calendar, decode_calendar, encode_calendar
 from tokimori.stores.postgres.connections import Connections
-from tokimori.stores.rules import no_calendar
+from tokimori.stores.rules.errors import no_calendar
 
 _PUT = """
 INSERT INTO tokimori_calendars (name, definition) VALUES ($1, $2)

@@ -27,17 +27,10 @@ from tokimori.stores.rows import (
     skip_of,
     tombstone_of,
 )
-from tokimori.stores.rules import (
-    FAMILY_CHANGED,
-    JOB_DELETED,
-    edges_by_job,
-    is_parent,
-    lane_for,
-    lane_of_forced,
-    may_replace,
-    no_job,
-    was_replaced,
-)
+from tokimori.stores.rules.edits import edges_by_job, may_replace, was_replaced
+from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, no_job
+from tokimori.stores.rules.lanes import lane_for, lane_of_forced
+from tokimori.stores.rules.settling import JOB_DELETED
 
 DUE = f"""
 SELECT {prefixed(JOB, "j")},

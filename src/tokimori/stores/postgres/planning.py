@@ -12,7 +12,7 @@ from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
 from tokimori.stores.readable import readable
 from tokimori.stores.rows import JOB, job_of
-from tokimori.stores.rules import REPLACED, Cursor, was_applied
+from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
 _DUE = f"""

@@ -8,7 +8,7 @@ from tokimori.clock import DAY, Moment
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.retention import DailyCount, Expiry, first_id_at
 from tokimori.stores.postgres.connections import Connections
-from tokimori.stores.rules import daily_counts
+from tokimori.stores.rules.counts import daily_counts
 
 _PRUNE_NODES = """
 DELETE FROM tokimori_nodes WHERE id = ANY (ARRAY(

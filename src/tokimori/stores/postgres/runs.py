@@ -14,7 +14,9 @@ from tokimori.ports.store import RunFilter
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import get_job
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, output_of, run_of
-from tokimori.stores.rules import CLAIMABLE, full, may_hold, may_resume, stopped
+from tokimori.stores.rules.errors import full, stopped
+from tokimori.stores.rules.holding import may_hold, may_resume
+from tokimori.stores.rules.lanes import CLAIMABLE
 from tokimori.stores.text import storable
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"

@@ -6,7 +6,7 @@ from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Grant, InLine, NodeGone, Semaphore, Wish
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import PERMIT, permit_of
-from tokimori.stores.rules import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
 
 _LIST = f"""
 SELECT s.name, s."limit", s."limit" - tokimori_unused(s.name),

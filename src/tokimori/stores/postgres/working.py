@@ -15,7 +15,8 @@ from tokimori.ports.store import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, output_row
-from tokimori.stores.rules import JOB_DELETED, MOST_EXAMINED, PARKED_BY
+from tokimori.stores.rules.claiming import MOST_EXAMINED
+from tokimori.stores.rules.settling import JOB_DELETED, PARKED_BY
 from tokimori.stores.text import storable
 
 _IDS = {"id", "node_id", "parent_id"}

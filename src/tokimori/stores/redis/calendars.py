@@ -2,7 +2,7 @@
 
 from tokimori.model.calendar import Calendar, decode_calendar, encode_calendar
 from tokimori.stores.redis.connections import Connections
-from tokimori.stores.rules import no_calendar
+from tokimori.stores.rules.errors import no_calendar
 
 
 async def put_calendar(db: Connections, calendar: Calendar) -> None:

@@ -12,7 +12,8 @@ from tokimori.stores.readable import readable
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs
 from tokimori.stores.redis.runs import born_map
-from tokimori.stores.rules import REPLACED, Cursor, born, was_applied
+from tokimori.stores.rules.births import born
+from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
 
 async def due(db: Connections, now: Moment, limit: int, share: Share) -> list[Due]:

@@ -8,7 +8,7 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.retention import DailyCount, Expiry, day_of, first_id_at
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import skips_of
-from tokimori.stores.rules import daily_counts
+from tokimori.stores.rules.counts import daily_counts
 
 PAGE = 5_000
 """How many runs are counted in one script."""

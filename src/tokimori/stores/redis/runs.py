@@ -13,7 +13,8 @@ from tokimori.ports.store import RunFilter
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import run_hash, run_of
 from tokimori.stores.redis.jobs import move_runs
-from tokimori.stores.rules import full, may_hold, may_resume, no_job, stopped
+from tokimori.stores.rules.errors import full, no_job, stopped
+from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.text import storable
 
 PAGE = 1000

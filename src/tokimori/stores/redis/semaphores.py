@@ -17,7 +17,7 @@ from tokimori.ports.semaphores import (
     Wish,
 )
 from tokimori.stores.redis.connections import Connections
-from tokimori.stores.rules import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
 
 PAGE = 20
 """How many semaphores one script describes, with their holders: others wait meanwhile."""

@@ -12,7 +12,7 @@ from tokimori.ports.store import Change, Claim, Claimed, Verdict
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import all_claimed, output_map
 from tokimori.stores.redis.jobs import move_runs
-from tokimori.stores.rules import JOB_DELETED, PARKED_BY
+from tokimori.stores.rules.settling import JOB_DELETED, PARKED_BY
 from tokimori.stores.text import storable
 
 MOST_REFUSED = 1000

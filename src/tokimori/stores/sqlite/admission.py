@@ -9,7 +9,7 @@ from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.model.semaphores import DEFAULT_LIMIT, KEY_LINE, line_of
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import permit_of
-from tokimori.stores.rules import Place, fits, must_join
+from tokimori.stores.rules.lines import Place, fits, must_join
 from tokimori.stores.sqlite.line import (
     Freed,
     Turn,

@@ -3,7 +3,7 @@
 import sqlite3
 
 from tokimori.model.calendar import Calendar, decode_calendar, encode_calendar
-from tokimori.stores.rules import no_calendar
+from tokimori.stores.rules.errors import no_calendar
 
 
 def put_calendar(db: sqlite3.Connection, calendar: Calendar) -> None:

@@ -12,7 +12,9 @@ from tokimori.model.job import Job
 from tokimori.model.run import Run, SkipReason
 from tokimori.ports.store import Family
 from tokimori.stores.rows import JOB, RUN, RUN_COLUMNS, SKIP, Row, job_of, marks, prefixed, run_of, run_row, skip_row
-from tokimori.stores.rules import NOT_RUN, check_family, child_run, child_skip, has_room, is_parent
+from tokimori.stores.rules.births import NOT_RUN, child_run, child_skip
+from tokimori.stores.rules.errors import check_family, is_parent
+from tokimori.stores.rules.lines import has_room
 from tokimori.stores.sqlite import line
 
 _EDGE = 'parent, child, "on", joins, declared_by'

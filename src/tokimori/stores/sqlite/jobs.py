@@ -25,15 +25,10 @@ from tokimori.stores.rows import (
     skip_row,
     tombstone_of,
 )
-from tokimori.stores.rules import (
-    JOB_DELETED,
-    PARKED_BY,
-    edges_by_job,
-    lane_of_forced,
-    may_replace,
-    no_job,
-    was_replaced,
-)
+from tokimori.stores.rules.edits import edges_by_job, may_replace, was_replaced
+from tokimori.stores.rules.errors import no_job
+from tokimori.stores.rules.lanes import lane_of_forced
+from tokimori.stores.rules.settling import JOB_DELETED, PARKED_BY
 from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.family import change_edges, leave_family
 

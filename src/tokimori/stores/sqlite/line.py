@@ -14,7 +14,7 @@ from tokimori.model.pause import open_lanes
 from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of, semaphore_of
 from tokimori.model.transitions import RunState
 from tokimori.stores.rows import RUN, SETTLED
-from tokimori.stores.rules import MOST_SWEPT, Place, programs_served, room, runs_woken
+from tokimori.stores.rules.lines import MOST_SWEPT, Place, programs_served, room, runs_woken
 from tokimori.stores.sqlite.pauses import paused_queues
 
 _ENDING = {"state", "error", "ended", "blocked_on"}

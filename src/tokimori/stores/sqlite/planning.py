@@ -14,7 +14,9 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.run import FIRST_TOKEN
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.rows import JOB, Row, job_of
-from tokimori.stores.rules import REPLACED, Cursor, born, has_room, is_readable, may_apply, was_applied
+from tokimori.stores.rules.births import born
+from tokimori.stores.rules.lines import has_room
+from tokimori.stores.rules.plans import REPLACED, Cursor, is_readable, may_apply, was_applied
 from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.jobs import DUE, due_of, keep_skips
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tokimori.clock import DAY, Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.retention import DailyCount, Expiry, day_of, first_id_at
-from tokimori.stores.rules import daily_counts
+from tokimori.stores.rules.counts import daily_counts
 
 _Key = tuple[JobId, Incarnation, Moment, str]
 

@@ -12,7 +12,9 @@ from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, never_sta
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, marks, output_of, run_of, run_row
-from tokimori.stores.rules import full, has_room, may_hold, may_resume, stopped
+from tokimori.stores.rules.errors import full, stopped
+from tokimori.stores.rules.holding import may_hold, may_resume
+from tokimori.stores.rules.lines import has_room
 from tokimori.stores.sqlite import line
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"

@@ -18,7 +18,7 @@ from tokimori.ports.semaphores import (
 )
 from tokimori.ports.store import NodeState
 from tokimori.stores.rows import PERMIT, marks, permit_of, permit_row
-from tokimori.stores.rules import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
 from tokimori.stores.sqlite.line import (
     free_units,
     grant_programs,

@@ -17,7 +17,9 @@ from tokimori.model.semaphores import LIMIT_LINE
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
 from tokimori.stores.rows import ATTEMPT, OUTPUT, Row, attempt_row, marks, output_row
-from tokimori.stores.rules import MOST_EXAMINED, Standing, ending, fits, judge
+from tokimori.stores.rules.claiming import MOST_EXAMINED
+from tokimori.stores.rules.lines import fits
+from tokimori.stores.rules.settling import Standing, ending, judge
 from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.admission import Admission, Candidate
 from tokimori.stores.sqlite.family import bear_children

@@ -1,22 +1,9 @@
 """The rules of lines: who fits, who has to join, and who is next."""
 
-from collections.abc import Callable
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.errors import Refused
-from tokimori.stores.rules import (
-    Place,
-    check_lowered,
-    check_same_limit,
-    check_weight,
-    fits,
-    must_join,
-    programs_served,
-    runs_woken,
-)
+from tokimori.stores.rules.lines import Place, fits, must_join, programs_served, runs_woken
 
 places = st.builds(Place, st.integers(0, 9), st.sampled_from("abcdef"), st.integers(1, 4))
 lines = st.lists(places, max_size=8, unique_by=lambda place: place[:2]).map(sorted)
@@ -71,25 +58,3 @@ def test_nobody_takes_a_unit_before_his_turn(
     """A run joins the line where units lack, or where a run of its lane or a program is before it."""
     before = (ahead is not None and ahead[:2] < run[:2]) or (program is not None and program.rank <= run.rank)
     assert must_join(run, fits=room, ahead=ahead, program=program) == (not room or before)
-
-
-def test_what_can_never_fit_is_refused() -> None:
-    """A weight above the limit, another limit than there is, and one below what is waited for."""
-    checks: list[tuple[Callable[[str, int, int], None], int, int]] = [
-        (check_weight, 4, 3),
-        (check_same_limit, 4, 3),
-        (check_lowered, 2, 3),
-    ]
-    check_same_limit("db", None, 3)
-    for check, value, other in checks:
-        check("db", other, other)
-        with pytest.raises(Refused) as refused:
-            check("db", value, other)
-        assert (refused.value.value, bool(refused.value.allowed)) == (value, True)
-
-
-def test_one_unit_is_no_range() -> None:
-    """Of a mutex one unit is allowed, not one to one."""
-    with pytest.raises(Refused) as refused:
-        check_weight("db", 2, 1)
-    assert refused.value.allowed == "1"

@@ -1,0 +1,91 @@
+"""Refusals of the stores, in one wording for all of them."""
+
+from tokimori.errors import FamilyChanged, NotFound, Refused
+from tokimori.model.ids import JobId
+
+
+def no_job(job_id: str) -> NotFound:
+    """The error for an id that no job has."""
+    return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+
+
+def stopped(job_id: JobId, state: str) -> Refused:
+    """The error for a request that a paused or parked job does not take."""
+    return Refused(
+        f"the job {job_id!r} is {state}", field="id", value=job_id, allowed="a job that is not stopped, or force"
+    )
+
+
+def full(job_id: JobId, most: int | None) -> Refused:
+    """The error for a request of one run more than a job may have."""
+    return Refused(
+        f"the job {job_id!r} has {most} active runs, and no more may wait",
+        field="max_waiting",
+        value=most,
+        allowed="a request when one of them has ended, or a larger max_waiting",
+    )
+
+
+def is_parent(job_id: str) -> Refused:
+    """The error for deleting a job after which others say that they run."""
+    return Refused(
+        f"other jobs run after {job_id}: delete them first, or with it (cascade)",
+        field="id",
+        value=job_id,
+        allowed="a job after which none runs",
+    )
+
+
+FAMILY_CHANGED = "which jobs run after which was changed meanwhile: read it again"
+
+
+def check_family(known: int, given: int | None) -> None:
+    """Raises `FamilyChanged` where the caller checked edges against another family, or against none."""
+    if given != known:
+        raise FamilyChanged(FAMILY_CHANGED, field="parents")
+
+
+def no_calendar(name: str) -> NotFound:
+    """The error for a name that no calendar has."""
+    return NotFound(f"there is no calendar {name!r}", field="calendar", value=name)
+
+
+def no_semaphore(name: str) -> NotFound:
+    """The error for a name that no semaphore has."""
+    return NotFound(f"there is no semaphore {name!r} yet", field="semaphore", value=name)
+
+
+def in_use(name: str) -> Refused:
+    """The error for deleting a semaphore that somebody holds or waits for."""
+    message = f"units of the semaphore {name!r} are held or waited for"
+    return Refused(message, field="name", value=name, allowed="a semaphore that nobody uses")
+
+
+def check_weight(name: str, weight: int, limit: int) -> None:
+    """Raises `Refused` for more units than the semaphore has."""
+    if weight > limit:
+        raise Refused(
+            f"the semaphore {name!r} has a limit of {limit}: {weight} units never fit",
+            field="weight",
+            value=weight,
+            allowed=f"1 to {limit}" if limit > 1 else "1",
+        )
+
+
+def check_same_limit(name: str, wanted: int | None, limit: int) -> None:
+    """Raises `Refused` where a program means a semaphore of another limit."""
+    if wanted not in {None, limit}:
+        raise Refused(
+            f"the semaphore {name!r} has a limit of {limit}", field="limit", value=wanted, allowed=f"{limit}, or none"
+        )
+
+
+def check_lowered(name: str, limit: int, heaviest: int) -> None:
+    """Raises `Refused` where something in the line wants more units than the new limit."""
+    if heaviest > limit:
+        raise Refused(
+            f"something that waits for the semaphore {name!r} wants {heaviest} units",
+            field="limit",
+            value=limit,
+            allowed=f"{heaviest} and more",
+        )

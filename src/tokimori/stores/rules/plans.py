@@ -1,0 +1,38 @@
+"""Plans: whether one still fits the job that it was made from, or took effect before."""
+
+from typing import NamedTuple
+
+from tokimori.clock import Moment
+from tokimori.model.decide import Plan
+from tokimori.model.ids import Incarnation
+from tokimori.model.job import Job, JobState, Unreadable
+
+REPLACED = "replaced by a newer run"
+
+
+def is_readable(job: Job) -> bool:
+    """Whether this program knows what the job's definition says; where not, the job is one for newer nodes alone."""
+    return not isinstance(job.definition.target, Unreadable)
+
+
+class Cursor(NamedTuple):
+    """What of a job guards a plan."""
+
+    incarnation: Incarnation
+    version: int
+    fired_through: Moment
+    state: JobState
+
+
+def may_apply(plan: Plan, cursor: Cursor) -> bool:
+    """Whether the plan was made from what the job still is."""
+    made_from = Cursor(plan.incarnation, plan.version, plan.fired_from, JobState.ENABLED)
+    return cursor == made_from
+
+
+def was_applied(plan: Plan, cursor: Cursor | None, *, first_run_exists: bool) -> bool:
+    """Whether a refused plan is refused because it took effect before: its caller's reply was lost."""
+    if plan.runs or cursor is None:
+        return first_run_exists
+    moved = plan.fired_through > plan.fired_from
+    return moved and cursor[:3] == (plan.incarnation, plan.version, plan.fired_through)

@@ -1,0 +1,71 @@
+"""Settles: whether a change still holds, and what the run is after it."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tokimori.model.ids import NodeId, Token
+from tokimori.model.run import Run
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.store import Change, NodeState, Verdict
+
+JOB_DELETED = "the job was deleted"
+PARKED_BY = "tokimori"
+"""Who parks a job whose run has used up its retries."""
+
+
+class Standing(NamedTuple):
+    """What of a run guards a settle. `settled_*`: who settled it last, with which token."""
+
+    running: bool
+    node_id: NodeId | None
+    token: Token
+    settled_by: NodeId | None
+    settled_token: Token | None
+
+
+def judge(change: Change, standing: Standing | None, by: NodeId, nodes: Mapping[NodeId, NodeState]) -> Verdict:
+    """Whether a change still holds. The owner settles its own runs; those of a dead node any living one may."""
+    if standing is None:
+        return Verdict.LOST
+    if (standing.settled_by, standing.settled_token) == (by, change.token):
+        return Verdict.ALREADY_APPLIED
+    held = standing.running and (standing.node_id, standing.token) == (change.owner, change.token)
+    alive = nodes.get(by) is NodeState.ALIVE
+    allowed = change.owner == by or nodes.get(change.owner) is not NodeState.ALIVE
+    return Verdict.APPLIED if held and alive and allowed else Verdict.LOST
+
+
+def ending(change: Change, *, cancel: str | None, job_exists: bool) -> tuple[RunState, str | None]:
+    """State and error to write for a change that holds.
+
+    An order to cancel, or the job's deletion, may have come after the change was made. The order wins over everything
+    but success, as in `tokimori.model.settle`; without its job a run does not go on.
+    """
+    if change.state in {RunState.SUCCEEDED, RunState.CANCELLED}:
+        return change.state, change.error
+    if cancel is not None:
+        return RunState.CANCELLED, cancel
+    if not job_exists and change.state not in ENDS:
+        return RunState.CANCELLED, JOB_DELETED
+    return change.state, change.error
+
+
+def settled_run(run: Run, change: Change, state: RunState, error: str | None) -> Run:
+    """A run after a change that holds; where the change knows no start, the one that a tick told stays."""
+    return replace(
+        run,
+        state=state,
+        due=change.due,
+        rank=change.rank,
+        failures=change.failures,
+        lost=change.lost,
+        started=run.started if change.started is None else change.started,
+        pid=run.pid if change.pid is None else change.pid,
+        ended=change.ended if state in ENDS else None,
+        exit_code=change.exit_code,
+        signal=change.signal,
+        error=error,
+        result=change.result if state is RunState.SUCCEEDED else None,
+    )
