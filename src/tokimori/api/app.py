@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp
 
+from tokimori.api.acting import AuthorOf, unknown_author
 from tokimori.api.answers import answer, error_answer, refusal
 from tokimori.api.calendars import Calendars
 from tokimori.api.guards import guarded
@@ -24,6 +25,9 @@ from tokimori.clock import Clock
 from tokimori.errors import Bug, TokimoriError
 from tokimori.service.service import Service
 from tokimori.service.views import node_view
+
+PARTS = (Jobs, Runs, Schedules, Calendars, Semaphores, Queues)
+"""What the API consists of."""
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -43,8 +47,15 @@ def create_app(
     health: Callable[[], Health],
     pages: Sequence[BaseRoute] = (),
     host_name: str | None = None,
+    author_of: AuthorOf = unknown_author,
 ) -> ASGIApp:
-    """The door of a node that listens on the interface: `/healthz`, `/api/v2` and these pages, behind every guard."""
+    """The door of a node that listens on the interface: `/healthz`, `/api/v2` and these pages, behind every guard.
+
+    What a request orders is recorded as ordered by its `author_of`.
+    """
+
+    def service_for(request: Request) -> Service:
+        return service.acting_as(author_of(request))
 
     async def show_health(_: Request) -> Response:
         state = health()
@@ -56,12 +67,7 @@ def create_app(
     app = Starlette(
         routes=[
             Route("/healthz", show_health),
-            *Jobs(service).routes(),
-            *Runs(service).routes(),
-            *Schedules(service).routes(),
-            *Calendars(service.calendars).routes(),
-            *Semaphores(service.semaphores).routes(),
-            *Queues(service.queues).routes(),
+            *(route for part in PARTS for route in part(service_for).routes()),
             Route("/api/v2/nodes", list_nodes),
             *pages,
         ],

@@ -6,17 +6,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, read_body
 from tokimori.errors import InvalidInput
-from tokimori.service.calendars import Calendars as Service
 from tokimori.service.views import calendar_view
 
 
 class Calendars:
     """What the door does with named days off."""
 
-    def __init__(self, calendars: Service) -> None:
-        self._calendars = calendars
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
 
     def routes(self) -> Sequence[Route]:
         """The paths."""
@@ -29,9 +29,9 @@ class Calendars:
             Route(one, self.delete, methods=["DELETE"]),
         ]
 
-    async def list(self, _: Request) -> Response:
+    async def list(self, request: Request) -> Response:
         """All, by name."""
-        return answer([calendar_view(calendar) for calendar in await self._calendars.list()])
+        return answer([calendar_view(calendar) for calendar in await self._service(request).calendars.list()])
 
     async def add(self, request: Request) -> Response:
         """Keep a new one: `name`, and `dates`, `weekdays`, `description`."""
@@ -39,23 +39,23 @@ class Calendars:
         name = fields.pop("name", None)
         if not isinstance(name, str):
             raise InvalidInput("name: a calendar needs one", field="name", value=name, allowed="a text")
-        calendar = await self._calendars.add(name, fields)
+        calendar = await self._service(request).calendars.add(name, fields)
         return answer(calendar_view(calendar), 201, location=f"/api/v2/calendars/{name}")
 
     async def show(self, request: Request) -> Response:
         """A calendar, and the jobs that keep it."""
-        name = _name(request)
-        return answer(calendar_view(await self._calendars.get(name), await self._calendars.jobs(name)))
+        name, calendars = _name(request), self._service(request).calendars
+        return answer(calendar_view(await calendars.get(name), await calendars.jobs(name)))
 
     async def update(self, request: Request) -> Response:
         """Change fields; null empties one. The jobs that name it take over the days."""
         changes = await read_body(request, dict[str, object])
-        return answer(calendar_view(await self._calendars.update(_name(request), changes)))
+        return answer(calendar_view(await self._service(request).calendars.update(_name(request), changes)))
 
     async def delete(self, request: Request) -> Response:
         """Forget a calendar that no job names."""
         name = _name(request)
-        await self._calendars.delete(name)
+        await self._service(request).calendars.delete(name)
         return answer({"name": name, "deleted": True})
 
 

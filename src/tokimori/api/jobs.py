@@ -8,12 +8,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of, read_body, read_query
 from tokimori.api.requests import TriggerRequest, ask
 from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.service.graph import direct
-from tokimori.service.service import Service
 from tokimori.service.views import backfill_view, count_view, edge_view, explanation_view, job_view, skip_view
 
 SHOWN_TIMES = 5
@@ -79,7 +79,7 @@ class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Jobs:
     """What the door does with jobs."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
     def routes(self) -> Sequence[Route]:
@@ -108,7 +108,7 @@ class Jobs:
     async def list(self, request: Request) -> Response:
         """Jobs by id, a page at a time."""
         query = read_query(request, ListQuery)
-        jobs = await self._service.list(query.after, query.limit)
+        jobs = await self._service(request).list(query.after, query.limit)
         return page_of(request, [job_view(job) for job in jobs], query.limit, after=jobs[-1].id if jobs else None)
 
     async def add(self, request: Request) -> Response:
@@ -117,53 +117,54 @@ class Jobs:
         job_id = fields.pop("id", None)
         if not isinstance(job_id, str | None):
             raise InvalidInput(f"id: {job_id!r} is not a job id", field="id", value=job_id, allowed="a text")
-        job = await self._service.add(fields, job_id)
+        job = await self._service(request).add(fields, job_id)
         return answer(job_view(job), 201, location=f"/api/v2/jobs/{job.id}")
 
     async def show(self, request: Request) -> Response:
         """A job, its next moments, and what runs before and after it."""
-        job = await self._service.get(_job_id(request))
-        edges = direct(await self._service.graph(job.id), job.id)
-        moments = await self._service.next_times(job.id, SHOWN_TIMES)
-        pauses, heavy = await self._service.pauses_of(job.id), await self._service.too_heavy(job.id)
+        service = self._service(request)
+        job = await service.get(_job_id(request))
+        edges = direct(await service.graph(job.id), job.id)
+        moments = await service.next_times(job.id, SHOWN_TIMES)
+        pauses, heavy = await service.pauses_of(job.id), await service.too_heavy(job.id)
         return answer(job_view(job, moments, edges, pauses, heavy))
 
     async def update(self, request: Request) -> Response:
         """Change fields of a job: a JSON merge patch (RFC 7396)."""
         changes = await read_body(request, dict[str, object])
-        return answer(job_view(await self._service.update(_job_id(request), changes)))
+        return answer(job_view(await self._service(request).update(_job_id(request), changes)))
 
     async def delete(self, request: Request) -> Response:
         """Forget a job."""
         job_id = _job_id(request)
-        await self._service.delete(job_id, **asdict(read_query(request, DeleteQuery)))
+        await self._service(request).delete(job_id, **asdict(read_query(request, DeleteQuery)))
         return answer({"id": job_id, "deleted": True})
 
     async def pause(self, request: Request) -> Response:
         """Let nothing of the job start until it is resumed."""
         wanted = await read_body(request, PauseRequest)
-        return answer(job_view(await self._service.pause(_job_id(request), wanted.reason, now=wanted.now)))
+        return answer(job_view(await self._service(request).pause(_job_id(request), wanted.reason, now=wanted.now)))
 
     async def resume(self, request: Request) -> Response:
         """Go on, without catching up."""
         await read_body(request, NoRequest)
-        return answer(job_view(await self._service.resume(_job_id(request))))
+        return answer(job_view(await self._service(request).resume(_job_id(request))))
 
     async def resolve(self, request: Request) -> Response:
         """Enable a job that a failure has parked."""
         await read_body(request, NoRequest)
-        return answer(job_view(await self._service.resolve(_job_id(request))))
+        return answer(job_view(await self._service(request).resolve(_job_id(request))))
 
     async def trigger(self, request: Request) -> Response:
         """Ask for a run, now or at a moment."""
         wanted = await read_body(request, TriggerRequest)
-        return await ask(self._service, _job_id(request), wanted)
+        return await ask(self._service(request), _job_id(request), wanted)
 
     async def backfill(self, request: Request) -> Response:
         """Make runs of occurrences that have none; with `max_running`, ask again until none is missing."""
         wanted = await read_body(request, BackfillRequest)
         first, last = wanted.moments()
-        done = await self._service.backfill(
+        done = await self._service(request).backfill(
             _job_id(request), first, last, max_running=wanted.max_running, dry_run=wanted.dry_run
         )
         return answer(backfill_view(done))
@@ -171,34 +172,34 @@ class Jobs:
     async def cancel_backfill(self, request: Request) -> Response:
         """Cancel what a backfill made and has not ended."""
         first, last = (await read_body(request, Range)).moments()
-        return answer(backfill_view(await self._service.cancel_backfill(_job_id(request), first, last)))
+        return answer(backfill_view(await self._service(request).cancel_backfill(_job_id(request), first, last)))
 
     async def next_times(self, request: Request) -> Response:
         """The next moments that the job's schedule names."""
         query = read_query(request, NextQuery)
         after = None if query.after is None else parse_moment(query.after, field="after")
-        moments = await self._service.next_times(_job_id(request), query.n, after)
+        moments = await self._service(request).next_times(_job_id(request), query.n, after)
         return answer([{"job_id": _job_id(request), "time": format_moment(moment)} for moment in moments])
 
     async def explain(self, request: Request) -> Response:
         """What the job's schedule means."""
         query = read_query(request, NextQuery)
         after = None if query.after is None else parse_moment(query.after, field="after")
-        return answer(explanation_view(await self._service.explain_job(_job_id(request), query.n, after)))
+        return answer(explanation_view(await self._service(request).explain_job(_job_id(request), query.n, after)))
 
     async def skips(self, request: Request) -> Response:
         """Occurrences that became no run, newest first."""
         query = read_query(request, SkipsQuery)
-        return answer([skip_view(skip) for skip in await self._service.skips(_job_id(request), query.limit)])
+        return answer([skip_view(skip) for skip in await self._service(request).skips(_job_id(request), query.limit)])
 
     async def graph(self, request: Request) -> Response:
         """Which jobs run after which: all, or what is above and below one."""
-        edges = await self._service.graph(request.path_params.get("job_id"))
+        edges = await self._service(request).graph(request.path_params.get("job_id"))
         return answer([edge_view(edge) for edge in edges])
 
     async def counts(self, request: Request) -> Response:
         """How many runs ended and occurrences were skipped, by day and outcome, pruned ones too."""
-        return answer([count_view(count) for count in await self._service.counts(_job_id(request))])
+        return answer([count_view(count) for count in await self._service(request).counts(_job_id(request))])
 
 
 def _job_id(request: Request) -> str:

@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, read_body
-from tokimori.service.queues import Queues as Service
 from tokimori.service.views import pause_view, queue_view
 
 
@@ -26,8 +26,8 @@ class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Queues:
     """What the door does with queues."""
 
-    def __init__(self, queues: Service) -> None:
-        self._queues = queues
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
 
     def routes(self) -> Sequence[Route]:
         """The paths; without a queue they mean everything."""
@@ -39,24 +39,26 @@ class Queues:
             *(Route(f"{what}/resume", self.resume, methods=["POST"]) for what in (queue, "/api/v2")),
         ]
 
-    async def list(self, _: Request) -> Response:
+    async def list(self, request: Request) -> Response:
         """All queues, by name."""
-        return answer([queue_view(queue) for queue in await self._queues.list()])
+        return answer([queue_view(queue) for queue in await self._service(request).queues.list()])
 
-    async def pauses(self, _: Request) -> Response:
+    async def pauses(self, request: Request) -> Response:
         """What is paused; everything comes first."""
-        return answer([pause_view(pause) for pause in await self._queues.pauses()])
+        return answer([pause_view(pause) for pause in await self._service(request).queues.pauses()])
 
     async def pause(self, request: Request) -> Response:
         """Let nothing of it start until it is resumed; what is paused stays as it is."""
         wanted = await read_body(request, PauseRequest)
-        return answer(pause_view(await self._queues.pause(_queue(request), wanted.reason, now=wanted.now)))
+        return answer(
+            pause_view(await self._service(request).queues.pause(_queue(request), wanted.reason, now=wanted.now))
+        )
 
     async def resume(self, request: Request) -> Response:
         """Let it go on: what waits is run."""
         await read_body(request, NoRequest)
         queue = _queue(request)
-        was = await self._queues.resume(queue)
+        was = await self._service(request).queues.resume(queue)
         return answer({"queue": "*" if queue is None else queue, "resumed": was is not None})
 
 

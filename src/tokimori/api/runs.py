@@ -7,13 +7,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of, read_body, read_query
 from tokimori.api.requests import RunRequest, ask
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.service import Service
 from tokimori.service.views import output_view, run_details_view, run_view
 
 
@@ -60,7 +60,7 @@ class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Runs:
     """What the door does with runs."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
     def routes(self) -> Sequence[Route]:
@@ -79,38 +79,38 @@ class Runs:
     async def list(self, request: Request) -> Response:
         """Runs, newest first, a page at a time."""
         query = read_query(request, ListQuery, lists=frozenset({"state"}))
-        runs = await self._service.list_runs(query.filter())
+        runs = await self._service(request).list_runs(query.filter())
         return page_of(request, [run_view(run) for run in runs], query.limit, before=runs[-1].id if runs else None)
 
     async def add(self, request: Request) -> Response:
         """Ask for a run of a job now."""
         wanted = await read_body(request, RunRequest)
-        return await ask(self._service, wanted.job_id, wanted)
+        return await ask(self._service(request), wanted.job_id, wanted)
 
     async def show(self, request: Request) -> Response:
         """A run and all its attempts."""
-        return answer(run_details_view(await self._service.get_run(_run_id(request))))
+        return answer(run_details_view(await self._service(request).get_run(_run_id(request))))
 
     async def output(self, request: Request) -> Response:
         """What an attempt wrote, as far as it is known; null if nothing is."""
         query = read_query(request, OutputQuery)
-        output = await self._service.output(_run_id(request), query.attempt)
+        output = await self._service(request).output(_run_id(request), query.attempt)
         return answer(None if output is None else output_view(output))
 
     async def cancel(self, request: Request) -> Response:
         """End a run, or order its node to."""
         wanted = await read_body(request, CancelRequest)
-        return answer(run_view(await self._service.cancel(_run_id(request), wanted.reason)))
+        return answer(run_view(await self._service(request).cancel(_run_id(request), wanted.reason)))
 
     async def hold(self, request: Request) -> Response:
         """Keep a run that has not started from starting."""
         wanted = await read_body(request, HoldRequest)
-        return answer(run_view(await self._service.hold(_run_id(request), wanted.reason)))
+        return answer(run_view(await self._service(request).hold(_run_id(request), wanted.reason)))
 
     async def resume(self, request: Request) -> Response:
         """Let a held run go on."""
         await read_body(request, NoRequest)
-        return answer(run_view(await self._service.resume_run(_run_id(request))))
+        return answer(run_view(await self._service(request).resume_run(_run_id(request))))
 
 
 def _state(word: str) -> RunState:

@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, read_query
 from tokimori.clock import parse_moment
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.service.service import Service
 from tokimori.service.views import explanation_view
 
 
@@ -33,7 +33,7 @@ class ExplainQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Schedules:
     """What the door does with schedules that no job has yet."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
     def routes(self) -> Sequence[Route]:
@@ -44,7 +44,7 @@ class Schedules:
         """Say what a schedule text means."""
         query = read_query(request, ExplainQuery, lists=frozenset({"calendars"}))
         after = None if query.after is None else parse_moment(query.after, field="after")
-        explanation = await self._service.explain(
+        explanation = await self._service(request).explain(
             query.text,
             query.time_zone,
             query.n,

@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of, read_body, read_query
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.semaphore_views import semaphore_view
-from tokimori.service.semaphores import Semaphores as Service
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,8 +29,8 @@ class LimitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Semaphores:
     """What the door does with semaphores."""
 
-    def __init__(self, semaphores: Service) -> None:
-        self._semaphores = semaphores
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
 
     def routes(self) -> Sequence[Route]:
         """The paths."""
@@ -45,23 +45,23 @@ class Semaphores:
     async def list(self, request: Request) -> Response:
         """By name, with who holds what, a page at a time."""
         query = read_query(request, ListQuery)
-        found = await self._semaphores.list(query.after, query.limit)
+        found = await self._service(request).semaphores.list(query.after, query.limit)
         views = [semaphore_view(each) for each in found]
         return page_of(request, views, query.limit, after=found[-1].name if found else None)
 
     async def show(self, request: Request) -> Response:
         """One of them."""
-        return answer(semaphore_view(await self._semaphores.get(_name(request))))
+        return answer(semaphore_view(await self._service(request).semaphores.get(_name(request))))
 
     async def put(self, request: Request) -> Response:
         """Make it, or give it another limit."""
         wanted = await read_body(request, LimitRequest)
-        return answer(semaphore_view(await self._semaphores.set(_name(request), wanted.limit)))
+        return answer(semaphore_view(await self._service(request).semaphores.set(_name(request), wanted.limit)))
 
     async def delete(self, request: Request) -> Response:
         """Forget one that nobody holds or waits for."""
         name = _name(request)
-        await self._semaphores.delete(name)
+        await self._service(request).semaphores.delete(name)
         return answer({"name": name, "deleted": True})
 
 

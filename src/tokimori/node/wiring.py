@@ -49,9 +49,7 @@ async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
-        service = Service(
-            store, clock, random, time_zone=settings.time_zone, author="http", semaphore_store=semaphore_store
-        )
+        service = Service(store, clock, random, time_zone=settings.time_zone, semaphore_store=semaphore_store)
         source = None
         if semaphore_store is not None:
             executors = source = apart(store, semaphore_store, executors, service, clock)

@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import islice
+from typing import Self
 
 import msgspec
 
@@ -67,10 +69,19 @@ class Service(RunService):
         semaphore_store: StoreOnDemand | None = None,
     ) -> None:
         super().__init__(store, clock, random, time_zone=time_zone, semaphores=Semaphores(self._of_semaphores, clock))
-        self._author = author
         self._semaphore_store = semaphore_store
-        self.calendars = Calendars(store, self.refresh)
-        self.queues = Queues(store, clock, author, self.cancel)
+        self._act_as(author)
+
+    def acting_as(self, author: str | None) -> Self:
+        """The same service for somebody else, to whom what is ordered through it is put down. Nothing is opened."""
+        other = copy(self)
+        other._act_as(author)
+        return other
+
+    def _act_as(self, author: str | None) -> None:
+        self._author = author
+        self.calendars = Calendars(self._store, self.refresh)
+        self.queues = Queues(self._store, self._clock, author, self.cancel)
 
     async def _of_semaphores(self) -> Store:
         return self._store if self._semaphore_store is None else await self._semaphore_store.opened()

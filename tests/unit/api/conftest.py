@@ -16,4 +16,7 @@ def world() -> World:
 
 @pytest.fixture
 def door(world: World) -> Asker:
-    return Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY))
+    app = create_app(
+        world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY, author_of=lambda _: "ada"
+    )
+    return Asker(app)

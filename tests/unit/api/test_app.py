@@ -1,9 +1,11 @@
+import asyncio
+
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tests.unit.api.asgi import Asker
+from tests.unit.api.asgi import JSON, Asker
 from tests.unit.api.conftest import HEALTHY
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
@@ -108,3 +110,34 @@ async def test_a_bug_tells_strangers_nothing(world: World) -> None:
     assert "'status': 500" in text
     assert "secret" not in text
     assert "nosniff" in text
+
+
+async def test_each_request_has_its_own_author(world: World) -> None:
+    """What two users pause at the same door is recorded as theirs, jobs and queues alike, and nobody else's."""
+    app = create_app(
+        world.service,
+        world.clock,
+        interface="127.0.0.1",
+        health=lambda: HEALTHY,
+        author_of=lambda request: request.headers["user"],
+    )
+    door = Asker(app)
+
+    async def pause(user: str, what: str) -> object:
+        headers = [("host", "localhost"), ("user", user), *JSON.items()]
+        return (await door.ask("POST", f"/api/v2/{what}/pause", headers=headers)).json["by"]
+
+    for job_id in ("a", "b"):
+        await world.service.add(world.service.define({"noop": True}), job_id)
+    asked = [("ann", "jobs/a"), ("bob", "jobs/b"), ("ann", "queues/mail"), ("bob", "queues/web")]
+    assert await asyncio.gather(*(pause(user, what) for user, what in asked)) == ["ann", "bob", "ann", "bob"]
+    assert {job.id: job.by for job in await world.service.list()} == {"a": "ann", "b": "bob"}
+    assert {each.queue: each.by for each in await world.service.queues.pauses()} == {"mail": "ann", "web": "bob"}
+    assert (await world.service.pause((await world.service.resume("a")).id)).by == "ada"
+
+
+async def test_a_door_that_knows_nobody_acts_in_its_own_name(world: World) -> None:
+    """As long as nobody has to say who they are."""
+    await world.service.add(world.service.define({"noop": True}), "a")
+    door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY))
+    assert (await door.post("/api/v2/jobs/a/pause", {})).json["by"] == "http"
