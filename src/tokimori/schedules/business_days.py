@@ -1,4 +1,4 @@
-"""A schedule that keeps off days off: its moments on these are left out, or moved to a business day."""
+"""A schedule that avoids days off: its moments on these are left out, or moved to a business day."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tokimori.schedules.schedule import OnDemand, Schedule
 from tokimori.schedules.zones import Stretch, stretch_at, stretches_between
 
 _MAX_TRIES = 1_000
-"""How many rows of days off in a row a search passes, before it answers that there are no more moments."""
+"""How many stretches of days off a search passes, before it answers that there are no more moments."""
 
 
 class Shift(StrEnum):
@@ -24,13 +24,13 @@ class Shift(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LocalDays:
-    """Business days of a zone. One that the zone's clocks skip whole (Apia's 2011-12-30) is none."""
+    """Business days of a zone. A day that the zone's clocks skip as a whole (Apia's 2011-12-30) is not one."""
 
     days_off: DaysOff
     zone: str
 
     def is_off(self, day: int) -> bool:
-        """Whether it is no business day."""
+        """Whether the day is not a business day."""
         return self.days_off.last_in_row(day) is not None or self._is_skipped(day)
 
     def next_business(self, day: int) -> int:
@@ -80,14 +80,14 @@ class LocalDays:
         return Moment(moment_of(day * DAY + time, self.zone))
 
     def shown_until(self, day: int, moment: int) -> int:
-        """A time of the day, in microseconds, before which clocks have shown all that they show before the moment."""
+        """How much of the day clocks have shown before the moment, in microseconds since midnight; 0: nothing."""
         times = [
             min(last, moment) + offset - day * DAY for first, last, offset in self.stretches(day) if first < moment
         ]
         return max(times, default=0)
 
     def stretches(self, day: int) -> Iterator[tuple[int, int, int]]:
-        """(first moment, end, offset) of the parts of the day; usually one."""
+        """The parts of the day, each as (first moment, end, offset); usually one."""
         for start, end, offset, _ in stretches_between(self.zone, (day - 1) * DAY, (day + 2) * DAY):
             first, last = max(start, day * DAY - offset), min(end, (day + 1) * DAY - offset)
             if first < last:
@@ -102,7 +102,7 @@ class Kept:
     days: LocalDays
 
     def next_after(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
-        """The first moment strictly after the given one, not looked for after the limit."""
+        """The first moment strictly after the given one; None where it would be after the limit."""
         for _ in range(_MAX_TRIES):
             found = self.base.next_after(moment)
             if found is None or (limit is not None and found > limit):
@@ -116,7 +116,7 @@ class Kept:
         return None
 
     def last_before(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
-        """The last moment strictly before the given one, not looked for before the limit."""
+        """The last moment strictly before the given one; None where it would be before the limit."""
         for _ in range(_MAX_TRIES):
             found = self.base.last_before(moment)
             if found is None or (limit is not None and found < limit):
@@ -130,7 +130,7 @@ class Kept:
         return None
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through; rows of days off are taken away one by one."""
+        """How many moments t there are with after < t <= through: those of the base, minus those on days off."""
         total = self.base.count(after, through)
         if not total:
             return 0
@@ -140,7 +140,7 @@ class Kept:
         return total
 
     def _rows_off(self, stretch: Stretch, low: int, high: int) -> Iterator[tuple[Moment, Moment]]:
-        """The days off in a row within low <= t <= high, as (after, through)."""
+        """The stretches of days off within low <= t <= high, each as (after, through)."""
         day, last = (low + stretch.offset) // DAY, (high + stretch.offset) // DAY
         while (first := self._next_off(day, last)) is not None:
             day = self.days.next_business(first)
@@ -155,8 +155,8 @@ class Kept:
 class BusinessDays:
     """The moments of `base` on business days; those on days off are left out, or moved as `shift` says.
 
-    A moved one keeps its time on the wall clock of `zone`: the end of a gap that swallows it, the first of two in a
-    fold. Two that fall on one moment are one.
+    A moved moment keeps its time on the wall clock of `zone`. Where clocks skip that time it is the end of the gap;
+    where they show it twice, the first time. Two that fall on the same moment count as one.
     """
 
     base: Schedule
@@ -196,7 +196,7 @@ class BusinessDays:
         return moved if kept is None else kept
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through; those that are moved are walked."""
+        """How many moments t there are with after < t <= through; moved ones are counted one by one."""
         kept = self._kept
         total = kept.count(after, through)
         if self.shift is not None:
@@ -205,7 +205,7 @@ class BusinessDays:
         return total
 
     def is_off(self, moment: Moment) -> bool:
-        """Whether clocks show a day off then."""
+        """Whether clocks show a day off at that moment."""
         return self._days.is_off(self._days.day_of(moment))
 
     def __str__(self) -> str:
@@ -228,7 +228,7 @@ class BusinessDays:
         return range(business + 1, days.next_business(business + 1))
 
     def _moved_after(self, moment: Moment, limit: Moment | None) -> Iterator[Moment]:
-        """What is moved to after the moment, in order, as far as the limit."""
+        """The moments after the given one to which others are moved, in order, up to the limit."""
         days = self._days
         today = days.day_of(moment)
         until = LAST_DAY if limit is None else days.day_of(limit) + 1
@@ -245,7 +245,7 @@ class BusinessDays:
             day = max(found, business) + 1 if self.shift is Shift.NEXT else self._sources(business).stop
 
     def _moved_before(self, moment: Moment, limit: Moment | None) -> Moment | None:
-        """The last that is moved to before the moment, not looked for before the limit."""
+        """The last moment before the given one to which another is moved; None where it would be before the limit."""
         days = self._days
         today = days.day_of(moment)
         until = FIRST_DAY if limit is None else days.day_of(limit) - 1
@@ -260,7 +260,7 @@ class BusinessDays:
         return None
 
     def _day_off_from(self, day: int, through: int) -> int | None:
-        """The first day off from the given one on, at most to the last one, on which the base has a moment."""
+        """The first day off d with day <= d <= through on which the base has a moment."""
         days = self._days
         for _ in range(_MAX_TRIES):
             off = self.days_off.next_off(day, through)
@@ -273,7 +273,7 @@ class BusinessDays:
         return None
 
     def _day_off_until(self, day: int, first: int) -> int | None:
-        """The last day off until the given one, at least the first one, on which the base has a moment."""
+        """The last day off d with first <= d <= day on which the base has a moment."""
         days = self._days
         for _ in range(_MAX_TRIES):
             off = self.days_off.last_off(day, first)
@@ -286,7 +286,7 @@ class BusinessDays:
         return None
 
     def _first_image(self, business: int, after: Moment) -> Moment | None:
-        """The first moment after the given one to which a moment of a day off comes on the business day."""
+        """The first moment on the business day, after the given one, to which one of a day off is moved."""
         days, images = self._days, []
         shown = after + stretch_at(self.zone, after).offset - business * DAY
         for source in self._sources(business):
@@ -298,7 +298,7 @@ class BusinessDays:
         return min(images, default=None)
 
     def _last_image(self, business: int, before: Moment) -> Moment | None:
-        """The last moment before the given one to which a moment of a day off comes on the business day."""
+        """The last moment on the business day, before the given one, to which one of a day off is moved."""
         days, images = self._days, []
         for source in self._sources(business):
             time = self._shown_before(source, days.shown_until(business, before))
@@ -309,7 +309,7 @@ class BusinessDays:
         return max(images, default=None)
 
     def _shown_after(self, day: int, low: int) -> int | None:
-        """The first time of the day, from `low` on, that clocks show at a moment of the base."""
+        """The first time of the day, `low` or later, that clocks show at a moment of the base."""
         times = []
         for first, last, offset in self._days.stretches(day):
             found = self.base.next_after(Moment(max(first, day * DAY + low - offset) - 1))
@@ -328,5 +328,5 @@ class BusinessDays:
 
 
 def on_business_days(base: Schedule, days_off: DaysOff, shift: Shift | None, zone: str) -> Schedule:
-    """The schedule with its days off; one without moments stays as it is."""
+    """The schedule with these days off; one without moments is returned as it is."""
     return base if isinstance(base, OnDemand) else BusinessDays(base, days_off, shift, zone)

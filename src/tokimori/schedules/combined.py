@@ -1,4 +1,4 @@
-"""Schedules made of others: a union, and a schedule with exclusions."""
+"""Schedules made from others: a union, and a schedule with exclusions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ _MAX_EXCLUDED = 1_000
 """How many excluded moments in a row a search passes, before it answers that there are no more."""
 _EVER = Moment(FOREVER)
 _DENSE = 50
-"""From how many moments a day on seconds are put together."""
+"""Moments a day above which counting compares whole days, second by second, instead of walking."""
 
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """The moments of any of the members; one that several name is one moment."""
+    """The moments of any of the members; one that several of them name counts once."""
 
     members: tuple[Schedule, ...]
     _parts: tuple[Schedule, ...] = field(repr=False, compare=False)
@@ -40,8 +40,8 @@ class Union:
         """How many moments t there are with after < t <= through.
 
         Wall-clock times of one kind are counted by arithmetic. Where kinds meet (an interval and a cron expression,
-        fixed times and others), the moments in common are walked, with the steps of the rarer one; where both are
-        dense, the seconds of each day are put together.
+        fixed times and others), the moments in common are walked, with the steps of the rarer one; where both have
+        many moments a day, the seconds of each day are compared as bits.
         """
         parts, counted, total = self._parts, 0, 0
         masks = [mask for part in parts if (mask := _mask(part)) is not None]
@@ -59,9 +59,9 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Except:
-    """The moments of `base` but for those of `excluded`.
+    """The moments of `base` except those of `excluded`.
 
-    Where both are wall-clock times of one zone, it is the times that are taken away, before clocks jump.
+    Where both are wall-clock times of one zone, times are removed before the rules for gaps and folds apply.
     """
 
     base: Schedule
@@ -86,10 +86,11 @@ class Except:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The moments of `base`, an interval or a single moment, that are none of `excluded`, compared one by one.
+    """The moments of `base`, an interval or a single moment, that are not in `excluded`, compared one by one.
 
-    `free` holds the seconds that no excluded wall-clock time covers; while one of `covering` lasts, nothing of the base
-    is left. With two excluded moments in a row the search goes on from there: a long exclusion is not walked.
+    `free` holds the seconds that no excluded wall-clock time covers. `covering` are intervals that exclude every moment
+    of the base while they last. After two excluded moments in a row a search jumps to where these end: a long exclusion
+    is not walked.
     """
 
     base: Schedule
@@ -116,7 +117,7 @@ class Difference:
         return None
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through; those in common are walked, but for dense ones."""
+        """How many moments t there are with after < t <= through; as in `Union.count`, dense ones are not walked."""
         if _are_dense((self.base, self.excluded), after, through) and (mask := _mask(self)) is not None:
             return count_masks(mask, after, through)
         return self.base.count(after, through) - common(self.base, self.excluded, after, through)
@@ -135,7 +136,7 @@ class Difference:
 
 
 def _mask(schedule: Schedule) -> Mask | None:
-    """The seconds of a day on which the schedule has moments; None where it has others, or few."""
+    """The seconds of a day on which the schedule has moments; None for kinds that have no such mask."""
     match schedule:
         case Union():
             masks = [_mask(part) for part in schedule.members]
@@ -159,7 +160,7 @@ def _are_dense(parts: Sequence[Schedule], after: Moment, through: Moment) -> boo
 
 
 def names(schedule: Schedule, moment: Moment) -> bool:
-    """Whether the moment is one of the schedule's."""
+    """Whether the schedule names the moment."""
     return schedule.next_after(Moment(moment - 1)) == moment
 
 
@@ -182,7 +183,7 @@ def union(members: Sequence[Schedule]) -> Schedule:
 
 
 def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
-    """The schedule without the moments of the other; `zone` is the one in which both are meant."""
+    """The schedule without the moments of `excluded`; `zone` is the one in which both are meant."""
     leaves = _leaves(excluded)
     clocks = [clock for leaf in leaves if (clock := _clock_in(leaf, zone)) is not None]
     others = [leaf for leaf in leaves if _clock_in(leaf, zone) is None]
@@ -198,7 +199,7 @@ def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
 
 
 def _covering(base: Schedule, excluded: Sequence[Schedule]) -> tuple[Schedule, ...]:
-    """Those intervals of which every moment of the base is one, while they last."""
+    """The excluded intervals that name every moment of the base while they last."""
     steps = _exact_steps(base)
     if steps is None and isinstance(base, Zoned) and isinstance(base.times, Pieces):
         steps = ExactSteps(0, SECOND)
@@ -231,7 +232,7 @@ def _clock_in(schedule: Schedule, zone: str) -> WallClock | None:
 
 
 def _merged(members: Sequence[Schedule]) -> tuple[Schedule, ...]:
-    """The same moments in few parts: wall-clock times under the same rules are put together."""
+    """The same moments in fewer parts: wall-clock times under the same rules become one."""
     kinds: dict[tuple[str, bool, bool], list[WallClock]] = {}
     parts: list[Schedule] = []
     for member in members:

@@ -48,7 +48,7 @@ class CronFields(NamedTuple):
 
 
 class _MonthDays(NamedTuple):
-    """The days that both fields together name. Both restricted: either may match (Vixie); else both must."""
+    """The days that both fields name. Where both are restricted, either may match (Vixie); otherwise both must."""
 
     day: Field
     weekday: Field
@@ -88,7 +88,7 @@ class Cron(ZonedSchedule):
 
 
 def parse_cron(text: str, rules: ZoneRules, spread: str) -> Cron:
-    """Read an expression or a macro. Raises `InvalidSchedule` naming the field, also for dates that never come."""
+    """Read an expression or a macro. Raises `InvalidSchedule` with the field, also for a date that never comes."""
     texts = MACROS.get(text, text).split()
     if not 5 <= len(texts) <= 7:
         allowed = "5 fields; 6 with seconds first; 7 with a year last"

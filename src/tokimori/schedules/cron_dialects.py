@@ -1,4 +1,4 @@
-"""Cron expressions of other systems, rewritten into ours where the same text means something else."""
+"""Cron expressions of other systems, rewritten where our own rules would read the same text differently."""
 
 import re
 from enum import StrEnum
@@ -10,7 +10,7 @@ _WEEKDAY_NUMBER = re.compile(r"(?<![#/\d])(\d+)")  # neither the n of w#n nor a 
 
 
 class Dialect(StrEnum):
-    """Whose rules the text follows.
+    """The rules that a text follows.
 
     `vixie`: ours, as in Vixie and Debian cron. `chrono`: PerfectSched's gem, where `a/s` is just `a`, and where `*/s`
     restricts a day or weekday. `quartz`: 1 = Sunday … 7 = Saturday, and `L` as a weekday is Saturday.
@@ -22,7 +22,7 @@ class Dialect(StrEnum):
 
 
 def rewrite(text: str, dialect: Dialect) -> str:
-    """The expression in our own rules; what is wrong in it is found when that is read. Raises `InvalidSchedule`."""
+    """The expression in our own rules. Raises `InvalidSchedule`; other faults show when the result is parsed."""
     match dialect:
         case Dialect.VIXIE:
             return text
@@ -44,7 +44,9 @@ def _from_quartz(text: str) -> str:
     fields = text.split()
     if len(fields) not in (6, 7):
         allowed = "6 fields with seconds first, or 7 with a year last"
-        raise InvalidSchedule(f"schedule: {text!r} is not Quartz", field="schedule", value=text, allowed=allowed)
+        raise InvalidSchedule(
+            f"schedule: {text!r} is not a Quartz expression", field="schedule", value=text, allowed=allowed
+        )
     terms = ("7" if term.upper() == "L" else term for term in fields[5].split(","))
     fields[5] = _WEEKDAY_NUMBER.sub(_our_weekday, ",".join(terms))
     return " ".join(fields)

@@ -24,7 +24,7 @@ _DAY_TERM = re.compile(r"(?:L(?:-(\d{1,2}))?|(LW)|(\d{1,2})W)\Z", re.ASCII | re.
 _WEEKDAY_TERM = re.compile(r"(\d|[a-z]{3})(?:#(\d)|L)\Z", re.ASCII | re.IGNORECASE)
 
 _LETTERS = frozenset("LlWw#")
-"""What a day that depends on the month has at least one of."""
+"""Every day that depends on the month is written with at least one of these."""
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -63,8 +63,8 @@ YEAR = FieldKind("year", FIRST_YEAR, LAST_YEAR, zero=FIRST_YEAR)
 class Field(NamedTuple):
     """The values of a field as bits, and the days that depend on the month. `star`: its text begins with `*`.
 
-    The star matters beside the values: it decides whether days and days of the week are united (Vixie cron), and
-    whether a time counts as fixed where clocks jump.
+    Besides its values the star matters: it decides whether days of the month and of the week are united (Vixie cron),
+    and whether a time counts as fixed where clocks jump.
     """
 
     bits: int
@@ -91,7 +91,7 @@ def star(kind: FieldKind) -> Field:
 
 
 def _parse_days(kind: FieldKind, text: str, spread: str) -> Field:
-    """A field in which days may stand that depend on the month."""
+    """Read a field that may hold days that depend on the month."""
     bits, special = 0, set()
     for term in text.split(","):
         day = _special_day(kind, term)
@@ -103,7 +103,7 @@ def _parse_days(kind: FieldKind, text: str, spread: str) -> Field:
 
 
 def _top(kind: FieldKind) -> int:
-    """The largest value; Sunday is 0 here."""
+    """The largest value, where Sunday is 0."""
     return 6 if kind is WEEKDAY else kind.high
 
 
@@ -154,7 +154,7 @@ def _range(kind: FieldKind, first: int, last: int, step: int, term: str) -> Iter
 
 
 def _spread_values(kind: FieldKind, term: str, spread: str) -> Iterable[int]:
-    """`H`: a value that is stable for the job's id and spreads many jobs evenly; `H/n`: every n from such a start."""
+    """The values of `H`, a value that depends on the job's id only and spreads many jobs; `H/n`: every n from it on."""
     found = _SPREAD_TERM.match(term)
     if found is None or kind is YEAR:
         _refuse(kind, term)
@@ -228,7 +228,7 @@ def print_field(kind: FieldKind, field: Field) -> str:
 
 
 def _star_term(kind: FieldKind, field: Field) -> str:
-    """`*` with the smallest step all of whose values the field has: it began so, therefore there is one."""
+    """`*/n` with the smallest n whose values are all in the field. It was read from such a text, so there is one."""
     step = 1
     while _bits(kind, _values(kind, f"*/{step}", "")) & ~field.bits:
         step += 1

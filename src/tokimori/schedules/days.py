@@ -37,7 +37,7 @@ def lowest(bits: int) -> int:
 
 
 def month_length(year: int, month: int) -> int:
-    """28 to 31."""
+    """How many days the month has: 28 to 31."""
     if month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
         return 29
     return _LENGTHS[month]
@@ -54,12 +54,15 @@ def date_of(day: int) -> date:
 
 
 def weekday_of(day: int) -> int:
-    """0 = Sunday … 6 = Saturday."""
+    """The day of the week: 0 = Sunday … 6 = Saturday."""
     return (day + 4) % 7
 
 
 class MonthDays(Hashable, Protocol):
-    """Which of its days a month has in a set. That follows from its kind, of which there are only 28."""
+    """A rule that says which days of a month are in a set, by the month's kind: its length and its first weekday.
+
+    There are only 28 kinds.
+    """
 
     def mask(self, length: int, first: int) -> int:
         """The days of a month of that length whose 1st has that weekday (0 = Sunday); bit 1 is the 1st."""
@@ -82,9 +85,9 @@ EVERY_DAY = Table(tuple((2 << length) - 2 for length, _ in _KINDS))
 class Days(Struct, frozen=True):
     """A set of days, each its number counted from 1970-01-01.
 
-    `months` has bits 1 … 12. `years` has bit 0 = 1970 and -1 is all years: as any negative number it holds those before
-    and after its digits. `weekdays` is set where nothing but the day of the week counts (bit 0 = Sunday), which makes
-    for a short cut.
+    `months` has bits 1 … 12. `years` has bit 0 = 1970; -1 is all years, for a negative number also holds the years
+    before 1970 and after its highest digit. `weekdays` (bit 0 = Sunday) is set where only the day of the week counts,
+    so that searches can take a short cut.
     """
 
     in_month: MonthDays
@@ -158,7 +161,7 @@ class Days(Struct, frozen=True):
             months = self.months
 
     def _months_back(self, year: int, month: int) -> Iterator[tuple[int, int]]:
-        """The months of the set from the given one back, as far as the calendar has new ones."""
+        """The months of the set from the given one back, through one cycle of the calendar."""
         if self.years >= 0 and year > LAST_YEAR:
             year, month = LAST_YEAR, 12
         months = self.months & (2 << month) - 1
@@ -170,7 +173,7 @@ class Days(Struct, frozen=True):
             months = self.months
 
     def is_empty(self) -> bool:
-        """Whether no such day ever comes: decided by the 28 kinds of months, all of which occur in 400 years."""
+        """Whether no day is in the set. The 28 kinds of months decide it: all of them occur within 400 years."""
         if self.weekdays:
             return False
         for length, first in reversed(_KINDS):

@@ -11,7 +11,7 @@ from tokimori.schedules.days import FIRST_DAY, LAST_DAY, date_of, day_of, weekda
 
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 MOST_IN_A_ROW = 366
-"""Days that a range may have: a schedule is moved by no more than about a year."""
+"""The most days that a range may have, so that no moment is moved by much more than a year."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _YEARLY = re.compile(r"(\d\d)-(\d\d)\Z", re.ASCII)
 _ALLOWED = f"2026-12-25; 2026-12-24/2027-01-01, at most {MOST_IN_A_ROW} days; or 12-25 for every year"
@@ -22,9 +22,9 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class DaysOff:
-    """Days off. `ranges` are in order, without a day in common; `yearly` are (month, day); `weekdays` as bits.
+    """Days off. `ranges` are in order and share no day; `yearly` are (month, day); `weekdays` are bits, 0 = Sunday.
 
-    Bit 0 is Sunday. At least one day of the week is none.
+    At least one day of the week is not off.
     """
 
     ranges: tuple[Range, ...] = ()
@@ -32,7 +32,7 @@ class DaysOff:
     weekdays: int = 0
 
     def last_in_row(self, day: int) -> int | None:
-        """The last of the days off in a row that the day is known to begin; None where it is a business day."""
+        """The last day of a row of days off that begins with this day; None for a business day."""
         if self.weekdays >> weekday_of(day) & 1:
             return day
         if (found := self._range(day)) is not None:
@@ -40,7 +40,7 @@ class DaysOff:
         return day if self._is_yearly(day) else None
 
     def first_in_row(self, day: int) -> int | None:
-        """The first of the days off in a row that the day is known to end; None where it is a business day."""
+        """The first day of a row of days off that ends with this day; None for a business day."""
         if self.weekdays >> weekday_of(day) & 1:
             return day
         if (found := self._range(day)) is not None:
@@ -76,7 +76,7 @@ class DaysOff:
 
 
 def parse_days_off(dates: Iterable[str], weekdays: Iterable[str]) -> DaysOff:
-    """Read days off as they are typed. Raises `InvalidInput` naming the field, the value and what is allowed."""
+    """Read days off as people type them. Raises `InvalidInput`: the field, the value and what is allowed."""
     ranges: list[Range] = []
     yearly: set[tuple[int, int]] = set()
     for text in dates:
@@ -95,7 +95,7 @@ def parse_days_off(dates: Iterable[str], weekdays: Iterable[str]) -> DaysOff:
 
 
 def united(several: Sequence[DaysOff]) -> DaysOff:
-    """The days off of all. Raises `InvalidInput` where no day of the week is left."""
+    """The days off of all of them together. Raises `InvalidInput` where no day of the week is left."""
     weekdays = 0
     for each in several:
         weekdays |= each.weekdays
@@ -118,7 +118,7 @@ def weekdays_of(days_off: DaysOff) -> list[str]:
 
 
 def _merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """In order, those that touch as one."""
+    """The ranges in order; those that touch are joined."""
     merged: list[Range] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1][1] + 1:
@@ -158,7 +158,8 @@ def _yearly(text: str, month: int, day: int) -> tuple[int, int]:
 def _weekday(name: str) -> int:
     short = name.strip().lower()
     if short not in WEEKDAYS:
-        raise InvalidInput(f"weekdays: there is no {name!r}", field="weekdays", value=name, allowed=", ".join(WEEKDAYS))
+        message = f"weekdays: {name!r} is not a day of the week"
+        raise InvalidInput(message, field="weekdays", value=name, allowed=", ".join(WEEKDAYS))
     return WEEKDAYS.index(short)
 
 
@@ -168,4 +169,6 @@ def _print_range(found: Range) -> str:
 
 
 def _invalid(text: str) -> InvalidInput:
-    return InvalidInput(f"dates: {text!r} is no date or range", field="dates", value=text, allowed=_ALLOWED)
+    return InvalidInput(
+        f"dates: {text!r} is not a date or a range of dates", field="dates", value=text, allowed=_ALLOWED
+    )

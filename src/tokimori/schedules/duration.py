@@ -17,7 +17,7 @@ _ALLOWED = "an ISO 8601 duration above zero such as PT10S, P1D or P1Y2M10DT2H30M
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A length of time: calendar months and days, whose lengths vary, and exact microseconds."""
+    """A length of time: calendar months and days, whose length varies, and exact microseconds."""
 
     months: int
     days: int
@@ -35,9 +35,9 @@ class Duration:
 
 
 def parse_duration(text: str, *, field: str = "period") -> Duration:
-    """Read a duration. Fractions may stand on hours, minutes and seconds; digits beyond the microsecond are cut.
+    """Read a duration. Hours, minutes and seconds may have fractions; digits beyond the microsecond are cut.
 
-    Raises `InvalidSchedule`, for one of zero length too.
+    Raises `InvalidSchedule`, also for a length of zero.
     """
     found = _DURATION.match(text)
     if found is None:
@@ -69,4 +69,4 @@ def _parts(*parts: tuple[str, str]) -> str:
 
 
 def _invalid(text: str, field: str) -> InvalidSchedule:
-    return InvalidSchedule(f"{field}: {text!r} is not a period", field=field, value=text, allowed=_ALLOWED)
+    return InvalidSchedule(f"{field}: {text!r} is not a duration", field=field, value=text, allowed=_ALLOWED)

@@ -20,7 +20,7 @@ _UNITS = {
     "week": Duration(0, 7, 0),
 }
 _GO_DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
-_ALLOWED = "every N seconds, minutes, hours, days or weeks, with N from 1 on"
+_ALLOWED = "every N seconds, minutes, hours, days or weeks; N is 1 or more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ def parse_every(text: str, anchor: Moment, rules: ZoneRules) -> Every:
     """Read `every N units`. Raises `InvalidSchedule`."""
     found = _EVERY.match(text)
     if found is None:
-        raise InvalidSchedule(f"every: {text!r} is no interval", field="every", value=text, allowed=_ALLOWED)
+        raise InvalidSchedule(f"every: {text!r} is not an interval", field="every", value=text, allowed=_ALLOWED)
     unit = found[2].lower().removesuffix("s")
     n = int(found[1] or 1)
     if unit not in _UNITS or n < 1:
-        raise InvalidSchedule(f"every: {text!r} is no interval", field="every", value=text, allowed=_ALLOWED)
+        raise InvalidSchedule(f"every: {text!r} is not an interval", field="every", value=text, allowed=_ALLOWED)
     return every(n, unit, anchor, rules)
 
 
@@ -67,7 +67,7 @@ def parse_every_duration(text: str, anchor: Moment, rules: ZoneRules) -> Every:
     total = hours * 3600 + minutes * 60 + seconds
     if total == 0:
         allowed = "whole hours, minutes and seconds such as 90s or 1h30m"
-        raise InvalidSchedule(f"every: {text!r} is no interval", field="every", value=text, allowed=allowed)
+        raise InvalidSchedule(f"every: {text!r} is not an interval", field="every", value=text, allowed=allowed)
     if total % 3600 == 0:
         return every(total // 3600, "hour", anchor, rules)
     return every(total // 60, "minute", anchor, rules) if total % 60 == 0 else every(total, "second", anchor, rules)

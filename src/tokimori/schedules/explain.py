@@ -26,7 +26,7 @@ from tokimori.schedules.sentence import MONTHS, WEEKDAYS, bits_in, listed, sente
 from tokimori.schedules.special_days import NearestWorkday, NthWeekday
 
 YEAR = 366 * DAY
-"""How far ahead jumps of clocks are looked for, and farther only where the moments shown go on longer."""
+"""How far ahead clock changes are looked for; farther where the moments shown reach farther."""
 MOST_JUMPS = 6
 _EVERY_STEP = re.compile(r"\*/(\d+)")
 _SPREAD = re.compile(r"(?:^|[\s,])H(?:$|[\s,/(])", re.IGNORECASE)
@@ -35,7 +35,7 @@ _LEAP_YEAR, _COMMON_YEAR = 2028, 2027
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """`text` as typed, what it means in the zone, its first moments after the one asked about, and warnings."""
+    """A text as typed, what it means in the zone, its first moments after the one asked about, and warnings."""
 
     text: str
     sentence: str
@@ -63,12 +63,12 @@ def explain(
 
 
 def explained(text: str, schedule: Schedule, *, zone: str, after: Moment, n: int, of_job: bool = True) -> Explanation:
-    """Explain a schedule, read from `text`. That of a job counts from its anchor and has its id."""
+    """Explain a schedule that was read from `text`. `of_job`: as that of a job, with the job's anchor and its id."""
     moments = next_moments(schedule, after, n)
     warnings = [
         *(warning for leaf in _leaves(schedule) for warning in _of_leaf(leaf, of_job=of_job)),
         *(
-            ["H stands for a number that depends on the job's id; shown is that of no id"]
+            ["H stands for a number that depends on the job's id; the moments shown are only an example"]
             if not of_job and _SPREAD.search(text)
             else []
         ),
@@ -85,7 +85,7 @@ def explained(text: str, schedule: Schedule, *, zone: str, after: Moment, n: int
 
 
 def _leaves(schedule: Schedule) -> Iterator[Schedule]:
-    """The schedules of which it is made, exclusions apart."""
+    """The schedules of which it is made, without its exclusions."""
     match schedule:
         case Union():
             for member in schedule.members:
@@ -120,7 +120,7 @@ def _of_future(schedule: Schedule, moments: Sequence[Moment], after: Moment, n: 
     if isinstance(schedule, OnDemand):
         return
     if not moments:
-        yield "it never runs again: the last moment is past"
+        yield "it never runs again: its last moment is past"
     elif len(moments) < n and not isinstance(schedule, Once):
         yield f"it ends after {'this moment' if len(moments) == 1 else f'these {len(moments)} moments'}"
     if moments and moments[0] - after > YEAR:
@@ -136,7 +136,7 @@ def _of_jumps(schedule: Schedule, moments: Sequence[Moment], after: Moment) -> I
     found = sorted(jump for jump in set(jumps(schedule, after, through)) if not _is_off(schedule, jump.at))
     yield from (jump.warning for jump in found[:MOST_JUMPS])
     if len(found) > MOST_JUMPS:
-        yield f"and so on: clocks jump over its times or back to them {len(found) - MOST_JUMPS} more times"
+        yield f"and so on: {len(found) - MOST_JUMPS} more clock changes skip or repeat some of its times"
 
 
 def _is_off(schedule: Schedule, moment: Moment) -> bool:
@@ -151,9 +151,9 @@ def _of_cron(cron: Cron) -> Iterator[str]:
     if fields.second.bits != 1:
         seconds = bits_in(fields.second.bits)
         often = f"second {seconds[0]}" if len(seconds) == 1 else f"{len(seconds)} seconds of a minute"
-        yield f"with more than 5 fields the first is seconds: it runs at {often}"
+        yield f"with more than 5 fields the first one means seconds: it runs at {often}"
     if fields.minute.bits == star(MINUTE).bits and fields.hour.bits != star(HOUR).bits:
-        yield "with * as the minute it runs at every minute of these hours; for once an hour, write 0"
+        yield "with * as the minute it runs every minute of these hours; write 0 to run once an hour"
     for kind, value in ((SECOND, fields.second), (MINUTE, fields.minute), (HOUR, fields.hour)):
         yield from _of_step(kind, value)
     yield from _of_step(DAY_OF_MONTH, fields.day)
@@ -161,7 +161,7 @@ def _of_cron(cron: Cron) -> Iterator[str]:
 
 
 def _of_step(kind: FieldKind, value: Field) -> Iterator[str]:
-    """`*/7`, which begins anew with each hour."""
+    """Warn of a step such as `*/7`, which starts again with each hour."""
     text = print_field(kind, value) if value.star else "*"
     found = _EVERY_STEP.fullmatch(text)
     if found is None:
@@ -170,13 +170,13 @@ def _of_step(kind: FieldKind, value: Field) -> Iterator[str]:
     step, last, size = int(found[1]), values[-1], kind.high - kind.low + 1
     if kind is DAY_OF_MONTH:
         if step > 1:
-            yield f"{text} begins anew with each month: day {last} is followed by day 1"
+            yield f"{text} starts again with each month: day {last} is followed by day 1"
     elif size % step:
         distance = size - last + values[0]
         below = {SECOND: "minute", MINUTE: "hour", HOUR: "day"}[kind]
         yield (
-            f"{text} begins anew with each {below}, which {step} does not divide: "
-            f"from {kind.name} {last} to the next are {distance} {kind.name}{'' if distance == 1 else 's'}"
+            f"{text} starts again with each {below}, and {step} does not divide {size}: "
+            f"after {kind.name} {last} the next is {distance} {kind.name}{'' if distance == 1 else 's'} later"
         )
 
 
@@ -185,9 +185,9 @@ def _of_days(cron: Cron) -> Iterator[str]:
     if not (_is_all(DAY_OF_MONTH, day) or _is_all(WEEKDAY, weekday)):
         if day.star or weekday.star:
             starred = print_field(DAY_OF_MONTH, day) if day.star else print_field(WEEKDAY, weekday)
-            yield f"{starred} begins with *, so a day must match day of month and day of week both, as in Vixie's cron"
+            yield f"{starred} begins with *, so a day must match both day of month and day of week, as in Vixie's cron"
         else:
-            yield "day of month and day of week are both restricted: a day that matches either is enough, as in cron"
+            yield "day of month and day of week are both restricted: it runs on days that match either, as in cron"
     else:
         yield from _of_short_months(cron)
     for special in (*day.special, *weekday.special):
@@ -244,4 +244,4 @@ def _of_repeating(repeating: Repeating) -> Iterator[str]:
 def _of_exact_days(period: Duration, zone: str) -> Iterator[str]:
     if zone != "UTC" and period.exact and period.exact % DAY == 0 and not (period.months or period.days):
         hours = period.exact * 24 // DAY
-        yield f"{hours} hours are exact: the time of day moves when clocks jump; days (every day, P1D) keep it"
+        yield f"{hours} hours are exact: when clocks jump, the time of day changes; with days (every day, P1D) it stays"

@@ -24,7 +24,7 @@ class FieldTable(ZonedSchedule):
 
 
 def is_row(text: str) -> bool:
-    """Whether the text has the shape of a row, right or wrong."""
+    """Whether the text has the shape of a row, valid or not."""
     if "(" not in text:
         return False
     words = text.split()
@@ -32,10 +32,12 @@ def is_row(text: str) -> bool:
 
 
 def parse_row(text: str, rules: ZoneRules) -> FieldTable:
-    """Read a row. Raises `InvalidSchedule`; for weekday 0 too, which in Koyomi's code never matches."""
+    """Read a row. Raises `InvalidSchedule`, also for weekday 0, which in Koyomi's code never matches."""
     found = _ROW.match(text)
     if found is None:
-        raise InvalidSchedule(f"schedule: {text!r} is not a row", field="schedule", value=text, allowed=_ALLOWED)
+        raise InvalidSchedule(
+            f"schedule: {text!r} is not a row of a field table", field="schedule", value=text, allowed=_ALLOWED
+        )
     year, month, day, hour, minute, weekday = found.groups()
     if weekday == "0":
         raise InvalidSchedule("day of week: 0 never matches", field="day of week", value=weekday, allowed=_ALLOWED)

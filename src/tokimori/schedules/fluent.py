@@ -1,4 +1,4 @@
-"""Schedules as one speaks: `on friday at 10:00PM`, `every day at 09:00`, and a builder in Python for such texts.
+"""Schedules as people say them: `on friday at 10:00PM`, `every day at 09:00`, and a builder in Python for such texts.
 
 every(10).seconds                    every 10 seconds
 on().friday.at("10:00PM")            on friday at 10:00PM
@@ -21,7 +21,7 @@ _ALLOWED_TIMES = "HH:MM, or HH:MMAM and HH:MMPM"
 
 @dataclass(frozen=True, slots=True)
 class Weekly(ZonedSchedule):
-    """At one time of day (minutes since midnight) on days of the week (0 = Sunday; all seven = every day)."""
+    """One time of day (minutes since midnight) on days of the week (0 = Sunday; all seven = every day)."""
 
     weekdays: tuple[int, ...]
     minute: int
@@ -34,12 +34,12 @@ class Weekly(ZonedSchedule):
 
 
 class Phrase(str):
-    """A schedule text under construction: every string that it is can be handed to `add` once it says enough."""
+    """A schedule text under construction. It is a string, and can be given to `add` as soon as it is complete."""
 
     __slots__ = ()
 
     def at(self, time: str) -> "Phrase":
-        """The same at a time of day. Raises `InvalidSchedule`."""
+        """The same schedule at a time of day. Raises `InvalidSchedule`."""
         return Phrase(f"{self} at {print_time(parse_time(time))}")
 
 
@@ -140,7 +140,7 @@ def parse_phrase(text: str, rules: ZoneRules) -> Weekly:
     """Read `on WEEKDAY[, …] at TIME` or `every day at TIME`. Raises `InvalidSchedule`."""
     found = _TEXT.match(text)
     if found is None:
-        raise InvalidSchedule(f"schedule: {text!r} is none", field="schedule", value=text, allowed=_ALLOWED)
+        raise InvalidSchedule(f"schedule: {text!r} is not a schedule", field="schedule", value=text, allowed=_ALLOWED)
     names = [name.strip().lower() for name in found[1].split(",")]
     weekdays = range(7) if names == ["day"] else sorted({_weekday(name) for name in names})
     minute = parse_time(found[2])
@@ -150,18 +150,18 @@ def parse_phrase(text: str, rules: ZoneRules) -> Weekly:
 
 
 def parse_time(text: str) -> int:
-    """Minutes since midnight; `12:00AM` is midnight, `00:30AM` half past, as in Keiji. Raises `InvalidSchedule`."""
+    """Read a time as minutes since midnight; `12:00AM` and `00:00AM` are 0, as in Keiji. Raises `InvalidSchedule`."""
     found = _TIME.match(text)
     hour, minute, half = (int(found[1]), int(found[2]), (found[3] or "").upper()) if found else (99, 0, "")
     if hour > (12 if half else 23) or minute > 59:
-        raise InvalidSchedule(f"time: {text!r} is no time of day", field="time", value=text, allowed=_ALLOWED_TIMES)
+        raise InvalidSchedule(f"time: {text!r} is not a time of day", field="time", value=text, allowed=_ALLOWED_TIMES)
     if half:
         hour = hour % 12 + (12 if half == "PM" else 0)
     return hour * 60 + minute
 
 
 def print_time(minute: int) -> str:
-    """`10:00PM` of minutes since midnight."""
+    """Minutes since midnight, as `10:00PM`."""
     hour, minute = divmod(minute, 60)
     return f"{(hour - 1) % 12 + 1:02}:{minute:02}{'PM' if hour >= 12 else 'AM'}"
 
@@ -169,6 +169,6 @@ def print_time(minute: int) -> str:
 def _weekday(name: str) -> int:
     if name not in _WEEKDAYS:
         raise InvalidSchedule(
-            f"day of week: there is no {name!r}", field="day of week", value=name, allowed=", ".join(_WEEKDAYS)
+            f"day of week: {name!r} is not one", field="day of week", value=name, allowed=", ".join(_WEEKDAYS)
         )
     return _WEEKDAYS.index(name)

@@ -35,7 +35,7 @@ class Steps(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The times of `steps` with first <= n <= last, None = without end (a `WallTimes`)."""
+    """The times of `steps` with first <= n <= last, where None means no bound (a `WallTimes`)."""
 
     steps: Steps
     first: int | None
@@ -114,7 +114,7 @@ class CalendarSteps:
         return (day + n * self.days) * DAY + time
 
     def index(self, at: int) -> int:
-        """The smallest n whose time is at or after the given one: a good guess, then the few steps that it is off."""
+        """The smallest n whose time is at or after the given one: a good guess, corrected in a few steps."""
         n = (at - self.anchor) // (self.months * _MEAN_MONTH + self.days * DAY)
         while self.nth(n) >= at:
             n -= 1
@@ -136,9 +136,10 @@ class CalendarSteps:
 
 @dataclass(frozen=True, slots=True)
 class MixedSteps:
-    """A period with calendar and exact parts: n × the first on the wall clock of the zone, then n × the second in UTC.
+    """A period with calendar and exact parts: n × the calendar part on the zone's wall clock, then n × the exact part.
 
-    The wall-clock part that falls into a gap counts from its end, and one that is shown twice from the first time.
+    Where clocks skip the time that the calendar part gives, the end of the gap counts; where they show it twice, the
+    first time.
     """
 
     calendar: CalendarSteps

@@ -1,4 +1,4 @@
-"""What becomes of a schedule's times on the days when clocks jump, in words."""
+"""What happens to a schedule's times when clocks jump, in words."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,14 +18,14 @@ _MOST_COUNTED = 1_000
 
 
 class Jump(NamedTuple):
-    """A moment at which clocks jump over or back to times of the schedule, and what becomes of these."""
+    """A moment at which clocks skip or repeat times of the schedule, and what happens to these."""
 
     at: Moment
     warning: str
 
 
 class _Part(NamedTuple):
-    """Times that jumps concern, but for those `without`; `fixed` ones are those that the rules for jumps concern."""
+    """Times of a schedule, except those of `without`. `fixed`: the job's rules for gaps and folds apply to them."""
 
     moments: Zoned
     fixed: bool
@@ -33,7 +33,7 @@ class _Part(NamedTuple):
 
 
 def jumps(schedule: Schedule, after: Moment, through: Moment) -> Iterator[Jump]:
-    """The jumps that matter with after < t <= through, by time for each part of the schedule."""
+    """The jumps t that matter, with after < t <= through; in order of time within each part of the schedule."""
     for part in _parts(schedule, ()):
         for stretch in _changes(part.moments.zone, after, through):
             warning = _at_gap(part, stretch) if stretch.before < stretch.offset else _at_fold(part, stretch)
@@ -82,7 +82,7 @@ def _at_fold(part: _Part, stretch: Stretch) -> str | None:
     if not twice or _goes_on(part, start, end):
         return None
     verb = "comes" if len(twice) == 1 else "come"
-    what = "runs once, at the first" if part.moments.once else "runs both times"
+    what = "runs once, the first time" if part.moments.once else "runs both times"
     return f"{_named(twice)} {verb} twice on {_date(twice[0])}; {what}"
 
 
@@ -102,7 +102,7 @@ def _has(times: WallTimes, wall: int) -> bool:
 
 
 def _goes_on(part: _Part, start: int, end: int) -> bool:
-    """Whether it is a matter of course what happens: wildcards that run before the jump and after it."""
+    """Whether no warning is needed, as wildcards run right before the jump and right after it."""
     length = end - start
     times = part.moments.times
     return not part.fixed and times.count(start - length, start) > 0 and times.count(end, end + length) > 0

@@ -21,7 +21,7 @@ class Once(ZonedSchedule):
 
 
 def parse_once(text: str, rules: ZoneRules) -> Once:
-    """Read `at T`. Raises `InvalidSchedule`, also for a time that the zone skips and the job does not want shifted."""
+    """Read `at T`. Raises `InvalidSchedule`, also for a time that the zone skips where the rules say gap = skip."""
     at = parse_stamp(text[2:].strip(), field="at")
     moments = rules.moments(single(at.wall), at.zone_in(rules.zone))
     if moments.next_after(Moment(at.wall - 10**12)) is None:

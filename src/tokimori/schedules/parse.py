@@ -1,4 +1,4 @@
-"""The one door for schedule texts: it finds the notation and hands the text to that notation's file."""
+"""The one door for schedule texts: it finds the notation and gives the text to that notation's file."""
 
 import re
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _ALLOWED = (
 
 
 class _Reading(NamedTuple):
-    """What a text leaves open."""
+    """What the meaning of a text depends on, besides the text."""
 
     rules: ZoneRules
     anchor: Moment
@@ -52,12 +52,12 @@ def parse_schedule(
     job_id: str = "",
     last_run: bool = False,
 ) -> Schedule:
-    """Read a schedule text of any notation. Raises `InvalidSchedule` naming the field, the value and what is allowed.
+    """Read a schedule text of any notation. Raises `InvalidSchedule`: the field, the value and what is allowed.
 
-    Several texts, in a list or parted by `;` or line ends, are united; after `except` stand those whose moments are
-    left out. `zone` is where wall-clock times are meant; `anchor` is the moment from which `every …` counts, which is
-    when the job was added; `job_id` decides what `H` stands for. `last_run`: ISO intervals count from the anchor too,
-    which is when the job ran last, and what is no interval is refused.
+    Several texts, in a list or separated by `;` or line ends, are united; the moments of texts after `except` are left
+    out. `zone` is that of wall-clock times; `anchor` is the moment from which `every …` counts, which is when the job
+    was added; `job_id` decides what `H` stands for. `last_run`: the anchor is when the job ran last, ISO intervals
+    count from it too, and what is not an interval is refused.
     """
     if isinstance(text, str) and not last_run:
         # Words are compared here because hashing a member of an enumeration takes as long as all the rest.
@@ -85,7 +85,8 @@ def _parse(text: str | Sequence[str], reading: _Reading) -> Schedule:
     if len(parts) == 1:
         return _parse_union(_members(text), reading)
     if len(parts) > 2:
-        raise InvalidSchedule("schedule: `except` stands twice", field="schedule", value=text, allowed="one `except`")
+        message = "schedule: it has more than one `except`"
+        raise InvalidSchedule(message, field="schedule", value=text, allowed="one `except`")
     base = _parse_union(_members(parts[0]), reading)
     excluded = _parse_union(_members(parts[1]), reading._replace(last_run=False))
     return _with_moments(text, without(base, excluded, reading.rules.zone))
@@ -101,7 +102,7 @@ def _parse_union(texts: Sequence[str], reading: _Reading) -> Schedule:
     members = [_parse_one(text.strip(), reading) for text in texts if text.strip()]
     for member in members:
         if isinstance(member, OnDemand) and len(members) > 1:
-            message = f"schedule: {member} has no moments to unite with others"
+            message = f"schedule: {member} has no moments, so it can't be combined with others"
             raise InvalidSchedule(message, field="schedule", value=str(member), allowed="schedules with moments")
     if not members:
         return _parse_one("", reading)
@@ -111,7 +112,7 @@ def _parse_union(texts: Sequence[str], reading: _Reading) -> Schedule:
 def _with_moments(text: str, schedule: Schedule) -> Schedule:
     """The schedule, unless nothing is left of it."""
     if schedule.next_after(_BEFORE_ALL) is None:
-        message = "schedule: the exclusions leave nothing"
+        message = "schedule: the exclusions leave no moment"
         raise InvalidSchedule(message, field="schedule", value=text, allowed="exclusions that leave some moments")
     return schedule
 
@@ -128,8 +129,8 @@ def _from_last_run(schedule: Schedule, text: str, anchor: Moment) -> Schedule:
         case Repeating(repeats=None):
             return counted_from(schedule, anchor)
         case _:
-            message = f"anchored_on: {text!r} is no interval that could be counted from the last run"
-            allowed = "every N units, @every 90s or R/start/period; runs_remaining instead of a number behind R"
+            message = f"anchored_on: {text!r} is not an interval that can be counted from the last run"
+            allowed = "every N units, @every 90s or R/start/period; runs_remaining in place of a number after R"
             raise InvalidSchedule(message, field="anchored_on", value="last run", allowed=allowed)
 
 
@@ -155,5 +156,5 @@ def _read(text: str, reading: _Reading) -> Schedule:
     if is_row(text):
         return parse_row(text, reading.rules)
     if first == "on" or (rest == "" and first not in MACROS):
-        raise InvalidSchedule(f"schedule: {text!r} is none", field="schedule", value=text, allowed=_ALLOWED)
+        raise InvalidSchedule(f"schedule: {text!r} is not a schedule", field="schedule", value=text, allowed=_ALLOWED)
     return parse_cron(text, reading.rules, reading.job_id)

@@ -12,7 +12,7 @@ from tokimori.schedules.zoned import Zoned, ZonedSchedule, ZoneRules
 from tokimori.schedules.zones import stretch_at
 
 Bounds = tuple[int | None, int | None]
-"""The first and the last index of a grid; None = without end."""
+"""The first and the last index of a grid; None: no bound."""
 
 _REPEATS = re.compile(r"R(?:(\d{1,9})|-1)?\Z", re.ASCII)
 _FORMS = "R[n]/start/period, R[n]/start/end or R[n]/period/end"
@@ -40,7 +40,7 @@ class Repeating(ZonedSchedule):
 
 
 def parse_repeating(text: str, rules: ZoneRules, month_end: MonthEnd) -> Repeating:
-    """Read a repeating interval. Raises `InvalidSchedule` naming the part."""
+    """Read a repeating interval. Raises `InvalidSchedule`, which names the part."""
     parts = text.split("/")
     if len(parts) != 3:
         message = f"schedule: {text!r} has {len(parts)} parts instead of 3"
@@ -61,9 +61,9 @@ def parse_repeating(text: str, rules: ZoneRules, month_end: MonthEnd) -> Repeati
 
 
 def counted_from(schedule: Repeating, last_run: Moment) -> Repeating:
-    """The interval as it goes on after a run at that moment; as it is where that was before its start.
+    """The interval, counted from a run at that moment; unchanged where that was before its start.
 
-    Raises `InvalidSchedule` where it has no start and period to count by.
+    Raises `InvalidSchedule` where the interval was not given as a start and a period.
     """
     if schedule.start is None or schedule.period is None:
         message = f"anchored_on: {schedule} has no start and period"
@@ -107,6 +107,6 @@ def _exactly(steps: Steps, bounds: Bounds) -> Zoned:
 def _repeats(text: str) -> int | None:
     found = _REPEATS.match(text)
     if found is None:
-        message = f"repeats: {text!r} is not R, or R and a number"
+        message = f"repeats: {text!r} is not allowed"
         raise InvalidSchedule(message, field="repeats", value=text, allowed="R, or R0 to R999999999")
     return None if found[1] is None else int(found[1])

@@ -19,7 +19,7 @@ Mask = Callable[[int], int]
 
 
 def mask_of(schedule: Schedule) -> Mask | None:
-    """The masks of a schedule all of whose moments are whole seconds; None for others, and for rare ones."""
+    """The mask of a schedule whose moments are all whole seconds; None for kinds that have others, or few."""
     zoned = schedule.moments if isinstance(schedule, ZonedSchedule) else schedule
     if not isinstance(zoned, Zoned):
         return None
@@ -54,7 +54,7 @@ def _grid_mask(grid: Grid, period: int, day: int) -> int:
 
 @lru_cache(maxsize=64)
 def _pattern(period: int, count: int) -> int:
-    """So many bits, one every `period`."""
+    """A number with `count` bits set, one every `period`."""
     return ((1 << period * count) - 1) // ((1 << period) - 1)
 
 

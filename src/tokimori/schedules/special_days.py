@@ -17,7 +17,7 @@ class LastDay(Struct, frozen=True, order=True):
 
 
 class LastWorkday(Struct, frozen=True, order=True):
-    """`LW`: the last Monday to Friday of the month."""
+    """`LW`: the last working day (Monday to Friday) of the month."""
 
     def day(self, length: int, first: int) -> int:
         """The day of a month of that length whose 1st has that weekday."""
@@ -28,7 +28,7 @@ class LastWorkday(Struct, frozen=True, order=True):
 
 
 class NearestWorkday(Struct, frozen=True, order=True):
-    """`nW`: the Monday to Friday nearest to the day n, within the month; none where the month has no day n."""
+    """`nW`: the working day (Monday to Friday) of the month nearest to day n; none where the month has no day n."""
 
     near: int
 

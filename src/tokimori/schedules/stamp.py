@@ -19,7 +19,7 @@ class Stamp:
     offset: str | None
 
     def zone_in(self, zone: str) -> str:
-        """The zone whose wall clock is meant: the job's, unless an offset stands there."""
+        """The zone whose wall clock is meant: the job's, unless the text has an offset."""
         if self.offset is None:
             return zone
         return "UTC" if self.offset == "Z" else self.offset
@@ -33,7 +33,7 @@ class Stamp:
 
 
 def parse_stamp(text: str, *, field: str) -> Stamp:
-    """Read RFC 3339, the offset left out or not. Raises `InvalidSchedule`."""
+    """Read RFC 3339, with or without an offset. Raises `InvalidSchedule`."""
     found = _OFFSET.search(text)
     wall = text if found is None else text[: found.start()]
     try:
@@ -48,5 +48,5 @@ def parse_stamp(text: str, *, field: str) -> Stamp:
     if found[1] is None:
         return Stamp(moment, "Z")
     if int(found[2]) > 23 or int(found[3]) > 59:
-        raise InvalidSchedule(f"{field}: {text!r} has no possible offset", field=field, value=text, allowed=_ALLOWED)
+        raise InvalidSchedule(f"{field}: {text!r} has an impossible offset", field=field, value=text, allowed=_ALLOWED)
     return Stamp(moment, "Z" if found[0][1:] == "00:00" else found[0])

@@ -1,4 +1,4 @@
-"""Sets of wall-clock times put together from others: pieces without a time in common, so that they can be counted."""
+"""Sets of wall-clock times built from others, as pieces that have no time in common, so that they can be counted."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ def pieces_of(clocks: Iterable[WallClock]) -> Pieces:
 
 
 def minus(pieces: Iterable[WallClock], taken: Iterable[WallClock]) -> tuple[WallClock, ...]:
-    """The times of the pieces that none of the others has."""
+    """The times of the pieces that are not in `taken`."""
     left = tuple(pieces)
     for clock in taken:
         left = tuple(rest for piece in left for rest in _minus_one(piece, clock))
@@ -47,7 +47,7 @@ def minus(pieces: Iterable[WallClock], taken: Iterable[WallClock]) -> tuple[Wall
 
 
 def _minus_one(piece: WallClock, taken: WallClock) -> list[WallClock]:
-    """Other days whole; on the days of both the other minutes; in the minutes of both the other seconds."""
+    """What is left of a piece: its other days; on the days of both, its other minutes; in these, its other seconds."""
     both = in_both(piece.days, taken.days)
     if both.is_empty():
         return [piece]

@@ -61,7 +61,7 @@ class WallClock(Struct, frozen=True):
         return whole + self._count_before(last_day, last_second) - self._count_before(first_day, first_second)
 
     def _count_before(self, day: int, second: int) -> int:
-        """How many times the day has before its given second."""
+        """How many times there are on the day before its given second."""
         if second == 0 or not self.days.count(day, day + 1):
             return 0
         minute, second = divmod(second, 60)
@@ -70,7 +70,7 @@ class WallClock(Struct, frozen=True):
 
 
 def minutes_of_day(hours: int, minutes: int) -> int:
-    """The minutes of the day as bits, of the hours (24 bits) and the minutes of the hour (60 bits)."""
+    """The minutes of the day as bits, from the hours (24 bits) and the minutes of the hour (60 bits)."""
     if hours == _ALL_HOURS:
         return minutes * _EVERY_HOUR
     bits = 0

@@ -10,7 +10,7 @@ from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import FOREVER, OVERLAP, Stretch, stretch_at, stretches_between
 
 _MAX_STRETCHES = 400
-"""How many stretches a search visits. Only times that are always in a gap need more: 100 years of them are enough."""
+"""How many stretches a search visits; enough for 100 years. Only times that are always in a gap would need more."""
 
 
 class WallTimes(Protocol):
@@ -32,8 +32,8 @@ class WallTimes(Protocol):
 class Zoned(Struct, frozen=True):
     """The moments at which the wall clocks of `zone` show one of `times`.
 
-    `shift`: the end of a gap is a moment where the gap swallowed a time. `once`: of a time that is shown twice, only
-    the first pass counts. With neither, the moments are exactly those at which the clock shows the time.
+    `shift`: where clocks skip a time, the end of the gap is a moment. `once`: where they show a time twice, only the
+    first counts. With neither, the moments are exactly those at which the clock shows the time.
     """
 
     times: WallTimes
@@ -112,7 +112,7 @@ class Zoned(Struct, frozen=True):
         return total
 
     def shifts(self, stretch: Stretch) -> bool:
-        """Whether the stretch begins with a gap that swallowed a time which then runs at the start."""
+        """Whether the stretch begins with a gap that skipped a time, so that its start is a moment."""
         if not self.shift or stretch.before >= stretch.offset:
             return False
         wall = self.times.at_or_after(stretch.start + stretch.before)
@@ -121,7 +121,7 @@ class Zoned(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZonedSchedule:
-    """A `Schedule` whose moments are those of a `Zoned`; that follows from the other fields and is not compared."""
+    """A `Schedule` whose moments are those of a `Zoned`, which follows from the other fields and is not compared."""
 
     moments: Zoned = field(repr=False, compare=False)
 
@@ -139,14 +139,14 @@ class ZonedSchedule:
 
 
 class ZoneRules(Struct, frozen=True):
-    """The zone in which a text means its wall-clock times, and what becomes of fixed ones where clocks jump."""
+    """The zone of a text's wall-clock times, and what happens to fixed ones where clocks jump."""
 
     zone: str
     gap: Gap = Gap.SHIFT
     fold: Fold = Fold.FIRST
 
     def moments(self, times: WallTimes, zone: str | None = None, *, fixed: bool = True) -> Zoned:
-        """The moments of the times, in the text's own zone if it has one; the rules concern `fixed` times only."""
+        """The moments of the times, in `zone` if the text names one; the rules apply to `fixed` times only."""
         zone = zone or self.zone
         fixed = fixed and zone != "UTC"  # where clocks never jump the rules are the same, and equal kinds can be merged
         return Zoned(times, zone, shift=fixed and self.gap is Gap.SHIFT, once=fixed and self.fold is Fold.FIRST)

@@ -22,7 +22,7 @@ async def test_explain(door: Asker) -> None:
             "moments": [{"time": "2026-11-21T01:30:00Z", "local": "2026-11-21T02:30:00+01:00", "zone": "CET"}],
             "warnings": [
                 "02:30 does not exist on 2027-03-28; runs at 03:00",
-                "02:30 comes twice on 2027-10-31; runs once, at the first",
+                "02:30 comes twice on 2027-10-31; runs once, the first time",
             ],
         },
     )

@@ -14,12 +14,12 @@ from tokimori.schedules.schedule import Fold, Gap, next_moments
 
 NOW = parse_moment("2026-11-21T12:00:00Z")
 GAP, FOLD = "02:30 does not exist on 2027-03-28", "02:30 comes twice on 2027-10-31"
-EITHER = "day of month and day of week are both restricted: a day that matches either is enough, as in cron"
-BOTH = "{} begins with *, so a day must match day of month and day of week both, as in Vixie's cron"
+EITHER = "day of month and day of week are both restricted: it runs on days that match either, as in cron"
+BOTH = "{} begins with *, so a day must match both day of month and day of week, as in Vixie's cron"
 ADDED = "{} counts from the moment at which the job is added; shown as if that were now"
 FAR = "the next moment is more than a year away"
-EVERY_MINUTE = "with * as the minute it runs at every minute of these hours; for once an hour, write 0"
-EXACT = "{} hours are exact: the time of day moves when clocks jump; days (every day, P1D) keep it"
+EVERY_MINUTE = "with * as the minute it runs every minute of these hours; write 0 to run once an hour"
+EXACT = "{} hours are exact: when clocks jump, the time of day changes; with days (every day, P1D) it stays"
 
 
 def explained(text: str, zone: str = "UTC", n: int = 3, gap: Gap = Gap.SHIFT, fold: Fold = Fold.FIRST) -> Explanation:
@@ -39,15 +39,17 @@ WARNINGS: dict[str, tuple[str, ...]] = {
     "0 0 L * *": (),
     "0 0 13 * 5": (EITHER,),
     "0 0 13 * */2": (BOTH.format("*/2"),),
-    "0 0 */2 * 5": ("*/2 begins anew with each month: day 31 is followed by day 1", BOTH.format("*/2")),
+    "0 0 */2 * 5": ("*/2 starts again with each month: day 31 is followed by day 1", BOTH.format("*/2")),
     "0 0 */1 * 5": (),
     "*/7 * * * *": (
-        "*/7 begins anew with each hour, which 7 does not divide: from minute 56 to the next are 4 minutes",
+        "*/7 starts again with each hour, and 7 does not divide 60: after minute 56 the next is 4 minutes later",
     ),
-    "0 */23 * * *": ("*/23 begins anew with each day, which 23 does not divide: from hour 23 to the next are 1 hour",),
+    "0 */23 * * *": (
+        "*/23 starts again with each day, and 23 does not divide 24: after hour 23 the next is 1 hour later",
+    ),
     "* 9 * * *": (EVERY_MINUTE,),
-    "15 30 9 * * *": ("with more than 5 fields the first is seconds: it runs at second 15",),
-    "*/10 * * * * *": ("with more than 5 fields the first is seconds: it runs at 6 seconds of a minute",),
+    "15 30 9 * * *": ("with more than 5 fields the first one means seconds: it runs at second 15",),
+    "*/10 * * * * *": ("with more than 5 fields the first one means seconds: it runs at 6 seconds of a minute",),
     "0 30 9 * * *": (),
     "0 0 29 2 *": ("29 February comes only in leap years", FAR),
     "0 0 31 * *": (
@@ -59,7 +61,7 @@ WARNINGS: dict[str, tuple[str, ...]] = {
     "0 0 30W * *": ("not every month has a day 30",),
     "0 0 9 1 1 * 2027": ("it ends after this moment",),
     "0 0 9 1-2 1 * 2027": ("it ends after these 2 moments",),
-    "0 0 9 1 1 * 2026": ("it never runs again: the last moment is past",),
+    "0 0 9 1 1 * 2026": ("it never runs again: its last moment is past",),
     "2030/*/1 9:30 (7)": (EITHER, FAR),
     "every 10 seconds": (ADDED.format("every 10 seconds"),),
     "every 24 hours": (ADDED.format("every 24 hours"),),
@@ -69,11 +71,11 @@ WARNINGS: dict[str, tuple[str, ...]] = {
     ),
     "R/2027-01-01T00:00:00/PT24H": (),
     "at 2027-01-01T00:00:00": (),
-    "at 2017-01-01T00:00:00": ("it never runs again: the last moment is past",),
+    "at 2017-01-01T00:00:00": ("it never runs again: its last moment is past",),
     "0 0 13 * 5; every hour": (EITHER, ADDED.format("every hour")),
     "0 0 13 * 5; 0 1 13 * 5": (EITHER,),
     "0 0 13 * 5 except * 9 * * *": (EITHER,),
-    "H 9 * * *": ("H stands for a number that depends on the job's id; shown is that of no id",),
+    "H 9 * * *": ("H stands for a number that depends on the job's id; the moments shown are only an example",),
     "@hourly": (),
     "@reboot": (),
     "on demand": (),
@@ -87,15 +89,15 @@ def test_what_may_surprise_is_said(text: str) -> None:
 
 
 JUMPS: dict[tuple[str, Gap, Fold], tuple[str, ...]] = {
-    ("30 2 * * *", Gap.SHIFT, Fold.FIRST): (f"{GAP}; runs at 03:00", f"{FOLD}; runs once, at the first"),
+    ("30 2 * * *", Gap.SHIFT, Fold.FIRST): (f"{GAP}; runs at 03:00", f"{FOLD}; runs once, the first time"),
     ("30 2 * * *", Gap.SKIP, Fold.BOTH): (f"{GAP}; nothing runs then", f"{FOLD}; runs both times"),
     ("0,15,30 2 * * *", Gap.SHIFT, Fold.FIRST): (
         "02:00, 02:15 and 02:30 do not exist on 2027-03-28; runs once at 03:00",
-        "02:00, 02:15 and 02:30 come twice on 2027-10-31; runs once, at the first",
+        "02:00, 02:15 and 02:30 come twice on 2027-10-31; runs once, the first time",
     ),
     ("0 1,2,3 * * *", Gap.SHIFT, Fold.FIRST): (
         "02:00 does not exist on 2027-03-28; runs once at 03:00",
-        "02:00 comes twice on 2027-10-31; runs once, at the first",
+        "02:00 comes twice on 2027-10-31; runs once, the first time",
     ),
     ("*/10 2 * * *", Gap.SHIFT, Fold.FIRST): (
         "02:00 to 02:50 do not exist on 2027-03-28; nothing runs then",
@@ -104,27 +106,27 @@ JUMPS: dict[tuple[str, Gap, Fold], tuple[str, ...]] = {
     ("*/10 * * * *", Gap.SHIFT, Fold.FIRST): (),
     ("30 * * * *", Gap.SKIP, Fold.BOTH): (),
     ("30 2 * * 1-5", Gap.SHIFT, Fold.FIRST): (),
-    ("on sunday at 02:30", Gap.SHIFT, Fold.FIRST): (f"{GAP}; runs at 03:00", f"{FOLD}; runs once, at the first"),
+    ("on sunday at 02:30", Gap.SHIFT, Fold.FIRST): (f"{GAP}; runs at 03:00", f"{FOLD}; runs once, the first time"),
     ("R/2026-12-01T02:30:00/P1D", Gap.SHIFT, Fold.FIRST): (
         f"{GAP}; runs at 03:00",
-        f"{FOLD}; runs once, at the first",
+        f"{FOLD}; runs once, the first time",
     ),
     ("R/2026-12-01T02:30:00Z/P1D", Gap.SHIFT, Fold.FIRST): (),
     ("R/2026-12-01T02:30:00/PT24H", Gap.SHIFT, Fold.FIRST): (EXACT.format(24),),
     ("every 48 hours", Gap.SHIFT, Fold.FIRST): (ADDED.format("every 48 hours"), EXACT.format(48)),
     ("at 2027-03-28T02:30:00", Gap.SHIFT, Fold.FIRST): (f"{GAP}; runs at 03:00",),
-    ("30 2 * * *; 30 2 * * 0", Gap.SHIFT, Fold.FIRST): (f"{GAP}; runs at 03:00", f"{FOLD}; runs once, at the first"),
+    ("30 2 * * *; 30 2 * * 0", Gap.SHIFT, Fold.FIRST): (f"{GAP}; runs at 03:00", f"{FOLD}; runs once, the first time"),
     ("30 2 * * *; 45 2 * * *", Gap.SHIFT, Fold.FIRST): (
         f"{GAP}; runs at 03:00",
         "02:45 does not exist on 2027-03-28; runs at 03:00",
-        f"{FOLD}; runs once, at the first",
-        "02:45 comes twice on 2027-10-31; runs once, at the first",
+        f"{FOLD}; runs once, the first time",
+        "02:45 comes twice on 2027-10-31; runs once, the first time",
     ),
     ("30 2 * * * except R/2027-03-01T02:30:00Z/P1D", Gap.SHIFT, Fold.FIRST): (
         f"{GAP}; runs at 03:00",
-        f"{FOLD}; runs once, at the first",
+        f"{FOLD}; runs once, the first time",
     ),
-    ("30 2 * * * except * * * 3 *", Gap.SHIFT, Fold.FIRST): (f"{FOLD}; runs once, at the first",),
+    ("30 2 * * * except * * * 3 *", Gap.SHIFT, Fold.FIRST): (f"{FOLD}; runs once, the first time",),
 }
 
 
@@ -149,7 +151,7 @@ def test_the_horizon_is_that_of_the_moments() -> None:
     )
     warnings = explained("30 2 * * 0", "Europe/Paris", n=400).warnings
     assert len(warnings) == MOST_JUMPS + 1
-    assert "more times" in warnings[-1]
+    assert "more clock changes" in warnings[-1]
 
 
 def test_a_bad_text_is_refused_as_everywhere() -> None:
