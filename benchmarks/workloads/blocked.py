@@ -19,11 +19,14 @@ from tokimori.executors.command import CommandExecutor
 from tokimori.executors.executors import Executors
 from tokimori.executors.noop import NoopExecutor
 from tokimori.model.ids import NodeId, PermitId, uuid7
-from tokimori.model.job import Definition, Noop
+from tokimori.model.job import Definition
+from tokimori.model.target import Noop
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
+from tokimori.ports.nodes import Beat, NodeRecord, NodeState
 from tokimori.ports.semaphores import Grant, Wish
-from tokimori.ports.store import Beat, Change, NodeRecord, NodeState, Store, Verdict
+from tokimori.ports.store import Store
+from tokimori.ports.working import Change, Verdict
 from tokimori.service.service import Service
 
 RATE, ALONE = "drained", "nobody waits"

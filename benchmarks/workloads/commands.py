@@ -10,7 +10,8 @@ from pathlib import Path
 from benchmarks.comparison import TOKIMORI, AtLeast, Figures, Quantity, Trial, Workload
 from benchmarks.in_process_node import drain, fill, store_url
 from benchmarks.rounds import in_turn
-from tokimori.model.job import Command, Definition
+from tokimori.model.job import Definition
+from tokimori.model.target import Command
 
 RATE = "run"
 LIMIT = "bare posix_spawn"

@@ -15,7 +15,8 @@ from benchmarks.apscheduler_peer import APSCHEDULER, on_executed, until_done, wi
 from benchmarks.comparison import TOKIMORI, AtLeast, Figures, Quantity, Trial, Workload
 from benchmarks.in_process_node import CONCURRENCY, LOOK_EVERY, drain, fill, is_empty, store_url
 from benchmarks.rounds import in_turn
-from tokimori.model.job import Definition, Noop
+from tokimori.model.job import Definition
+from tokimori.model.target import Noop
 
 if TYPE_CHECKING:
     from huey import SqliteHuey

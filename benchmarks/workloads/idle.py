@@ -12,7 +12,8 @@ from benchmarks.apscheduler_peer import APSCHEDULER, LOOKING
 from benchmarks.comparison import TOKIMORI, AtLeast, AtMost, Figures, Quantity, Round, Trial, Workload
 from benchmarks.in_process_node import add_jobs, opened_store, store_url
 from benchmarks.serving import running, serving, wait_for_line
-from tokimori.model.job import Definition, Noop
+from tokimori.model.job import Definition
+from tokimori.model.target import Noop
 
 COST = "CPU"
 BUDGET = 0.3

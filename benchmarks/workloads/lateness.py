@@ -14,7 +14,8 @@ from benchmarks.in_process_node import add_jobs, count_ended, lateness, opened_s
 from benchmarks.rounds import in_turn
 from benchmarks.serving import serving
 from tokimori.clock import MILLISECOND, SECOND, Moment, SystemClock, format_moment
-from tokimori.model.job import Definition, Noop
+from tokimori.model.job import Definition
+from tokimori.model.target import Noop
 
 MIDDLE, LATE, LAST = "p50", "p99", "last"
 LIMIT = "bare sqlite3"

@@ -18,7 +18,8 @@ from benchmarks.serving import running, serving, wait_for_line
 from benchmarks.store_servers import Place, StartServer, each_on_its_own
 from benchmarks.workloads.idle import SETTLING, cpu_seconds
 from tokimori.clock import MILLISECOND, SECOND, Moment, SystemClock, format_moment
-from tokimori.model.job import Definition, Noop
+from tokimori.model.job import Definition
+from tokimori.model.target import Noop
 from tokimori.service.service import Service
 
 Fill = Callable[[str, Moment], Coroutine[None, None, None]]

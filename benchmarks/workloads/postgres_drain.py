@@ -10,7 +10,8 @@ from benchmarks.in_process_node import CONCURRENCY, drain, fill
 from benchmarks.postgres_peers.program import Drained
 from benchmarks.postgres_server import on_one_server, settle_down, spent
 from benchmarks.programs import ROOT, Program, absent, node_program, python_program
-from tokimori.model.job import Definition, Noop
+from tokimori.model.job import Definition
+from tokimori.model.target import Noop
 
 RATE, OWN_CPU, SERVER_CPU, WAL = "drained", "own CPU", "server CPU", "log written"
 QUANTITIES = (

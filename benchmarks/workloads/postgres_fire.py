@@ -16,7 +16,8 @@ from benchmarks.postgres_peers import bare_asyncpg
 from benchmarks.postgres_server import on_one_server, settle_down
 from benchmarks.serving import serving
 from tokimori.clock import MILLISECOND, SECOND, Moment, SystemClock
-from tokimori.model.job import Definition, Noop
+from tokimori.model.job import Definition
+from tokimori.model.target import Noop
 
 TWO_NODES, LIMIT = "Tokimori, two nodes", "bare asyncpg, claim and complete"
 DONE, MIDDLE, LATE, LAST = "all done", "p50", "p99", "last"

@@ -9,7 +9,8 @@ from benchmarks.comparison import TOKIMORI, AtMost, Figures, Quantity, Trial
 from benchmarks.in_process_node import add_jobs, opened_store, store_url
 from benchmarks.rounds import in_turn
 from benchmarks.serving import serving
-from tokimori.model.job import Definition, Noop
+from tokimori.model.job import Definition
+from tokimori.model.target import Noop
 
 UP = "up after"
 EMPTY = "Tokimori, empty store"

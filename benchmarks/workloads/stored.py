@@ -15,7 +15,8 @@ from benchmarks.serving import serving
 from benchmarks.workloads.idle import cpu_seconds
 from tokimori.clock import MILLISECOND, SECOND, Moment, SystemClock, format_moment
 from tokimori.model.ids import JobId
-from tokimori.model.job import Definition, Noop
+from tokimori.model.job import Definition
+from tokimori.model.target import Noop
 
 START, COST, CALLS, LATE, MEMORY = "start", "CPU", "store calls", "one job's lateness", "memory"
 BOUNDS = {START: 1.0, COST: 0.5, CALLS: 35, LATE: 50, MEMORY: 100}

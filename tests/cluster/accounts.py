@@ -11,11 +11,13 @@ from msgspec.structs import replace
 from tests.cluster.fleet import SHELL, Fleet, writes_lines
 from tokimori.clock import Moment, SystemClock
 from tokimori.model.ids import JobId
-from tokimori.model.job import Command, Definition, Job, Noop
+from tokimori.model.job import Definition, Job
 from tokimori.model.policies import Misfire
 from tokimori.model.run import Run
+from tokimori.model.target import Command, Noop
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.store import NodeState, RunFilter, Store
+from tokimori.ports.nodes import NodeState
+from tokimori.ports.store import RunFilter, Store
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import next_moments
 from tokimori.service.service import Service

@@ -18,10 +18,11 @@ from tests.cluster.fleet import SHELL, Fleet, writes_lines
 from tokimori.clock import SECOND, Moment, SystemClock
 from tokimori.model.dependents import Parent
 from tokimori.model.ids import JobId, NodeId, RunId
-from tokimori.model.job import Command, Definition, Noop
+from tokimori.model.job import Definition
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.run import Attempt, Run
 from tokimori.model.semaphores import wanted
+from tokimori.model.target import Command, Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
 from tokimori.service.schema import StoreOnDemand

@@ -25,8 +25,10 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.watch import LATE_TICK
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
+from tokimori.ports.nodes import Beat, NodeState, Pulse
 from tokimori.ports.planning import ALL, Share
-from tokimori.ports.store import Beat, Claim, Claimed, NodeState, Pulse, RunFilter
+from tokimori.ports.store import RunFilter
+from tokimori.ports.working import Claim, Claimed
 from tokimori.service.service import Service
 from tokimori.stores.memory import planning
 from tokimori.stores.memory.store import MemoryStore

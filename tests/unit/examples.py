@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from tokimori.clock import SECOND, Moment, parse_moment
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
-from tokimori.model.job import Definition, Job, JobState, Noop
+from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.run import Run, Skip
+from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version

@@ -75,7 +75,8 @@ def _jobs(job_ids: Sequence[str]) -> "list[Job]":
 
 
 def _definitions(jobs: "Sequence[Job]") -> list[dict[str, Any]]:
-    from tokimori.model.job import JobState, Unreadable
+    from tokimori.model.job import JobState
+    from tokimori.model.target import Unreadable
     from tokimori.service.definitions import job_fields_of
 
     unreadable = [job.id for job in jobs if isinstance(job.definition.target, Unreadable)]

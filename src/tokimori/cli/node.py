@@ -8,7 +8,7 @@ from tokimori.cli.output import local, print_json, print_table
 from tokimori.cli.session import in_service
 
 if TYPE_CHECKING:
-    from tokimori.ports.store import NodeRecord
+    from tokimori.ports.nodes import NodeRecord
     from tokimori.service.service import Service
 
 node = Group("node", help="Nodes: the processes that take part.")

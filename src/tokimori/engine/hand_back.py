@@ -12,7 +12,8 @@ from tokimori.model.ids import NodeId, RunId
 from tokimori.model.outcome import Released
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Claimed, Runs, Working
+from tokimori.ports.store import Runs
+from tokimori.ports.working import Claimed, Working
 
 LOST_REPLY = Released("the reply to its claim was lost")
 

@@ -7,7 +7,8 @@ from tokimori.clock import Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Lost
-from tokimori.ports.store import Change, Claimed, Nodes, Verdict, Working
+from tokimori.ports.nodes import Nodes
+from tokimori.ports.working import Change, Claimed, Verdict, Working
 
 BATCH = 500
 

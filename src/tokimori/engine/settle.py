@@ -9,7 +9,7 @@ from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.settle import Settlement, settle
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Change, Claimed
+from tokimori.ports.working import Change, Claimed
 
 
 def change_of(

@@ -8,11 +8,13 @@ from msgspec.structs import replace
 from tokimori.clock import MILLISECOND, SECOND, Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.ids import NodeId, RunId, Token
-from tokimori.model.job import Unreadable, kills_on_lost_lease
+from tokimori.model.job import kills_on_lost_lease
 from tokimori.model.outcome import Released, RetryIn
 from tokimori.model.run import Output
+from tokimori.model.target import Unreadable
 from tokimori.ports.executor import Ended, Grew, Report, Started, Task
-from tokimori.ports.store import Change, Claimed, StartedRun, Verdict
+from tokimori.ports.nodes import StartedRun
+from tokimori.ports.working import Change, Claimed, Verdict
 
 Key = tuple[RunId, Token]
 

@@ -15,10 +15,10 @@ from tokimori.executors.keeper_process import KeeperProcess, KeeperSettings
 from tokimori.executors.old_output import remove_old_output
 from tokimori.executors.outcomes import outcome_of
 from tokimori.model.ids import RunId, Token
-from tokimori.model.job import Command
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.outcome import Failed, Outcome, Released
 from tokimori.model.run import Output
+from tokimori.model.target import Command
 from tokimori.ports.executor import Ended, Grew, Report, Started, StopReason, Task
 
 OUTPUT_LIMIT = 10 * 2**20

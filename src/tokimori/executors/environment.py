@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tokimori.clock import format_moment
 from tokimori.errors import Refused
-from tokimori.model.job import Command
+from tokimori.model.target import Command
 from tokimori.ports.executor import Task
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tokimori.clock import Moment
 from tokimori.model.ids import RunId, Token
-from tokimori.model.job import Command, Noop
+from tokimori.model.target import Command, Noop
 from tokimori.ports.executor import Executor, Report, StopReason, Task
 
 

@@ -18,8 +18,9 @@ from tokimori.model.ids import NodeId, PermitId, RandomBytes, RunId, Token, uuid
 from tokimori.model.lease import LEASE, TICK_IDLE, Lease
 from tokimori.model.timeline import Timeline, follow
 from tokimori.model.watch import LATE_TICK, Watch, next_overdue, observe, overdue
+from tokimori.ports.nodes import Beat, NodeRecord, Nodes, NodeState, Pulse
 from tokimori.ports.semaphores import Grant, InLine, NodeGone, Semaphores, Wish
-from tokimori.ports.store import Beat, NodeRecord, Nodes, NodeState, Pulse, Schema
+from tokimori.ports.store import Schema
 
 log = logging.getLogger(__name__)
 

@@ -27,44 +27,13 @@ from tokimori.model.policies import (
     retention_of,
 )
 from tokimori.model.semaphores import MOST_UNITS, check_concurrency_key, wanted
+from tokimori.model.target import Target, Unreadable, kind_of
 from tokimori.model.words import check_text, check_word, texts_in
 from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.business_days import Shift, on_business_days
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, OnDemand, Schedule
 from tokimori.schedules.stamp import parse_stamp
-
-
-class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="command"):
-    """A process: either `argv`, or a `shell` text that `shell_path -c` runs.
-
-    `env` is added to the base environment; `user` is an OS user, for which the node must be root; `stdin` is text.
-    """
-
-    argv: tuple[str, ...] = ()
-    shell: str | None = None
-    shell_path: str = "/bin/sh"
-    env: dict[str, str] = field(default_factory=dict)
-    cwd: str | None = None
-    user: str | None = None
-    stdin: str | None = None
-
-
-class Noop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="noop"):
-    """Nothing, at once: for tests and benchmarks."""
-
-
-Target = Command | Noop
-
-
-class Unreadable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="unreadable"):
-    """In place of a target where the stored definition is one that this program can't read: a newer one wrote it.
-
-    `text` is what is stored, and stays as it is; `why` says what is wrong with it.
-    """
-
-    text: str
-    why: str
 
 
 class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -345,20 +314,12 @@ def check_definition(definition: Definition) -> Definition:
     wanted(definition.semaphores)
     check_concurrency_key(definition.concurrency_key)
     retention_of(definition.retention)
-    match definition.target:
-        case Command() as command:
-            _check_command(command)
-        case Noop():
-            _check_noop(definition)
-        case Unreadable(why=why):
-            raise InvalidInput(f"target: {why}", field="target", allowed="a definition that this version can read")
+    definition.target.check()
+    if not definition.auto_complete_success and not definition.target.can_report:
+        message = f"auto_complete_success: a {kind_of(definition.target)} can't say how it ended"
+        allowed = f"true with {kind_of(definition.target)}"
+        raise InvalidInput(message, field="auto_complete_success", value=False, allowed=allowed)
     return definition
-
-
-def _check_noop(definition: Definition) -> None:
-    if not definition.auto_complete_success:
-        message = "auto_complete_success: a noop can't say how it ended"
-        raise InvalidInput(message, field="auto_complete_success", value=False, allowed="true with noop")
 
 
 def _check_waiting(definition: Definition) -> None:
@@ -388,19 +349,6 @@ def edges_of(job_id: JobId, definition: Definition) -> tuple[Edge, ...]:
     if definition.on_failure_job is not None:
         edges.append(Edge(job_id, JobId(definition.on_failure_job), On.FAILURE, 0, job_id))
     return tuple(edges)
-
-
-def _check_command(command: Command) -> None:
-    if bool(command.argv) == (command.shell is not None):
-        raise InvalidInput("target: a command is either argv or shell", field="target", allowed="one of argv, shell")
-    program = command.argv[0] if command.shell is None else command.shell
-    if not program.strip():
-        raise InvalidInput("target: the command is empty", field="target", value=program, allowed="a program to run")
-    for key in command.env:
-        if not key or "=" in key:
-            raise InvalidInput(
-                f"env: {key!r} is not a variable's name", field="env", value=key, allowed="no =, not empty"
-            )
 
 
 _FIELD = re.compile(r"field `([^`]+)`")

@@ -4,8 +4,9 @@ from msgspec import Struct
 
 from tokimori.clock import DAY, MILLISECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, RunId, uuid7
-from tokimori.model.job import Job, Unreadable
+from tokimori.model.job import Job
 from tokimori.model.policies import DEFAULT_RETENTION, retention_of
+from tokimori.model.target import Unreadable
 
 KEYS_KEPT = 30 * DAY
 """How long at least the origins of requests, backfills and children are known after the end of their run. DESIGN §3."""

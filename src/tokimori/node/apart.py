@@ -25,7 +25,8 @@ from tokimori.model.outcome import Released
 from tokimori.model.semaphores import permits_text, wanted
 from tokimori.node.work_source import WorkSource
 from tokimori.ports.executor import Ended, Executor, Report, StopReason, Task
-from tokimori.ports.store import Change, Claim, Claimed, Survey, Verdict
+from tokimori.ports.nodes import Survey
+from tokimori.ports.working import Change, Claim, Claimed, Verdict
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
-from tokimori.ports.store import NodeRecord, NodeState
+from tokimori.ports.nodes import NodeRecord, NodeState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,9 @@ from tokimori.node.alarm import Alarm
 from tokimori.node.identity import Identity
 from tokimori.node.work_source import WorkSource
 from tokimori.ports.executor import Executor, Report, StopReason
-from tokimori.ports.store import Beat, Claim, Pulse, Store, Survey
+from tokimori.ports.nodes import Beat, Pulse, Survey
+from tokimori.ports.store import Store
+from tokimori.ports.working import Claim
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +38,6 @@ LONGEST_SLEEP = 2.0
 FIRST_BACKOFF = 0.1
 DEAF = 0.5
 """Seconds after a failure of the store in which its hints are not followed: what others try in vain is one, too."""
-NOT_STARTED_REASON = "the node stops"
 
 
 class Phase(Enum):
@@ -397,7 +398,7 @@ class Node:
         await self._register()
 
     async def _wind_down(self) -> None:
-        self._work.hand_back_backlog(self.id, self.now, NOT_STARTED_REASON)
+        self._work.hand_back_backlog(self.id, self.now, "the node stops")
         if self.phase is Phase.DRAINING and self._clock.monotonic() >= self._release_at:
             self._release()
         if self.phase is Phase.LEAVING and not self._work.running:

@@ -5,7 +5,8 @@ from typing import Protocol
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
-from tokimori.ports.store import Change, Claim, Claimed, Survey, Verdict
+from tokimori.ports.nodes import Survey
+from tokimori.ports.working import Change, Claim, Claimed, Verdict
 
 
 class WorkSource(Protocol):

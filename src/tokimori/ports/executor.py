@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from tokimori.clock import Moment
 from tokimori.model.ids import JobId, RunId, Token
-from tokimori.model.job import Target
 from tokimori.model.outcome import Outcome
 from tokimori.model.run import Output
+from tokimori.model.target import Target
 
 
 class Task(Struct, frozen=True, kw_only=True):

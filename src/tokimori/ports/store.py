@@ -7,25 +7,26 @@ behind. The store compares and writes finished values and says which took effect
 """
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from typing import Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from tokimori.clock import Moment
 from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge
-from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId, Token
-from tokimori.model.job import Definition, Job
+from tokimori.model.ids import JobId, RunId
+from tokimori.model.job import Job
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import RunState
 from tokimori.ports.calendars import Calendars
 from tokimori.ports.copying import Copying
+from tokimori.ports.nodes import Nodes
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.planning import Planning
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.semaphores import Semaphores
+from tokimori.ports.working import Working
 
 
 class SchemaStatus(Struct, frozen=True, kw_only=True):
@@ -206,205 +207,6 @@ class Runs(Protocol):
 
     async def resume_run(self, run_id: RunId) -> Run:
         """Make a held run ready. Others that have not ended stay as they are. Raises `NotFound`, `Refused` (ended)."""
-        ...
-
-
-class NodeRecord(Struct, frozen=True, kw_only=True):
-    """A node's row. `beat` grows while it lives; `left` is when it went, by itself or declared dead.
-
-    One whose `concurrency` is 0 is a program: it runs no jobs, but holds permits of semaphores or waits for them.
-    """
-
-    id: NodeId
-    host: str
-    boot_id: str
-    pid: int
-    labels: dict[str, str] = field(default_factory=dict)
-    concurrency: int
-    version: str
-    started: Moment
-    beat: int = 0
-    state: "NodeState"
-    left: Moment | None = None
-
-    @property
-    def is_program(self) -> bool:
-        """Whether it runs no jobs."""
-        return self.concurrency == 0
-
-    @property
-    def runs_jobs(self) -> bool:
-        """Whether it lives, and is no program."""
-        return self.state is NodeState.ALIVE and not self.is_program
-
-
-class NodeState(StrEnum):
-    """Death is final: a dead node's row never lives again."""
-
-    ALIVE = "alive"
-    LEFT = "left"
-    """It went by itself, owning nothing."""
-    DEAD = "dead"
-    """Another node saw no beat for too long."""
-
-
-class Beat(Struct, frozen=True, kw_only=True):
-    """What a node tells with each tick: that it lives, and which processes began since."""
-
-    node: NodeId
-    started: tuple["StartedRun", ...] = ()
-
-
-class StartedRun(Struct, frozen=True, kw_only=True):
-    """A run whose process began; kept with the run while (node, token) still hold it."""
-
-    run_id: RunId
-    token: Token
-    pid: int
-    at: Moment
-
-
-class Pulse(Struct, frozen=True, kw_only=True):
-    """What a node hears with each tick, all read in the tick's own transaction.
-
-    `now` is the store's time. `owned` are the runs that the store gives this node; `cancels` those of them that are to
-    end, with the reason. `peers` are the other living nodes with their beat counters. `orphans`: dead nodes own runs.
-    """
-
-    now: Moment
-    owned: frozenset[tuple[RunId, Token]]
-    cancels: tuple[tuple[RunId, Token, str], ...]
-    peers: tuple[tuple[NodeId, int], ...]
-    orphans: bool
-    survey: "Survey"
-
-
-class Survey(Struct, frozen=True, kw_only=True):
-    """What there is to do: the next moment at which a job or a waiting run is due, and the lanes with ready runs, but
-    those of paused queues.
-    """
-
-    next_due: Moment | None
-    lanes: tuple[Lane, ...]
-
-
-class Nodes(Protocol):
-    """Who takes part, and who is alive. No wall clocks are compared."""
-
-    async def register(self, node: NodeRecord) -> None:
-        """Add a living node."""
-        ...
-
-    async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        """Raise the node's counter and tell it what concerns it. None: it is dead, for good.
-
-        A few lines of semaphores with free units are served, in lanes where nothing is ready: imported runs need it.
-        """
-        ...
-
-    async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
-        """What there is to do, without a beat. `past`: jobs that were due by then are left out."""
-        ...
-
-    async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
-        """Declare a node dead if its counter still is `beat` and `by` lives. Whether it is dead now.
-
-        What its programs hold is free, and their places in line are gone; its runs keep their permits until settled.
-        """
-        ...
-
-    async def leave(self, node: NodeId, now: Moment) -> bool:
-        """The node goes, with what its programs hold; refused (False) while it owns runs. A program's row goes too."""
-        ...
-
-    async def orphans(self, limit: int) -> list["Claimed"]:
-        """Running runs of dead nodes, oldest rank first."""
-        ...
-
-    async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
-        """Living ones first, then those that went, newest first."""
-        ...
-
-
-class Claim(Struct, frozen=True, kw_only=True):
-    """A request for work: at most `limit` ready runs of these lanes. The id is new for each request."""
-
-    id: ClaimId
-    node: NodeId
-    lanes: tuple[Lane, ...]
-    limit: int
-
-
-class Claimed(Struct, frozen=True, kw_only=True):
-    """A run that a node owns, with its job's definition of now; None where the job is gone."""
-
-    run: Run
-    definition: Definition | None
-
-
-class Verdict(StrEnum):
-    """What became of a change."""
-
-    APPLIED = "applied"
-    ALREADY_APPLIED = "already applied"
-    LOST = "lost"
-    """The run is no longer this node's with this token; nothing was changed."""
-
-
-class Change(Struct, frozen=True, kw_only=True):
-    """A running run's next state, finished: what `settle` writes if (run, owner, token) still hold.
-
-    `attempt` is None for an attempt that needs no row of its own (a first success, or one that never began). `result`
-    goes to the run's children. `parks`: if the run ends as failed, its job is parked with the run's error.
-    """
-
-    run_id: RunId
-    job_id: JobId
-    incarnation: Incarnation
-    owner: NodeId
-    token: Token
-    state: RunState
-    due: Moment
-    rank: int
-    failures: int
-    lost: int
-    ended: Moment
-    started: Moment | None = None
-    pid: int | None = None
-    exit_code: int | None = None
-    signal: int | None = None
-    error: str | None = None
-    attempt: Attempt | None = None
-    output: Output | None = None
-    result: str | None = None
-    parks: bool = False
-
-
-class Working(Protocol):
-    """From ready runs to ended ones."""
-
-    async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
-        """Give the node ready runs by (rank, id): running, token + 1, attempt + 1. Asked again, the same ones.
-
-        A run that a constraint refuses joins its line as blocked instead, and passes its turn on in the lines of its
-        other constraints: the job's limit, then its concurrency key, then the semaphores by name; the first one that
-        refuses counts, and none is taken unless all are. A paused or parked job or a paused queue yields nothing; a
-        dead node gets nothing. Limits are exact, whatever claims at the same time. One call sends a bounded number of
-        runs to the lines: it may give fewer than there are, and goes on when it is asked anew.
-        """
-        ...
-
-    async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
-        """Write each change that still holds; a verdict for each, in order. A refused one hinders no other.
-
-        The owner settles its own runs while it lives; those of a dead owner any living node (`by`) may settle. What
-        ends moves to the history; a freed place or unit serves its line, and the children of what ended get their runs
-        (`tokimori.stores.rules.births.child_run`; a paused, parked or full child a skip), in this transaction.
-        """
-        ...
-
-    async def save_outputs(self, outputs: Sequence[Output]) -> None:
-        """Keep what running attempts have written so far; the newest wins, and nothing overwrites a settled output."""
         ...
 
 

@@ -13,11 +13,13 @@ import msgspec
 from tokimori.errors import Conflict, FamilyChanged, Refused, StoreUnavailable
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import JobId
-from tokimori.model.job import Job, Unreadable
+from tokimori.model.job import Job
 from tokimori.model.pause import Pause
+from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Copied, Key, Kind, key_of
-from tokimori.ports.store import NodeState, RunFilter, Store
+from tokimori.ports.nodes import NodeState
+from tokimori.ports.store import RunFilter, Store
 from tokimori.service.asking import retried
 from tokimori.service.schema import prepare_schema
 

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Meta, field
 
 from tokimori.errors import InvalidInput, Refused
-from tokimori.model.job import Command, Definition, Job, Noop, Target, Terms, Unreadable, check_definition
+from tokimori.model.job import Definition, Job, Terms, check_definition
 from tokimori.model.policies import Retry
+from tokimori.model.target import Command, Noop, Target, Unreadable
 
 MOST_RUNS = 1_000_000_000
 """The most that `runs_remaining` may be."""

@@ -11,9 +11,9 @@ from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import Definition
 from tokimori.model.semaphores import DEFAULT_LIMIT, MOST_UNITS, wanted
 from tokimori.model.words import check_word
+from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.semaphores import Semaphores as StoredSemaphores
-from tokimori.ports.store import NodeRecord, Nodes
 from tokimori.service.asking import MOST_LISTED, checked, retried
 
 

@@ -22,7 +22,8 @@ from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run, Skip
 from tokimori.model.words import check_text
-from tokimori.ports.store import NodeRecord, SchemaStatus, Store
+from tokimori.ports.nodes import NodeRecord
+from tokimori.ports.store import SchemaStatus, Store
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.explain import Explanation, explain, explained
 from tokimori.schedules.schedule import Fold, Gap, Reboot, Schedule

@@ -11,12 +11,13 @@ from tokimori.model.backfill import Backfill
 from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
-from tokimori.model.job import Job, Terms, Unreadable
+from tokimori.model.job import Job, Terms
 from tokimori.model.pause import Pause
 from tokimori.model.policies import Retry
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Output, Run, Skip
-from tokimori.ports.store import NodeRecord
+from tokimori.model.target import Unreadable
+from tokimori.ports.nodes import NodeRecord
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.zones import zone_info
 from tokimori.service.definitions import JobFields, target_fields

@@ -9,7 +9,6 @@ from tokimori.model.job import (
     Definition,
     Job,
     JobState,
-    Unreadable,
     encode_definition,
     limit_of,
     most_active,
@@ -18,9 +17,11 @@ from tokimori.model.job import (
 )
 from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason
+from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
+from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.semaphores import Permit
-from tokimori.ports.store import Claimed, NodeRecord, NodeState
+from tokimori.ports.working import Claimed
 from tokimori.stores.rules.lanes import lane_for
 
 Row = tuple[Any, ...]

@@ -15,8 +15,9 @@ from pathlib import PurePath
 from typing import NoReturn
 
 from tokimori.errors import InvalidFile, InvalidInput
-from tokimori.model.job import Command, Definition
+from tokimori.model.job import Definition
 from tokimori.model.policies import Misfire
+from tokimori.model.target import Command
 from tokimori.schedules.cron import MACROS
 from tokimori.schedules.cron_fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldKind
 from tokimori.schedules.parse import parse_schedule

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from tokimori.errors import InvalidFile
-from tokimori.model.job import Command, Job, JobState, schedule_of
+from tokimori.model.job import Job, JobState, schedule_of
+from tokimori.model.target import Command
 from tokimori.schedules.cron import Cron
 from tokimori.schedules.field_table import FieldTable
 from tokimori.schedules.fluent import Weekly

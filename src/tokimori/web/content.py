@@ -12,7 +12,8 @@ from tokimori.model.job import Definition, Job, JobState, edges_of, schedule_of
 from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.run import Run, asked_by
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.store import NodeRecord, RunFilter
+from tokimori.ports.nodes import NodeRecord
+from tokimori.ports.store import RunFilter
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.schedule import next_moments
 from tokimori.service.definitions import target_fields

@@ -13,12 +13,15 @@ from tokimori.engine.fire import decide_and_apply
 from tokimori.engine.settle import change_of
 from tokimori.model.decide import Due, Plan, decide
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, PermitId, RunId, uuid7
-from tokimori.model.job import Definition, Job, Noop, lane_of, rank_of, schedule_of
+from tokimori.model.job import Definition, Job, lane_of, rank_of, schedule_of
 from tokimori.model.outcome import Outcome, Succeeded
 from tokimori.model.run import Output, Run, manual_origin
+from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
+from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse
 from tokimori.ports.semaphores import Answer, Grant, Wish
-from tokimori.ports.store import Beat, Change, Claim, Claimed, NodeRecord, NodeState, Pulse, Store, Verdict
+from tokimori.ports.store import Store
+from tokimori.ports.working import Change, Claim, Claimed, Verdict
 
 NOW = parse_moment("2030-01-01T00:00:00Z")
 random_bytes = os.urandom

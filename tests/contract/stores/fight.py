@@ -15,7 +15,8 @@ from tokimori.clock import SystemClock
 from tokimori.model.job import Job
 from tokimori.model.policies import Misfire
 from tokimori.model.run import Run
-from tokimori.ports.store import Claimed, RunFilter, Store, Verdict
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Claimed, Verdict
 from tokimori.stores.open import open_store
 
 SCHEDULED_JOBS, SECONDS = 8, 200

@@ -22,8 +22,10 @@ from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, Permit
 from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Run, Skip, child_origin
 from tokimori.model.transitions import RunState
+from tokimori.ports.nodes import Pulse
 from tokimori.ports.semaphores import Grant, InLine, Semaphore, Wish
-from tokimori.ports.store import Change, Claim, Claimed, Pulse, RunFilter, Store, Verdict
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.rules.births import child_run
 
 NAMES = [JobId(name) for name in ("a", "b", "c")]

@@ -18,7 +18,8 @@ from tokimori.model.ids import JobId
 from tokimori.model.outcome import Outcome, Released, RetryAt, Succeeded
 from tokimori.model.semaphores import wanted
 from tokimori.ports.semaphores import Grant
-from tokimori.ports.store import Claimed, Store, Verdict
+from tokimori.ports.store import Store
+from tokimori.ports.working import Claimed, Verdict
 from tokimori.stores.open import open_store
 
 LIMITS = {"mutex": 1, "three": 3}

@@ -11,7 +11,8 @@ from tokimori.model.job import Job
 from tokimori.model.outcome import Failed, Lost, Succeeded
 from tokimori.model.policies import Misfire, Overlap, Retry
 from tokimori.model.run import Output, Run
-from tokimori.ports.store import Claimed, RunFilter, Store
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Claimed
 
 LAST = 6
 CALLS = 52

@@ -14,7 +14,8 @@ from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter, Store, Verdict
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Verdict
 
 
 def after(*jobs: str, on: On = On.SUCCESS) -> tuple[Parent, ...]:

@@ -10,7 +10,8 @@ from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Hold, Lost, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Store, Verdict
+from tokimori.ports.store import Store
+from tokimori.ports.working import Verdict
 
 
 async def test_a_held_run_is_not_claimed(store: Store, worker: Worker) -> None:

@@ -19,10 +19,11 @@ from tests.contract.stores.actors import (
 from tokimori.clock import Moment
 from tokimori.errors import Conflict, NotFound, Refused
 from tokimori.model.ids import JobId
-from tokimori.model.job import Command, Job, JobState
+from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Hold, Released, RetryAt
 from tokimori.model.policies import Retry
 from tokimori.model.run import Skip, SkipReason
+from tokimori.model.target import Command
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store
 

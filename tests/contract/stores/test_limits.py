@@ -10,7 +10,8 @@ from tokimori.model.outcome import Failed, Hold, Released, RetryAt
 from tokimori.model.policies import Retry
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Claimed, Store, Verdict
+from tokimori.ports.store import Store
+from tokimori.ports.working import Claimed, Verdict
 
 
 async def states(store: Store, runs: list[Run]) -> list[str]:

@@ -22,7 +22,9 @@ from tests.contract.stores.actors import (
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.job import JobState
 from tokimori.model.run import Output, Skip, SkipReason
-from tokimori.ports.store import Beat, RunFilter, Store, Verdict
+from tokimori.ports.nodes import Beat
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Verdict
 
 
 async def twice(call: Callable[[], Awaitable[object]]) -> list[object]:

@@ -8,7 +8,9 @@ import pytest
 from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, add_runs, fire, later
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.model.outcome import Released
-from tokimori.ports.store import Beat, RunFilter, StartedRun, Store, Verdict
+from tokimori.ports.nodes import Beat, StartedRun
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Verdict
 from tokimori.stores.mysql.sessions import Session
 from tokimori.stores.mysql.statements import Answer
 

@@ -7,7 +7,9 @@ from tests.contract.stores.actors import NOW, Worker, a_claim, a_job, a_node, a_
 from tokimori.clock import SECOND, Moment, SystemClock
 from tokimori.model.ids import Lane, NodeId, Token
 from tokimori.model.outcome import Lost, Outcome, Released, RetryAt, Succeeded
-from tokimori.ports.store import Beat, NodeState, StartedRun, Store, Verdict
+from tokimori.ports.nodes import Beat, NodeState, StartedRun
+from tokimori.ports.store import Store
+from tokimori.ports.working import Verdict
 
 NOBODY = NodeId("00000000-0000-7000-8000-000000000000")
 

@@ -11,7 +11,8 @@ from tokimori.model.outcome import Lost
 from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter, Store, Verdict
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Verdict
 
 MAIL = Pause(queue="mail", since=NOW, reason="Störung „eins“", by="ann")
 ALL = Pause(queue=EVERYTHING, since=later(1))

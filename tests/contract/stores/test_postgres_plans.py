@@ -22,8 +22,10 @@ from tokimori.clock import Moment
 from tokimori.model.ids import JobId
 from tokimori.model.job import lane_of
 from tokimori.model.outcome import Released
+from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import InLine
-from tokimori.ports.store import Beat, RunFilter, StartedRun, Store, Verdict
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Verdict
 from tokimori.stores.postgres import jobs, nodes, planning, runs, semaphores
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections, Row

@@ -21,7 +21,8 @@ from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.retention import Expiry, day_of, expiry_of, expiry_of_deleted
 from tokimori.model.run import Output, Run, Skip, SkipReason, backfill_origin, manual_origin, scheduled_origin
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import NodeState, RunFilter, Store
+from tokimori.ports.nodes import NodeState
+from tokimori.ports.store import RunFilter, Store
 
 _numbers = count(1)
 ORIGINS: dict[str, Callable[[Moment], str]] = {

@@ -26,7 +26,9 @@ from tokimori.model.policies import Misfire, OnExhausted, Overlap, Retry
 from tokimori.model.request import Manner, shared_origin
 from tokimori.model.run import Output
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Beat, Claimed, RunFilter, StartedRun, Store
+from tokimori.ports.nodes import Beat, StartedRun
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Claimed
 from tokimori.service.edits import Edit, edited, paused, resumed
 from tokimori.stores.memory import family as memory_family
 

@@ -18,8 +18,10 @@ from tokimori.model.ids import JobId, NodeId, PermitId
 from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.transitions import RunState
+from tokimori.ports.nodes import Beat
 from tokimori.ports.semaphores import Wish
-from tokimori.ports.store import Beat, Claimed, RunFilter, Verdict
+from tokimori.ports.store import RunFilter
+from tokimori.ports.working import Claimed, Verdict
 from tokimori.service.edits import Edit, edited, paused, resumed
 
 names = st.sampled_from(NAMES)

@@ -29,8 +29,10 @@ from tokimori.model.run import Run
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
+from tokimori.ports.nodes import Beat
 from tokimori.ports.semaphores import Grant, InLine, NodeGone, Permit, permit_of
-from tokimori.ports.store import Beat, Claimed, Store, Verdict
+from tokimori.ports.store import Store
+from tokimori.ports.working import Claimed, Verdict
 
 
 async def used(store: Store, name: str = "db") -> int:

@@ -13,7 +13,8 @@ from tests.contract.stores.struggle import Use, add_work, check, take_part
 from tokimori.clock import SystemClock
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Lost
-from tokimori.ports.store import NodeState, Store
+from tokimori.ports.nodes import NodeState
+from tokimori.ports.store import Store
 from tokimori.stores.open import open_store
 
 ROOT = Path(__file__).parents[3]

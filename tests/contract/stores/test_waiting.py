@@ -26,7 +26,8 @@ from tokimori.model.outcome import Failed
 from tokimori.model.policies import Overlap, Retry
 from tokimori.model.run import SkipReason
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter, Store, Verdict
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Verdict
 
 
 async def ask(store: Store, job: Job) -> bool:

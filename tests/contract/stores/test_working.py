@@ -17,7 +17,8 @@ from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Relea
 from tokimori.model.policies import Retry
 from tokimori.model.run import Output
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Store, Verdict
+from tokimori.ports.store import Store
+from tokimori.ports.working import Verdict
 
 
 async def test_a_claimed_run_is_owned_by_one_node(store: Store, worker: Worker, other: Worker) -> None:

@@ -11,8 +11,8 @@ import pytest
 from tests.integration.executors.workshop import BOTH_WAYS, Workshop, alive, keeper_of, shell, told, until, written
 from tokimori.clock import MILLISECOND, SystemClock
 from tokimori.model.ids import RunId, Token
-from tokimori.model.job import Command
 from tokimori.model.outcome import Cancelled, Failed, Outcome, Released, Succeeded
+from tokimori.model.target import Command
 from tokimori.ports.executor import Ended, Started, StopReason
 
 pytestmark = pytest.mark.parametrize("workshop", BOTH_WAYS, indirect=True)

@@ -23,8 +23,8 @@ from tests.integration.executors.workshop import (
 )
 from tokimori.clock import HOUR, SECOND
 from tokimori.executors.keeper.kernel import boottime
-from tokimori.model.job import Command
 from tokimori.model.outcome import Cancelled, Released, Succeeded, TimedOut
+from tokimori.model.target import Command
 from tokimori.ports.executor import Ended, Started, StopReason
 
 pytestmark = pytest.mark.parametrize("workshop", BOTH_WAYS, indirect=True)

@@ -5,8 +5,8 @@ import sys
 import time
 
 from tests.integration.executors.workshop import Workshop, keeper_of, shell, told
-from tokimori.model.job import Command
 from tokimori.model.outcome import Succeeded
+from tokimori.model.target import Command
 from tokimori.ports.executor import Ended, Grew, Started
 
 EDGE = 65_536

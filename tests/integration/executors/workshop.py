@@ -10,8 +10,8 @@ from tokimori.clock import Moment, SystemClock, parse_moment
 from tokimori.executors.command import CommandExecutor
 from tokimori.executors.keeper.kernel import everything, see
 from tokimori.model.ids import JobId, RunId, Token
-from tokimori.model.job import Command
 from tokimori.model.run import Output
+from tokimori.model.target import Command
 from tokimori.ports.executor import Ended, Grew, Report, Started, Task
 
 NOMINAL = parse_moment("2030-01-01T00:00:00Z")

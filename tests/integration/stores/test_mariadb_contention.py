@@ -18,7 +18,8 @@ from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Hold, Outcome, Released, RetryAt
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Grant, InLine
-from tokimori.ports.store import Claimed, RunFilter, Store, Verdict
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Claimed, Verdict
 from tokimori.stores.mysql.permits import STUCK
 
 SESSIONS = 4

@@ -30,7 +30,9 @@ from tokimori.errors import Conflict, Refused, StoreUnavailable
 from tokimori.model.ids import NodeId
 from tokimori.model.job import Job, JobState, lane_of
 from tokimori.model.outcome import Released
-from tokimori.ports.store import Beat, Claimed, Store, Verdict
+from tokimori.ports.nodes import Beat
+from tokimori.ports.store import Store
+from tokimori.ports.working import Claimed, Verdict
 from tokimori.stores.mysql import line
 from tokimori.stores.mysql.address import Address
 from tokimori.stores.mysql.sessions import Session, Sessions, T, Transaction, connect

@@ -12,7 +12,8 @@ from tests.contract.stores.test_limits import states
 from tests.integration.stores.test_mariadb_locks import WAITS, Scene, paused, waits
 from tokimori.model.job import lane_of
 from tokimori.ports.semaphores import Grant, InLine, NodeGone
-from tokimori.ports.store import Claimed, Store, Verdict
+from tokimori.ports.store import Store
+from tokimori.ports.working import Claimed, Verdict
 from tokimori.stores.mysql.sessions import Session
 from tokimori.stores.mysql.statements import Answer, sql
 

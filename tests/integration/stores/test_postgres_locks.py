@@ -30,7 +30,8 @@ from tokimori.model.outcome import Released
 from tokimori.model.pause import Pause
 from tokimori.model.run import Run
 from tokimori.ports.semaphores import Grant, InLine, NodeGone, Wish
-from tokimori.ports.store import Claimed, Store, Verdict
+from tokimori.ports.store import Store
+from tokimori.ports.working import Claimed, Verdict
 from tokimori.stores.postgres import jobs, nodes, pauses, planning, runs, semaphores, working
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections, T, connect

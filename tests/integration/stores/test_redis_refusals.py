@@ -15,7 +15,8 @@ from tests.servers.redis import DURABLE, Server
 from tokimori.clock import SystemClock
 from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
 from tokimori.model.ids import JobId
-from tokimori.ports.store import RunFilter, Store, Verdict
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Verdict
 from tokimori.stores.open import open_store
 from tokimori.stores.redis import connections
 

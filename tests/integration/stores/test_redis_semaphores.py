@@ -17,7 +17,8 @@ from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.semaphores import Grant, NodeGone
-from tokimori.ports.store import Claimed, RunFilter, Store
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Claimed
 from tokimori.stores.open import open_store
 
 P = "{tokimori}:"

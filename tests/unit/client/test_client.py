@@ -13,7 +13,8 @@ from tokimori.client.client import open as open_client
 from tokimori.client.opening import Stores
 from tokimori.clock import SystemClock
 from tokimori.errors import InvalidConfig, InvalidInput, NotFound, Refused, SchemaMismatch
-from tokimori.model.job import Command, JobState
+from tokimori.model.job import JobState
+from tokimori.model.target import Command
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, SchemaStatus
 from tokimori.service.service import Service

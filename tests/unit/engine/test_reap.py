@@ -11,7 +11,8 @@ from tokimori.model.ids import ClaimId, Lane, NodeId, RunId
 from tokimori.model.policies import Retry
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Beat, Claim, NodeRecord, NodeState, StartedRun
+from tokimori.ports.nodes import Beat, NodeRecord, NodeState, StartedRun
+from tokimori.ports.working import Claim
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.testing.clock import VirtualClock
 

@@ -10,7 +10,7 @@ from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Relea
 from tokimori.model.policies import Retry
 from tokimori.model.run import Attempt, Output
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Change, Claimed
+from tokimori.ports.working import Change, Claimed
 
 NODE = NodeId("n")
 CLAIMED = Claimed(run=a_run(token=Token(4), node_id=NODE), definition=a_definition(retry=Retry(attempts=3, delay=10)))

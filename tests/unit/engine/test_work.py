@@ -7,13 +7,15 @@ from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
 from tokimori.clock import HOUR, MILLISECOND, Moment
 from tokimori.engine.work import MOST_CLAIMED, Key, Pace, Work, task_of
 from tokimori.model.ids import NodeId, RunId, Token
-from tokimori.model.job import Command, Definition
+from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Released, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.run import Output, Run
+from tokimori.model.target import Command
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import Ended, Grew, Started, Task
-from tokimori.ports.store import Claimed, StartedRun, Verdict
+from tokimori.ports.nodes import StartedRun
+from tokimori.ports.working import Claimed, Verdict
 
 ME = NodeId("me")
 PLAIN = a_definition()

@@ -19,7 +19,7 @@ from tokimori.executors.environment import (
     own_account,
 )
 from tokimori.model.ids import JobId, RunId, Token
-from tokimori.model.job import Command
+from tokimori.model.target import Command
 from tokimori.ports.executor import Task
 
 ANN = Account("ann", 1000, 1000, "/home/ann")

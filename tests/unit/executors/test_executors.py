@@ -6,7 +6,7 @@ from tests.unit.examples import seconds
 from tokimori.clock import Moment
 from tokimori.executors.executors import Executors
 from tokimori.model.ids import JobId, RunId, Token
-from tokimori.model.job import Command, Noop, Target
+from tokimori.model.target import Command, Noop, Target
 from tokimori.ports.executor import Report, StopReason, Task
 
 

@@ -4,8 +4,8 @@ from tests.unit.examples import seconds
 from tokimori.clock import Moment
 from tokimori.executors.noop import NoopExecutor
 from tokimori.model.ids import JobId, RunId, Token
-from tokimori.model.job import Noop
 from tokimori.model.outcome import Succeeded
+from tokimori.model.target import Noop
 from tokimori.ports.executor import Ended, Report, StopReason, Task
 
 

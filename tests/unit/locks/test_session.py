@@ -13,8 +13,8 @@ from tokimori.clock import Moment
 from tokimori.errors import NotGranted, PermitLost, Refused, StoreUnavailable
 from tokimori.locks.session import IDLE
 from tokimori.model.lease import LEASE, TICK_IDLE
+from tokimori.ports.nodes import NodeState
 from tokimori.ports.semaphores import Answer, Grant, Wish
-from tokimori.ports.store import NodeState
 from tokimori.stores.memory.store import MemoryStore
 
 TAKE_OVER = 10.0

@@ -5,7 +5,8 @@ from importlib.metadata import version
 
 from msgspec.structs import fields, replace
 
-from tokimori.model.job import FORMAT, Definition, Noop, lane_of
+from tokimori.model.job import FORMAT, Definition, lane_of
+from tokimori.model.target import Noop
 
 # fmt: off
 RELEASED = {

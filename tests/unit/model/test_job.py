@@ -15,10 +15,7 @@ from tokimori.model.ids import Lane
 from tokimori.model.job import (
     APART_LABEL,
     FIRST_FORMAT,
-    Command,
     Definition,
-    Noop,
-    Unreadable,
     check_definition,
     decode_definition,
     encode_definition,
@@ -34,6 +31,7 @@ from tokimori.model.job import (
     units_here,
 )
 from tokimori.model.policies import LONGEST, Misfire, OnLostLease, Overlap, Retry
+from tokimori.model.target import Command, Noop, Unreadable
 from tokimori.schedules.schedule import Fold, Gap, OnDemand
 
 WORDS = st.text("abcXYZ019._-", min_size=1, max_size=12)

@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokimori.model.ids import Lane
-from tokimori.model.job import Definition, Noop, lane_of
+from tokimori.model.job import Definition, lane_of
 from tokimori.model.pause import EVERYTHING, open_lanes, queue_of
+from tokimori.model.target import Noop
 
 queues = st.sampled_from(["default", "mail", "mail.fast", "ma"])
 

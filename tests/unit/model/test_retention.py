@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.unit.examples import NEW_YEAR, a_definition, a_job
 from tokimori.clock import DAY, HOUR, Moment
 from tokimori.model.ids import Incarnation, JobId, uuid7
-from tokimori.model.job import Unreadable
 from tokimori.model.policies import retention_of
 from tokimori.model.retention import KEYS_KEPT, day_of, expiry_of, expiry_of_deleted, first_id_at
+from tokimori.model.target import Unreadable
 
 MOMENTS = st.integers(0, 2**47 * 1000).map(Moment)
 

@@ -28,7 +28,8 @@ from tokimori.node.identity import Identity
 from tokimori.node.node import Node, Phase
 from tokimori.ports.executor import Ended, Report, Started, StopReason, Task
 from tokimori.ports.semaphores import Wish
-from tokimori.ports.store import Claim, RunFilter
+from tokimori.ports.store import RunFilter
+from tokimori.ports.working import Claim
 from tokimori.service.lines import waits_for
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.service import Service

@@ -15,7 +15,7 @@ from tokimori.model.policies import Retry
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import StopReason
 from tokimori.ports.planning import ALL, Share
-from tokimori.ports.store import Claim, Claimed
+from tokimori.ports.working import Claim, Claimed
 
 
 def a_paused(job: Job) -> Job:

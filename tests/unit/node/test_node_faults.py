@@ -14,7 +14,7 @@ from tokimori.model.policies import Misfire, Retry
 from tokimori.model.transitions import RunState
 from tokimori.node.node import DEAF
 from tokimori.ports.executor import StopReason
-from tokimori.ports.store import Claimed
+from tokimori.ports.working import Claimed
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from tokimori.clock import Moment
 from tokimori.model.transitions import RunState
 from tokimori.node.node import Phase
 from tokimori.ports.executor import StopReason
-from tokimori.ports.store import Claim, Claimed
+from tokimori.ports.working import Claim, Claimed
 
 
 @pytest.fixture

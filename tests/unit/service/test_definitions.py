@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tokimori.errors import InvalidInput
-from tokimori.model.job import Command, Definition, Noop, Target
+from tokimori.model.job import Definition
 from tokimori.model.policies import Misfire, OnLostLease, Overlap, Retry
+from tokimori.model.target import Command, Noop, Target
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.service.definitions import JobFields, definition_from, fields_of, patched
 

@@ -8,7 +8,7 @@ from tokimori.engine.settle import change_of
 from tokimori.errors import NotFound
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Succeeded
-from tokimori.ports.store import Claimed
+from tokimori.ports.working import Claimed
 from tokimori.service.runs import is_deleted
 
 

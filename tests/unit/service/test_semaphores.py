@@ -5,8 +5,8 @@ import pytest
 from tests.unit.service.world import World
 from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.ids import NodeId, PermitId
+from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.semaphores import Grant, Wish
-from tokimori.ports.store import NodeRecord, NodeState
 
 
 async def hold(world: World, name: str, weight: int = 1) -> None:

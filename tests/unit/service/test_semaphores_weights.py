@@ -4,7 +4,8 @@ import pytest
 
 from tests.unit.service.world import World
 from tokimori.errors import InvalidInput
-from tokimori.model.job import Definition, Noop
+from tokimori.model.job import Definition
+from tokimori.model.target import Noop
 
 
 async def test_a_weight_above_the_limit_is_refused(world: World) -> None:

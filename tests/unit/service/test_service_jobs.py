@@ -16,9 +16,10 @@ from tokimori.errors import (
     StoreUnavailable,
 )
 from tokimori.model.ids import JobId
-from tokimori.model.job import Definition, JobState, Noop
+from tokimori.model.job import Definition, JobState
 from tokimori.model.policies import Misfire
 from tokimori.model.run import Skip, SkipReason
+from tokimori.model.target import Noop
 from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_TRIES
 from tokimori.service.service import Imported

@@ -7,11 +7,13 @@ import pytest
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
 from tokimori.errors import InvalidInput, NotFound, Refused
-from tokimori.model.job import Definition, Noop
+from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Released, Succeeded
 from tokimori.model.policies import Retry
+from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Beat, RunFilter
+from tokimori.ports.nodes import Beat
+from tokimori.ports.store import RunFilter
 
 
 async def test_a_trigger_makes_a_run_now(world: World) -> None:

@@ -8,8 +8,9 @@ from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import World
 from tokimori.clock import HOUR, MINUTE, Moment, format_moment
 from tokimori.errors import InvalidInput, InvalidSchedule
-from tokimori.model.job import Definition, Job, JobState, Noop
+from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.run import Run
+from tokimori.model.target import Noop
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.zones import tzdata_version
 from tokimori.service.definitions import job_fields_of

@@ -11,7 +11,7 @@ from tokimori.errors import AlreadyExists, InvalidInput, TokimoriError
 from tokimori.model.ids import JobId, RunId, new_incarnation
 from tokimori.model.run import Output, Skip, SkipReason
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import NodeRecord, NodeState
+from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.service.definitions import JobFields, definition_from
 from tokimori.service.edits import new_job
 from tokimori.service.views import (

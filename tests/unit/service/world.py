@@ -9,11 +9,13 @@ from tokimori.engine.fire import decide_and_apply
 from tokimori.engine.settle import change_of
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import ClaimId, JobId, NodeId
-from tokimori.model.job import Definition, Job, Noop, schedule_of
+from tokimori.model.job import Definition, Job, schedule_of
 from tokimori.model.outcome import Outcome
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Run, Skip
-from tokimori.ports.store import Claim, Claimed, NodeRecord, NodeState
+from tokimori.model.target import Noop
+from tokimori.ports.nodes import NodeRecord, NodeState
+from tokimori.ports.working import Claim, Claimed
 from tokimori.service.service import Service
 from tokimori.stores.memory.store import MemoryStore
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tokimori.clock import DAY, Moment, parse_moment, to_datetime
 from tokimori.errors import InvalidFile
 from tokimori.model.ids import check_job_id
-from tokimori.model.job import Command, Definition, check_definition, schedule_of
+from tokimori.model.job import Definition, check_definition, schedule_of
 from tokimori.model.policies import Misfire
+from tokimori.model.target import Command
 from tokimori.schedules.schedule import Fold, Gap, next_moments
 from tokimori.translators.crontab import Crontab, read_crontab
 

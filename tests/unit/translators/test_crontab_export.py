@@ -8,8 +8,9 @@ from tests.unit.examples import NEW_YEAR, a_job
 from tests.unit.schedules.texts import crons
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
-from tokimori.model.job import Command, Definition, Job, JobState, Noop, check_definition, schedule_of
+from tokimori.model.job import Definition, Job, JobState, check_definition, schedule_of
 from tokimori.model.policies import Misfire, Retry
+from tokimori.model.target import Command, Noop
 from tokimori.schedules.schedule import Gap, next_moments
 from tokimori.translators.crontab import Crontab, read_crontab
 from tokimori.translators.crontab_export import write_crontab

@@ -6,8 +6,9 @@ import pytest
 
 from tokimori.clock import format_moment, parse_moment
 from tokimori.errors import InvalidFile, InvalidInput
-from tokimori.model.job import Command, Definition, schedule_of
+from tokimori.model.job import Definition, schedule_of
 from tokimori.model.policies import Misfire, Overlap, Retry
+from tokimori.model.target import Command
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, next_moments
 from tokimori.translators.kubernetes import CronJob, Manifest, read_manifest, read_schedule

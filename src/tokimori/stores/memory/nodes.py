@@ -7,7 +7,8 @@ from tokimori.model.ids import NodeId
 from tokimori.model.job import JobState
 from tokimori.model.pause import open_lanes
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
+from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
+from tokimori.ports.working import Claimed
 from tokimori.stores.memory.line import drop_programs, sweep
 from tokimori.stores.memory.tables import RunRow, Tables, in_line
 

@@ -9,7 +9,7 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.retention import DailyCount, Expiry, day_of
 from tokimori.model.run import Run, Skip
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import NodeState
+from tokimori.ports.nodes import NodeState
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rules.counts import daily_counts
 

@@ -5,6 +5,7 @@ from itertools import islice
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.semaphores import DEFAULT_LIMIT
+from tokimori.ports.nodes import NodeState
 from tokimori.ports.semaphores import (
     MOST_COUNTED,
     MOST_HOLDERS,
@@ -16,7 +17,6 @@ from tokimori.ports.semaphores import (
     Semaphore,
     Wish,
 )
-from tokimori.ports.store import NodeState
 from tokimori.stores.memory.line import (
     grant_programs,
     place_of,

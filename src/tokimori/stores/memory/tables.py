@@ -15,8 +15,8 @@ from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.model.transitions import ACTIVE, ENDS, RunState
+from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.semaphores import Permit
-from tokimori.ports.store import NodeRecord
 from tokimori.stores.rules.errors import check_family, no_job
 from tokimori.stores.rules.lines import has_room
 

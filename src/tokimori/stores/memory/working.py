@@ -10,7 +10,8 @@ from tokimori.model.job import JobState, units_here
 from tokimori.model.pause import open_lanes
 from tokimori.model.run import Output
 from tokimori.model.transitions import Event, RunState, move
-from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
+from tokimori.ports.nodes import NodeState
+from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.memory.admission import Admission
 from tokimori.stores.memory.family import bear_children
 from tokimori.stores.memory.line import Freed, give_back, rejoin, serve

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId
 from tokimori.model.semaphores import line_of
-from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
+from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
+from tokimori.ports.working import Claimed
 from tokimori.stores.mysql import permits
 from tokimori.stores.mysql.address import Address
 from tokimori.stores.mysql.part import Part

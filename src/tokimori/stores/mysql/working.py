@@ -11,7 +11,8 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, NodeId, RunId
 from tokimori.model.run import Output, Run
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
+from tokimori.ports.nodes import NodeState
+from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.mysql import family, line, permits
 from tokimori.stores.mysql.admission import Admission, admission
 from tokimori.stores.mysql.nodes import CLAIMED

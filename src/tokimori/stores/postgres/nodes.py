@@ -2,7 +2,8 @@
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId, Token
-from tokimori.ports.store import Beat, Claimed, NodeRecord, Pulse, Survey
+from tokimori.ports.nodes import Beat, NodeRecord, Pulse, Survey
+from tokimori.ports.working import Claimed
 from tokimori.stores.postgres.batches import columns, parameters
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import NODE, RUN, all_claimed, node_of, node_row, prefixed

@@ -17,21 +17,11 @@ from tokimori.model.retention import DailyCount, Expiry
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import ENDS
 from tokimori.ports.copying import Copied, Key, Kind
+from tokimori.ports.nodes import Beat, NodeRecord, Pulse, Survey
 from tokimori.ports.planning import ALL, Share
 from tokimori.ports.semaphores import Answer, Semaphore, Wish
-from tokimori.ports.store import (
-    Beat,
-    Change,
-    Claim,
-    Claimed,
-    Family,
-    NodeRecord,
-    Pulse,
-    RunFilter,
-    SchemaStatus,
-    Survey,
-    Verdict,
-)
+from tokimori.ports.store import Family, RunFilter, SchemaStatus
+from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.notices import Sender
 from tokimori.stores.postgres import (
     calendars,

@@ -11,7 +11,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.run import Attempt, Output
 from tokimori.model.transitions import ENDS
-from tokimori.ports.store import Change, Claim, Claimed, Verdict
+from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, output_row

@@ -10,7 +10,8 @@ from tokimori.model.ids import Incarnation
 from tokimori.model.job import Definition, Job, stored_definition
 from tokimori.model.run import Output, Run, Skip
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Claimed, NodeRecord
+from tokimori.ports.nodes import NodeRecord
+from tokimori.ports.working import Claimed
 from tokimori.stores.rows import (
     JOB,
     JOB_STAMPS,

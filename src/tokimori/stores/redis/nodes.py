@@ -4,7 +4,8 @@ from msgspec.structs import astuple
 
 from tokimori.clock import SECOND, Moment
 from tokimori.model.ids import Lane, NodeId
-from tokimori.ports.store import Beat, Claimed, NodeRecord, Pulse, Survey
+from tokimori.ports.nodes import Beat, NodeRecord, Pulse, Survey
+from tokimori.ports.working import Claimed
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import all_claimed, node_hash, node_of
 

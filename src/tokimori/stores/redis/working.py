@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.run import Attempt, Output
-from tokimori.ports.store import Change, Claim, Claimed, Verdict
+from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import all_claimed, output_map
 from tokimori.stores.redis.jobs import move_runs

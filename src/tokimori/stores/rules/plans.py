@@ -5,7 +5,8 @@ from typing import NamedTuple
 from tokimori.clock import Moment
 from tokimori.model.decide import Plan
 from tokimori.model.ids import Incarnation
-from tokimori.model.job import Job, JobState, Unreadable
+from tokimori.model.job import Job, JobState
+from tokimori.model.target import Unreadable
 
 REPLACED = "replaced by a newer run"
 

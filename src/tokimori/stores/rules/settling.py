@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from tokimori.model.ids import NodeId, Token
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.store import Change, NodeState, Verdict
+from tokimori.ports.nodes import NodeState
+from tokimori.ports.working import Change, Verdict
 
 JOB_DELETED = "the job was deleted"
 PARKED_BY = "tokimori"

@@ -5,7 +5,8 @@ import sqlite3
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId
 from tokimori.model.pause import open_lanes
-from tokimori.ports.store import Beat, Claimed, NodeRecord, NodeState, Pulse, Survey
+from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
+from tokimori.ports.working import Claimed
 from tokimori.stores.rows import NODE, RUN, RUN_COLUMNS, Row, definition_of, marks, node_of, node_row, prefixed, run_of
 from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.pauses import paused_queues

@@ -5,6 +5,7 @@ import sqlite3
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.semaphores import DEFAULT_LIMIT
+from tokimori.ports.nodes import NodeState
 from tokimori.ports.semaphores import (
     MOST_COUNTED,
     MOST_HOLDERS,
@@ -16,7 +17,6 @@ from tokimori.ports.semaphores import (
     Semaphore,
     Wish,
 )
-from tokimori.ports.store import NodeState
 from tokimori.stores.rows import PERMIT, marks, permit_of, permit_row
 from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
 from tokimori.stores.sqlite.line import (

@@ -15,7 +15,8 @@ from tokimori.model.pause import open_lanes
 from tokimori.model.run import Output
 from tokimori.model.semaphores import LIMIT_LINE
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.store import Change, Claim, Claimed, NodeState, Verdict
+from tokimori.ports.nodes import NodeState
+from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.rows import ATTEMPT, OUTPUT, Row, attempt_row, marks, output_row
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.lines import fits

@@ -12,8 +12,9 @@ from tokimori.model.decide import Due
 from tokimori.model.ids import Lane, PermitId
 from tokimori.model.retention import expiry_of, expiry_of_deleted
 from tokimori.model.run import Output
+from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import Grant, Wish
-from tokimori.ports.store import Beat, RunFilter, StartedRun
+from tokimori.ports.store import RunFilter
 from tokimori.stores.sqlite import jobs, nodes, planning, pruning, runs, schema, semaphores, working
 
 

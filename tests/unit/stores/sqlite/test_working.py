@@ -8,8 +8,8 @@ import pytest
 from tests.contract.stores.actors import NOW, a_claim, a_job, a_node, a_request
 from tokimori.model.ids import JobId, PermitId
 from tokimori.model.transitions import RunState
+from tokimori.ports.nodes import Beat
 from tokimori.ports.semaphores import Grant, Wish
-from tokimori.ports.store import Beat
 from tokimori.stores.sqlite import jobs, nodes, runs, schema, semaphores, working
 
 

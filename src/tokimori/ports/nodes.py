@@ -1,0 +1,127 @@
+"""What nodes ask of the shared database about each other. One method is one transaction, as in `ports.store`."""
+
+from enum import StrEnum
+from typing import Protocol
+
+from msgspec import Struct, field
+
+from tokimori.clock import Moment
+from tokimori.model.ids import Lane, NodeId, RunId, Token
+from tokimori.ports.working import Claimed
+
+
+class NodeState(StrEnum):
+    """Death is final: a dead node's row never lives again."""
+
+    ALIVE = "alive"
+    LEFT = "left"
+    """It went by itself, owning nothing."""
+    DEAD = "dead"
+    """Another node saw no beat for too long."""
+
+
+class NodeRecord(Struct, frozen=True, kw_only=True):
+    """A node's row. `beat` grows while it lives; `left` is when it went, by itself or declared dead.
+
+    One whose `concurrency` is 0 is a program: it runs no jobs, but holds permits of semaphores or waits for them.
+    """
+
+    id: NodeId
+    host: str
+    boot_id: str
+    pid: int
+    labels: dict[str, str] = field(default_factory=dict)
+    concurrency: int
+    version: str
+    started: Moment
+    beat: int = 0
+    state: NodeState
+    left: Moment | None = None
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it runs no jobs."""
+        return self.concurrency == 0
+
+    @property
+    def runs_jobs(self) -> bool:
+        """Whether it lives, and is no program."""
+        return self.state is NodeState.ALIVE and not self.is_program
+
+
+class StartedRun(Struct, frozen=True, kw_only=True):
+    """A run whose process began; kept with the run while (node, token) still hold it."""
+
+    run_id: RunId
+    token: Token
+    pid: int
+    at: Moment
+
+
+class Beat(Struct, frozen=True, kw_only=True):
+    """What a node tells with each tick: that it lives, and which processes began since."""
+
+    node: NodeId
+    started: tuple[StartedRun, ...] = ()
+
+
+class Survey(Struct, frozen=True, kw_only=True):
+    """What there is to do: the next moment at which a job or a waiting run is due, and the lanes with ready runs, but
+    those of paused queues.
+    """
+
+    next_due: Moment | None
+    lanes: tuple[Lane, ...]
+
+
+class Pulse(Struct, frozen=True, kw_only=True):
+    """What a node hears with each tick, all read in the tick's own transaction.
+
+    `now` is the store's time. `owned` are the runs that the store gives this node; `cancels` those of them that are to
+    end, with the reason. `peers` are the other living nodes with their beat counters. `orphans`: dead nodes own runs.
+    """
+
+    now: Moment
+    owned: frozenset[tuple[RunId, Token]]
+    cancels: tuple[tuple[RunId, Token, str], ...]
+    peers: tuple[tuple[NodeId, int], ...]
+    orphans: bool
+    survey: Survey
+
+
+class Nodes(Protocol):
+    """Who takes part, and who is alive. No wall clocks are compared."""
+
+    async def register(self, node: NodeRecord) -> None:
+        """Add a living node."""
+        ...
+
+    async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
+        """Raise the node's counter and tell it what concerns it. None: it is dead, for good.
+
+        A few lines of semaphores with free units are served, in lanes where nothing is ready: imported runs need it.
+        """
+        ...
+
+    async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
+        """What there is to do, without a beat. `past`: jobs that were due by then are left out."""
+        ...
+
+    async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
+        """Declare a node dead if its counter still is `beat` and `by` lives. Whether it is dead now.
+
+        What its programs hold is free, and their places in line are gone; its runs keep their permits until settled.
+        """
+        ...
+
+    async def leave(self, node: NodeId, now: Moment) -> bool:
+        """The node goes, with what its programs hold; refused (False) while it owns runs. A program's row goes too."""
+        ...
+
+    async def orphans(self, limit: int) -> list[Claimed]:
+        """Running runs of dead nodes, oldest rank first."""
+        ...
+
+    async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
+        """Living ones first, then those that went, newest first."""
+        ...
