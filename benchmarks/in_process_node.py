@@ -18,6 +18,7 @@ from tokimori.executors.noop import NoopExecutor
 from tokimori.model.ids import JobId, new_incarnation
 from tokimori.model.job import Definition
 from tokimori.model.run import Run
+from tokimori.model.target import Command, Noop
 from tokimori.model.transitions import RunState
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
@@ -76,7 +77,7 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
     clock = SystemClock()
     async with opened_store(url) as store, watching(url) as has_live:
         command = CommandExecutor(clock, runs_dir=folder / "runs", state_dir=folder)
-        executors = Executors(command=command, noop=NoopExecutor(clock))
+        executors = Executors({Noop: NoopExecutor(clock), Command: command})
         identity = Identity(host="bench", boot_id="bench", pid=os.getpid(), version="0", concurrency=concurrency)
         node = Node(store, executors, clock, os.urandom, identity)
         await executors.open(node.hear)

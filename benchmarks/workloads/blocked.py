@@ -20,7 +20,7 @@ from tokimori.executors.executors import Executors
 from tokimori.executors.noop import NoopExecutor
 from tokimori.model.ids import NodeId, PermitId, uuid7
 from tokimori.model.job import Definition
-from tokimori.model.target import Noop
+from tokimori.model.target import Command, Noop
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState
@@ -80,7 +80,7 @@ async def a_node(store: Store, folder: Path) -> AsyncIterator[Counting]:
     """A node at work."""
     clock, counting = SystemClock(), Counting(store)
     command = CommandExecutor(clock, runs_dir=folder / "runs", state_dir=folder)
-    executors = Executors(command=command, noop=NoopExecutor(clock))
+    executors = Executors({Noop: NoopExecutor(clock), Command: command})
     identity = Identity(host="bench", boot_id="bench", pid=os.getpid(), version="0", concurrency=CONCURRENCY)
     node = Node(counting, executors, clock, os.urandom, identity)  # type: ignore[arg-type]
     await executors.open(node.hear)

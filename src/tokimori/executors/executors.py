@@ -1,54 +1,55 @@
 """One executor for every kind of target."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import get_args
 
 from tokimori.clock import Moment
+from tokimori.errors import Bug
 from tokimori.model.ids import RunId, Token
-from tokimori.model.target import Command, Noop
+from tokimori.model.target import Target
 from tokimori.ports.executor import Executor, Report, StopReason, Task
 
 
 class Executors:
-    """Hands each task to the executor of its target. A new kind of target is one more arm in `start`."""
+    """Hands each task to the executor of its kind of target. Raises `Bug` where a kind has none.
 
-    def __init__(self, *, command: Executor, noop: Executor) -> None:
-        self._command = command
-        self._noop = noop
+    They are opened, told and closed in the order of `by_kind`.
+    """
+
+    def __init__(self, by_kind: Mapping[type[Target], Executor]) -> None:
+        if missing := [kind.__name__ for kind in get_args(Target) if kind not in by_kind]:
+            raise Bug(f"nothing runs targets of the kinds {', '.join(missing)}")
+        self._by_kind = dict(by_kind)
 
     async def open(self, report: Callable[[Report], None]) -> None:
         """Open them all. Raises `Refused`."""
-        await self._noop.open(report)
-        await self._command.open(report)
+        for executor in self._by_kind.values():
+            await executor.open(report)
 
     def start(self, tasks: Sequence[Task]) -> None:
         """Begin these attempts."""
-        noops: list[Task] = []
-        commands: list[Task] = []
+        found: dict[type[Target], list[Task]] = {}
         for task in tasks:
-            match task.target:
-                case Noop():
-                    noops.append(task)
-                case Command():
-                    commands.append(task)
-        self._noop.start(noops)
-        self._command.start(commands)
+            found.setdefault(type(task.target), []).append(task)
+        for kind, of_kind in found.items():
+            self._by_kind[kind].start(of_kind)
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
         """End an attempt: whoever does not know it ignores the order."""
-        self._noop.stop(run_id, token, reason, grace=grace)
-        self._command.stop(run_id, token, reason, grace=grace)
+        for executor in self._by_kind.values():
+            executor.stop(run_id, token, reason, grace=grace)
 
     def renew(self, sent: float) -> None:
         """Move the lease's deadlines everywhere."""
-        self._noop.renew(sent)
-        self._command.renew(sent)
+        for executor in self._by_kind.values():
+            executor.renew(sent)
 
     def forget(self, before: Moment) -> None:
         """Remove old output everywhere."""
-        self._noop.forget(before)
-        self._command.forget(before)
+        for executor in self._by_kind.values():
+            executor.forget(before)
 
     async def close(self) -> None:
         """End whatever is left."""
-        await self._noop.close()
-        await self._command.close()
+        for executor in self._by_kind.values():
+            await executor.close()

@@ -20,6 +20,7 @@ from tokimori.executors.executors import Executors
 from tokimori.executors.noop import NoopExecutor
 from tokimori.locks.session import Session
 from tokimori.model.job import APART_LABEL
+from tokimori.model.target import Command, Noop
 from tokimori.node.apart import Apart
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node, Phase
@@ -45,7 +46,7 @@ async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
     random = os.urandom
     make_state_dir(settings.state_dir)
     command = CommandExecutor(clock, runs_dir=settings.state_dir / "runs", state_dir=settings.state_dir)
-    executors: Executor = Executors(command=command, noop=NoopExecutor(clock))
+    executors: Executor = Executors({Noop: NoopExecutor(clock), Command: command})
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:

@@ -1,9 +1,12 @@
-"""Each task goes to the executor of its target."""
+"""Each task goes to the executor of its kind of target."""
 
 from collections.abc import Callable, Sequence
 
+import pytest
+
 from tests.unit.examples import seconds
 from tokimori.clock import Moment
+from tokimori.errors import Bug
 from tokimori.executors.executors import Executors
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.target import Command, Noop, Target
@@ -64,7 +67,7 @@ def ignore(report: Report) -> None:
 async def test_tasks_go_where_their_target_is_run() -> None:
     """Commands and no-ops are told apart; everything else is told to all."""
     command, noop = Recorder(), Recorder()
-    executors = Executors(command=command, noop=noop)
+    executors = Executors({Noop: noop, Command: command})
     await executors.open(ignore)
     executors.start([task("a", Noop()), task("b", Command(argv=("true",))), task("c", Noop())])
     executors.stop(RunId("a"), Token(1), StopReason.CANCEL, grace=2.0)
@@ -73,3 +76,9 @@ async def test_tasks_go_where_their_target_is_run() -> None:
     rest = [("stop", "a", 1, StopReason.CANCEL, 2.0), ("renew", 3.0), "close"]
     assert noop.asked == [("open", ignore), ("start", ["a", "c"]), *rest]
     assert command.asked == [("open", ignore), ("start", ["b"]), *rest]
+
+
+def test_a_kind_that_nothing_runs_is_found_at_once() -> None:
+    """Where a kind of target has no executor no node starts: its runs would be claimed, and never end."""
+    with pytest.raises(Bug, match="the kinds Noop"):
+        Executors({Command: Recorder()})
