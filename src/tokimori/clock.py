@@ -1,4 +1,4 @@
-"""Moments, and the one place from which time comes."""
+"""Moments, and the clocks from which they come."""
 
 import re
 import time

@@ -5,13 +5,13 @@
     │   ├── InvalidSchedule        a schedule text
     │   ├── InvalidConfig          settings; carries every fault at once
     │   └── InvalidFile            a foreign file, with its name and line
-    ├── Refused                    well-formed, but not done here or now                          exit 2
-    ├── NotFound                   no such job, run or node                                       exit 3
+    ├── Refused                    a valid request that is not carried out here or now            exit 2
+    ├── NotFound                   there is no job, run or other thing of that name               exit 3
     ├── Conflict                   somebody else changed it meanwhile                             exit 4
-    │   ├── AlreadyExists          the id that was given is taken                                 exit 2
-    │   ├── FamilyChanged          which jobs run after which was changed meanwhile               exit 4
-    │   ├── NotGranted             units of a semaphore were not to be had in time                exit 4
-    │   └── PermitLost             others may have held what was held of a semaphore              exit 4
+    │   ├── AlreadyExists          the given id is taken                                          exit 2
+    │   ├── FamilyChanged          somebody changed meanwhile which jobs run after which          exit 4
+    │   ├── NotGranted             units of a semaphore were not granted in time                  exit 4
+    │   └── PermitLost             a permit was lost before it was released                       exit 4
     ├── StoreError                 the store can't be used                                        exit 2
     │   ├── StoreUnavailable       a reply may be lost; trying again can help
     │   └── SchemaMismatch         its schema is newer than this version knows, or missing
@@ -45,7 +45,7 @@ class TokimoriError(Exception):
 
 
 class InvalidInput(TokimoriError):
-    """A value that a person or a program gave is not allowed."""
+    """A value that a person or a program gave is not allowed; `field`, `value` and `allowed` say which and why."""
 
     code = "invalid_input"
     exit_code = 2
@@ -53,19 +53,19 @@ class InvalidInput(TokimoriError):
 
 
 class InvalidSchedule(InvalidInput):
-    """A schedule text that names no schedule."""
+    """A text that is not a schedule."""
 
     code = "invalid_schedule"
 
 
 class InvalidFile(InvalidInput):
-    """A foreign file that can't be understood; the message names file and line."""
+    """A foreign file that can't be read as what it should be; the message names the file and the line."""
 
     code = "invalid_file"
 
 
 class InvalidConfig(InvalidInput):
-    """Settings that can't be used; `faults` holds one sentence for each fault, all of them."""
+    """Settings that can't be used; `faults` holds a sentence for each fault that was found."""
 
     code = "invalid_config"
 
@@ -75,7 +75,7 @@ class InvalidConfig(InvalidInput):
 
 
 class Refused(TokimoriError):
-    """A well-formed request that is not carried out here or now."""
+    """A valid request that is not carried out here or now."""
 
     code = "refused"
     exit_code = 2
@@ -83,7 +83,7 @@ class Refused(TokimoriError):
 
 
 class NotFound(TokimoriError):
-    """No job, run or node has that id."""
+    """There is no job, run or other thing of that id or name."""
 
     code = "not_found"
     exit_code = 3
@@ -99,26 +99,26 @@ class Conflict(TokimoriError):
 
 
 class AlreadyExists(Conflict):
-    """The id that was given is taken. To a program a conflict, to a person bad input: docs/decisions/0010."""
+    """The given id is taken: for a program a conflict, for a person bad input (docs/decisions/0010)."""
 
     code = "already_exists"
     exit_code = 2
 
 
 class FamilyChanged(Conflict):
-    """Which jobs run after which was changed meanwhile: what was checked against it has to be checked again."""
+    """Somebody changed meanwhile which jobs run after which, so that what was checked has to be checked again."""
 
     code = "family_changed"
 
 
 class NotGranted(Conflict):
-    """Others held a semaphore's units for as long as somebody was willing to wait."""
+    """Units of a semaphore were not granted within the time that the caller was willing to wait."""
 
     code = "not_granted"
 
 
 class PermitLost(Conflict):
-    """What a program held of a semaphore was given to others, or may have been, before it gave it back."""
+    """A program lost its permit before it released it: others hold the units by now, or may hold them."""
 
     code = "permit_lost"
 
@@ -144,6 +144,6 @@ class SchemaMismatch(StoreError):
 
 
 class Bug(TokimoriError):
-    """An invariant of Tokimori's own does not hold."""
+    """One of Tokimori's own invariants does not hold."""
 
     code = "bug"

@@ -1,4 +1,4 @@
-"""What the service asks of the shared database for named days off. Every method is one transaction."""
+"""Named days off in the shared database. Every method is one transaction."""
 
 from typing import Protocol
 
@@ -6,20 +6,20 @@ from tokimori.model.calendar import Calendar
 
 
 class Calendars(Protocol):
-    """Named days off. What a job needs of them stands in the job itself (`days_off`): nodes never ask for these."""
+    """Named days off. A job keeps a copy of the days that it needs (`days_off`), so nodes never ask for calendars."""
 
     async def put_calendar(self, calendar: Calendar) -> None:
-        """Keep it, in place of one of that name."""
+        """Keep the calendar; it replaces one of the same name."""
         ...
 
     async def get_calendar(self, name: str) -> Calendar:
-        """Raises `NotFound`."""
+        """The calendar of that name. Raises `NotFound`."""
         ...
 
     async def list_calendars(self) -> list[Calendar]:
-        """All, by name."""
+        """All calendars, in order of their names."""
         ...
 
     async def delete_calendar(self, name: str) -> None:
-        """Forget it; none of that name is no error."""
+        """Delete the calendar of that name; it is no error if there is none."""
         ...

@@ -1,4 +1,4 @@
-"""What a copy from store to store asks of both, besides what `tokimori.ports.store` has: rows exactly as they are."""
+"""What copying needs of both stores, besides what `tokimori.ports.store` has: rows exactly as they are."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -15,22 +15,22 @@ from tokimori.model.run import Attempt, Output, Run, Skip
 
 
 class Kind(StrEnum):
-    """The kinds of rows, in the order in which they are copied: some stores find a row by its job or run alone."""
+    """The kinds of rows, in the order in which they are copied: some stores find a row only through its job or run."""
 
     JOBS = "jobs"
     """With their edges. Read by `Jobs.list_jobs`, written by `Jobs.add_jobs`."""
     CALENDARS = "calendars"
     """Read and written by `Calendars`."""
     SEMAPHORES = "semaphores"
-    """Without permits: no node works, so that nobody holds any."""
+    """Without permits: as no node works, nobody holds any."""
     PAUSES = "pauses"
     """Read and written by `Pausing`."""
     SKIPS = "skips"
-    """Of jobs that exist."""
+    """Skips of jobs that exist."""
     DELETED_JOBS = "deleted_jobs"
-    """Those that may have left rows behind: by them counts and retention find these."""
+    """Deleted jobs that may have left rows behind: counts and retention find these rows through them."""
     DELETED_SKIPS = "deleted_skips"
-    """Of deleted jobs."""
+    """Skips of deleted jobs."""
     HISTORY = "history"
     """Finished runs."""
     RUNS = "runs"
@@ -39,11 +39,11 @@ class Kind(StrEnum):
     OUTPUTS = "outputs"
     ARRIVALS = "arrivals"
     COUNTS = "counts"
-    """What pruned rows became."""
+    """The counts that pruned rows became."""
 
 
 class JobSkip(Struct, frozen=True, kw_only=True):
-    """A row of the ledger, and whose it is."""
+    """A skip, and the job that it belongs to."""
 
     job_id: JobId
     incarnation: Incarnation
@@ -51,7 +51,7 @@ class JobSkip(Struct, frozen=True, kw_only=True):
 
 
 class BareSemaphore(Struct, frozen=True, kw_only=True):
-    """A semaphore that nobody holds, and how often it was granted: tokens go on from there."""
+    """A semaphore that nobody holds. `granted` is how often it was granted: later tokens are greater."""
 
     name: str
     limit: int
@@ -59,21 +59,21 @@ class BareSemaphore(Struct, frozen=True, kw_only=True):
 
 
 class DeletedJob(Struct, frozen=True, kw_only=True):
-    """A job that is gone, and the id that it had."""
+    """A deleted job, and the id that it had."""
 
     incarnation: Incarnation
     job_id: JobId
 
 
 class DeletedSkip(Struct, frozen=True, kw_only=True):
-    """A row of the ledger of a job that is gone."""
+    """A skip of a deleted job."""
 
     incarnation: Incarnation
     skip: Skip
 
 
 class Arrival(Struct, frozen=True, kw_only=True):
-    """For a child that waits for all of its parents, and a root: the parents that have ended as asked, by id."""
+    """The parents (by id) that have ended as asked, for a child that waits for all of its parents, and a root."""
 
     incarnation: Incarnation
     root: str
@@ -81,7 +81,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
 
 
 class PrunedCount(Struct, frozen=True, kw_only=True):
-    """How many pruned rows of one life of a job ended so on one day; `day` as in `DailyCount`."""
+    """How many pruned rows of one incarnation of a job had this outcome on one day; `day` as in `DailyCount`."""
 
     job_id: JobId
     incarnation: Incarnation
@@ -95,7 +95,7 @@ Key = tuple[str | int, ...]
 
 
 def key_of(row: Job | Calendar | Pause | Copied) -> Key:
-    """What no two rows of a kind have in common. Texts are in the order of their bytes, in every store."""
+    """The key of a row, unique within its kind. In every store texts are in the order of their bytes."""
     match row:
         case Job() | Run():
             return (row.id,)
@@ -122,12 +122,12 @@ def key_of(row: Job | Calendar | Pause | Copied) -> Key:
 
 
 class Copying(Protocol):
-    """Rows from a store where no node works, to one where none works yet. Not for jobs, calendars and pauses."""
+    """Rows from a store where no node works, to one where none works yet; jobs, calendars and pauses go other ways."""
 
     async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
-        """At most so many rows by key, those greater than `after`; none: there are no more."""
+        """At most `limit` rows whose key is greater than `after`, in order of keys; empty where there are no more."""
         ...
 
     async def import_rows(self, kind: Kind, rows: Sequence[Copied]) -> None:
-        """Keep all rows as they are, or none; one whose key exists stays as it is there."""
+        """Keep all rows as they are, or none of them. A row whose key is there already is ignored."""
         ...

@@ -1,4 +1,4 @@
-"""How the engine has targets run, and what it hears of them."""
+"""How the engine makes targets run, and what it hears of them."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -16,8 +16,8 @@ from tokimori.model.target import Target
 class Task(Struct, frozen=True, kw_only=True):
     """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds.
 
-    `parent_id` is the run after which, or by whose code, this one was asked for. Without `auto_complete_success` the
-    attempt has to report how it ended. `permits` are the units that it holds in another store, as
+    `parent_id` is the run after whose end, or by whose code, this one was asked for. Without `auto_complete_success`
+    the attempt has to report how it ended. `permits` are the units that it holds in another store, as
     `tokimori.model.semaphores.permits_text` writes them.
     """
 
@@ -42,11 +42,11 @@ class StopReason(StrEnum):
     """Why an attempt is to end. It decides the outcome that the attempt is reported with."""
 
     CANCEL = "cancel"
-    """Somebody ordered it: outcome cancelled."""
+    """Somebody ordered it. Outcome: cancelled."""
     RELEASE = "release"
-    """The node stops, or does not know whether the run is its own: outcome released."""
+    """The node stops, or does not know whether the run is its own. Outcome: released."""
     DISOWN = "disown"
-    """The run is no longer this node's: nothing is reported that anybody will settle."""
+    """The run is no longer this node's, so that nobody will settle what is reported."""
 
 
 class Started(Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class Started(Struct, frozen=True, kw_only=True):
 
 
 class Grew(Struct, frozen=True, kw_only=True):
-    """The attempt has written more since it was last told; at most once a second."""
+    """The attempt has written more since the last such report; at most once a second."""
 
     run_id: RunId
     token: Token
@@ -84,11 +84,11 @@ Report = Started | Grew | Ended
 class Executor(Protocol):
     """Runs one kind of target. Every method is called on the loop, and none of them blocks it.
 
-    Each started task is reported `Ended` exactly once, whatever happens, the executor's own failures included.
+    Each started task is reported as `Ended` exactly once, whatever happens, even if the executor itself fails.
     """
 
     async def open(self, report: Callable[[Report], None]) -> None:
-        """Make ready; from now on tell `report`, on the loop."""
+        """Get ready. From now on `report` is called, on the loop."""
         ...
 
     def start(self, tasks: Sequence[Task]) -> None:
@@ -96,20 +96,20 @@ class Executor(Protocol):
         ...
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
-        """End an attempt: TERM, after `grace` seconds (default: the task's `timeout_grace`) KILL.
+        """End an attempt: TERM, and KILL after `grace` seconds (default: the task's `timeout_grace`).
 
-        Idempotent; unknown attempts are ignored.
+        May be repeated; unknown attempts are ignored.
         """
         ...
 
     def renew(self, sent: float) -> None:
-        """The lease was renewed by a beat sent at this `CLOCK_BOOTTIME` (seconds): its deadlines count from there."""
+        """Count the lease from `sent` on, when the beat that renewed it was sent (seconds of CLOCK_BOOTTIME)."""
         ...
 
     def forget(self, before: Moment) -> None:
-        """Remove what attempts that ended before have left on this machine, their output above all, in its own time."""
+        """Begin to remove what attempts that ended before that moment left on this machine, such as their output."""
         ...
 
     async def close(self) -> None:
-        """End whatever is left, at once, and free everything."""
+        """End at once whatever still runs, and free all resources."""
         ...

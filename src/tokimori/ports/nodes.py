@@ -1,4 +1,4 @@
-"""What nodes ask of the shared database about each other. One method is one transaction, as in `ports.store`."""
+"""What nodes ask of the shared database about each other. Every method is one transaction, as in `ports.store`."""
 
 from enum import StrEnum
 from typing import Protocol
@@ -11,19 +11,19 @@ from tokimori.ports.working import Claimed
 
 
 class NodeState(StrEnum):
-    """Death is final: a dead node's row never lives again."""
+    """The states of a node. Death is final: a dead node never becomes alive again."""
 
     ALIVE = "alive"
     LEFT = "left"
-    """It went by itself, owning nothing."""
+    """It stopped by itself, owning nothing."""
     DEAD = "dead"
     """Another node saw no beat for too long."""
 
 
 class NodeRecord(Struct, frozen=True, kw_only=True):
-    """A node's row. `beat` grows while it lives; `left` is when it went, by itself or declared dead.
+    """A node's row. `beat` grows while it lives; `left` is when it left or was declared dead.
 
-    One whose `concurrency` is 0 is a program: it runs no jobs, but holds permits of semaphores or waits for them.
+    A node whose `concurrency` is 0 is a program: it runs no jobs, but holds permits of semaphores or waits for them.
     """
 
     id: NodeId
@@ -45,12 +45,12 @@ class NodeRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def runs_jobs(self) -> bool:
-        """Whether it lives, and is no program."""
+        """Whether it is alive and not a program."""
         return self.state is NodeState.ALIVE and not self.is_program
 
 
 class StartedRun(Struct, frozen=True, kw_only=True):
-    """A run whose process began; kept with the run while (node, token) still hold it."""
+    """A run whose process began; it is noted at the run as long as (node, token) still hold it."""
 
     run_id: RunId
     token: Token
@@ -59,15 +59,16 @@ class StartedRun(Struct, frozen=True, kw_only=True):
 
 
 class Beat(Struct, frozen=True, kw_only=True):
-    """What a node tells with each tick: that it lives, and which processes began since."""
+    """What a node tells with each tick: that it is alive, and which processes began since the last one."""
 
     node: NodeId
     started: tuple[StartedRun, ...] = ()
 
 
 class Survey(Struct, frozen=True, kw_only=True):
-    """What there is to do: the next moment at which a job or a waiting run is due, and the lanes with ready runs, but
-    those of paused queues.
+    """What there is to do: when the next job or waiting run is due, and the lanes with ready runs.
+
+    Lanes of paused queues are left out.
     """
 
     next_due: Moment | None
@@ -97,25 +98,26 @@ class Nodes(Protocol):
         ...
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        """Raise the node's counter and tell it what concerns it. None: it is dead, for good.
+        """Raise the node's counter and return what it should know. None: the node was declared dead, for good.
 
-        A few lines of semaphores with free units are served, in lanes where nothing is ready: imported runs need it.
+        A few lines of semaphores with free units are served too, in lanes where nothing is ready: runs that were
+        copied from another store need it.
         """
         ...
 
     async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
-        """What there is to do, without a beat. `past`: jobs that were due by then are left out."""
+        """What there is to do, without a beat. `past`: jobs that were due by that moment are left out."""
         ...
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
-        """Declare a node dead if its counter still is `beat` and `by` lives. Whether it is dead now.
+        """Declare a node dead if its counter still is `beat` and `by` is alive. Returns whether it is dead now.
 
-        What its programs hold is free, and their places in line are gone; its runs keep their permits until settled.
+        What it held as a program is free, and its places in line are gone; its runs keep their permits until settled.
         """
         ...
 
     async def leave(self, node: NodeId, now: Moment) -> bool:
-        """The node goes, with what its programs hold; refused (False) while it owns runs. A program's row goes too."""
+        """Let the node leave and free what it held as a program; False while it owns runs. A program's row goes too."""
         ...
 
     async def orphans(self, limit: int) -> list[Claimed]:
@@ -123,5 +125,5 @@ class Nodes(Protocol):
         ...
 
     async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
-        """Living ones first, then those that went, newest first."""
+        """Living nodes first, then those that left or died, newest first."""
         ...

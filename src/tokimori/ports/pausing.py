@@ -1,4 +1,4 @@
-"""What pausing queues asks of the shared database. Every method is one transaction, as in `tokimori.ports.store`."""
+"""Pauses in the shared database. Every method is one transaction, as in `tokimori.ports.store`."""
 
 from typing import Protocol
 
@@ -6,19 +6,19 @@ from tokimori.model.pause import Pause
 
 
 class Pausing(Protocol):
-    """Which queues are paused, and whether everything is. Jobs and runs know nothing of it: only claims look."""
+    """Which queues are paused, and whether everything is. Jobs and runs do not change: only claims look at pauses."""
 
     async def add_pause(self, pause: Pause) -> Pause:
-        """Pause a queue, or everything; what is paused already stays as it is. The pause as it is kept.
+        """Pause a queue, or everything. Returns the pause that is kept: the older one where it was paused already.
 
-        When this returns, nothing of it is claimed any more, and no survey names its lanes.
+        When this returns, nothing of the queue is claimed any more, and no survey names its lanes.
         """
         ...
 
     async def delete_pause(self, queue: str) -> None:
-        """Let it go on; none of that name is no error."""
+        """End the pause of this queue, or of everything; it is no error if there is none."""
         ...
 
     async def list_pauses(self) -> list[Pause]:
-        """All, by queue; everything comes first."""
+        """All pauses, in order of their queues; the pause of everything comes first."""
         ...

@@ -1,4 +1,4 @@
-"""What firing asks of the shared database. Every method is one transaction, as in `tokimori.ports.store`."""
+"""What firing needs of the shared database. Every method is one transaction, as in `tokimori.ports.store`."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -10,7 +10,7 @@ from tokimori.model.job import Job
 
 
 class Share(NamedTuple):
-    """One of `of` parts into which jobs fall by chance: nodes that have each other's jobs in hand do work in vain."""
+    """One of `of` parts into which jobs fall by chance, so that nodes do not work in vain on each other's jobs."""
 
     part: int = 0
     of: int = 1
@@ -31,22 +31,23 @@ class Planning(Protocol):
         ...
 
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
-        """Write each plan whose job still has its incarnation, version and `fired_from`, and is enabled.
+        """Write each plan whose job is enabled and still has its incarnation, version and `fired_from`.
 
-        Cursor, next moment, state, anchor, `runs_remaining` and `tzdata` of the job become those of the plan.
-        Says which took effect. One id for each planned run; they are born ready where due, waiting otherwise. A refused
-        plan hinders no other. `replaces`: earlier scheduled runs of the job are cancelled where they have not started,
-        and ordered to cancel (`cancel`) where they run. An `s:` origin that exists already is ignored, row by row.
+        Returns for each plan whether it was written; a refused one hinders no other. Cursor, next moment, state,
+        anchor, `runs_remaining` and `tzdata` of the job become those of the plan. With a plan comes one id for each of
+        its runs, which are born ready where due, waiting otherwise. `replaces`: earlier scheduled runs of the job are
+        cancelled where they have not started, and ordered to cancel (`cancel`) where they run. An `s:` origin that
+        exists already is ignored, row by row.
         """
         ...
 
     async def outdated(self, tzdata: str, limit: int) -> list[Job]:
-        """Enabled jobs whose next moment was reckoned by an older tzdata than this one, the oldest first.
+        """Enabled jobs whose next moment was reckoned with an older tzdata than this one, the oldest first.
 
-        Costs nothing where there are none, however many jobs there are.
+        It is cheap where there are none, however many jobs there are.
         """
         ...
 
     async def promote(self, now: Moment, limit: int) -> int:
-        """Make waiting runs ready whose moment has come; how many."""
+        """Make waiting runs ready whose moment has come; returns how many."""
         ...

@@ -1,4 +1,4 @@
-"""What retention asks of the shared database. Every method is one transaction, as in `tokimori.ports.store`."""
+"""What retention needs of the shared database. Every method is one transaction, as in `tokimori.ports.store`."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,27 +9,28 @@ from tokimori.model.retention import DailyCount, Expiry
 
 
 class Pruning(Protocol):
-    """Old rows become counts; counts balance for ever."""
+    """Old rows become counts, so that totals stay right for ever."""
 
     async def prune(self, expiries: Sequence[Expiry], limit: int) -> int:
-        """Turn at most `limit` runs and skips that may go into counts of their day; how many. Fewer: no more may go.
+        """Turn at most `limit` expired runs and skips into counts of their day.
 
-        With a run go its attempts and outputs. Live runs are not touched. A deleted job of which nothing is left is
-        forgotten. Asked again after a lost reply it counts nothing twice: what is gone is not found.
+        Returns how many; fewer than `limit` means that no more have expired. A run goes with its attempts and outputs;
+        live runs are not touched. A deleted job of which nothing is left is forgotten. Asked again after a lost reply
+        it counts nothing twice, as deleted rows are not found again.
         """
         ...
 
     async def deleted_jobs(self, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
-        """Jobs that are gone and may have left rows behind, by incarnation, those greater than `after`."""
+        """Deleted jobs that may have left rows behind, in order of incarnation, those greater than `after`."""
         ...
 
     async def prune_nodes(self, before: Moment, limit: int) -> int:
-        """Forget at most `limit` nodes that went before, and own nothing; how many."""
+        """Forget at most `limit` nodes that left or died before that moment and own nothing; returns how many."""
         ...
 
     async def counts(self, job_id: JobId) -> list[DailyCount]:
-        """What ended or was skipped, kept rows and pruned ones together, by day and outcome, the oldest first.
+        """How many runs ended, and how many occurrences were skipped, by day and outcome, the oldest first.
 
-        All that ever had this id; none where nothing had.
+        Kept rows and pruned ones together, of all jobs that ever had this id; empty where none had.
         """
         ...

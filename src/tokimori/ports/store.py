@@ -1,9 +1,10 @@
-"""What the inside asks of the shared database, cut by who asks.
+"""What the inside asks of the shared database: a protocol for each of those who ask.
 
 One method is one transaction, and every method may be called again after an ambiguous error (`StoreUnavailable`): ids
-are made by the caller, so that the second call finds what the first one did. No method calls back, none leaves a lock
-behind. The store compares and writes finished values and says which took effect; the rules are in `tokimori.model`.
-`now` is the caller's corrected clock. Every method raises `StoreUnavailable` where trying again can help.
+are made by the caller, so that the second call finds what the first one did. No method calls back, and none leaves a
+lock behind. The store compares and writes finished values and says which took effect; the rules are in
+`tokimori.model`. `now` is the caller's corrected clock. Every method raises `StoreUnavailable` where trying again can
+help.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,36 +55,37 @@ class Schema(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish what was asked and free everything."""
+        """Finish what was asked and free all resources."""
         ...
 
     async def schema(self) -> SchemaStatus:
-        """Which migrations have been applied. Raises `SchemaMismatch` where one of them was changed since."""
+        """Which migrations have been applied. Raises `SchemaMismatch` where the text of one has changed since."""
         ...
 
     async def migrate(self) -> SchemaStatus:
-        """Apply what is pending; safe with several nodes at once. Raises `SchemaMismatch` for one that is too new."""
+        """Apply pending migrations; several nodes may do so at once. Raises `SchemaMismatch` for a schema too new."""
         ...
 
     async def script(self, *, whole: bool) -> str:
-        """What `migrate` would do, or (`whole`) would do on an empty store, as statements for a database's own tool.
+        """The statements that `migrate` would run, or (`whole`) would run on an empty store.
 
-        Empty where nothing is pending. Raises `Refused` where the store knows no SQL.
+        They are for the database's own tool; empty where nothing is pending. Raises `Refused` where the store knows no
+        SQL.
         """
         ...
 
     async def differences(self) -> list[str]:
-        """How the tables differ from what this program's migrations make, a sentence each. Raises `Refused`."""
+        """How the tables differ from those that this program's migrations make, a sentence each. Raises `Refused`."""
         ...
 
     def faults(self) -> Sequence[str]:
-        """What this store can't promise, one sentence each, for people."""
+        """What this store can't promise, one sentence for each, for people."""
         ...
 
     def watch(self, wake: Callable[[], None]) -> None:
-        """Call `wake`, on the loop, after somebody else may have changed something.
+        """Call `wake`, on the loop, when somebody else may have changed something.
 
-        A hint only: it may be lost, or idle.
+        It is only a hint: one may be missing, or come for nothing.
         """
         ...
 
@@ -103,45 +105,45 @@ class Jobs(Protocol):
     """
 
     async def add_jobs(self, jobs: Sequence[Job], family: int | None = None) -> None:
-        """Keep all or none. Raises `Conflict` naming an id that exists; the same incarnation again is no conflict."""
+        """Keep all jobs or none. Raises `Conflict` with an id that is taken, unless by the same incarnation."""
         ...
 
     async def family(self) -> Family:
-        """The edges of all jobs, in order."""
+        """The edges of all jobs, in order, and their version."""
         ...
 
     async def get_job(self, job_id: JobId) -> Job:
-        """Raises `NotFound`."""
+        """The job of that id. Raises `NotFound`."""
         ...
 
     async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
-        """By id, those greater than `after`. `idle`: only enabled ones without a next moment."""
+        """Jobs whose ids are greater than `after`, in order of ids. `idle`: only enabled ones without a next moment."""
         ...
 
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         """Put `new` in place of `old` if incarnation, version, state and `fired_through` still are those of `old`.
 
-        When this returns, nothing of the old definition is claimed any more: runs of a paused or parked job lose their
-        lane, runs of an enabled or finished one get the lane of the new definition, runs blocked by its limit are woken
-        as far as there is room, and those in the line of a key or a semaphore are ready again: they find their line by
-        claim. What the old definition wanted serves its line. An edit of a stopped job gives its forced runs, which
-        have a lane, the new one. Raises `Conflict` (it changed meanwhile) and `NotFound`.
+        When this returns, nothing of the old definition is claimed any more. Runs of a paused or parked job lose their
+        lane; runs of an enabled or finished one get the lane of the new definition. Runs blocked by the job's limit are
+        woken as far as there is room; those in the line of a key or a semaphore become ready again, and find their line
+        when they are claimed. The lines that they left are served. After an edit of a stopped job its forced runs,
+        which have a lane, get the new one. Raises `Conflict` (the job changed meanwhile) and `NotFound`.
         """
         ...
 
     async def delete_job(self, job_id: JobId, now: Moment) -> None:
-        """Forget the job; its runs that have not started are cancelled, those that run go on to their end.
+        """Delete the job. Its runs that have not started are cancelled; those that run go on to their end.
 
-        Until the last of them has ended the job is `deleted_job`; the id is free at once. The family's version grows,
-        so that nobody adds a child to what is gone. Raises `NotFound`, and `Refused` where other jobs say that they run
-        after it.
+        Until the last of them has ended `deleted_job` finds the job; the id is free at once. The family's version
+        grows, so that nobody adds a child to a deleted job. Raises `NotFound`, and `Refused` where other jobs say that
+        they run after it.
         """
         ...
 
     async def deleted_job(self, job_id: JobId) -> Job:
-        """The job that had this id and was deleted last, in state `deleted`, while runs of it run. Raises `NotFound`.
+        """The job of this id that was deleted last, in state `deleted`, as long as one of its runs runs.
 
-        Updated is when it was deleted; what only a job that fires needs is not kept.
+        `updated` is when it was deleted; what only firing needs is not kept. Raises `NotFound`.
         """
         ...
 
@@ -150,12 +152,12 @@ class Jobs(Protocol):
         ...
 
     async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
-        """The newest rows of the ledger that are skips, newest first."""
+        """The job's newest skips, newest first."""
         ...
 
 
 class RunFilter(Struct, frozen=True, kw_only=True):
-    """Which runs: newest first, ids smaller than `before`."""
+    """Which runs to list: the newest ones whose ids are smaller than `before`."""
 
     job_id: JobId | None = None
     states: frozenset[RunState] = frozenset()
@@ -169,22 +171,22 @@ class Runs(Protocol):
     async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
         """Keep a requested run, `waiting` or `ready`; where its origin exists already, return that run instead.
 
-        Where its manner lets another run of its key answer, or take over what it asks for, that run is returned; a
-        request asked again within `REMEMBERED` gets the same answer. Raises `NotFound` (no such job, or another
-        incarnation) and `Refused` (the job is paused or parked, unless it is forced; or as many wait as may).
+        Where the manner lets another run of the same key answer, or take over the request, that run is returned. A
+        request repeated within `REMEMBERED` gets the same answer. Raises `NotFound` (no such job, or another
+        incarnation) and `Refused` (the job is paused or parked and the run not forced, or no more runs may wait).
         """
         ...
 
     async def get_run(self, run_id: RunId) -> Run:
-        """Live or finished. Raises `NotFound`."""
+        """The run of that id, live or ended. Raises `NotFound`."""
         ...
 
     async def list_runs(self, wanted: RunFilter) -> list[Run]:
-        """Live and finished, newest first (by id)."""
+        """Live and ended runs, newest first (by id)."""
         ...
 
     async def attempts(self, run_id: RunId) -> list[Attempt]:
-        """The kept attempts by number. The newest one of a running run, and a first success, are in the run itself."""
+        """The kept attempts, by number. The current attempt of a running run, and a first success, are in the run."""
         ...
 
     async def output(self, run_id: RunId, attempt: int) -> Output | None:
@@ -192,21 +194,22 @@ class Runs(Protocol):
         ...
 
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
-        """End a run that has not started; leave the order (`cancel`) with one that runs.
+        """End a run that has not started; leave an order to end (`cancel`) with one that runs.
 
-        Its turn in the lines of its constraints is passed on. An ended one stays as it is. Raises `NotFound`.
+        The turn of one that has not started is passed on in the lines of its constraints. A run that has ended stays
+        as it is. Raises `NotFound`.
         """
         ...
 
     async def hold_run(self, run_id: RunId, reason: str) -> Run:
-        """Keep a run that has not started from starting. Raises `NotFound`, and `Refused` for one that runs or ended.
+        """Keep a run that has not started from starting; a held run stays as it is.
 
-        A held one stays as it is. A turn is passed on as by `cancel_run`.
+        Its turn is passed on as by `cancel_run`. Raises `NotFound`, and `Refused` for a run that runs or has ended.
         """
         ...
 
     async def resume_run(self, run_id: RunId) -> Run:
-        """Make a held run ready. Others that have not ended stay as they are. Raises `NotFound`, `Refused` (ended)."""
+        """Make a held run ready; other live runs stay as they are. Raises `NotFound`, and `Refused` if it has ended."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What whoever runs runs asks of the shared database. One method is one transaction, as in `ports.store`."""
+"""What a worker asks of the shared database: runs to work on. Every method is one transaction, as in `ports.store`."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -14,7 +14,7 @@ from tokimori.model.transitions import RunState
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """A request for work: at most `limit` ready runs of these lanes. The id is new for each request."""
+    """A request for work: at most `limit` ready runs of these lanes. Each request has a new id."""
 
     id: ClaimId
     node: NodeId
@@ -23,14 +23,14 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 class Claimed(Struct, frozen=True, kw_only=True):
-    """A run that a node owns, with its job's definition of now; None where the job is gone."""
+    """A run that a node owns, with its job's current definition; None where the job was deleted."""
 
     run: Run
     definition: Definition | None
 
 
 class Verdict(StrEnum):
-    """What became of a change."""
+    """The store's answer to a change."""
 
     APPLIED = "applied"
     ALREADY_APPLIED = "already applied"
@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """A running run's next state, finished: what `settle` writes if (run, owner, token) still hold.
+    """The next state of a running run as finished values, which `settle` writes if (run, owner, token) still hold.
 
     `attempt` is None for an attempt that needs no row of its own (a first success, or one that never began). `result`
     goes to the run's children. `parks`: if the run ends as failed, its job is parked with the run's error.
@@ -73,23 +73,23 @@ class Working(Protocol):
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         """Give the node ready runs by (rank, id): running, token + 1, attempt + 1. Asked again, the same ones.
 
-        A run that a constraint refuses joins its line as blocked instead, and passes its turn on in the lines of its
-        other constraints: the job's limit, then its concurrency key, then the semaphores by name; the first one that
-        refuses counts, and none is taken unless all are. A paused or parked job or a paused queue yields nothing; a
-        dead node gets nothing. Limits are exact, whatever claims at the same time. One call sends a bounded number of
-        runs to the lines: it may give fewer than there are, and goes on when it is asked anew.
+        A run is claimed only if all its constraints have room: the job's limit, then its concurrency key, then its
+        semaphores by name. Otherwise it takes nothing, joins the line of the first one that refuses it as blocked, and
+        passes its turn on in the lines of the others. A paused or parked job or a paused queue yields nothing; a dead
+        node gets nothing. Limits are exact, whoever claims at the same time. One call sends a bounded number of runs to
+        the lines, so it may give fewer than there are; the next call goes on from there.
         """
         ...
 
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
-        """Write each change that still holds; a verdict for each, in order. A refused one hinders no other.
+        """Write each change that still holds; returns a verdict for each, in order. A refused one hinders no other.
 
-        The owner settles its own runs while it lives; those of a dead owner any living node (`by`) may settle. What
-        ends moves to the history; a freed place or unit serves its line, and the children of what ended get their runs
-        (`tokimori.stores.rules.births.child_run`; a paused, parked or full child a skip), in this transaction.
+        A living owner settles its own runs; any living node (`by`) may settle those of a dead one. In the same
+        transaction ended runs move to the history, freed places and units serve their lines, and the children of ended
+        runs get their runs (`tokimori.stores.rules.births.child_run`), or a skip where it is paused, parked or full.
         """
         ...
 
     async def save_outputs(self, outputs: Sequence[Output]) -> None:
-        """Keep what running attempts have written so far; the newest wins, and nothing overwrites a settled output."""
+        """Keep what running attempts have written so far; a newer output replaces an older one, never a settled one."""
         ...
