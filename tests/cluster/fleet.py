@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from tests.cluster import previous
+from tests.cluster import programs
 from tokimori.clock import Moment, SystemClock, parse_moment
 from tokimori.model.ids import RunId
 from tokimori.testing.checker import Line
@@ -64,7 +64,7 @@ class Fleet:
             node = subprocess.Popen(
                 line,
                 cwd=ROOT,
-                env=previous.environment(program) | own,
+                env=programs.environment(program) | own,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -1,13 +1,14 @@
-"""Nodes of the program from before the newest schema beside nodes of today, on a store that was migrated meanwhile."""
+"""Nodes of today beside nodes of a newer program, on a store that this one has migrated meanwhile."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster import previous
+from tests.cluster import programs
 from tests.cluster.accounts import finish, prepare, read
 from tests.cluster.fleet import Fleet
 from tests.servers import postgres
@@ -28,26 +29,29 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
     server.remove()
 
 
-def test_a_node_of_before_goes_on_and_may_be_restarted(fleet: Fleet) -> None:
+def test_an_older_node_goes_on_and_may_be_restarted(fleet: Fleet) -> None:
     """Both fire, claim, settle, edit and take over from each other: every occurrence is one run."""
-    old = previous.unpack(fleet.folder / "previous")
+    newer = programs.newer(fleet.folder / "newer")
     try:
-        fleet.start_node(program=old)
+        fleet.start_node()
         fleet.wait_until_up()
-        previous.say(old, fleet.url, "job", "add", "theirs", "--noop", "--schedule", "* * * * * *")
+        programs.say(None, fleet.url, "job", "add", "theirs", "--noop", "--schedule", "* * * * * *")
         asyncio.run(prepare(fleet, JOBS))
-        today = fleet.start_node()
+        before = schema_of(fleet, None)
+        programs.say(newer, fleet.url, "db", "migrate")
+        first = fleet.start_node(program=newer)
         fleet.wait_until_up()
         time.sleep(4)
-        edit(fleet, old, None)
-        edit(fleet, None, old)
-        fleet.kill(today)
+        edit(fleet, None, newer)
+        edit(fleet, newer, None)
+        fleet.kill(first)
         time.sleep(10)
-        restarted = fleet.start_node(program=old)
-        fleet.start_node()
+        restarted = fleet.start_node()
+        fleet.start_node(program=newer)
         fleet.wait_until_up()
         fleet.kill(restarted)
         time.sleep(4)
+        assert schema_of(fleet, None) == schema_of(fleet, newer) == before + 1
         end = asyncio.run(finish(fleet, JOBS, patience=30))
         codes = fleet.stop()
     finally:
@@ -63,11 +67,18 @@ def test_a_node_of_before_goes_on_and_may_be_restarted(fleet: Fleet) -> None:
 
 def edit(fleet: Fleet, first: Path | None, second: Path | None) -> None:
     """One program changes a job, the other one sees it, pauses and resumes it."""
-    previous.say(first, fleet.url, "job", "update", "theirs", "--priority", "7")
-    assert '"priority":7' in previous.say(second, fleet.url, "--json", "job", "show", "theirs").replace(" ", "")
-    previous.say(second, fleet.url, "job", "pause", "theirs")
-    previous.say(first, fleet.url, "job", "resume", "theirs")
-    previous.say(second, fleet.url, "job", "update", "theirs", "--priority", "0")
+    programs.say(first, fleet.url, "job", "update", "theirs", "--priority", "7")
+    assert '"priority":7' in programs.say(second, fleet.url, "--json", "job", "show", "theirs").replace(" ", "")
+    programs.say(second, fleet.url, "job", "pause", "theirs")
+    programs.say(first, fleet.url, "job", "resume", "theirs")
+    programs.say(second, fleet.url, "job", "update", "theirs", "--priority", "0")
+
+
+def schema_of(fleet: Fleet, program: Path | None) -> int:
+    """The number of the store's schema, as this program reads it."""
+    status = json.loads(programs.say(program, fleet.url, "--json", "db", "status"))
+    assert status["pending"] == []
+    return int(status["version"])
 
 
 def ids_of(fleet: Fleet, number: int) -> NodeId:

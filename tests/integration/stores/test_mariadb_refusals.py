@@ -30,7 +30,7 @@ CREATE DATABASE jobs; CREATE DATABASE barred; CREATE DATABASE half;
 GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON jobs.* TO ann@'127.0.0.1', stern@'127.0.0.1';
 GRANT SELECT ON half.* TO ann@'127.0.0.1';
 """
-TABLES = 8
+TABLES = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ async def test_many_nodes_migrate_at_once(networked: Networked) -> None:
         await store.close()
 
 
-@pytest.mark.parametrize("done", range(TABLES + 1))
+@pytest.mark.parametrize("done", (*range(0, TABLES, 3), TABLES))
 async def test_a_migration_that_was_cut_short_is_finished(networked: Networked, done: int) -> None:
     """Statements commit themselves: whatever a node left half made when it died, the next one makes whole."""
     url = networked.server.make(f"cut{done}")

@@ -20,6 +20,9 @@ CREATE TABLE tokimori_jobs (
     runs_remaining INTEGER, -- NULL: no limit
     tzdata VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- of next_due; empty: unknown
     days_off LONGTEXT, -- JSON
+    most_active INTEGER, -- how many runs may be active, those that wait included; NULL: any number
+    semaphores LONGTEXT, -- JSON: [[name, weight], …] by name; NULL: none
+    max_per_key INTEGER, -- NULL: 1
     UNIQUE KEY tokimori_jobs_id (id),
     KEY tokimori_jobs_due (state, next_due, incarnation),
     KEY tokimori_jobs_tzdata (state, tzdata, incarnation)
@@ -53,18 +56,27 @@ CREATE TABLE tokimori_runs (
     error LONGTEXT,
     cancel LONGTEXT,
     tzdata VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin,
+    parent_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
+    root VARCHAR(300) CHARACTER SET ascii COLLATE ascii_bin,
+    result LONGTEXT,
+    concurrency_key VARCHAR(255),
+    blocked_on VARCHAR(160) CHARACTER SET ascii COLLATE ascii_bin, -- 'key', 'semaphore:NAME'; NULL: the limit, if any
     settled_by CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
     settled_token BIGINT,
     claim_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
+    holds BOOLEAN NOT NULL DEFAULT false, -- permits
     UNIQUE KEY tokimori_runs_origin (incarnation, origin),
     KEY tokimori_runs_ready (state, lane, "rank", id),
     KEY tokimori_runs_waiting (state, due),
     KEY tokimori_runs_line (incarnation, state, "rank", id),
-    KEY tokimori_runs_owned (state, node_id, claim_id)
+    KEY tokimori_runs_owned (state, node_id, claim_id),
+    KEY tokimori_runs_blocked (blocked_on, lane, "rank", id),
+    KEY tokimori_runs_keys (incarnation, blocked_on, concurrency_key, "rank", id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4
     COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
 
--- Finished runs. Scheduled origins need no index here: the job's fired_through guards them.
+-- Finished runs; `blocked_on` is NULL in all of them. Scheduled origins need no index here: the job's fired_through guards
+-- them.
 CREATE TABLE tokimori_history (
     id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
     job_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -91,6 +103,11 @@ CREATE TABLE tokimori_history (
     error LONGTEXT,
     cancel LONGTEXT,
     tzdata VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin,
+    parent_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
+    root VARCHAR(300) CHARACTER SET ascii COLLATE ascii_bin,
+    result LONGTEXT,
+    concurrency_key VARCHAR(255),
+    blocked_on VARCHAR(160) CHARACTER SET ascii COLLATE ascii_bin,
     settled_by CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
     settled_token BIGINT,
     request VARCHAR(300) GENERATED ALWAYS AS (CASE WHEN LEFT(origin, 2) = 's:' THEN NULL ELSE origin END) STORED,
@@ -134,6 +151,35 @@ CREATE TABLE tokimori_skips (
     PRIMARY KEY (incarnation, first)
 ) ENGINE = InnoDB;
 
+-- What became of pruned rows.
+CREATE TABLE tokimori_counts (
+    job_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    incarnation BIGINT NOT NULL,
+    day BIGINT NOT NULL, -- midnight UTC: of a run's end, of a skip's last moment
+    outcome VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- the last state of runs, or the reason of skips
+    count BIGINT NOT NULL,
+    PRIMARY KEY (job_id, incarnation, day, outcome)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+
+-- Jobs that are gone, whose rows are still to be pruned, and what is kept of one while a run of it runs.
+CREATE TABLE tokimori_deleted_jobs (
+    incarnation BIGINT NOT NULL PRIMARY KEY,
+    job_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    version INTEGER,
+    definition LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, -- NULL: nothing of it ran
+    created BIGINT,
+    deleted BIGINT,
+    KEY tokimori_deleted_jobs_id (job_id)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+
+-- Which run took over what a request asked for, so that whoever lost the reply gets the same answer: for an hour.
+CREATE TABLE tokimori_requests (
+    id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+    run_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    asked BIGINT NOT NULL,
+    KEY tokimori_requests_asked (asked)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+
 -- A node's row is locked by what must find it alive. Its beats, which must wait for none of that, are in a row apart,
 -- there as long as the node lives; `beat` here is the last one of a node that went.
 CREATE TABLE tokimori_nodes (
@@ -147,7 +193,8 @@ CREATE TABLE tokimori_nodes (
     started BIGINT NOT NULL,
     beat BIGINT NOT NULL,
     state VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    "left" BIGINT
+    "left" BIGINT,
+    KEY tokimori_nodes_gone ("left")
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4
     COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
 
@@ -155,3 +202,73 @@ CREATE TABLE tokimori_beats (
     id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
     beat BIGINT NOT NULL
 ) ENGINE = InnoDB;
+
+-- Which jobs run after which.
+CREATE TABLE tokimori_edges (
+    parent VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    child VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    "on" VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    joins INTEGER NOT NULL, -- how many parents the child waits for; 0: for this one alone
+    declared_by VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    PRIMARY KEY (parent, child, "on", declared_by),
+    KEY tokimori_edges_declared (declared_by)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+
+-- At most one row, whose version grows with every change of the edges. It is locked before any gate.
+CREATE TABLE tokimori_family (
+    one BOOLEAN NOT NULL PRIMARY KEY,
+    version BIGINT NOT NULL
+) ENGINE = InnoDB;
+
+-- For a child that waits for all of its parents, and a root: those that have ended as asked, between commas.
+CREATE TABLE tokimori_arrivals (
+    incarnation BIGINT NOT NULL,
+    root VARCHAR(300) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    parents LONGTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    PRIMARY KEY (incarnation, root)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+
+-- Whoever takes or frees units, or moves the line, locks the row; what is used is counted under that lock, not kept.
+CREATE TABLE tokimori_semaphores (
+    name VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+    "limit" INTEGER NOT NULL,
+    granted BIGINT NOT NULL
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+
+-- What runs and programs hold; without a token it is a program's place in line.
+CREATE TABLE tokimori_permits (
+    id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+    semaphore VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    node_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    run_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin, -- NULL: a program's
+    weight INTEGER NOT NULL,
+    "rank" BIGINT NOT NULL,
+    token BIGINT,
+    since BIGINT NOT NULL,
+    KEY tokimori_permits_line (semaphore, token, "rank", id),
+    KEY tokimori_permits_owned (node_id, run_id),
+    KEY tokimori_permits_run (run_id)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+
+-- At most one row: the newest token of programs' grants of all semaphores that were deleted. Those of a semaphore that is
+-- made anew begin above it, so that who held one of that name before has none that is greater.
+CREATE TABLE tokimori_tokens (
+    one BOOLEAN NOT NULL PRIMARY KEY,
+    newest BIGINT NOT NULL
+) ENGINE = InnoDB;
+
+-- Paused queues, and the gate: a row with an empty name, whose lock claims share. Nodes make it when they register.
+CREATE TABLE tokimori_pauses (
+    queue VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, -- *: everything
+    since BIGINT NOT NULL,
+    reason LONGTEXT,
+    "by" LONGTEXT
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4
+    COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
+
+-- Named days off, as people edit them. Those of a job stand in the job.
+CREATE TABLE tokimori_calendars (
+    name VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+    definition LONGTEXT NOT NULL -- JSON
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4
+    COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
