@@ -1,6 +1,7 @@
 """Jobs: what to run, when, and under which rules."""
 
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 from operator import attrgetter
 from typing import Annotated
@@ -12,6 +13,7 @@ from tokimori.clock import MINUTE, Moment
 from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.dependents import Edge, Join, On, Parent
+from tokimori.model.handlers import Handler, handles
 from tokimori.model.ids import Incarnation, JobId, Lane, check_job_id
 from tokimori.model.policies import (
     DEFAULT_RETENTION,
@@ -136,6 +138,8 @@ _FORMAT_LABEL = "tokimori:format"
 """No label of a user's: those have no colon."""
 APART_LABEL = "tokimori:semaphores"
 """Of nodes that can have units in another store; in a lane its value says which: `NAME:WEIGHT+…`."""
+HANDLERS_LABEL = "tokimori:handlers"
+"""Of nodes that have any, for people: `handlers_text` of them. No lane asks for it."""
 
 
 class JobState(StrEnum):
@@ -242,7 +246,7 @@ def kills_on_lost_lease(definition: Definition, *, keyed: bool = False) -> bool:
 
 
 def lane_of(definition: Definition) -> Lane:
-    """Where ready runs of the job wait: `queue|handler|label=value,…`. Commands and no-ops need no handler.
+    """Where ready runs of the job wait: `queue|handler|label=value,…`.
 
     What programs of before could not read is marked as with a label that they don't carry.
     """
@@ -253,12 +257,14 @@ def lane_of(definition: Definition) -> Lane:
     if definition.apart and definition.semaphores:
         units = "+".join(f"{name}:{weight}" for name, weight in wanted(definition.semaphores))
         labels.append(f"{APART_LABEL}={units}")
-    return Lane(f"{definition.queue}||{','.join(labels)}")
+    return Lane(f"{definition.queue}|{definition.target.handler}|{','.join(labels)}")
 
 
-def serves(labels: dict[str, str], lane: Lane) -> bool:
-    """Whether a node with these labels may run what waits in the lane."""
-    return not lane.split("|", 2)[1] and all(_carries(labels, key, value) for key, value in _labels_of(lane))
+def serves(labels: dict[str, str], lane: Lane, handlers: Sequence[Handler] = ()) -> bool:
+    """Whether a node with these labels and handlers may run what waits in the lane."""
+    handler = lane.split("|", 2)[1]
+    served = not handler or handles(handlers, handler)
+    return served and all(_carries(labels, key, value) for key, value in _labels_of(lane))
 
 
 def _carries(labels: dict[str, str], key: str, value: str) -> bool:

@@ -13,6 +13,8 @@ class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     `env` is added to the base environment; `user` is an OS user, for which the node must be root; `stdin` is text.
     """
 
+    handler: ClassVar[str] = ""
+    """The handler that a node must have to run it: without `|`. Empty: every node can."""
     can_report: ClassVar[bool] = True
     """Whether an attempt can say how it ended."""
 
@@ -42,6 +44,7 @@ class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
 class Noop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="noop"):
     """Nothing, at once: for tests and benchmarks."""
 
+    handler: ClassVar[str] = ""
     can_report: ClassVar[bool] = False
 
     def check(self) -> None:
@@ -58,6 +61,7 @@ class Unreadable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     `text` is what is stored, and stays as it is; `why` says what is wrong with it.
     """
 
+    handler: ClassVar[str] = ""
     can_report: ClassVar[bool] = False
 
     text: str

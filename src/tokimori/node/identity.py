@@ -3,30 +3,38 @@
 from dataclasses import dataclass, field
 
 from tokimori.clock import Moment
-from tokimori.model.ids import NodeId
+from tokimori.model.handlers import Handler, handlers_text
+from tokimori.model.ids import Lane, NodeId
+from tokimori.model.job import HANDLERS_LABEL, serves
 from tokimori.ports.nodes import NodeRecord, NodeState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What a node says of itself."""
+    """What a node says of itself. `handlers`: those that it has, by name or by a pattern of whole names."""
 
     host: str
     boot_id: str
     pid: int
     version: str
     labels: dict[str, str] = field(default_factory=dict)
+    handlers: tuple[Handler, ...] = ()
     concurrency: int = 32
     stop_grace: float = 30.0
 
+    def serves(self, lane: Lane) -> bool:
+        """Whether this node may run what waits in the lane."""
+        return serves(self.labels, lane, self.handlers)
+
     def record(self, node_id: NodeId, started: Moment) -> NodeRecord:
         """With what it joins the store."""
+        told = {HANDLERS_LABEL: handlers_text(self.handlers)} if self.handlers else {}
         return NodeRecord(
             id=node_id,
             host=self.host,
             boot_id=self.boot_id,
             pid=self.pid,
-            labels=self.labels,
+            labels={**self.labels, **told},
             concurrency=self.concurrency,
             version=self.version,
             started=started,

@@ -20,7 +20,6 @@ from tokimori.engine.share import Turn, next_turn, share_of, share_of_many
 from tokimori.engine.work import Key, Work
 from tokimori.errors import StoreError
 from tokimori.model.ids import ClaimId, Lane, NodeId, RandomBytes, uuid7
-from tokimori.model.job import serves
 from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
 from tokimori.model.timeline import Timeline, follow
 from tokimori.model.watch import LATE_TICK, Watch, next_overdue, observe, overdue
@@ -292,7 +291,7 @@ class Node:
 
     async def _claim(self) -> bool:
         """Whether there may be more to claim."""
-        lanes = tuple(lane for lane in self._survey.lanes if serves(self.identity.labels, lane))
+        lanes = tuple(lane for lane in self._survey.lanes if self.identity.serves(lane))
         limit = self._work.room()
         if not lanes or not limit or not self._lease.holds(self._clock.monotonic()):
             return False
@@ -441,7 +440,7 @@ class Node:
         """Whether there is something to start or to claim."""
         if self.phase is not Phase.WORKING:
             return False
-        lanes = any(serves(self.identity.labels, lane) for lane in self._survey.lanes)
+        lanes = any(self.identity.serves(lane) for lane in self._survey.lanes)
         return self._orphans or self._outdated or self._work.startable or (lanes and self._work.room() > 0)
 
 

@@ -116,7 +116,7 @@ def _spare_the_collector() -> None:
 
 async def _join(node: Node, service: Service) -> None:
     await node.start()
-    await service.trigger_reboot(node.identity.host, node.identity.boot_id, node.identity.labels)
+    await service.trigger_reboot(node.identity.host, node.identity.boot_id, node.identity.serves)
 
 
 @asynccontextmanager

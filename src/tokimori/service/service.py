@@ -1,6 +1,6 @@
 """Everything that a door can ask for, checked and carried out."""
 
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
@@ -16,8 +16,8 @@ from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge
-from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
-from tokimori.model.job import Definition, Job, JobState, edges_of, lane_of, schedule_of, serves
+from tokimori.model.ids import JobId, Lane, RandomBytes, check_job_id, new_incarnation, uuid7
+from tokimori.model.job import Definition, Job, JobState, edges_of, lane_of, schedule_of
 from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run, Skip
@@ -397,11 +397,11 @@ class Service(RunService):
 
     # Starts
 
-    async def trigger_reboot(self, host: str, boot_id: str, labels: Mapping[str, str]) -> Sequence[Run]:
-        """Ask for a run of every `@reboot` job that a node with these labels may run: once per host and boot."""
+    async def trigger_reboot(self, host: str, boot_id: str, serves: Callable[[Lane], bool]) -> Sequence[Run]:
+        """Ask for a run of every `@reboot` job whose lane the node of this host serves: once per host and boot."""
         runs: list[Run] = []
         async for job in self._jobs(idle=True):
-            if isinstance(_schedule_for(job), Reboot) and serves(dict(labels), lane_of(job.definition)):
+            if isinstance(_schedule_for(job), Reboot) and serves(lane_of(job.definition)):
                 with suppress(NotFound, Refused):  # deleted or paused meanwhile
                     runs.append(await self.trigger(job.id, f"reboot:{host}:{boot_id}"))
         return runs

@@ -29,7 +29,7 @@ UNDER_WAY = "0.1.0"
 
 def format_of(field: str) -> int:
     """The format that a definition needs which says just this."""
-    said = {"queue": "other", "labels": {"os": "linux"}}.get(field, object())
+    said = {"queue": "other", "labels": {"os": "linux"}, "target": Noop()}.get(field, object())
     lane = lane_of(replace(Definition(target=Noop()), **{field: said}))
     label = re.search(r"tokimori:format=(\d+)", lane)
     return 1 if label is None else int(label[1])

@@ -1,5 +1,6 @@
 """What a job's definition means, and which definitions can be kept."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from tests.unit.examples import NEW_YEAR, a_definition, seconds
 from tokimori.clock import MINUTE
 from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.model import job
+from tokimori.model.handlers import Handler
 from tokimori.model.ids import Lane
 from tokimori.model.job import (
     APART_LABEL,
@@ -157,9 +159,31 @@ def test_the_first_format_is_what_the_first_programs_read() -> None:
     assert {each.name for each in msgspec.structs.fields(Definition)} >= FIRST_FORMAT
 
 
-def test_a_handler_is_not_served_yet() -> None:
-    """A node that knows no handlers leaves the lanes of functions alone."""
-    assert not serves({}, Lane("default|reports|"))
+@pytest.mark.parametrize(
+    ("handlers", "serves_it"),
+    [
+        ((), False),
+        (("reports.daily",), True),
+        (("reports", "reports.daily.full"), False),
+        ((re.compile(r"reports\..*"),), True),
+        ((re.compile(r"reports"), re.compile(r"daily")), False),
+        (("reports..aily",), False),
+        (("mails", re.compile(r"[a-z]+\.daily")), True),
+    ],
+)
+def test_who_has_the_handler_serves_the_lane(handlers: tuple[Handler, ...], *, serves_it: bool) -> None:
+    """Names are compared as they are, patterns with whole names; labels count too; anybody runs what needs none."""
+    assert serves({}, Lane("default|reports.daily|"), handlers) is serves_it
+    assert not serves({}, Lane("default|reports.daily|gpu=yes"), handlers)
+    assert serves({"gpu": "yes"}, Lane("default|reports.daily|gpu=yes"), handlers) is serves_it
+    assert serves({}, Lane("default||"), handlers)
+
+
+def test_a_lane_names_the_handler_of_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands and no-ops need none; what needs one waits apart from all else in its queue."""
+    assert lane_of(a_definition()) == "default||"
+    monkeypatch.setattr(Noop, "handler", "reports.daily")
+    assert lane_of(a_definition(labels={"a": "1"})) == "default|reports.daily|a=1"
 
 
 @given(st.integers(-100, 100), st.integers(-100, 100), st.integers(0, 10**6))

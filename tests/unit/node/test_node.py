@@ -1,5 +1,7 @@
 """A node, ticked by hand, from an occurrence to a settled run."""
 
+import re
+
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -9,9 +11,10 @@ from tests.unit.node.world import World
 from tokimori.clock import Moment
 from tokimori.model.decide import Due
 from tokimori.model.ids import JobId
-from tokimori.model.job import Job, JobState, stored_definition
+from tokimori.model.job import HANDLERS_LABEL, Job, JobState, stored_definition
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import Retry
+from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import StopReason
 from tokimori.ports.planning import ALL, Share
@@ -187,6 +190,25 @@ async def test_a_node_leaves_alone_what_it_does_not_serve(world: World) -> None:
     labelled = await world.join(labels={"gpu": "yes"})
     await world.pass_time(3)
     assert labelled.executor.running == [run_id]
+
+
+async def test_a_lane_with_a_handler_waits_for_a_node_that_has_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its name or by a pattern; who has none, or another, runs all else, and the store tells who has which."""
+    monkeypatch.setattr(Noop, "handler", "reports.daily")
+    (run_id,) = await world.trigger(await world.add(schedule=None))
+    monkeypatch.undo()
+    plain, other = await world.join(), await world.join(handlers=("mails",))
+    free = await world.trigger(await world.add("free", schedule=None), 2)
+    await world.pass_time(3)
+    assert sorted([*plain.executor.running, *other.executor.running]) == free
+    routed = await world.join(handlers=("mails", re.compile(r"reports\..*")))
+    await world.pass_time(3)
+    assert routed.executor.running == [run_id]
+    records = {record.id: record for record in await world.store.list_nodes()}
+    assert records[routed.node.id].labels == {HANDLERS_LABEL: r"mails /reports\..*/"}
+    assert records[plain.node.id].labels == {}
 
 
 async def test_a_paused_job_does_not_start(world: World) -> None:

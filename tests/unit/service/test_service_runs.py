@@ -7,7 +7,7 @@ import pytest
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
 from tokimori.errors import InvalidInput, NotFound, Refused
-from tokimori.model.job import Definition
+from tokimori.model.job import Definition, serves
 from tokimori.model.outcome import Failed, Released, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.target import Noop
@@ -69,7 +69,7 @@ async def test_reboot_jobs_run_once_for_each_host_and_boot(world: World) -> None
 
     async def started(host: str, boot: str) -> list[str]:
         before = len(await world.service.list_runs(RunFilter()))
-        runs = await world.service.trigger_reboot(host, boot, {"host": host})
+        runs = await world.service.trigger_reboot(host, boot, lambda lane: serves({"host": host}, lane))
         assert len(await world.service.list_runs(RunFilter())) - before <= len(runs)
         new = len(await world.service.list_runs(RunFilter())) - before
         return [run.job_id for run in runs] if new else []

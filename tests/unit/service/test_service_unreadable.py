@@ -33,7 +33,7 @@ async def test_it_is_shown_with_the_reason(world: World) -> None:
     assert "rocket" in view.unreadable
     assert await world.service.next_times("newer") == []
     assert [job.id for job, _ in await world.service.upcoming(2)] == ["plain", "plain"]
-    assert await world.service.trigger_reboot("host", "boot", {}) == []
+    assert await world.service.trigger_reboot("host", "boot", lambda _lane: True) == []
 
 
 @pytest.mark.parametrize(
