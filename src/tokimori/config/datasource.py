@@ -1,4 +1,4 @@
-"""Where jobs and semaphores are kept, where that is not one store: from the settings to the URLs."""
+"""The store of the jobs and that of the semaphores, where these are two: from the settings to the URLs."""
 
 from typing import Annotated
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -12,7 +12,7 @@ _WITH_ACCOUNTS = "the URL of a server, which has accounts"
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True):
-    """One of the two stores: what is not said here is as in `store`, and for semaphores as in `datasource.job`."""
+    """One of the two stores. What is not set is taken from `store`; for semaphores, from `datasource.job`."""
 
     url: Annotated[Text | None, Meta(description="The URL of this store.")] = None
     user: Annotated[Text | None, Meta(description="The account, in place of the one in the URL.")] = None
@@ -20,19 +20,19 @@ class StoreSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def said(self) -> bool:
-        """Whether anything is."""
+        """Whether anything is set."""
         return self != StoreSettings()
 
 
 class DatasourceSettings(Struct, frozen=True, kw_only=True):
-    """The stores, each by itself."""
+    """The settings of each store."""
 
     job: StoreSettings = field(default_factory=StoreSettings)
     semaphore: StoreSettings = field(default_factory=StoreSettings)
 
 
 def url_for(section: str, said: StoreSettings, otherwise: str) -> str:
-    """The URL that these settings of `[section]` say. Raises `InvalidInput` naming the setting."""
+    """The URL that follows from the settings of `[section]`. Raises `InvalidInput`, which names the setting."""
     url = said.url or otherwise
     for name, value in (("user", said.user), ("password", said.password)):
         if value is not None and not urlsplit(url).hostname:
@@ -42,7 +42,7 @@ def url_for(section: str, said: StoreSettings, otherwise: str) -> str:
 
 
 def _with_account(url: str, user: str | None, password: str | None) -> str:
-    """The URL with another account in it; what is None stays as it is."""
+    """The URL with another account; None leaves that part as it is."""
     if user is None and password is None:
         return url
     parts = urlsplit(url)

@@ -14,14 +14,14 @@ _AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
 class Found(NamedTuple):
-    """The file to read, if there is one, and what is wrong with the one that somebody named."""
+    """The file to read, if there is one, and the faults of one that was named."""
 
     path: Path | None
     faults: tuple[str, ...] = ()
 
 
 def find_file(named: Path | None, environ: Mapping[str, str], cwd: Path, machine: Machine) -> Found:
-    """The file that the flag names, else the one that the variable names, else the first that exists."""
+    """The file that the flag names, else that of the variable, else the first of the usual places that exists."""
     for origin, path in (("--config", named), (CONFIG_PATH, environ.get(CONFIG_PATH))):
         if path:
             return _named(cwd / path, origin)
@@ -29,7 +29,7 @@ def find_file(named: Path | None, environ: Mapping[str, str], cwd: Path, machine
 
 
 def read_toml(path: Path) -> tuple[dict[str, object], list[str]]:
-    """What stands in the file, or what is wrong with it (`file:line: …`)."""
+    """The content of the file, or its faults (`file:line: …`)."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8")), []
     except OSError as fault:
@@ -45,7 +45,7 @@ def read_toml(path: Path) -> tuple[dict[str, object], list[str]]:
 
 
 def flattened(toml: Mapping[str, object], names: Collection[str], prefix: str = "") -> dict[str, object]:
-    """Tables of the file as dotted names; a table that is itself a setting's value stays whole."""
+    """The tables of the file as dotted names; a table that is the value of a setting stays whole."""
     flat: dict[str, object] = {}
     for key, value in toml.items():
         name = prefix + key
@@ -61,7 +61,7 @@ def _named(path: Path, origin: str) -> Found:
 
 
 def _exists(path: Path) -> bool:
-    """Whether something is there: what can't be read is found, so that it is told of and not passed over."""
+    """Whether there is a file. One that can't be read counts, so that it is reported and not passed over."""
     try:
         return path.exists()
     except PermissionError:

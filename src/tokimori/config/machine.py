@@ -1,4 +1,4 @@
-"""What the settings' defaults take from the machine and the person who asks."""
+"""What the defaults of settings depend on: the machine, and the user of this process."""
 
 import os
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def this_machine(environ: Mapping[str, str]) -> Machine:
 
 
 def _home(environ: Mapping[str, str]) -> Path:
-    """Without HOME what the system says; a user whom it does not know, as in a container, is at home in /."""
+    """HOME, else what the system says, else / (a user whom the system does not know, as in a container)."""
     try:
         return Path(environ.get("HOME") or Path.home())
     except RuntimeError:
@@ -44,6 +44,6 @@ def _home(environ: Mapping[str, str]) -> Path:
 
 
 def _xdg(environ: Mapping[str, str], name: str, default: Path) -> Path:
-    """The variable's directory; the specification has a relative one ignored."""
+    """The variable's directory; a relative one is ignored, as the specification says."""
     path = Path(environ.get(name, ""))
     return path if path.is_absolute() else default

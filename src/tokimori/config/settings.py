@@ -30,16 +30,14 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
 
 
 class WorkerSettings(Struct, frozen=True, kw_only=True):
-    """The ticks of a node, for who wants them aligned to minutes."""
+    """The ticks of a node, where they are aligned to minutes."""
 
     interval_minutes: Annotated[
         int,
-        Meta(
-            ge=0, le=1440, description="Look for what is due only every so many whole minutes; 0: whenever it is due."
-        ),
+        Meta(ge=0, le=1440, description="Look for due jobs only every so many whole minutes; 0: whenever one is due."),
     ] = 0
     minimum_interval_seconds: Annotated[
-        Seconds, Meta(description="At least so many seconds lie between two such ticks, the one at the start included.")
+        Seconds, Meta(description="The least seconds between two such ticks, the one at the start included.")
     ] = 30
 
 
@@ -51,8 +49,8 @@ class ScheduleSettings(Struct, frozen=True, kw_only=True):
         Meta(
             ge=0.1,
             le=86_400,
-            description="After so many seconds at the latest an edit is known, also without notifications; never after"
-            " more than the 2 seconds from one beat to the next.",
+            description="The most seconds until a node knows of an edit, even without notifications; more than 2, the"
+            " time from one beat to the next, has no effect.",
         ),
     ] = 2
 
@@ -64,22 +62,22 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     interface: Annotated[str, Meta(min_length=1, description="The address that it listens on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="The port that it listens on; 0: any free one.")] = 8000
     port_fixed: Annotated[
-        bool, Meta(description="Whether a port that is taken is an error; otherwise the next free one is used.")
+        bool, Meta(description="Whether a taken port is an error; otherwise the next free one is used.")
     ] = False
 
 
 class LogSettings(Struct, frozen=True, kw_only=True):
-    """What a node tells on standard error."""
+    """What a node writes to standard error."""
 
     level: Annotated[
-        Literal["debug", "info", "warning", "error"], Meta(description="The least grave messages that are written.")
+        Literal["debug", "info", "warning", "error"], Meta(description="The lowest level of messages that are written.")
     ] = "info"
     format: Annotated[Literal["text", "json"], Meta(description="Lines for people, or JSON for programs.")] = "text"
-    file: Annotated[Path | None, Meta(description="A file that gets every message too.")] = None
+    file: Annotated[Path | None, Meta(description="A file to which messages are written too.")] = None
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """All settings. These classes are the one table of them: what they don't name is unknown."""
+    """All settings. These classes are their only table: a setting that they don't name is unknown."""
 
     store: Annotated[str, Meta(min_length=1, description="The URL of the store; by default SQLite in state_dir.")]
     time_zone: Annotated[str, Meta(description="The IANA time zone of jobs that name none.")] = "UTC"
@@ -112,7 +110,7 @@ _URLS = frozenset(("store", "datasource.job.url", "datasource.semaphore.url"))
 
 
 class Setting(NamedTuple):
-    """One setting: `http.port` is named so in flags, `TOKIMORI_HTTP_PORT` as a variable, `port` of `[http]` in a file.
+    """One setting: `http.port` in flags, `TOKIMORI_HTTP_PORT` as a variable, `port` of `[http]` in a file.
 
     `default` is `NODEFAULT` where it depends on the machine.
     """
@@ -151,8 +149,8 @@ def load_settings(
 ) -> Loaded:
     """The settings: for each the flag, else the variable, else the file's value, else the default.
 
-    `flags` are named as in `Setting`; `config` is a configuration file that somebody named. `check_store` raises
-    what is wrong with the URL of a store. Raises `InvalidConfig` with every fault of every source.
+    `flags` are named as in `Setting`; `config` is a configuration file that somebody named. `check_store` raises an
+    error for a bad URL of a store. Raises `InvalidConfig` with every fault of every source.
     """
     machine = machine or this_machine(environ)
     table = {setting.name: setting for setting in settings_table()}
@@ -181,12 +179,12 @@ def load_settings(
 
 
 def settings_table() -> tuple[Setting, ...]:
-    """Every setting, those of a section together."""
+    """Every setting, section by section."""
     return tuple(_settings_of(Settings, ""))
 
 
 def shown_settings(loaded: Loaded) -> tuple[ShownSetting, ...]:
-    """Every setting with its value and where that came from."""
+    """Every setting with its value, and where the value came from."""
     return tuple(
         ShownSetting(
             name=setting.name,
@@ -215,7 +213,7 @@ def _read_layer(
     faults: list[str],
     check_store: Callable[[str], object] | None,
 ) -> Iterator[tuple[str, object]]:
-    """The valid values of a layer; what is wrong with the others goes to `faults`."""
+    """The valid values of a layer; the faults of the others go to `faults`."""
     for name, given in layer.values.items():
         try:
             value = read_value(name, given, table, base=layer.base, home=machine.home, is_text=layer.is_text)
@@ -271,7 +269,7 @@ def _built(values: Mapping[str, object]) -> Settings:
 
 
 def _contradictions(settings: Settings) -> list[str]:
-    """What single values do not show."""
+    """The faults that only several values together have."""
     found = []
     worker = settings.worker
     most = worker.interval_minutes * 60

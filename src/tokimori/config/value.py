@@ -20,7 +20,7 @@ MASK = "***"
 
 
 class Described(Protocol):
-    """What reading a value needs to know of its setting."""
+    """What has to be known of a setting to read its value."""
 
     @property
     def kind(self) -> object:
@@ -31,7 +31,7 @@ class Described(Protocol):
 def read_value(
     name: str, given: object, table: Mapping[str, Described], *, base: Path, home: Path, is_text: bool
 ) -> object:
-    """The value of the setting that `given` says; text of a variable is read leniently. Raises `InvalidInput`.
+    """The value of the setting, read from `given`; texts of variables are converted. Raises `InvalidInput`.
 
     A relative path starts at `base`, one that begins with `~` at `home`.
     """
@@ -55,7 +55,7 @@ def read_value(
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of the setting is told to nobody."""
+    """Whether the value of the setting must not be shown."""
     return name.rpartition(".")[2] == "password"
 
 
@@ -82,7 +82,7 @@ def allowed_of(kind: object) -> str:
         case inspect.DictType():
             return "a table of texts; as a variable: key=value,key=value"
         case _:
-            return "a text that is not empty"
+            return "a text, not empty"
 
 
 def _checked(name: str, value: object) -> object:

@@ -27,7 +27,7 @@ _NOT_SETTINGS = frozenset(
 
 
 def from_variables(environ: Mapping[str, str], names: Collection[str]) -> tuple[dict[str, object], tuple[str, ...]]:
-    """What variables set, and a warning for each unknown `TOKIMORI_` variable; an empty one sets nothing."""
+    """The settings from variables, and a warning for each unknown `TOKIMORI_` variable; an empty one sets nothing."""
     settings = {PREFIX + name.upper().replace(".", "_"): name for name in names}
     found: dict[str, object] = {settings[key]: text for key, text in environ.items() if key in settings and text}
     ours = (key for key in sorted(environ) if key.startswith(PREFIX))

@@ -31,7 +31,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """The record as such a line."""
         exception = self.formatException(record.exc_info) if record.exc_info else record.exc_text
         line = JsonLine(
             time=_time_of(record),
@@ -44,7 +44,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _unicode(text: str) -> str:
-    """Half of a surrogate pair (a byte of a file's name that is not UTF-8) has no form in JSON."""
+    """The text without halves of surrogate pairs (bytes of file names that are not UTF-8), which JSON can't hold."""
     return text.encode(errors="backslashreplace").decode()
 
 

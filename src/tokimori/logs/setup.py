@@ -26,7 +26,7 @@ _Queue = queue.Queue[logging.LogRecord | None]
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log at work; `stop` writes what waits and gives the root logger back as it was."""
+    """A running log; `stop` writes what waits and restores the root logger."""
 
     _handler: "DroppingQueueHandler"
     _writer: "LogWriter"
@@ -48,10 +48,10 @@ def start_logging(
     file: Path | None = None,
     stderr: int = STANDARD_ERROR,
 ) -> Log:
-    """Write every message of at least this level to the file descriptor `stderr`, and to the file if there is one.
+    """Write every message of at least this level to the file descriptor `stderr`, and to the file if one is given.
 
-    A thread writes, so that a blocked reader stops nobody. The file is opened again when somebody has moved it away, as
-    logrotate does. Raises `InvalidInput` where the file can't be written.
+    A thread writes, so that a blocked reader stops nobody. The file is opened again after it was moved away, as by
+    logrotate. Raises `InvalidInput` where the file can't be written.
     """
     formatter = JsonFormatter() if format == "json" else TextFormatter()
     outputs: list[logging.Handler] = [DescriptorHandler(stderr)]
@@ -88,7 +88,7 @@ class DroppingQueueHandler(QueueHandler):
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        """Put the record, and before it how many were dropped."""
+        """Put the record into the queue, and before it a notice of how many were dropped."""
         try:
             if self._dropped:
                 self._waiting.put_nowait(_dropped_notice(self._dropped))
@@ -111,7 +111,7 @@ class LogWriter(threading.Thread):
         self._abandoned = False
 
     def run(self) -> None:
-        """Write until the end mark comes. An output that fails keeps no other from the message, nor from the next."""
+        """Write until the end mark comes. If an output fails, the others get the message, and all get the next one."""
         while (record := self._waiting.get()) is not None and not self._abandoned:
             for output in self._outputs:
                 try:
@@ -139,7 +139,7 @@ class DescriptorHandler(logging.Handler):
         self._descriptor = descriptor
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the line, all of it; an error here has nobody to be told to."""
+        """Write the whole line; an error is ignored, as there is nobody to tell."""
         try:
             self._write(self.format(record).encode(errors="backslashreplace") + b"\n")
         except OSError:

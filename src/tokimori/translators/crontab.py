@@ -2,8 +2,8 @@
 
 Every rule here was checked against that program: what `crontab FILE` accepts, and what `cron -f` hands to the shell of
 a job. What it accepts without doing what the text says is refused: `22-2` never comes, `*5` is `*`, and a line without
-a command runs nothing. Accepted beyond it are cronie's `CRON_TZ` and `-` before the minute (no line in the system's
-log), `NAME=` for an empty value, lines that end in CR LF, and a last line that does not end.
+a command runs nothing. More is accepted than there: cronie's `CRON_TZ` and `-` before the minute (no line in the
+system's log), `NAME=` for an empty value, lines that end in CR LF, and a last line without an end.
 """
 
 import re
@@ -42,11 +42,11 @@ _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9._:@+-]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crontab:
-    """What the text of a crontab does not say.
+    """What a crontab's text does not say about it.
 
-    `file` names it for people, and the last part of that stands in the ids. A `system` crontab names a user on each
-    line; the jobs of any other belong to `owner` and run as `run_as` (None: as the node does). `zone` is the machine's.
-    `host` is the only one on which the jobs may run (None: any).
+    `file` names it for people; the last part of that becomes part of the ids. A `system` crontab names a user on each
+    line; the jobs of any other belong to `owner` and run as `run_as` (None: as the node's user). `zone` is the
+    machine's. `host` is the only one on which the jobs may run (None: any).
     """
 
     file: str
@@ -65,7 +65,7 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A line that says a job; `user` is None in a crontab that is not the system's. `command` is as typed."""
+    """A line that defines a job; `user` is None in a crontab that is not the system's. `command` is as typed."""
 
     schedule: str
     user: str | None
@@ -75,9 +75,9 @@ class _Entry:
 def read_crontab(text: str, crontab: Crontab) -> list[tuple[str, Definition]]:
     """The jobs of a crontab, in its order, with their ids. Raises `InvalidFile`, which names every bad line.
 
-    An id is `crontab-<file>-<hash>`: the last part of the file's path, what an id can't hold replaced by `_`, then the
-    first 8 hex digits of the SHA-256 of user, NUL and command, as typed, in UTF-8. Where that is taken by a line above,
-    `-2` follows, then `-3` and so on. Bytes that are not UTF-8 are expected as `surrogateescape` decodes them.
+    An id is `crontab-<file>-<hash>`: the last part of the file's path, with `_` for characters that an id can't hold,
+    then the first 8 hex digits of the SHA-256 of user, NUL and command, as typed, in UTF-8. Where a line above has that
+    id already, `-2` follows, then `-3` and so on. Bytes that are not UTF-8 must have been decoded by `surrogateescape`.
     """
     settings: dict[str, str] = {}
     jobs: list[tuple[str, Definition]] = []
@@ -113,7 +113,7 @@ def _read_line(line: str, system: bool) -> _Setting | _Entry | None:
 
 def _check_characters(line: str) -> None:
     if "\0" in line:
-        raise InvalidInput("line: it holds a NUL character", field="line", value=line, allowed="text")
+        raise InvalidInput("line: it contains a NUL character", field="line", value=line, allowed="text")
     if any("\ud800" <= character <= "\udfff" for character in line):
         raise InvalidInput("line: it is not UTF-8", field="line", value=ascii(line), allowed="text in UTF-8")
 
@@ -122,10 +122,10 @@ def _check_characters(line: str) -> None:
 
 
 def _setting(in_double: str, in_single: str, bare: str, text: str) -> _Setting:
-    """`NAME=value`: quotes keep blanks around either, nothing is expanded."""
+    """Read `NAME=value`: quotes keep blanks around name or value; nothing is expanded."""
     name = in_double or in_single or bare
     if not name:
-        raise InvalidInput(f"name: {text!r} is given to no name", field="name", value="", allowed="NAME=value")
+        raise InvalidInput(f"name: the value {text!r} has no name", field="name", value="", allowed="NAME=value")
     value = _unquoted(text.strip(_SPACES))
     if name == _ZONE and value:
         check_zone(value, field=_ZONE)
@@ -138,7 +138,7 @@ def _unquoted(text: str) -> str:
         return text
     inner, closed, rest = text[1:].partition(quote)
     if not closed or rest:
-        allowed = f"no quote, or a {quote} at the end too and none between"
+        allowed = f"no {quote}, or one at the beginning and one at the end"
         raise InvalidInput(f"value: {text!r} is badly quoted", field="value", value=text, allowed=allowed)
     return inner
 
@@ -158,7 +158,7 @@ def _entry(line: str, system: bool) -> _Entry:
         allowed = "five fields, then a command"
         raise InvalidInput(f"command: {command!r} begins with *", field="command", value=command, allowed=allowed)
     if not _translated(command)[0].strip():
-        raise InvalidInput("command: there is none", field="command", value=command, allowed="a command")
+        raise InvalidInput("command: it is missing", field="command", value=command, allowed="a command")
     return _Entry(schedule, user, command)
 
 
@@ -166,18 +166,18 @@ def _user_and_command(rest: str) -> tuple[str, str]:
     found = _FIRST_WORD.match(rest)
     user, command = found.groups() if found else ("", "")
     if _USER.match(user) is None:
-        allowed = "the name of a user, as in every job of a system crontab"
-        raise InvalidInput(f"user: {user!r} is none", field="user", value=user, allowed=allowed)
+        allowed = "the name of a user, as before every command of a system crontab"
+        raise InvalidInput(f"user: {user!r} is not a user's name", field="user", value=user, allowed=allowed)
     return user, command
 
 
 def _schedule(text: str) -> str:
-    """The text with single blanks. Its zone is of no concern: what can be wrong does not depend on it."""
+    """The schedule, checked, with single blanks. What can be wrong with it does not depend on a zone."""
     if text.startswith("@"):
         if text not in _WORDS:
             allowed = f"one of {', '.join(_WORDS)}"
             raise InvalidInput(
-                f"schedule: {text!r} is not one of cron's", field="schedule", value=text, allowed=allowed
+                f"schedule: {text!r} is not a word of cron's", field="schedule", value=text, allowed=allowed
             )
         return text
     fields = text.split()
@@ -212,11 +212,11 @@ def _value(kind: FieldKind, text: str) -> int | None:
 def _refuse(kind: FieldKind, term: str) -> NoReturn:
     names = f" or {kind.names[0]}-{kind.names[-1]}" if kind.names else ""
     allowed = f"*, {kind.low}-{kind.high}{names}, lists, ascending ranges, and / after * or a range"
-    raise InvalidInput(f"{kind.name}: {term!r} is not one of cron's", field=kind.name, value=term, allowed=allowed)
+    raise InvalidInput(f"{kind.name}: {term!r} is not allowed in cron", field=kind.name, value=term, allowed=allowed)
 
 
 def _translated(command: str) -> tuple[str, str | None]:
-    r"""What the shell gets and what it reads: the first bare `%` parts them, further ones are ends of lines.
+    r"""The shell's command and its standard input: the first bare `%` separates them, further ones are line ends.
 
     `\%` is a percent sign; before the first bare `%`, `\\` is one backslash.
     """
@@ -235,7 +235,7 @@ def _translated(command: str) -> tuple[str, str | None]:
 
 
 def _definition(entry: _Entry, user: str, settings: Mapping[str, str], crontab: Crontab, place: str) -> Definition:
-    """A job under cron's rules: any number of runs at a time, and what is missed stays so."""
+    """A job under cron's rules: any number of runs at a time, and missed occurrences are skipped."""
     shell, stdin = _translated(entry.command)
     return Definition(
         schedule=entry.schedule,
@@ -257,9 +257,9 @@ def _definition(entry: _Entry, user: str, settings: Mapping[str, str], crontab: 
 
 
 def _environment(settings: Mapping[str, str], user: str, zone: str) -> dict[str, str]:
-    """Cron's defaults, the settings over them, and the one that none can change.
+    """Cron's defaults, then the settings, then LOGNAME, which no setting can change.
 
-    `CRON_TZ` moves schedules, not the job's own clock.
+    `CRON_TZ` is for the schedule only: the command's own TZ stays the machine's.
     """
     clock = {"TZ": zone} if settings.get(_ZONE) else {}
     return {**_DEFAULTS, **clock, **settings, "LOGNAME": user}

@@ -1,7 +1,7 @@
 """Jobs, written as a crontab. Pure.
 
-What a crontab can't say stays in it as a comment with the reason. Every other line is read back before it is written:
-`read_crontab` finds in it the same schedule, zone, shell, command and input.
+A job that a crontab can't express becomes a comment in it, with the reason. Every other line is read back before it is
+written: `read_crontab` finds the same schedule, zone, shell, command and input in it.
 """
 
 import re
@@ -21,8 +21,8 @@ from tokimori.service.definitions import fields_of
 from tokimori.translators.crontab import Crontab, read_crontab
 
 _HEADER = """\
-# Written by `tokimori export crontab`. cron starts a job at each of its times: it makes up for nothing that it missed,
-# limits nothing and tries nothing again. What else it does not know stands beside each job.
+# Written by `tokimori export crontab`. cron starts a job at each of its times: it does not make up for missed times,
+# has no limits and never retries. What else it can't do is noted beside each job.
 """
 _DEFAULTS = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
 _RESETTABLE = frozenset({"SHELL", "PATH", "MAILTO", "CRON_TZ"})
@@ -41,7 +41,7 @@ _BACKSLASHES = re.compile(r"\\{2,}|\\(?=%|\Z)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedCrontab:
-    """A crontab, and the jobs that are only comments in it: the reason by id."""
+    """A crontab, and the jobs that are only comments in it: by id, with the reason."""
 
     text: str
     left_out: Mapping[str, str]
@@ -49,7 +49,7 @@ class ExportedCrontab:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """A job as its line needs it; `settings` are those that must hold there. `schedules`: the one typed comes first."""
+    """A job as its line needs it. `settings` must hold at that line. `schedules`: the typed one comes first."""
 
     job: Job
     command: Command
@@ -60,8 +60,8 @@ class _Entry:
 def write_crontab(jobs: Sequence[Job], *, zone: str, system: bool = False) -> ExportedCrontab:
     """The jobs as a crontab, of the system or of one user, for a machine in that zone.
 
-    A setting holds for all lines below it, so jobs with few variables come first; one that must not have a variable of
-    those above unsets it. Jobs of other zones stand below `CRON_TZ`, which cronie knows and Debian's cron does not.
+    A setting holds for all lines below it, so jobs with few variables come first; a job that must not have a variable
+    from above unsets it. Jobs of other zones come after `CRON_TZ`, which cronie knows and Debian's cron does not.
     """
     left_out: dict[str, str] = {}
     entries: list[_Entry] = []
@@ -79,39 +79,39 @@ def write_crontab(jobs: Sequence[Job], *, zone: str, system: bool = False) -> Ex
         else:
             written.append("\n".join([_comment(entry.job), *lines, ""]))
             held |= _wanted(entry, held)
-    comments = [f"# {job.id} is not here: {_plain(left_out[job.id])}\n" for job in jobs if job.id in left_out]
+    comments = [f"# {job.id} is left out: {_plain(left_out[job.id])}\n" for job in jobs if job.id in left_out]
     return ExportedCrontab(text="\n".join([*written, *(["".join(comments)] if comments else [])]), left_out=left_out)
 
 
-# What can be said
+# What a line can express
 
 
 def _entry(job: Job, zone: str, system: bool) -> _Entry | str:
-    """The job as its line needs it, or why it can't have one."""
+    """The job as its line needs it, or the reason why it can't have a line."""
     command = job.definition.target
     if job.state is not JobState.ENABLED:
         return f"it is {job.state}" + (f" ({job.reason})" if job.reason else "")
     if not isinstance(command, Command):
         return "it runs nothing"
     if job.runs_remaining is not None:
-        return "cron does not count its runs"
+        return "cron can't stop it after a number of runs"
     schedules = list(_schedules(job))
     if not schedules:
         typed = job.definition.schedule
-        return "it has no schedule" if typed is None else f"{typed!r} can't be said in five fields"
+        return "it has no schedule" if typed is None else f"{typed!r} can't be written in five fields"
     if system and command.user is None:
         return "it names no user, as each line of a system crontab must"
     if command.user is not None and not system:
-        return f"it runs as {command.user}, which only a system crontab can say"
+        return f"it runs as {command.user}, which only a system crontab can express (--system)"
     if (command.argv or command.cwd) and not _is_shell(command):
-        return f"{command.shell_path} is no shell that could change folders"
+        return f"its shell, {command.shell_path}, is not known to run such a line"
     if "\n" in _shell(command):
         return "its command has more than one line"
     return _Entry(job=job, command=command, schedules=schedules, settings=_settings(job, command, zone))
 
 
 def _schedules(job: Job) -> Iterator[str]:
-    """How cron may say when the job runs: as typed, and as our own parser prints it."""
+    """The schedules that cron may understand: as typed, and as our own parser prints it."""
     schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
     match schedule:
         case Reboot():
@@ -131,7 +131,7 @@ def _schedules(job: Job) -> Iterator[str]:
 
 
 def _settings(job: Job, command: Command, zone: str) -> dict[str, str]:
-    """The settings that the job needs. The zone in which cron itself runs is no setting of the job's."""
+    """The settings that the job needs. A TZ that is the zone of cron itself is not needed."""
     env = {name: value for name, value in command.env.items() if name not in ("LOGNAME", "CRON_TZ")}
     settings = {**_DEFAULTS, **env, "SHELL": command.shell_path}
     if job.definition.mailto is not None:
@@ -151,7 +151,7 @@ def _is_shell(command: Command) -> bool:
 
 
 def _order(entry: _Entry) -> tuple[int, bool, int, Sequence[tuple[str, str]], str]:
-    """What others would have to unset or set back comes last."""
+    """The order of the lines: jobs whose settings others would have to undo come last."""
     settings = entry.settings
     unset = len(settings.keys() - _RESETTABLE)
     return (
@@ -174,7 +174,7 @@ def _wanted(entry: _Entry, held: Mapping[str, str]) -> dict[str, str]:
 
 
 def _lines(entry: _Entry, held: Mapping[str, str], zone: str, system: bool) -> list[str] | None:
-    """The settings that change, and the job's line; None where they can't be written so that they are read back."""
+    """The settings that change, and the job's line; None where reading them back would give something else."""
     wanted = _wanted(entry, held)
     unwanted = [name for name in held if name not in wanted]
     if unwanted and not (_is_shell(entry.command) and all(map(_VARIABLE.match, unwanted))):
@@ -194,7 +194,7 @@ def _lines(entry: _Entry, held: Mapping[str, str], zone: str, system: bool) -> l
 
 
 def _setting(name: str, value: str) -> str | None:
-    """`NAME=value`, quoted where it has to be, for Debian's cron also where it is empty; None where nothing helps."""
+    """`NAME=value`, quoted where needed (for Debian's cron also where it is empty); None where it can't be written."""
     if not _SETTING_NAME.match(name) or "\n" in value or "\r" in value:
         return None
     if value and value == value.strip() and value[0] not in ("'", '"'):
@@ -209,7 +209,7 @@ def _shell(command: Command) -> str:
 
 
 def _escaped(shell: str) -> str:
-    r"""The command as cron undoes it: `\%` is a percent sign, and `\\` before the first bare one a backslash."""
+    r"""The command, escaped for cron: `\%` is a percent sign, and `\\` before the first bare one a backslash."""
     return _BACKSLASHES.sub(lambda found: found[0] * 2, shell).replace("%", r"\%")
 
 
@@ -235,7 +235,7 @@ def _reads_back(lines: Sequence[str], entry: _Entry, shell: str, zone: str, syst
 
 
 def _comment(job: Job) -> str:
-    """Who the job is, and which of its terms cron does not know."""
+    """The comment above a job: what it is, and which of its fields cron does not know."""
     fields = fields_of(job.definition)
     unsaid = [name for name, value in fields.items() if name not in _SAID and value != _AS_IN_CRON.get(name)]
     text = f"# {job.id}"

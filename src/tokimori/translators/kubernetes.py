@@ -1,11 +1,11 @@
 """Kubernetes CronJobs, as the batch/v1 API describes them, read from YAML. Pure.
 
-A job becomes the command of its container, which runs on a node as it is: images are not run. What the manifest asks
-for and a command can't have (volumes, secrets, several containers …) is refused, so that nothing runs in another way
-than it says; what only matters to a cluster or to images is left out. An empty value asks for nothing.
+A job becomes the command of its container, which runs on a node as it is: images are not run. What a command can't have
+(volumes, secrets, several containers …) is refused, so that nothing runs in another way than the manifest says; what
+matters only to a cluster or to images is left out. An empty value asks for nothing.
 
-Schedules follow robfig/cron 3, which Kubernetes uses: there `*/2` restricts a day field, a time that clocks skip is not
-run and one that they show twice runs twice.
+Schedules follow robfig/cron 3, which Kubernetes uses: there `*/2` restricts a day field, a time that clocks skip does
+not run, and one that they show twice runs twice.
 """
 
 import re
@@ -65,7 +65,7 @@ _MEANINGLESS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronJob:
-    """A job that a manifest says; `suspended` ones are to be added paused. `left_out` names fields without effect."""
+    """A job of a manifest. `suspended`: it is to be added paused. `left_out` names fields without effect."""
 
     job_id: str
     definition: Definition
@@ -76,7 +76,7 @@ class CronJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The CronJobs of a file, and what else stands there, as `line: kind`."""
+    """The CronJobs of a file, and its other objects, as `file:line: kind`."""
 
     jobs: tuple[CronJob, ...]
     others: tuple[str, ...]
@@ -84,7 +84,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """The levels of a CronJob, by the names that the tables above have for them."""
+    """The levels of a CronJob, under the names that the tables above use."""
 
     metadata: Value
     spec: Value
@@ -98,7 +98,7 @@ class _Parts:
 def read_manifest(text: str, *, file: str, zone: str = "UTC") -> Manifest:
     """The CronJobs of a file, also those in a `List`; `zone` is that of a job without `timeZone`.
 
-    An id is `namespace:name`, or the name where no namespace stands. Raises `InvalidFile` with every fault of the file.
+    An id is `namespace:name`, or just the name without a namespace. Raises `InvalidFile` with every fault of the file.
     """
     faults = Faults(file)
     jobs: list[CronJob] = []
@@ -112,7 +112,7 @@ def read_manifest(text: str, *, file: str, zone: str = "UTC") -> Manifest:
         else:
             resource.refuse("there is no kind; allowed: kind: CronJob, as in every Kubernetes object")
     if not (jobs or faults.lines):
-        faults.add(1, "there is no CronJob in it")
+        faults.add(1, "the file has no CronJob")
     if faults.lines:
         raise InvalidFile("\n".join(faults.texts()), field="file", value=file)
     return Manifest(jobs=tuple(jobs), others=tuple(others))
@@ -127,7 +127,7 @@ def _resources(text: str, faults: Faults) -> Iterator[Value]:
 
 
 def _cron_job(resource: Value, zone: str) -> CronJob:
-    """The job of a resource; where a fault was found, none that anybody could use."""
+    """The job of a resource; it must not be used where a fault was found."""
     before = len(resource.faults.lines)
     version = resource.scalar("apiVersion", str, "")
     if version not in API_VERSIONS:
@@ -171,12 +171,12 @@ def _check_fields(level: str, value: Value) -> list[str]:
         if name in _LEFT_OUT.get(level, "").split() and not below.is_empty():
             left_out.append(name)
         elif not (below.is_empty() or name in f"{_HONOURED[level]} {_MEANINGLESS.get(level, '')}".split()):
-            below.refuse("a command on a node can't have that; allowed: nothing")
+            below.refuse("a command on a node can't have this; allowed: to leave it out")
     return left_out
 
 
 def _check_definition(spec: Value, definition: Definition) -> None:
-    """What is wrong with the whole, where its parts are fine."""
+    """Note what is wrong with the definition as a whole, where its parts are fine."""
     try:
         check_definition(definition)
         schedule_of(definition, Moment(0))
@@ -248,7 +248,7 @@ def _retry(job: Value) -> Retry:
 
 
 def _timeout(job: Value, pod: Value) -> int | None:
-    """Of one attempt: the shorter of the deadlines of job and pod."""
+    """The time-out of an attempt: the shorter one of the deadlines of job and pod."""
     given = [value for value in (job, pod) if value.get("activeDeadlineSeconds")]
     return min((value.scalar("activeDeadlineSeconds", int, 1) for value in given), default=None)
 
@@ -325,7 +325,7 @@ def _env(container: Value) -> dict[str, str]:
     for variable in container.below("env").items() if container.get("env") else []:
         name = variable.scalar("name", str, "")
         if source := variable.get("valueFrom"):
-            source.refuse("a command on a node can't have that; allowed: value")
+            source.refuse("a command on a node can't have this; allowed: value")
         elif name:
             env[name] = _expanded(variable.scalar("value", str, ""), env)
         else:
@@ -359,7 +359,7 @@ def read_schedule(text: str) -> str:
     words = text.split()
     if "TZ" in text:
         raise InvalidInput(
-            "TZ and CRON_TZ can't stand in it", field="schedule", value=text, allowed="timeZone beside it"
+            "TZ and CRON_TZ are not allowed in it", field="schedule", value=text, allowed="timeZone beside it"
         )
     if text.startswith("@"):
         if words[0] == "@every" or text in MACROS:
@@ -372,7 +372,7 @@ def read_schedule(text: str) -> str:
 
 
 def _field(kind: FieldKind, text: str) -> str:
-    """The field in our own rules: a `*` anywhere leaves it free, and one with a step is a range."""
+    """The field in our own rules: a bare `*` among its terms means any value, and `*` with a step is a range."""
     terms = [_term(kind, term) for term in text.split(",")]
     return "*" if "*" in terms else ",".join(terms)
 

@@ -10,7 +10,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z", re.ASCII)
 
 
 def write_toml(jobs: Sequence[Mapping[str, object]]) -> str:
-    """One `[[jobs]]` for each, with its fields: texts, numbers, lists and mappings of these."""
+    """The jobs as tables `[[jobs]]`; fields may be texts, numbers, truth values, lists and mappings."""
     return "\n".join(map(_table, jobs))
 
 
@@ -40,5 +40,5 @@ def _key(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    """A basic string: as in JSON, where only DEL is left as it is."""
+    """A basic string: written as in JSON, which leaves only DEL as it is."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

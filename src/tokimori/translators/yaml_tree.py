@@ -1,4 +1,4 @@
-"""YAML whose every value knows its line and its place, read a field at a time, so that all faults are found at once."""
+"""YAML in which every value knows its line and its path, read field by field, so that all faults are found at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,18 +17,18 @@ _NAMES = {str: "a text", int: "a whole number", bool: "true or false"}
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What is wrong with a file, each with its line."""
+    """The faults of a file, each with its line."""
 
     file: str
     lines: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, line: int, message: str) -> None:
-        """Remember one."""
+        """Note a fault, once."""
         if (line, message) not in self.lines:
             self.lines.append((line, message))
 
     def texts(self) -> list[str]:
-        """`file:line: message`, by line."""
+        """The faults as `file:line: message`, in order of lines."""
         return [f"{self.file}:{line}: {message}" for line, message in sorted(self.lines)]
 
 
@@ -42,22 +42,22 @@ class Value:
     faults: Faults
 
     def refuse(self, message: str) -> None:
-        """Remember that something is wrong with it."""
+        """Note that something is wrong with the value."""
         self.faults.add(self.line, f"{self.path}: {message}" if self.path else message)
 
     def is_empty(self) -> bool:
-        """Whether it asks for nothing."""
+        """Whether it is an empty value, which asks for nothing."""
         return self.content in _EMPTY or self.content in ({}, [])
 
     def as_a(self, kind: type[_T]) -> _T | None:
-        """A scalar of that kind; None, and a fault, where it is another."""
+        """The value, if it is a scalar of that kind; otherwise None, and a fault is noted."""
         if isinstance(self.content, kind) and not (kind is int and isinstance(self.content, bool)):
             return self.content
         self.refuse(f"{_shown(self.content)} is not allowed; allowed: {_NAMES[kind]}")
         return None
 
     def items(self) -> Sequence["Value"]:
-        """The values of a list; none, and a fault, where it is no list."""
+        """The values of a list; where it is not a list none, and a fault is noted."""
         if isinstance(self.content, list):
             return self.content
         if self.content is not None:
@@ -69,7 +69,7 @@ class Value:
         return [text for item in self.items() if (text := item.as_a(str)) is not None]
 
     def fields(self) -> Mapping[str, "Value"]:
-        """The fields of a mapping; none, and a fault, where it is no mapping."""
+        """The fields of a mapping; where it is not a mapping none, and a fault is noted."""
         if isinstance(self.content, dict):
             return self.content
         if self.content is not None:
@@ -93,7 +93,7 @@ class Value:
 
 
 def read_documents(text: str, faults: Faults) -> Iterator[Value]:
-    """The documents of a file that are not empty. Raises `InvalidFile` where it is no YAML."""
+    """The documents of a file that are not empty. Raises `InvalidFile` where it is not YAML."""
     try:
         loader = yaml.SafeLoader(text)
         while loader.check_node():
@@ -108,7 +108,7 @@ def read_documents(text: str, faults: Faults) -> Iterator[Value]:
         place = faults.file if mark is None else f"{faults.file}:{mark.line + 1}"
         problem = getattr(fault, "problem", None) or getattr(fault, "reason", None) or "it can't be read"
         raise InvalidFile(f"{place}: not YAML: {problem}", field="file", value=faults.file) from None
-    except ValueError as fault:  # a scalar that looks like a date and is none
+    except ValueError as fault:  # a scalar that looks like a date and is not one
         raise InvalidFile(f"{faults.file}: not YAML: {fault}", field="file", value=faults.file) from None
     except RecursionError:
         raise InvalidFile(f"{faults.file}: it is nested too deeply", field="file", value=faults.file) from None
@@ -116,14 +116,14 @@ def read_documents(text: str, faults: Faults) -> Iterator[Value]:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Makes values of nodes; one that is used many times is read once, so that aliases can't explode."""
+    """Makes values from nodes. A node that is used many times is read once, so that aliases can't explode."""
 
     loader: yaml.SafeLoader
     faults: Faults
     known: dict[int, Value] = field(default_factory=dict)
 
     def value(self, node: yaml.Node, path: str, level: int, line: int) -> Value:
-        """The value of a node; `line` counts from 0 and is that of its name, where it has one."""
+        """The value of a node; `line` counts from 0, and is the line of its name where it has one."""
         found = self.known.get(id(node))
         if found is None:
             found = Value(path, line + 1, self._content(node, path, level), self.faults)
@@ -147,7 +147,7 @@ class _Reader:
         names = [key.value for key, _ in node.value]
         for key, _ in node.value:
             if names.count(key.value) > 1:
-                self.faults.add(key.start_mark.line + 1, f"{path}.{key.value}: it stands there twice".lstrip("."))
+                self.faults.add(key.start_mark.line + 1, f"{path}.{key.value}: it is given twice".lstrip("."))
         self.loader.flatten_mapping(node)
         fields: dict[str, Value] = {}
         for key, value in node.value:

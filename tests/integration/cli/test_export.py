@@ -82,8 +82,8 @@ def test_a_crontab_has_what_cron_can_do(full: Program) -> None:
     ended = full.run("export", "crontab", "--timezone", "UTC")
     lines = [line for line in ended.stdout.splitlines() if line and not line.startswith("#")]
     assert lines == ["CRON_TZ=Europe/Paris", "0 3 * * * make report"]
-    assert "# a.b:c is not here: 'every 90 seconds' can't be said in five fields" in ended.stdout
-    assert "# quiet is not here: it is paused" in ended.stdout
+    assert "# a.b:c is left out: 'every 90 seconds' can't be written in five fields" in ended.stdout
+    assert "# quiet is left out: it is paused" in ended.stdout
     assert "2 of 3 jobs" in ended.stderr
     assert "Debian" in ended.stderr
     (full.home / "back").write_text(ended.stdout)
@@ -97,7 +97,7 @@ def test_only_some_jobs(full: Program) -> None:
     assert [job["id"] for job in full.json("export", "json", "quiet", "nightly")["jobs"]] == ["quiet", "nightly"]
     shown = full.json("export", "crontab", "nightly", "--system")
     assert shown["left_out"] == {"nightly": "it names no user, as each line of a system crontab must"}
-    assert shown["crontab"].endswith("# nightly is not here: it names no user, as each line of a system crontab must\n")
+    assert shown["crontab"].endswith("# nightly is left out: it names no user, as each line of a system crontab must\n")
 
 
 def test_what_is_not_there_is_not_found(program: Program) -> None:

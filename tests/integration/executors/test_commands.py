@@ -37,7 +37,7 @@ async def test_the_end_of_a_process_is_the_outcome(workshop: Workshop, text: str
 @pytest.mark.parametrize(
     ("command", "exit_code", "words"),
     [
-        (Command(argv=("no-such-program",)), 127, "'no-such-program': no such program"),
+        (Command(argv=("no-such-program",)), 127, "'no-such-program': program not found"),
         (Command(argv=("/etc/passwd",)), 126, "'/etc/passwd' can't be executed: Permission denied"),
         (Command(argv=("true",), cwd="/no/such/folder"), None, "cwd '/no/such/folder': No such file or directory"),
         (Command(argv=("true",), cwd="/etc/passwd"), None, "cwd '/etc/passwd': Not a directory"),

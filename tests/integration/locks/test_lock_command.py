@@ -36,7 +36,7 @@ def test_the_command_has_our_streams_and_we_have_its_exit_code(programs: Program
 def test_what_can_not_be_run_ends_as_in_a_shell(programs: Programs) -> None:
     """127 for no such program, 126 for one that can't be executed, 128 and more for what a signal ended."""
     missing = programs.tokimori("lock", "table", "--", "no-such-program")
-    assert (missing.returncode, "no such program" in missing.stderr) == (127, True)
+    assert (missing.returncode, "program not found" in missing.stderr) == (127, True)
     assert programs.tokimori("lock", "table", "--", "/etc/passwd").returncode == 126
     killed = programs.tokimori("lock", "table", "--", "sh", "-c", "kill -KILL $$")
     assert killed.returncode == 128 + signal.SIGKILL

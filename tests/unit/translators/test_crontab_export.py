@@ -77,15 +77,15 @@ def test_a_job_becomes_a_line(written: Job, expected: list[str]) -> None:
 
 LEFT_OUT: list[tuple[Job, str]] = [
     (job(schedule=None), "it has no schedule"),
-    (job(schedule="every 5 minutes"), "'every 5 minutes' can't be said in five fields"),
-    (job(schedule="R/2030-01-01T00:00:00Z/P1D"), "'R/2030-01-01T00:00:00Z/P1D' can't be said in five fields"),
-    (job(schedule="at 2030-06-01T00:00:00Z"), "'at 2030-06-01T00:00:00Z' can't be said in five fields"),
-    (job(schedule="0 9 * * *; 0 12 * * 0"), "'0 9 * * *; 0 12 * * 0' can't be said in five fields"),
-    (job(schedule="0 0 L * *"), "'0 0 L * *' can't be said in five fields"),
-    (job(schedule="0 0 * * fri#2"), "'0 0 * * fri#2' can't be said in five fields"),
-    (job(schedule="*/10 * * * * *"), "'*/10 * * * * *' can't be said in five fields"),
-    (job(schedule="0 0 9 1 1 * 2031"), "'0 0 9 1 1 * 2031' can't be said in five fields"),
-    (job(target=command(user="bob")), "it runs as bob, which only a system crontab can say"),
+    (job(schedule="every 5 minutes"), "'every 5 minutes' can't be written in five fields"),
+    (job(schedule="R/2030-01-01T00:00:00Z/P1D"), "'R/2030-01-01T00:00:00Z/P1D' can't be written in five fields"),
+    (job(schedule="at 2030-06-01T00:00:00Z"), "'at 2030-06-01T00:00:00Z' can't be written in five fields"),
+    (job(schedule="0 9 * * *; 0 12 * * 0"), "'0 9 * * *; 0 12 * * 0' can't be written in five fields"),
+    (job(schedule="0 0 L * *"), "'0 0 L * *' can't be written in five fields"),
+    (job(schedule="0 0 * * fri#2"), "'0 0 * * fri#2' can't be written in five fields"),
+    (job(schedule="*/10 * * * * *"), "'*/10 * * * * *' can't be written in five fields"),
+    (job(schedule="0 0 9 1 1 * 2031"), "'0 0 9 1 1 * 2031' can't be written in five fields"),
+    (job(target=command(user="bob")), "it runs as bob, which only a system crontab can express (--system)"),
     (job(target=command("a\nb")), "its command has more than one line"),
     (job(target=command("cat", stdin="no end of line")), "a crontab can't hold its command or its environment"),
     (job(target=command("* x")), "a crontab can't hold its command or its environment"),
@@ -93,7 +93,7 @@ LEFT_OUT: list[tuple[Job, str]] = [
     (job(target=command(env={"A": " '\""})), "a crontab can't hold its command or its environment"),
     (
         job(target=command(shell_path="/usr/bin/python3", cwd="/")),
-        "/usr/bin/python3 is no shell that could change folders",
+        "its shell, /usr/bin/python3, is not known to run such a line",
     ),
 ]
 
@@ -103,7 +103,7 @@ def test_what_can_not_be_said_is_a_comment(written: Job, reason: str) -> None:
     """With its id and the reason; there is no line that would do something else."""
     exported = write_crontab([written], zone=ZONE)
     assert exported.left_out == {"j": reason}
-    assert f"# j is not here: {reason}\n" in exported.text
+    assert f"# j is left out: {reason}\n" in exported.text
     assert lines(written) == []
 
 
@@ -234,7 +234,7 @@ def test_what_is_written_is_what_is_read(jobs: list[Job]) -> None:
     """Every job is either a comment or a line that means the same: moments, zone, command, input and variables."""
     exported = write_crontab(jobs, zone=ZONE)
     written = {each.id: each for each in jobs if each.id not in exported.left_out}
-    ids = [line[2:4] for line in exported.text.split("\n") if line[:3] == "# j" and " is not here" not in line]
+    ids = [line[2:4] for line in exported.text.split("\n") if line[:3] == "# j" and " is left out" not in line]
     assert set(ids) == set(written)
     for job_id, (definition, target) in zip(ids, read_back(exported.text), strict=True):
         before = written[JobId(job_id)]

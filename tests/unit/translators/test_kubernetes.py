@@ -189,8 +189,10 @@ def test_what_a_cluster_adds_is_no_news() -> None:
 
 POD, CONTAINER = "spec.jobTemplate.spec.template.spec", "spec.jobTemplate.spec.template.spec.containers[0]"
 REFUSED = {
-    manifest("schedule: 'CRON_TZ=UTC 0 9 * * *'"): "spec.schedule: TZ and CRON_TZ can't stand in it; allowed: timeZone",
-    manifest("schedule: TZ=UTC @daily"): "spec.schedule: TZ and CRON_TZ can't stand in it; allowed: timeZone",
+    manifest(
+        "schedule: 'CRON_TZ=UTC 0 9 * * *'"
+    ): "spec.schedule: TZ and CRON_TZ are not allowed in it; allowed: timeZone",
+    manifest("schedule: TZ=UTC @daily"): "spec.schedule: TZ and CRON_TZ are not allowed in it; allowed: timeZone",
     manifest("schedule: 0 0 30 2 *"): "spec: day of month: '0 0 30 2 *' never comes",
     manifest("schedule: 5"): "spec.schedule: 5 is not allowed; allowed: a text",
     manifest("timeZone: Mars"): "spec.timeZone: 'Mars' is no time zone",
@@ -199,30 +201,30 @@ REFUSED = {
     manifest("startingDeadlineSeconds: '9'"): "spec.startingDeadlineSeconds: '9' is not allowed; allowed: a whole",
     manifest("startingDeadlineSeconds: -1"): "spec: grace: ",
     manifest("suspend: 'yes'"): "spec.suspend: 'yes' is not allowed; allowed: true or false",
-    manifest("paused: true"): "spec.paused: a command on a node can't have that",
+    manifest("paused: true"): "spec.paused: a command on a node can't have this",
     manifest(pod="restartPolicy: Always"): f"{POD}.restartPolicy: 'Always' is not allowed; allowed: Never, OnFailure",
     manifest(pod="serviceAccountName: admin"): f"{POD}.serviceAccountName: 'admin' is not allowed; allowed: default",
-    manifest(pod="volumes: [{name: v}]"): f"{POD}.volumes: a command on a node can't have that",
-    manifest(pod="initContainers: [{name: i}]"): f"{POD}.initContainers: a command on a node can't have that",
-    manifest(pod="securityContext: {runAsUser: 1}"): f"{POD}.securityContext: a command on a node can't have that",
-    manifest(pod="affinity: {nodeAffinity: {}}"): f"{POD}.affinity: a command on a node can't have that",
+    manifest(pod="volumes: [{name: v}]"): f"{POD}.volumes: a command on a node can't have this",
+    manifest(pod="initContainers: [{name: i}]"): f"{POD}.initContainers: a command on a node can't have this",
+    manifest(pod="securityContext: {runAsUser: 1}"): f"{POD}.securityContext: a command on a node can't have this",
+    manifest(pod="affinity: {nodeAffinity: {}}"): f"{POD}.affinity: a command on a node can't have this",
     manifest(pod="nodeSelector: {a/b: c}"): f"{POD}.nodeSelector: label: 'a/b' is not a word",
     manifest(pod="containers: []"): f"{POD}: there are 0 containers; allowed: one",
     manifest(pod="containers: [{command: [a]}, {command: [b]}]"): f"{POD}: there are 2 containers; allowed: one",
     manifest(pod="containers: [{image: x, args: [a]}]"): f"{CONTAINER}: there is no command",
     manifest(
         container="envFrom: [{secretRef: {name: s}}]"
-    ): f"{CONTAINER}.envFrom: a command on a node can't have that",
-    manifest(container="volumeMounts: [{name: v}]"): f"{CONTAINER}.volumeMounts: a command on a node can't have that",
+    ): f"{CONTAINER}.envFrom: a command on a node can't have this",
+    manifest(container="volumeMounts: [{name: v}]"): f"{CONTAINER}.volumeMounts: a command on a node can't have this",
     manifest(container="env: [{name: A, valueFrom: {fieldRef: {}}}]"): f"{CONTAINER}.env[0].valueFrom: a command on",
     manifest(container="env: [{value: a}]"): f"{CONTAINER}.env[0]: there is no name",
     manifest(container="env: [{name: A, value: 1}]"): f"{CONTAINER}.env[0].value: 1 is not allowed; allowed: a text",
     manifest(metadata="namespace: 'a b'"): "metadata: id: 'a b:j' is not a job id",
     manifest().replace("batch/v1", "v1"): "apiVersion: 'v1' is not allowed; allowed: batch/v1, batch/v1beta1",
     manifest().replace("name: j", "generateName: j-"): "metadata: there is no name",
-    "kind: Service": "there is no CronJob in it",
+    "kind: Service": "the file has no CronJob",
     "a: b": "there is no kind",
-    "": "there is no CronJob in it",
+    "": "the file has no CronJob",
 }
 
 

@@ -64,7 +64,7 @@ def test_what_has_another_type_is_refused() -> None:
 def test_a_field_that_stands_twice_is_refused() -> None:
     """Nobody can say which was meant."""
     document = one("a:\n  b: 1\n  b: 2\n")
-    assert set(document.faults.texts()) == {"f:2: a.b: it stands there twice", "f:3: a.b: it stands there twice"}
+    assert set(document.faults.texts()) == {"f:2: a.b: it is given twice", "f:3: a.b: it is given twice"}
 
 
 @pytest.mark.parametrize(

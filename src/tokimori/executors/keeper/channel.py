@@ -6,7 +6,7 @@ from collections import deque
 from .wire import ORDERS, Frames, Notice, Order, encode
 
 _FRAME = 64
-"""Messages in one frame at most: what bounds the memory that a frame takes, and how long the engine is busy with it."""
+"""The most messages in one frame. It bounds the memory of a frame, and how long the engine is busy with it."""
 
 
 class Channel:
@@ -64,7 +64,7 @@ class Channel:
             self._lost()
 
     def close(self) -> None:
-        """No more."""
+        """Close the channel."""
         self._lost()
         self._socket.close()
 

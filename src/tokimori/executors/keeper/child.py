@@ -1,4 +1,4 @@
-"""One attempt's process: how it is spawned, what is known of it, and when it wants to be looked at again."""
+"""One attempt's process: how it is spawned, what is known of it, and when it has to be looked at again."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from .wire import Cause, Start
 
 CANNOT_EXECUTE = 126
 NOT_FOUND = 127
-"""The exit codes with which a shell says so (POSIX, 2.8.2)."""
+"""The exit codes with which a shell reports the same (POSIX, 2.8.2)."""
 
 _GIVE_UP = 5.0
 """Seconds after which a killed group that does not vanish (stuck in the kernel) is no longer waited for."""
@@ -31,7 +31,7 @@ class Refusal(NamedTuple):
 class Surroundings(NamedTuple):
     """What every child gets from the keeper: an open /dev/null, limits as the node had them, and where output goes.
 
-    `stdin` is what one in the foreground reads from.
+    `stdin` is the input of a child in the foreground.
     """
 
     null: int
@@ -46,7 +46,7 @@ class Child:
     """A spawned process, leader of a group of its own in the keeper's session. Times are seconds since boot.
 
     `status` is None until the leader has exited. The `…_at` are the moments at which something is due, `inf` for never:
-    the time-out, the KILL after a TERM, the next word on growing output, the next look at what an exited leader left.
+    the time-out, the KILL after a TERM, the next report on growing output, the next look at what an exited leader left.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class Child:
         self.swept = False
 
     def wake_at(self) -> float:
-        """When the next thing is due."""
+        """The moment at which the next thing is due."""
         if self.status is not None:
             return self.look_at
         return min(self.timeout_at, self.kill_at, self.tell_at)
@@ -101,7 +101,7 @@ class Child:
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def terminate(self, cause: Cause, now: float, grace: float) -> None:
-        """TERM to the group, once; the first cause counts, the earliest KILL too."""
+        """Send TERM to the group, once. The first cause counts, and the earliest KILL."""
         self.kill_at = min(self.kill_at, now + grace)
         if self.cause is Cause.EXIT:
             self.cause = cause
@@ -110,7 +110,7 @@ class Child:
             send(-self.pid, signal.SIGCONT)  # one that is stopped could not hear it
 
     def kill(self, now: float) -> None:
-        """KILL to the group. Only while a member is an uncollected child: else the number may be anybody's."""
+        """Send KILL to the group. Only while a member is an uncollected child: later the number may be a stranger's."""
         self.kill_at = inf
         self.giving_up_at = min(self.giving_up_at, now + _GIVE_UP)
         send(-self.pid, signal.SIGKILL)
@@ -121,14 +121,14 @@ class Child:
         self.status = self.popen.returncode = os.waitstatus_to_exitcode(status)
 
     def close_pipe(self) -> None:
-        """Read no more; whoever still writes gets SIGPIPE."""
+        """Stop reading; a process that still writes gets SIGPIPE."""
         if self.pipe is not None:
             os.close(self.pipe)
             self.pipe = None
 
 
 def spawn(order: Start, around: Surroundings) -> Child | Refusal:
-    """Start it: stdout and stderr into one pipe, a group of its own, never `preexec_fn` (so that vfork is used).
+    """Start a process: stdout and stderr in one pipe, a group of its own, never `preexec_fn` (so that vfork is used).
 
     Not a session of its own: where the kernel groups what it schedules by session (sched_autogroup, sched(7)), a child
     that calls setsid begins as a stranger behind everybody else, and the keeper waits for its exec.
@@ -176,7 +176,10 @@ def _popen(order: Start, around: Surroundings, stdin: int, output: int | None) -
 
 
 def _restore_limit(pid: int, descriptors: tuple[int, int]) -> None:
-    """The keeper's own is raised. Another user's process keeps that one where root may not touch it (a container)."""
+    """Give the child the node's limit, as the keeper's is higher.
+
+    Where root may not do so with another user's process (in a container), that one keeps the keeper's.
+    """
     try:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, descriptors)
     except (PermissionError, ProcessLookupError):
@@ -184,7 +187,7 @@ def _restore_limit(pid: int, descriptors: tuple[int, int]) -> None:
 
 
 def _file_of(text: str) -> int:
-    """An unnamed file in memory that holds the text, open at its beginning: nobody has to feed a pipe."""
+    """An unnamed file in memory that holds the text, open at its beginning: so nobody has to write to a pipe."""
     file = os.memfd_create("stdin", os.MFD_CLOEXEC)
     data = memoryview(text.encode("utf-8", "surrogateescape"))
     while data:
@@ -194,17 +197,17 @@ def _file_of(text: str) -> int:
 
 
 def refusal_of(order: Start, fault: Exception) -> Refusal:
-    """What to tell of a spawn that failed, with the exit code that a shell would give."""
+    """Why a process could not be spawned, with the exit code that a shell would give."""
     if not isinstance(fault, OSError):
         return Refusal(None, f"it could not be started: {fault}")
     reason = os.strerror(fault.errno) if fault.errno else str(fault)
     if order.account is not None and fault.filename == order.cwd and fault.errno in (errno.EPERM, errno.EINVAL):
-        return Refusal(None, f"uid {order.account[0]}: this node can't change to it: {reason}")
+        return Refusal(None, f"this node can't run a command as uid {order.account[0]}: {reason}")
     if fault.filename == order.cwd and order.cwd != order.argv[0]:
         return Refusal(None, f"cwd {order.cwd!r}: {reason}")
     match fault.errno:
         case errno.ENOENT | errno.ENOTDIR:
-            return Refusal(NOT_FOUND, f"{order.argv[0]!r}: no such program: {reason}")
+            return Refusal(NOT_FOUND, f"{order.argv[0]!r}: program not found: {reason}")
         case errno.EACCES | errno.EPERM | errno.ENOEXEC | errno.EISDIR:
             return Refusal(CANNOT_EXECUTE, f"{order.argv[0]!r} can't be executed: {reason}")
         case _:

@@ -1,4 +1,4 @@
-"""The keeper itself: carries out the engine's orders, and sees every child to its end, with the engine or without."""
+"""The keeper itself: it carries out the engine's orders, and stays with every child to its end."""
 
 import os
 from collections import deque
@@ -15,9 +15,9 @@ from .wire import Cause, Ended, Grew, Lease, Pass, Ready, Shutdown, Start, Start
 ENGINE_GONE_GRACE = 1.5
 """Seconds between TERM and KILL once the engine is gone: everything has ended before another node may take over."""
 DRAIN = 0.2
-"""Seconds for which the pipe of an exited child is read on while others hold it: a daemon may do so for ever."""
+"""Seconds for which the pipe of an exited child is still read while others hold it: a daemon may hold it for ever."""
 TELL_EVERY = 1.0
-"""Seconds between two words on one child's growing output."""
+"""Seconds between two reports on one child's growing output."""
 _SPAWNS = 8
 """Children spawned between two looks at everything else."""
 _READ = 1 << 16
@@ -25,7 +25,7 @@ _LOOK_EVERY = 0.02
 
 
 class Keeper:
-    """All children of one node. `family` names them, and orphaned descendants too, so that none is missed."""
+    """All children of one node. `family` is the descriptor that lists them and their orphaned descendants."""
 
     def __init__(
         self, loop: Loop, channel: Channel, exits: Exits, *, note: Note, around: Surroundings, family: int | None
@@ -47,7 +47,7 @@ class Keeper:
         self._watches_room = False
 
     def run(self) -> None:
-        """Until the engine has gone or says so, and nothing is left."""
+        """Serve until the engine is gone or orders the shutdown, and no child is left."""
         self._loop.watch(self._channel.fileno(), self._receive)
         self._channel.tell(Ready(os.getpid()))
         while self._send() or self._children or not self._leaving:
@@ -57,7 +57,7 @@ class Keeper:
         self._note.remove()
 
     def _send(self) -> bool:
-        """Whether something is left to send."""
+        """Send what waits; returns whether something is left."""
         self._channel.flush()
         if not self._channel.open:
             self._engine_gone()
@@ -107,7 +107,7 @@ class Keeper:
             self._never_began(start, Cause.STOP)
 
     def _pass(self, order: Pass) -> None:
-        """Only while it has not been collected: afterwards the number of its group may be anybody's."""
+        """Pass a signal on, but not after the child was collected: then its group's number may be a stranger's."""
         child = self._children.get(order.number)
         if child is not None and child.status is None:
             send(-child.pid, order.signal)
@@ -140,7 +140,7 @@ class Keeper:
     # While it runs
 
     def _readable(self, child: Child) -> None:
-        """One piece at a time, so that one child that writes without end does not keep the others waiting."""
+        """Read one piece only, so that a child that writes without end does not keep the others waiting."""
         if self._read(child):
             if child.tell_at == inf and child.status is None:
                 child.tell_at = max(boottime(), child.told + TELL_EVERY)
@@ -149,7 +149,7 @@ class Keeper:
             self._look_at_remains(child, boottime())
 
     def _read(self, child: Child) -> bool:
-        """Whether something came; closes the pipe at its end."""
+        """Read once; returns whether something came. Closes the pipe at its end."""
         if child.pipe is None:
             return False
         try:
@@ -193,7 +193,7 @@ class Keeper:
     # Its end
 
     def _exited(self, child: Child) -> None:
-        """The leader is a zombie: while it is not collected, its group's number can't be given to anybody else."""
+        """Collect an exited leader. Until then it is a zombie, so nobody else can get its group's number."""
         now = boottime()
         if child.cause is Cause.EXIT or self._family is None:
             child.kill(now)  # nobody asked it to end: what it has left in its group goes at once
@@ -204,7 +204,10 @@ class Keeper:
         self._look_at_remains(child, now)
 
     def _look_at_remains(self, child: Child, now: float) -> None:
-        """The rest of its group has what is left of the grace; then what left the group; then its last words."""
+        """End what an exited leader left: its group, after the rest of the grace, then processes that left the group.
+
+        Then take the last of its output.
+        """
         if not child.swept:
             if self._orphans():
                 if self._group_lives(child, now):
@@ -226,13 +229,13 @@ class Keeper:
         return True
 
     def _orphans(self) -> list[int]:
-        """What has become our child because its parent died. Nothing of a dead leader's is anywhere else."""
+        """Processes that became our children because their parents died: all that dead leaders left is among them."""
         if self._family is None:
             return []
         return [pid for pid in children(self._family) if pid not in self._leaders]
 
     def _end_stragglers(self, child: Child) -> None:
-        """End what left the group but not the session. Daemons left both."""
+        """End processes that left the group but not the session. Daemons left both, and are not touched."""
         orphans = self._orphans()
         if any(pid not in self._daemons and self._strays(pid, child) for pid in orphans):
             end_all(partial(_belongs, session=os.getpid(), marks=_marks_of(child.order)))
@@ -241,7 +244,7 @@ class Keeper:
         self._daemons = {pid for pid in orphans if pid in self._daemons}
 
     def _strays(self, orphan: int, child: Child) -> bool:
-        """Whether an orphan is what an ended child left. One that has left our session will never come back to it."""
+        """Whether this ended child left the orphan behind. One that has left our session never comes back to it."""
         seen = see(orphan)
         if seen is None:
             return False
@@ -294,7 +297,7 @@ class Keeper:
 
 
 def _marks_of(order: Start) -> set[bytes]:
-    """What stands in the environment of everything that comes of this order, and of nothing else."""
+    """The variables that everything started by this order has in its environment, and nothing else."""
     marks = LOCK_MARKS if order.foreground else MARKS
     return {f"{name}={order.env.get(name, '')}".encode() for name in marks}
 

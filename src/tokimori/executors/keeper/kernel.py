@@ -1,4 +1,4 @@
-"""What the kernel tells of processes, and what it is asked to do with them. Linux's /proc (proc(5))."""
+"""What the kernel tells about processes, and what it is asked to do with them. Linux's /proc (proc(5))."""
 
 import ctypes
 import os
@@ -64,9 +64,9 @@ def environment(pid: int) -> list[bytes]:
 
 
 def adopt_orphans() -> int | None:
-    """Have descendants whose parent dies become children of this process (prctl(2)).
+    """Make descendants whose parent dies children of this process (prctl(2)).
 
-    The descriptor with which `children` then names them; None where the kernel can't do either.
+    Returns the descriptor with which `children` lists them; None where the kernel lacks either.
     """
     try:
         file = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
@@ -79,7 +79,7 @@ def adopt_orphans() -> int | None:
 
 
 def name_myself(name: bytes) -> None:
-    """What `ps -o comm` shows; at most 15 bytes."""
+    """Set the name that `ps -o comm` shows; at most 15 bytes."""
     _prctl(PR_SET_NAME, ctypes.create_string_buffer(name))
 
 
@@ -100,9 +100,9 @@ def collect(pid: int) -> None:
 
 
 def collect_group(group: int) -> bool:
-    """Collect this process's dead children in a group; whether a living one is left.
+    """Collect this process's dead children in a group; returns whether a living one is left.
 
-    While one is left, its group's number can't be given to strangers: only its parent makes it vanish.
+    While one is left, the group's number can't be given to strangers: only its parent makes it vanish.
     """
     try:
         while os.waitid(os.P_PGID, group, os.WEXITED | os.WNOHANG) is not None:
@@ -113,7 +113,7 @@ def collect_group(group: int) -> bool:
 
 
 def end_all(doomed: Callable[[Seen], bool]) -> None:
-    """KILL every such process until none is left; given up after a second (a process stuck in I/O)."""
+    """KILL every such process until none is left; gives up after a second (a process stuck in I/O)."""
     for _ in range(_ROUNDS):
         found = [seen.pid for seen in everything() if doomed(seen)]
         if not found:
@@ -124,7 +124,7 @@ def end_all(doomed: Callable[[Seen], bool]) -> None:
 
 
 def send(pid: int, number: int) -> None:
-    """A signal; to a group if `pid` is negative. Whoever is gone or can't be signalled is passed over."""
+    """Send a signal; to a group if `pid` is negative. A process that is gone or may not be signalled is ignored."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):

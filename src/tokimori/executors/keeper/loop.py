@@ -25,7 +25,7 @@ class Loop:
         self._epoll.register(descriptor, select.EPOLLIN)
 
     def forget(self, descriptor: int) -> None:
-        """Before it is closed; closing takes it out of the epoll, for no child keeps a copy (O_CLOEXEC)."""
+        """Forget a descriptor before it is closed, which takes it out of the epoll: no child has a copy (O_CLOEXEC)."""
         self._callbacks.pop(descriptor, None)
 
     def remove(self, descriptor: int) -> None:
@@ -34,11 +34,11 @@ class Loop:
         self._epoll.unregister(descriptor)
 
     def watch_room(self, descriptor: int, *, wanted: bool) -> None:
-        """Call back, too, when the descriptor can be written again."""
+        """Call back also when the descriptor can be written again, if `wanted`."""
         self._epoll.modify(descriptor, select.EPOLLIN | (select.EPOLLOUT if wanted else 0))
 
     def wait(self, until: float) -> None:
-        """Sleep until something happened, or until that moment (seconds since boot; `inf`: for ever), and call back."""
+        """Sleep until something happens, or until that moment (seconds since boot; `inf`: for ever), and call back."""
         patience = -1 if until == inf else min(max(until - boottime(), 0), _LONGEST)
         for descriptor, _ in self._epoll.poll(patience):
             callback = self._callbacks.get(descriptor)
@@ -66,7 +66,7 @@ class Exits:
 
 
 class WaiterThread(Exits):
-    """Notices exits by one thread that waits for all children: where there is no pidfd.
+    """Notices exits by one thread that waits for all children, where there is no pidfd.
 
     It only looks (WNOWAIT) and leaves collecting to the loop, then rests until the loop has done so.
     """
@@ -114,7 +114,7 @@ class WaiterThread(Exits):
 
 
 def exits_of(loop: Loop, *, pidfd: bool) -> Exits:
-    """The best way that this kernel offers; `pidfd` false: the other one."""
+    """The best way to notice exits that this kernel offers; `pidfd` false: by the thread."""
     try:
         if pidfd:
             os.close(os.pidfd_open(os.getpid()))

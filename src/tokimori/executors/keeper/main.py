@@ -1,8 +1,8 @@
 """Where the keeper's process begins: `python -I -S -X utf8 -c … FOLDER-OF-KEEPER STATE RUNS LIMIT pidfd|thread STDIN`.
 
 Its standard input is the channel to the engine; STDIN is the number of the descriptor that a child in the foreground
-reads from, `-` for none. It is started as a bare interpreter, without site-packages, so that it
-is up in a few hundredths of a second, stays small, and nothing that is installed can disturb it.
+reads from, `-` for none. It is started as a bare interpreter, without site-packages, so that it starts within a few
+hundredths of a second, stays small, and nothing that is installed can disturb it.
 """
 
 import os
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _heed_no_signals() -> None:
-    """The node decides what a Ctrl-C means. Handlers, not SIG_IGN, which the children would inherit (as a mask)."""
+    """Ignore signals: the node decides what a Ctrl-C means. By handlers, as children would inherit SIG_IGN."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, lambda *_: None)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -58,13 +58,13 @@ def _heed_no_signals() -> None:
 
 
 def _own(descriptor: int) -> int:
-    """No child gets a copy under this number."""
+    """The descriptor, which from now on no child inherits."""
     os.set_inheritable(descriptor, False)
     return descriptor
 
 
 def _raise_descriptor_limit() -> tuple[int, int]:
-    """Room for thousands of children: each takes up to three descriptors. The limit as it was, for the children."""
+    """Make room for thousands of children, each with up to three descriptors; returns the old limit, for them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY:
         wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)

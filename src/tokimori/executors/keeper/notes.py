@@ -1,4 +1,4 @@
-"""Each keeper's note that it lives, so that what it leaves behind can be found should it be killed.
+"""Each keeper's note that it lives, so that what it leaves behind can be found if it is killed.
 
 Everything that a keeper spawns lives in its session, whose number is the keeper's pid; so the note is that pid (the
 file's name) and the boot and pid namespace in which it means something (its text). The keeper holds a lock on the file
@@ -15,11 +15,11 @@ from .kernel import Seen, boot_identity, boottime, end_all, environment, everyth
 SUFFIX = ".keeper"
 MARKS = ("TOKIMORI_RUN_ID", "TOKIMORI_TOKEN")
 LOCK_MARKS = ("TOKIMORI_LOCK", "TOKIMORI_LOCK_TOKEN")
-"""Stand in the environment of everything that a keeper spawns for a run, and for `tokimori lock`."""
+"""Variables in the environment of everything that a keeper spawns: for a run, and for `tokimori lock`."""
 
 
 class Note:
-    """This keeper's own."""
+    """The note of this keeper."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -31,13 +31,13 @@ class Note:
         fresh.rename(self._path)  # a file that others may judge by its lock never exists without it
 
     def remove(self) -> None:
-        """Nothing is left behind."""
+        """Remove the note: nothing was left behind."""
         self._path.unlink(missing_ok=True)
         os.close(self._file)
 
 
 def end_what_dead_keepers_left(folder: Path) -> None:
-    """KILL what lives on of keepers that died, and remove their notes."""
+    """KILL what dead keepers left running, and remove their notes."""
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
             file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -55,7 +55,7 @@ def end_what_dead_keepers_left(folder: Path) -> None:
 
 
 def end_session(number: int) -> None:
-    """KILL what lives on in the session of the dead keeper of this pid."""
+    """KILL what still runs in the session of the dead keeper of this pid."""
     if is_ours(number, list(everything()), environment):
         end_all(lambda seen: seen.session == number)
 

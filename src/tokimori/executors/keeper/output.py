@@ -1,4 +1,4 @@
-"""What one attempt writes: to a file of bounded size, and its first and last bytes in memory of bounded size."""
+"""What one attempt writes: kept in a file of bounded size, and its first and last bytes in memory."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ EDGE = 65_536
 
 
 class Output:
-    """Collects one attempt's output. The file is made with the first byte, so that silence leaves no trace.
+    """Collects one attempt's output. The file is made with the first byte: where nothing is written there is no file.
 
     The file holds the first `limit` bytes; of what comes after them only the last `EDGE` bytes are added, at the end,
     below a line that says how many bytes are missing.
@@ -46,7 +46,7 @@ class Output:
         return bytes(self._head[-missing:] + last if missing else last)
 
     def finish(self) -> tuple[bytes, bytes]:
-        """Complete the file; the first bytes, and the last ones of what is not among the first."""
+        """Complete the file; returns the first bytes, and the last bytes of the rest."""
         beyond = self.size - self._limit
         if beyond > 0:
             kept = min(beyond, EDGE)
@@ -59,7 +59,7 @@ class Output:
         return bytes(self._head), bytes(self._tail[-EDGE:])
 
     def _append(self, data: bytes) -> None:
-        """A file that can't be written costs its text, never the run nor the keeper."""
+        """Append to the file. Where it can't be written it stays incomplete; the run and the keeper go on."""
         if self._broken:
             return
         try:
@@ -68,12 +68,12 @@ class Output:
             while data:
                 data = data[os.write(self._file, data) :]
         except OSError as fault:
-            complain(f"{self._name}: {fault.strerror}; the file of this attempt stays incomplete")
+            complain(f"{self._name}: {fault.strerror}; the output file of this attempt stays incomplete")
             self._broken = True
 
 
 def _create(path: Path) -> int:
-    """Readable by the node's user alone: output may hold secrets."""
+    """Create the file, readable only by the node's user, as output may hold secrets."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         return os.open(path, flags, 0o600)

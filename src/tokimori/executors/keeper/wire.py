@@ -60,24 +60,24 @@ class Pass(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """Until when the lease holds: then TERM, and at `kill_at` KILL, for everything that is bound to it."""
+    """How long the lease holds: at `term_at` TERM, at `kill_at` KILL, for every process that is bound to it."""
 
     term_at: float
     kill_at: float
 
 
 class Shutdown(NamedTuple):
-    """End everything at once, tell its ends, and exit."""
+    """End everything at once, report it, and exit."""
 
 
 class Ready(NamedTuple):
-    """The keeper takes orders, and nothing is left of what dead keepers had started."""
+    """The keeper takes orders; whatever dead keepers had left running has been ended."""
 
     pid: int
 
 
 class Started(NamedTuple):
-    """The process runs since `at`."""
+    """The process has been running since `at`."""
 
     number: int
     pid: int
@@ -127,7 +127,7 @@ _KIND: Mapping[object, str] = {message: kind for kind, message in (*ORDERS.items
 
 
 def encode(messages: Iterable[Order | Notice]) -> bytes:
-    """One frame."""
+    """The messages as one frame."""
     body = json.dumps([[_KIND[type(message)], *message] for message in messages], separators=(",", ":")).encode()
     return len(body).to_bytes(4, "big") + body
 
@@ -151,10 +151,10 @@ class Frames(Generic[_M]):
 
 
 def to_text(data: bytes) -> str:
-    """Bytes as they stand in a message."""
+    """Bytes as a text (base64), as messages have them."""
     return b2a_base64(data, newline=False).decode() if data else ""
 
 
 def to_bytes(text: str) -> bytes:
-    """What `to_text` was given."""
+    """The bytes of a text that `to_text` made."""
     return a2b_base64(text) if text else b""

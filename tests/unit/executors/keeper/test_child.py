@@ -22,8 +22,8 @@ def a_fault(number: int, file: str = "prog") -> OSError:
 @pytest.mark.parametrize(
     ("fault", "refusal"),
     [
-        (a_fault(errno.ENOENT), Refusal(127, "'prog': no such program: No such file or directory")),
-        (a_fault(errno.ENOTDIR), Refusal(127, "'prog': no such program: Not a directory")),
+        (a_fault(errno.ENOENT), Refusal(127, "'prog': program not found: No such file or directory")),
+        (a_fault(errno.ENOTDIR), Refusal(127, "'prog': program not found: Not a directory")),
         (a_fault(errno.EACCES), Refusal(126, "'prog' can't be executed: Permission denied")),
         (a_fault(errno.ENOEXEC), Refusal(126, "'prog' can't be executed: Exec format error")),
         (a_fault(errno.EACCES, "/work"), Refusal(None, "cwd '/work': Permission denied")),
@@ -40,4 +40,4 @@ def test_refusals(fault: Exception, refusal: Refusal) -> None:
 def test_a_user_that_can_not_be_changed_to() -> None:
     """Where even root may not become a user (some containers), the sentence says so instead of blaming the folder."""
     refusal = refusal_of(an_order((1000, 1000, [])), a_fault(errno.EPERM, "/work"))
-    assert refusal == Refusal(None, "uid 1000: this node can't change to it: Operation not permitted")
+    assert refusal == Refusal(None, "this node can't run a command as uid 1000: Operation not permitted")
