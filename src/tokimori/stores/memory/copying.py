@@ -69,7 +69,7 @@ def _ledger(tables: Tables, kind: Kind) -> Iterator[Copied]:
             )
 
 
-def import_rows(tables: Tables, rows: Sequence[Copied]) -> None:
+def import_rows(tables: Tables, kind: Kind, rows: Sequence[Copied]) -> None:
     """See `Copying.import_rows`."""
     for row in rows:
         match row:

@@ -22,7 +22,7 @@ from tokimori.stores.rules.lanes import lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
 
-def add_jobs(tables: Tables, jobs: Sequence[Job], family: int | None) -> None:
+def add_jobs(tables: Tables, jobs: Sequence[Job], family: int | None = None) -> None:
     """See `Jobs.add_jobs`."""
     added: dict[JobId, Job] = {}
     for job in jobs:
@@ -41,7 +41,12 @@ def family(tables: Tables) -> Family:
     return Family(version=tables.family_version, edges=tuple(edges))
 
 
-def list_jobs(tables: Tables, after: JobId | None, limit: int, *, idle: bool) -> list[Job]:
+def get_job(tables: Tables, job_id: JobId) -> Job:
+    """See `Jobs.get_job`."""
+    return tables.job(job_id)
+
+
+def list_jobs(tables: Tables, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
     """See `Jobs.list_jobs`."""
     ids = sorted(job_id for job_id in tables.jobs if after is None or job_id > after)
     jobs = (tables.jobs[job_id] for job_id in ids)
@@ -49,7 +54,7 @@ def list_jobs(tables: Tables, after: JobId | None, limit: int, *, idle: bool) ->
     return list(islice(wanted, limit))
 
 
-def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip], family: int | None) -> None:
+def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
     """See `Jobs.replace_job`."""
     stored = tables.job(old.id)
     if was_replaced(stored, new):
@@ -97,6 +102,11 @@ def deleted_job(tables: Tables, job_id: JobId) -> Job:
     return max(kept, key=lambda job: (job.updated, job.incarnation))
 
 
+def get_due(tables: Tables, job_id: JobId) -> Due:
+    """See `Jobs.get_due`."""
+    return due_of(tables, tables.job(job_id))
+
+
 def due_of(tables: Tables, job: Job) -> Due:
     """The job, with what `decide` has to know of its runs."""
     skips = tables.skips.get(job.incarnation, {})
@@ -108,7 +118,7 @@ def due_of(tables: Tables, job: Job) -> Due:
     )
 
 
-def list_skips(tables: Tables, job_id: JobId, limit: int) -> list[Skip]:
+def list_skips(tables: Tables, job_id: JobId, *, limit: int = 100) -> list[Skip]:
     """See `Jobs.skips`."""
     skips = tables.skips.get(tables.job(job_id).incarnation, {})
     return [skips[first] for first in sorted(skips, reverse=True)[:limit]]

@@ -41,11 +41,11 @@ def tick(tables: Tables, beat: Beat, store_now: Moment) -> Pulse | None:
             if peer.state is NodeState.ALIVE and peer.id != node.id
         ),
         orphans=bool(_orphans(tables)),
-        survey=survey(tables),
+        survey=survey(tables, store_now),
     )
 
 
-def survey(tables: Tables, past: Moment | None = None) -> Survey:
+def survey(tables: Tables, now: Moment, *, past: Moment | None = None) -> Survey:
     """See `Nodes.survey`."""
     runs = [row.run for row in tables.live.values()]
     enabled = (job for job in tables.jobs.values() if job.state is JobState.ENABLED)
@@ -66,17 +66,17 @@ def bury(tables: Tables, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bo
     return node.state is NodeState.DEAD
 
 
-def leave(tables: Tables, node_id: NodeId, now: Moment) -> bool:
+def leave(tables: Tables, node: NodeId, now: Moment) -> bool:
     """See `Nodes.leave`."""
-    node = tables.nodes.get(node_id)
-    if node is None or node.state is not NodeState.ALIVE:
+    record = tables.nodes.get(node)
+    if record is None or record.state is not NodeState.ALIVE:
         return True
-    if owned_by(tables, node_id):
+    if owned_by(tables, node):
         return False
-    tables.nodes[node_id] = replace(node, state=NodeState.LEFT, left=now)
-    drop_programs(tables, node_id)
-    if node.is_program:
-        del tables.nodes[node_id]
+    tables.nodes[node] = replace(record, state=NodeState.LEFT, left=now)
+    drop_programs(tables, node)
+    if record.is_program:
+        del tables.nodes[node]
     return True
 
 
@@ -85,7 +85,7 @@ def orphans(tables: Tables, limit: int) -> list[Claimed]:
     return [claimed(tables, row) for row in sorted(_orphans(tables), key=in_line)[:limit]]
 
 
-def list_nodes(tables: Tables, limit: int) -> list[NodeRecord]:
+def list_nodes(tables: Tables, *, limit: int = 1000) -> list[NodeRecord]:
     """See `Nodes.list_nodes`."""
     nodes = sorted(tables.nodes.values(), key=lambda node: (node.left or node.started, node.id), reverse=True)
     nodes.sort(key=lambda node: node.state is not NodeState.ALIVE)

@@ -11,7 +11,7 @@ from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.model.transitions import ACTIVE, Event, RunState, move
-from tokimori.ports.planning import Share
+from tokimori.ports.planning import ALL, Share
 from tokimori.stores.memory.jobs import due_of
 from tokimori.stores.memory.line import cancel
 from tokimori.stores.memory.tables import Tables
@@ -19,7 +19,7 @@ from tokimori.stores.rules.births import born
 from tokimori.stores.rules.plans import REPLACED, Cursor, is_readable, may_apply, was_applied
 
 
-def due(tables: Tables, now: Moment, limit: int, share: Share) -> list[Due]:
+def due(tables: Tables, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
     """See `Planning.due`."""
     waiting = (
         (job.next_due, job.incarnation, job)

@@ -64,6 +64,11 @@ def _put_off(tables: Tables, row: RunRow, asked: Run, lane: Lane, now: Moment) -
     return row.run
 
 
+def get_run(tables: Tables, run_id: RunId) -> Run:
+    """See `Runs.get_run`."""
+    return tables.row(run_id).run
+
+
 def list_runs(tables: Tables, wanted: RunFilter) -> list[Run]:
     """See `Runs.list_runs`."""
     runs = [row.run for rows in (tables.live, tables.history) for row in rows.values() if _is_wanted(row.run, wanted)]

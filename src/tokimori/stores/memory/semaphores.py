@@ -30,7 +30,7 @@ from tokimori.stores.memory.tables import SemaphoreRow, Tables
 from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
 
 
-def put_semaphore(tables: Tables, name: str, limit: int) -> None:
+def put_semaphore(tables: Tables, name: str, limit: int, now: Moment) -> None:
     """See `Semaphores.put_semaphore`."""
     weights = [place_of(tables, row, name).weight for row in runs_in_line(tables, name)]
     weights += [permit.weight for permit in programs_in_line(tables, name)]
@@ -39,7 +39,7 @@ def put_semaphore(tables: Tables, name: str, limit: int) -> None:
     serve_semaphore(tables, name)
 
 
-def list_semaphores(tables: Tables, after: str, limit: int) -> list[Semaphore]:
+def list_semaphores(tables: Tables, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
     """See `Semaphores.list_semaphores`."""
     names = (name for name in sorted(tables.semaphores) if name > after)
     return [get_semaphore(tables, name) for name in islice(names, limit)]
@@ -108,11 +108,11 @@ def _ahead(tables: Tables, place: Permit) -> int:
     return min(programs + runs, MOST_COUNTED)
 
 
-def release(tables: Tables, permit_id: PermitId, node: NodeId) -> bool:
+def release(tables: Tables, permit: PermitId, node: NodeId, now: Moment) -> bool:
     """See `Semaphores.release`."""
-    permit = tables.permits.get(permit_id)
-    if permit is None or permit.node != node or permit.run_id is not None:
+    held = tables.permits.get(permit)
+    if held is None or held.node != node or held.run_id is not None:
         return False
-    del tables.permits[permit_id]
-    serve_semaphore(tables, permit.semaphore)
+    del tables.permits[permit]
+    serve_semaphore(tables, held.semaphore)
     return True

@@ -55,7 +55,7 @@ def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
     return taken
 
 
-def settle(tables: Tables, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
+def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
     """See `Working.settle`."""
     nodes = {node.id: node.state for node in tables.nodes.values()}
     freed = Freed()

@@ -70,13 +70,15 @@ async def get_job(db: Connections, job_id: JobId) -> Job:
     return job_of(found)
 
 
-async def list_jobs(db: Connections, after: JobId | None, limit: int, *, idle: bool) -> list[Job]:
+async def list_jobs(db: Connections, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
     """See `Jobs.list_jobs`."""
     found = await db.run("list_jobs", index="idle" if idle else "jobs", after=after, limit=limit)
     return [job_of(flat) for flat in found]
 
 
-async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip], family: int | None = None) -> None:
+async def replace_job(
+    db: Connections, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
+) -> None:
     """See `Jobs.replace_job`. What was read is compared again where it is written; a loser reads again."""
     while True:
         stored = await get_job(db, old.id)
@@ -159,7 +161,7 @@ async def get_due(db: Connections, job_id: JobId) -> Due:
     return due_of(found)
 
 
-async def list_skips(db: Connections, job_id: JobId, limit: int) -> list[Skip]:
+async def list_skips(db: Connections, job_id: JobId, *, limit: int = 100) -> list[Skip]:
     """See `Jobs.skips`."""
     found = await db.run("skips", id=job_id, limit=limit)
     if found is None:

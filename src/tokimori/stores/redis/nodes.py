@@ -31,7 +31,7 @@ async def tick(db: Connections, beat: Beat) -> Pulse | None:
     )
 
 
-async def survey(db: Connections, past: Moment | None) -> Survey:
+async def survey(db: Connections, now: Moment, *, past: Moment | None = None) -> Survey:
     """See `Nodes.survey`."""
     return _survey_of(*await db.run("survey", past=past))
 
@@ -57,6 +57,6 @@ async def orphans(db: Connections, limit: int) -> list[Claimed]:
     return all_claimed(await db.run("orphans", limit=limit))
 
 
-async def list_nodes(db: Connections, limit: int) -> list[NodeRecord]:
+async def list_nodes(db: Connections, *, limit: int = 1000) -> list[NodeRecord]:
     """See `Nodes.list_nodes`."""
     return [node_of(flat) for flat in await db.run("list_nodes", limit=limit)]

@@ -7,7 +7,7 @@ from tokimori.model.decide import Due, Plan, PlannedRun
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
-from tokimori.ports.planning import Share
+from tokimori.ports.planning import ALL, Share
 from tokimori.stores.readable import readable
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs
@@ -16,7 +16,7 @@ from tokimori.stores.rules.births import born
 from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
 
-async def due(db: Connections, now: Moment, limit: int, share: Share) -> list[Due]:
+async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
     """See `Planning.due`."""
 
     async def page(after: Job | None) -> list[Due]:

@@ -23,12 +23,12 @@ PAGE = 20
 """How many semaphores one script describes, with their holders: others wait meanwhile."""
 
 
-async def put_semaphore(db: Connections, name: str, limit: int) -> None:
+async def put_semaphore(db: Connections, name: str, limit: int, now: Moment) -> None:
     """See `Semaphores.put_semaphore`."""
     check_lowered(name, limit, await db.run("put_semaphore", name=name, limit=limit))
 
 
-async def list_semaphores(db: Connections, after: str, limit: int) -> list[Semaphore]:
+async def list_semaphores(db: Connections, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
     """See `Semaphores.list_semaphores`. Read in pages, each as of its own moment."""
     found: list[Semaphore] = []
     while len(found) < limit:
@@ -111,6 +111,6 @@ async def acquire(db: Connections, wish: Wish, now: Moment) -> Answer:
             return Grant(token=token)
 
 
-async def release(db: Connections, permit: PermitId, node: NodeId) -> bool:
+async def release(db: Connections, permit: PermitId, node: NodeId, now: Moment) -> bool:
     """See `Semaphores.release`."""
     return bool(await db.run("release", id=permit, node=node))

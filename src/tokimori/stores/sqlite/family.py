@@ -65,7 +65,7 @@ def _version(db: sqlite3.Connection) -> int:
     return int(version)
 
 
-def family(db: sqlite3.Connection) -> Family:
+def whole_family(db: sqlite3.Connection) -> Family:
     """See `Jobs.family`."""
     rows = db.execute(f'SELECT {_EDGE} FROM tokimori_edges ORDER BY parent, child, "on", joins, declared_by')
     return Family(version=_version(db), edges=tuple(map(_edge_of, rows)))

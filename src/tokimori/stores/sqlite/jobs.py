@@ -80,14 +80,18 @@ def get_job(db: sqlite3.Connection, job_id: JobId) -> Job:
     return job_of(row)
 
 
-def list_jobs(db: sqlite3.Connection, after: JobId | None, limit: int, *, idle: bool = False) -> list[Job]:
+def list_jobs(
+    db: sqlite3.Connection, *, after: JobId | None = None, limit: int = 1000, idle: bool = False
+) -> list[Job]:
     """See `Jobs.list_jobs`."""
     restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
     statement = f"SELECT {JOB} FROM tokimori_jobs WHERE id > ? {restriction} ORDER BY id LIMIT ?"
     return [job_of(row) for row in db.execute(statement, (after or "", limit))]
 
 
-def replace_job(db: sqlite3.Connection, old: Job, new: Job, skips: Sequence[Skip], family: int | None = None) -> None:
+def replace_job(
+    db: sqlite3.Connection, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
+) -> None:
     """See `Jobs.replace_job`."""
     stored = get_job(db, old.id)
     if was_replaced(stored, new):
@@ -181,7 +185,7 @@ def keep_skips(db: sqlite3.Connection, skips: Sequence[tuple[Incarnation, Skip]]
     )
 
 
-def list_skips(db: sqlite3.Connection, job_id: JobId, limit: int) -> list[Skip]:
+def list_skips(db: sqlite3.Connection, job_id: JobId, *, limit: int = 100) -> list[Skip]:
     """See `Jobs.skips`."""
     job = get_job(db, job_id)
     statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = ? ORDER BY first DESC LIMIT ?"

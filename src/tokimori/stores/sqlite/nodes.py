@@ -70,11 +70,11 @@ def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
         cancels=tuple((run_id, token, reason) for run_id, token, reason in owned if reason is not None),
         peers=tuple((node_id, counter) for node_id, counter in peers),
         orphans=bool(_dead_owners(db)),
-        survey=survey(db),
+        survey=survey(db, store_now),
     )
 
 
-def survey(db: sqlite3.Connection, past: Moment | None = None) -> Survey:
+def survey(db: sqlite3.Connection, now: Moment, *, past: Moment | None = None) -> Survey:
     """See `Nodes.survey`."""
     lanes = [Lane(lane) for (lane,) in db.execute(_LANES)]
     (next_due,) = db.execute(_NEXT_DUE, (_EVER if past is None else past,)).fetchone()
@@ -123,7 +123,7 @@ def orphans(db: sqlite3.Connection, limit: int) -> list[Claimed]:
     return [claimed_of(row) for row in db.execute(owned, (*dead, limit))]
 
 
-def list_nodes(db: sqlite3.Connection, limit: int) -> list[NodeRecord]:
+def list_nodes(db: sqlite3.Connection, *, limit: int = 1000) -> list[NodeRecord]:
     """See `Nodes.list_nodes`."""
     newest = f"""SELECT {NODE} FROM tokimori_nodes
         ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT ?"""

@@ -47,14 +47,14 @@ SELECT (SELECT count(*) FROM (SELECT 1 {_RUNS_WAIT} AND "rank" < ?2 LIMIT {MOST_
 _HOLDERS = f"SELECT {PERMIT} {_HELD} ORDER BY since, id LIMIT {MOST_HOLDERS}"
 
 
-def put_semaphore(db: sqlite3.Connection, name: str, limit: int) -> None:
+def put_semaphore(db: sqlite3.Connection, name: str, limit: int, now: Moment) -> None:
     """See `Semaphores.put_semaphore`."""
     check_lowered(name, limit, heaviest_in_line(db, name))
     db.execute(f'{_MAKE} ON CONFLICT (name) DO UPDATE SET "limit" = excluded."limit"', (name, limit))
     serve_semaphore(db, name)
 
 
-def list_semaphores(db: sqlite3.Connection, after: str, limit: int) -> list[Semaphore]:
+def list_semaphores(db: sqlite3.Connection, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
     """See `Semaphores.list_semaphores`."""
     names = db.execute("SELECT name FROM tokimori_semaphores WHERE name > ? ORDER BY name LIMIT ?", (after, limit))
     return [get_semaphore(db, name) for (name,) in names.fetchall()]
@@ -129,10 +129,10 @@ def _join(db: sqlite3.Connection, wish: Wish, now: Moment) -> Permit:
     return permit
 
 
-def release(db: sqlite3.Connection, permit_id: PermitId, node: NodeId) -> bool:
+def release(db: sqlite3.Connection, permit: PermitId, node: NodeId, now: Moment) -> bool:
     """See `Semaphores.release`."""
     theirs = "DELETE FROM tokimori_permits WHERE id = ? AND node_id = ? AND run_id IS NULL RETURNING semaphore"
-    given_back = db.execute(theirs, (permit_id, node)).fetchall()
+    given_back = db.execute(theirs, (permit, node)).fetchall()
     for (name,) in given_back:
         serve_semaphore(db, name)
     return bool(given_back)

@@ -140,7 +140,7 @@ class _Held(NamedTuple):
     holds: bool
 
 
-def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
+def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
     """See `Working.settle`."""
     held = _held(db, [change.run_id for change in changes])
     nodes = {node: state_of(db, node) for node in {by, *(change.owner for change in changes)}}

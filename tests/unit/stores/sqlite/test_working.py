@@ -34,7 +34,7 @@ def test_a_claim_asked_again_gets_past_a_full_job(db: sqlite3.Connection, monkey
     nodes.register(db, node)
     got: list[list[JobId]] = []
     while not got or "free" not in got[-1]:
-        lanes = nodes.survey(db).lanes
+        lanes = nodes.survey(db, NOW).lanes
         assert lanes, "the free run is still ready"
         got.append([claimed.run.job_id for claimed in working.claim(db, a_claim(node.id, lanes, 2), NOW)])
     assert got[0] == ["full"]
@@ -48,15 +48,15 @@ def test_what_an_older_program_leaves_is_given_back(db: sqlite3.Connection) -> N
         nodes.register(db, each)
     job = a_job(semaphores=("db:2", "api"))
     jobs.add_jobs(db, [job])
-    semaphores.put_semaphore(db, "db", 3)
+    semaphores.put_semaphore(db, "db", 3, NOW)
     lost, waiting = (runs.add_run(db, a_request(job, rank=NOW + n), NOW) for n in range(2))
-    working.claim(db, a_claim(owner.id, nodes.survey(db).lanes, 5), NOW)
+    working.claim(db, a_claim(owner.id, nodes.survey(db, NOW).lanes, 5), NOW)
     wish = Wish(id=PermitId("p"), node=owner.id, semaphore="db", rank=NOW - 1)
     assert semaphores.acquire(db, wish, NOW) == Grant(token=1)
     db.execute("UPDATE tokimori_nodes SET state = 'dead' WHERE id = ?", (owner.id,))
     nodes.tick(db, Beat(node=heir.id), NOW)
-    assert [each.used for each in semaphores.list_semaphores(db, "", 5)] == [1, 2]
+    assert [each.used for each in semaphores.list_semaphores(db, limit=5)] == [1, 2]
     db.execute("DELETE FROM tokimori_runs WHERE id = ?", (lost.id,))
     nodes.tick(db, Beat(node=heir.id), NOW)
-    assert [each.used for each in semaphores.list_semaphores(db, "", 5)] == [0, 0]
+    assert [each.used for each in semaphores.list_semaphores(db, limit=5)] == [0, 0]
     assert runs.get_run(db, waiting.id).state is RunState.READY
