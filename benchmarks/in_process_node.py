@@ -23,6 +23,7 @@ from tokimori.model.transitions import RunState
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.ports.store import RunFilter, Store
+from tokimori.service.definitions import fields_of
 from tokimori.service.edits import new_job
 from tokimori.service.service import Service
 from tokimori.stores.mysql.address import address_of as mysql_address
@@ -68,7 +69,7 @@ async def fill(url: str, definition: Definition, runs: int) -> None:
     """Trigger a job of this definition so many times."""
     async with opened_store(url) as store:
         service = Service(store, SystemClock(), os.urandom)
-        await service.add(definition, "job")
+        await service.add("job", **fields_of(definition))
         await asyncio.gather(*(service.trigger("job") for _ in range(runs)))
 
 

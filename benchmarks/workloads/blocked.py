@@ -27,6 +27,7 @@ from tokimori.ports.nodes import Beat, NodeRecord, NodeState
 from tokimori.ports.semaphores import Grant, Wish
 from tokimori.ports.store import Store
 from tokimori.ports.working import Change, Verdict
+from tokimori.service.definitions import fields_of
 from tokimori.service.service import Service
 
 RATE, ALONE = "drained", "nobody waits"
@@ -53,7 +54,7 @@ def sqlite_file() -> Iterator[Place]:
 async def ask_for(store: Store, name: str, definition: Definition, runs: int) -> None:
     """A job, and so many requests for it."""
     service = Service(store, SystemClock(), os.urandom)
-    await service.add(definition, name)
+    await service.add(name, **fields_of(definition))
     for first in range(0, runs, AT_ONCE):
         await asyncio.gather(*(service.trigger(name) for _ in range(min(AT_ONCE, runs - first))))
 

@@ -159,7 +159,7 @@ async def asked_for(url: str, at: Moment) -> None:
     """Each is a run of one job: at the moment they are claimed."""
     async with opened_store(url) as store:
         service = Service(store, SystemClock(), os.urandom)
-        await service.add(Definition(target=Noop()), "asked-for")
+        await service.add("asked-for", noop=True)
         for _ in range(0, JOBS, AT_ONCE):
             await asyncio.gather(*(service.trigger("asked-for", at=at) for _ in range(AT_ONCE)))
 

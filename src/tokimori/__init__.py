@@ -5,27 +5,27 @@
     with tokimori.open("sqlite:///var/lib/tokimori/tokimori.db") as client:
         client.add("nightly-report", schedule="0 3 * * *", command="make report")
 
-Nothing is imported before it is used, and nothing inside the package imports from here.
+Here are the clients, what their methods take and return, and the errors that they raise. Nothing is imported before it
+is used, and nothing inside the package imports from here.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tokimori.client.asynchronous import open_async as open_async
-    from tokimori.client.client import open as open
+    from tokimori.client.names import *  # noqa: F403  each is named there
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "open", "open_async"]
+_NAMES = "tokimori.client.names"
 
+if not TYPE_CHECKING:  # who checks types sees the names themselves, and finds one that is misspelt
 
-def __getattr__(name: str) -> object:
-    """Import the client on the first use of `tokimori.open`."""
-    if name == "open":
-        from tokimori.client.client import open as open_client  # noqa: PLC0415
+    def __getattr__(name: str) -> object:
+        """Import the clients when one of their names is first used; `__all__` is one of these."""
+        names = import_module(_NAMES)
+        if name not in ("__all__", *names.__all__):
+            raise AttributeError(f"module 'tokimori' has no attribute {name!r}")
+        return getattr(names, name)
 
-        return open_client
-    if name == "open_async":
-        from tokimori.client.asynchronous import open_async  # noqa: PLC0415
-
-        return open_async
-    raise AttributeError(f"module 'tokimori' has no attribute {name!r}")
+    def __dir__() -> list[str]:
+        return sorted([*(name for name in globals() if name.startswith("__")), *import_module(_NAMES).__all__])

@@ -69,7 +69,7 @@ async def finish(fleet: Fleet, jobs: int, patience: float) -> Finish:
     for n in range(jobs):
         job_id = JobId(f"job-{n:03}")
         asked[job_id] = clock.now()
-        await service.update(job_id, {"schedule": None})
+        await service.update(job_id, schedule=None)
         acknowledged[job_id] = clock.now()
     for _ in range(round(patience / POLL)):
         if not await live_runs(store):

@@ -166,7 +166,7 @@ async def _drain(fleet: Fleet, jobs: Mapping[str, Definition]) -> None:
     async with _service(fleet) as (store, service):
         for name, definition in jobs.items():
             if definition.schedule is not None:
-                await service.update(name, {"schedule": None})
+                await service.update(name, schedule=None)
         for _ in range(round(PATIENCE / POLL)):
             if not await live_runs(store):
                 break

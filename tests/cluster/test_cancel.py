@@ -31,8 +31,8 @@ Order = Callable[[Client], object]
 ORDERS: dict[str, tuple[Order, str]] = {
     "sqlite": (lambda client: client.pause("stubborn", "enough", now=True), "its job was paused: enough"),
     "postgres": (lambda client: client.delete("stubborn", now=True), "its job was deleted"),
-    "mariadb": (lambda client: client.pause_queue("old", "enough", now=True), "its queue old was paused: enough"),
-    "redis": (lambda client: client.pause_all(now=True), "everything was paused"),
+    "mariadb": (lambda client: client.queues.pause("old", "enough", now=True), "its queue old was paused: enough"),
+    "redis": (lambda client: client.queues.pause(now=True), "everything was paused"),
 }
 """Each way to end what runs, on one of the stores; which way is no matter of the store."""
 

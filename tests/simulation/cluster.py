@@ -29,6 +29,8 @@ from tokimori.ports.nodes import Beat, NodeState, Pulse
 from tokimori.ports.planning import ALL, Share
 from tokimori.ports.store import RunFilter
 from tokimori.ports.working import Claim, Claimed
+from tokimori.service.arguments import JobArguments
+from tokimori.service.definitions import fields_of
 from tokimori.service.service import Service
 from tokimori.stores.memory import planning
 from tokimori.stores.memory.store import MemoryStore
@@ -319,7 +321,7 @@ class Cluster:
         """From start to rest, with these kinds of trouble in between. Whether it came to rest."""
         await self.store.put_semaphore("units", UNITS["units"], self.clock.now())
         for name, definition in self._jobs.items():
-            await self._service.add(definition, name)
+            await self._service.add(name, **fields_of(definition))
         for member in self.members:
             member.start()
         await self._suffer([self._troubles[name] for name in troubles])
@@ -422,13 +424,13 @@ class Cluster:
     async def _edit(self) -> None:
         """Another policy: the schedule and the limits stay."""
         names = sorted(name for name, job in self._jobs.items() if job.schedule is not None and name != FILLS)
-        changes: Sequence[Mapping[str, object]] = (
+        changes: Sequence[JobArguments] = (
             {"misfire": self.chance.choice(list(Misfire))},
             {"on_overlap": self.chance.choice(list(Overlap))},
             {"late_after": self.chance.choice((0.5, 3, 60))},
         )
         try:
-            await self._service.update(self.chance.choice(names), self.chance.choice(changes))
+            await self._service.update(self.chance.choice(names), **self.chance.choice(changes))
         except Conflict:  # nodes changed the job again and again
             pass
 

@@ -25,6 +25,7 @@ from tokimori.node.node import Node
 from tokimori.ports.executor import Ended, Report, StopReason, Task
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import Fold, Gap, Schedule
+from tokimori.service.definitions import fields_of
 from tokimori.service.service import Service
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.testing.clock import VirtualClock
@@ -201,7 +202,7 @@ class Machine:
     async def live(self, end: int, naps: Sequence[Nap]) -> list[Nap]:
         """Live until a second of UTC; the naps as they were taken: it falls asleep only when nothing runs."""
         for name, job in self._jobs.items():
-            await self._service.add(job.definition, name)
+            await self._service.add(name, **fields_of(job.definition))
         await self._executor.open(self._node.hear)
         await self._node.start()
         wanted, taken = list(naps), list[Nap]()

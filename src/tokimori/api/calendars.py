@@ -1,6 +1,7 @@
 """`/api/v2/calendars`"""
 
 from collections.abc import Sequence
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -35,11 +36,11 @@ class Calendars:
 
     async def add(self, request: Request) -> Response:
         """Keep a new one: `name`, and `dates`, `weekdays`, `description`."""
-        fields = await read_body(request, dict[str, object])
+        fields = await read_body(request, dict[str, Any])
         name = fields.pop("name", None)
         if not isinstance(name, str):
             raise InvalidInput("name: a calendar needs one", field="name", value=name, allowed="a text")
-        calendar = await self._service(request).calendars.add(name, fields)
+        calendar = await self._service(request).calendars.add(name, **fields)
         return answer(calendar_view(calendar), 201, location=f"/api/v2/calendars/{name}")
 
     async def show(self, request: Request) -> Response:
@@ -49,8 +50,8 @@ class Calendars:
 
     async def update(self, request: Request) -> Response:
         """Change fields; null empties one. The jobs that name it take over the days."""
-        changes = await read_body(request, dict[str, object])
-        return answer(calendar_view(await self._service(request).calendars.update(_name(request), changes)))
+        changes = await read_body(request, dict[str, Any])
+        return answer(calendar_view(await self._service(request).calendars.update(_name(request), **changes)))
 
     async def delete(self, request: Request) -> Response:
         """Forget a calendar that no job names."""

@@ -1,6 +1,7 @@
 """`/api/v2/jobs`"""
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -113,11 +114,11 @@ class Jobs:
 
     async def add(self, request: Request) -> Response:
         """Add a job: the fields of `JobFields`, and an `id` if it shall have a name of its own."""
-        fields = await read_body(request, dict[str, object])
+        fields = await read_body(request, dict[str, Any])
         job_id = fields.pop("id", None)
         if not isinstance(job_id, str | None):
             raise InvalidInput(f"id: {job_id!r} is not a job id", field="id", value=job_id, allowed="a text")
-        job = await self._service(request).add(fields, job_id)
+        job = await self._service(request).add(job_id, **fields)
         return answer(job_view(job), 201, location=f"/api/v2/jobs/{job.id}")
 
     async def show(self, request: Request) -> Response:
@@ -131,8 +132,8 @@ class Jobs:
 
     async def update(self, request: Request) -> Response:
         """Change fields of a job: a JSON merge patch (RFC 7396)."""
-        changes = await read_body(request, dict[str, object])
-        return answer(job_view(await self._service(request).update(_job_id(request), changes)))
+        changes = await read_body(request, dict[str, Any])
+        return answer(job_view(await self._service(request).update(_job_id(request), **changes)))
 
     async def delete(self, request: Request) -> Response:
         """Forget a job."""

@@ -1,10 +1,12 @@
 """Requests of runs, as `/api/v2/jobs/{id}/trigger` and `/api/v2/runs` take and answer them."""
 
+from typing import Any
+
 from msgspec import Struct
 from starlette.responses import Response
 
 from tokimori.api.answers import answer
-from tokimori.service.requests import Became, Request
+from tokimori.service.requests import Became
 from tokimori.service.service import Service
 from tokimori.service.views import run_view
 
@@ -23,9 +25,9 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     replace: bool = False
     concurrency_key: str | None = None
 
-    def request(self) -> Request:
+    def arguments(self) -> dict[str, Any]:
         """The same, as the service takes it."""
-        return Request(**{name: getattr(self, name) for name in TriggerRequest.__struct_fields__})
+        return {name: getattr(self, name) for name in TriggerRequest.__struct_fields__}
 
 
 class RunRequest(TriggerRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,6 +38,6 @@ class RunRequest(TriggerRequest, frozen=True, kw_only=True, forbid_unknown_field
 
 async def ask(service: Service, job_id: str, wanted: TriggerRequest) -> Response:
     """Ask for a run: 201 and where it is, if there is a new one; else 200 and the run that answers."""
-    asked = await service.ask(job_id, wanted.request())
+    asked = await service.ask(job_id, **wanted.arguments())
     status = 201 if asked.became is Became.MADE else 200
     return answer(run_view(asked.run, became=asked.became), status, location=f"/api/v2/runs/{asked.run.id}")

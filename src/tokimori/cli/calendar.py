@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,7 +44,7 @@ def add(
     fields = _fields(dates, weekdays, file, description)
 
     async def act(service: "Service") -> "Calendar":
-        return await service.calendars.add(name, fields)
+        return await service.calendars.add(name, **fields)
 
     _print("added", in_service(act))
 
@@ -68,7 +68,7 @@ def update(
         raise InvalidInput("nothing to change", allowed="at least one field")
 
     async def act(service: "Service") -> "Calendar":
-        return await service.calendars.update(name, changes)
+        return await service.calendars.update(name, **changes)
 
     _print("updated", in_service(act))
 
@@ -130,7 +130,7 @@ def delete(name: str) -> None:
 
 def _fields(
     dates: Sequence[str], weekdays: Sequence[str], file: Path | None, description: str | None
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Those that were given."""
     typed = [*dates, *(_dates_in(file) if file is not None else ())]
     given = {"dates": typed, "weekdays": list(weekdays), "description": description}

@@ -43,7 +43,7 @@ def add(job_id: str, **values: Any) -> None:
     fields = fields_given(values)
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Moment]]":
-        added = await service.add(fields, job_id)
+        added = await service.add(job_id, **fields)
         return added, await service.next_times(added.id, _SHOWN)
 
     _print_job("added", *in_service(act))
@@ -60,7 +60,7 @@ def update(job_id: str, unset: tuple[str, ...], **values: Any) -> None:
         raise InvalidInput("nothing to change", allowed="at least one field")
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Moment]]":
-        changed = await service.update(job_id, changes)
+        changed = await service.update(job_id, **changes)
         return changed, await service.next_times(changed.id, _SHOWN)
 
     _print_job("updated", *in_service(act))
@@ -254,14 +254,14 @@ def trigger(job_id: str, wait: bool, timeout: float | None, no_parent: bool, **a
 
     from tokimori.model.transitions import RunState
     from tokimori.service.queues import sentence
-    from tokimori.service.requests import Became, Request
+    from tokimori.service.requests import Became
     from tokimori.service.views import run_view
 
     if no_parent:
         asked["parent"] = None
 
     async def act(service: "Service") -> "tuple[Run, Became]":
-        answer = await service.ask(job_id, Request(**asked))
+        answer = await service.ask(job_id, **asked)
         if not wait:
             return answer.run, answer.became
         if not any(node.runs_jobs for node in await service.nodes()):

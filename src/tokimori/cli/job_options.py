@@ -106,7 +106,7 @@ def job_options(command: Callable[..., object]) -> Callable[..., object]:
     return command
 
 
-def fields_given(values: Mapping[str, Any]) -> dict[str, object]:
+def fields_given(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `JobFields` that these options and the program after `--` say; only those that were given."""
     given = {name: value for name, value in values.items() if value is not None and value != ()}
     retry = {field: given.pop(option) for option, field in _RETRY.items() if option in given}

@@ -1,6 +1,7 @@
 """`tokimori run …`. What only work needs is imported when it is used, so that help need not wait for it."""
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,7 @@ from tokimori.model.transitions import ENDS, RunState
 
 if TYPE_CHECKING:
     from tokimori.model.run import Output, Run
-    from tokimori.service.runs import RunDetails
+    from tokimori.service.runs import RunDetails, RunSummary
     from tokimori.service.service import Service
 
 run = Group(
@@ -36,7 +37,6 @@ def list_runs(job_id: str | None, states: tuple[str, ...], count: int, before: s
 
     from tokimori.model.run import asked_by
     from tokimori.ports.store import RunFilter
-    from tokimori.service.runs import is_deleted
     from tokimori.service.views import run_view
 
     wanted = RunFilter(
@@ -46,20 +46,17 @@ def list_runs(job_id: str | None, states: tuple[str, ...], count: int, before: s
         limit=count,
     )
 
-    async def act(service: "Service") -> "list[tuple[Run, str, bool]]":
-        runs = await service.list_runs(wanted)
-        jobs = await service.jobs_of({each.job_id for each in runs})
-        found = [(each, jobs.get(each.job_id)) for each in runs]
-        return [(each, service.zone_of(job), is_deleted(job, each)) for each, job in found]
+    async def act(service: "Service") -> "Sequence[RunSummary]":
+        return await service.summaries(await service.list_runs(wanted))
 
     runs = in_service(act)
     if options().as_json:
-        print_json([run_view(each) for each, *_ in runs])
+        print_json([run_view(each.run) for each in runs])
         return
     rows = [
         (
             each.id,
-            _job(each, deleted=deleted),
+            _job(each, deleted=summary.is_job_deleted),
             each.state.value,
             asked_by(each.origin),
             local(each.nominal, zone),
@@ -69,7 +66,7 @@ def list_runs(job_id: str | None, states: tuple[str, ...], count: int, before: s
             each.exit_code,
             each.error,
         )
-        for each, zone, deleted in runs
+        for each, zone, summary in ((summary.run, summary.time_zone, summary) for summary in runs)
     ]
     print_table(("ID", "JOB", "STATE", "BY", "NOMINAL", "DUE", "STARTED", "ENDED", "EXIT", "REASON"), rows)
 

@@ -7,7 +7,7 @@ import click
 from tokimori.cli.command import Group, options
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service, load
-from tokimori.clock import SystemClock, parse_moment, to_datetime
+from tokimori.clock import Moment, SystemClock, parse_moment, to_datetime
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import zone_info
@@ -49,29 +49,36 @@ def explain(
     shift: str | None,
 ) -> None:
     """Say what a schedule means: in English, by its next moments, and where it may surprise."""
-    from tokimori.schedules.explain import explain as explanation_of
     from tokimori.service.views import explanation_view
 
-    days_off = None
+    start = None if after is None else parse_moment(after, field="after")
     if calendars:
-        from tokimori.model.calendar import decode_days_off
-
-        stored = in_service(lambda service: service.calendars.days_off(calendars))
-        days_off = None if stored is None else decode_days_off(stored)
-    explanation = explanation_of(
-        text,
-        zone=time_zone or load().settings.time_zone,
-        after=SystemClock().now() if after is None else parse_moment(after, field="after"),
-        n=count,
-        gap=Gap(gap),
-        fold=Fold(fold),
-        days_off=days_off,
-        shift=None if shift is None else Shift(shift),
-    )
+        explanation = in_service(
+            lambda service: service.explain(
+                text, time_zone, count, start, gap=gap, fold=fold, calendars=calendars, shift=shift
+            )
+        )
+    else:  # without a store: nothing but the text is looked at
+        explanation = _explained(text, count, time_zone, start, gap=Gap(gap), fold=Fold(fold))
     if options().as_json:
         print_json(explanation_view(explanation))
     else:
         print_explanation(explanation)
+
+
+def _explained(
+    text: str, count: int, time_zone: str | None, after: Moment | None, *, gap: Gap, fold: Fold
+) -> "Explanation":
+    from tokimori.schedules.explain import explain
+
+    return explain(
+        text,
+        zone=time_zone or load().settings.time_zone,
+        after=SystemClock().now() if after is None else after,
+        n=count,
+        gap=gap,
+        fold=fold,
+    )
 
 
 def print_explanation(explanation: "Explanation") -> None:

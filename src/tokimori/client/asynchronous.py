@@ -1,95 +1,110 @@
 """The client of asynchronous programs: the service of one store, with the locks of this program."""
 
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
 
+from tokimori.client.locks import Locking
 from tokimori.client.opening import Stores, load_store, session_on, this_program
 from tokimori.clock import Clock, SystemClock
 from tokimori.locks.holdings import Wanted
 from tokimori.locks.lock import Lock
 from tokimori.locks.session import Program
 from tokimori.model.ids import RandomBytes
-from tokimori.ports.store import Store
-from tokimori.service.schema import StoreOnDemand, open_prepared
+from tokimori.service.copying import KindCopied, copy_store
+from tokimori.service.schema import open_prepared
 from tokimori.service.service import Service
+from tokimori.stores.open import open_store
 
 
-class AsyncClient(Service):
-    """The service of an open store. The first lock makes this program a member of the cluster; `close` ends that, and
-    closes the store of semaphores that was opened on demand.
+class AsyncClient(Service, Locking[Lock]):
+    """Jobs, runs and locks of one store: `async with tokimori.open_async(url) as client:`.
+
+    Entering opens the store, leaving closes it. The first lock makes this program a member of the cluster, until the
+    client is closed. In a program that a run has started, that run is the parent of those that it asks for.
     """
 
     def __init__(
         self,
-        store: Store,
+        stores: Stores,
         clock: Clock,
         random: RandomBytes,
         *,
         program: Program,
         time_zone: str = "UTC",
         author: str | None = None,
-        semaphore_store: StoreOnDemand | None = None,
     ) -> None:
-        super().__init__(store, clock, random, time_zone=time_zone, author=author, semaphore_store=semaphore_store)
-        self.session = session_on(Stores(store, semaphore_store), clock, random, program)
+        super().__init__(
+            stores.job,
+            clock,
+            random,
+            time_zone=time_zone,
+            author=author,
+            parent=program.run_id,
+            semaphore_store=stores.semaphore,
+        )
+        self._session = session_on(stores, clock, random, program)
 
-    def mutex(self, name: str, *, wait: float | None = None, on_lost: Callable[[], None] | None = None) -> Lock:
-        """Hold the only unit of a semaphore while a block runs: `async with client.mutex("table-x"):`.
+    disable, enable = Service.pause, Service.resume
 
-        `wait`: seconds, None for as long as it takes. Entering raises `NotGranted` (not in time), `Refused` (its limit
-        is another one) and `InvalidInput`; leaving raises `PermitLost`. `on_lost` is called at once when it is lost.
-        """
-        return self.semaphore(name, limit=1, wait=wait, on_lost=on_lost)
+    async def copy_to(self, url: str) -> Sequence[KindCopied]:
+        """Copy everything to the store at `url`, which is empty or holds a part of this copy. See `copy_store`."""
+        target = open_store(url, self._clock)
+        await target.open()
+        try:
+            return await copy_store(self._store, target, lambda _step: None)
+        finally:
+            await target.close()
 
-    def semaphore(
-        self,
-        name: str,
-        *,
-        limit: int | None = None,
-        weight: int = 1,
-        wait: float | None = None,
-        on_lost: Callable[[], None] | None = None,
-    ) -> Lock:
-        """Hold `weight` units of a semaphore while a block runs; made with `limit` units if nobody has made it yet.
+    def _lock(self, wanted: Wanted) -> Lock:
+        return Lock(self._session, wanted)
 
-        Otherwise like `mutex`; what the block gets has a `token`, which grows with each grant, and says whether it is
-        `lost`. A task may take again what it holds.
-        """
-        return Lock(self.session, Wanted(name=name, weight=weight, limit=limit, wait=wait, on_lost=on_lost))
+    async def __aenter__(self) -> Self:
+        """Open the store. Raises `StoreError`, and `SchemaMismatch` where its tables are too old or too new."""
+        await open_prepared(self._store)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     async def close(self) -> None:
-        """Give back what is held. The store of the jobs stays open."""
-        await self.session.close()
-        if self._semaphore_store is not None:
-            await self._semaphore_store.close()
+        """Release what is held, and close the store."""
+        try:
+            await self._session.close()
+            if self._semaphore_store is not None:
+                await self._semaphore_store.close()
+        finally:
+            await self._store.close()
 
 
-@asynccontextmanager
-async def open_async(
+def open_async(
     url: str | None = None,
     *,
     time_zone: str | None = None,
     author: str | None = None,
     semaphore_store: str | None = None,
-) -> AsyncIterator[AsyncClient]:
-    """A client of the store at `url` for a block of an asynchronous program; otherwise like `tokimori.open`."""
+) -> AsyncClient:
+    """A client of the store at `url` for asynchronous programs, opened by `async with`; otherwise like `tokimori.open`.
+
+    Raises `InvalidConfig`, `InvalidInput` for a URL that names no store, and `StoreError` where its driver is not
+    installed.
+    """
+    return client_maker(url, time_zone=time_zone, author=author, semaphore_store=semaphore_store)()
+
+
+def client_maker(
+    url: str | None, *, time_zone: str | None, author: str | None, semaphore_store: str | None
+) -> Callable[[], AsyncClient]:
+    """What makes clients of the store at `url`, one for each process that needs one. Raises what `open_async` does."""
     loaded, new_stores = load_store(url, time_zone, semaphore_store)
-    stores = new_stores()
-    await open_prepared(stores.job)
-    try:
-        client = AsyncClient(
-            stores.job,
-            SystemClock(),
-            os.urandom,
-            program=this_program(os.environ),
-            time_zone=loaded.settings.time_zone,
-            author=author,
-            semaphore_store=stores.semaphore,
-        )
-        try:
-            yield client
-        finally:
-            await client.close()
-    finally:
-        await stores.job.close()
+    return lambda: AsyncClient(
+        new_stores(),
+        SystemClock(),
+        os.urandom,
+        program=this_program(os.environ),
+        time_zone=loaded.settings.time_zone,
+        author=author,
+    )

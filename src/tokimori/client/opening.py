@@ -56,7 +56,8 @@ def this_program(environment: Mapping[str, str]) -> Program:
         boot_id=BOOT_ID.read_text().strip(),
         pid=os.getpid(),
         version=version("tokimori"),
-        run=(RunId(run_id), Token(int(token))) if run_id and token.isdecimal() else None,
+        run_id=RunId(run_id) if run_id else None,
+        token=Token(int(token)) if token.isdecimal() else None,
         permits=permits_in(environment.get("TOKIMORI_PERMITS", "")),
     )
 

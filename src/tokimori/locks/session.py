@@ -34,7 +34,7 @@ LATE_REPLY = 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What a program says of itself. `run`: the run (and its token) as whose command it was started.
+    """What a program says of itself. `run_id` and `token` are those of the run as whose command it was started.
 
     `permits`: (weight, token) by name of what that run holds in a store apart from that of its job.
     """
@@ -43,7 +43,8 @@ class Program:
     boot_id: str
     pid: int
     version: str
-    run: tuple[RunId, Token] | None = None
+    run_id: RunId | None = None
+    token: Token | None = None
     permits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -164,14 +165,14 @@ class Session:
             weight, token = self._program.permits[wanted.name]
             check_weight(wanted, weight)
             return Held(wanted, token, node=self.id, permit=None)
-        if self._program.run is None:
+        if self._program.run_id is None or self._program.token is None:
             return None
         try:
             found = await self._store.get_semaphore(wanted.name)
         except NotFound:
             return None
         for permit in found.holders:
-            if (permit.run_id, permit.token) == self._program.run:
+            if (permit.run_id, permit.token) == (self._program.run_id, self._program.token):
                 check_weight(wanted, permit.weight)
                 return Held(wanted, permit.token, node=permit.node, permit=None)
         return None

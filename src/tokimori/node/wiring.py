@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 
 from tokimori.api.app import Health, create_app
 from tokimori.api.server import HttpDoor
@@ -27,6 +28,7 @@ from tokimori.node.node import Node, Phase
 from tokimori.node.patience import answered
 from tokimori.ports.executor import Executor
 from tokimori.ports.store import Store
+from tokimori.service.reboot import trigger_reboot
 from tokimori.service.schema import StoreOnDemand, open_prepared
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
@@ -64,7 +66,7 @@ async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
                 log.warning("%s", fault)
             # The door first: a port that is taken leaves no node behind.
             async with _http_door(node, service, settings, clock) as door:
-                await _take_part(node, service, door, announce)
+                await _take_part(node, store, service, door, announce)
             announce(f"Node {node.id} has stopped.")
         finally:
             await executors.close()
@@ -98,9 +100,10 @@ async def _look_at(semaphores: StoreOnDemand, announce: Announce) -> None:
         announce(f"Runs that want semaphores wait for their store: {fault}")
 
 
-async def _take_part(node: Node, service: Service, door: HttpDoor | None, announce: Announce) -> None:
+async def _take_part(node: Node, store: Store, service: Service, door: HttpDoor | None, announce: Announce) -> None:
     with _stopped_by_signals(node, announce):
-        if await answered(lambda: _join(node, service), wanted=lambda: node.phase is Phase.WORKING, tell=announce):
+        joined = partial(_join, node, store, service)
+        if await answered(joined, wanted=lambda: node.phase is Phase.WORKING, tell=announce):
             _spare_the_collector()
             announce(f"Node {node.id} runs jobs on {node.identity.host}.")
             if door is not None:
@@ -114,9 +117,9 @@ def _spare_the_collector() -> None:
     gc.freeze()
 
 
-async def _join(node: Node, service: Service) -> None:
+async def _join(node: Node, store: Store, service: Service) -> None:
     await node.start()
-    await service.trigger_reboot(node.identity.host, node.identity.boot_id, node.identity.serves)
+    await trigger_reboot(store, service, node.identity.host, node.identity.boot_id, node.identity.serves)
 
 
 @asynccontextmanager

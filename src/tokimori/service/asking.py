@@ -1,10 +1,13 @@
 """What every request has in common: it is checked, and asked again where a reply was lost."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from enum import StrEnum
 from typing import TypeVar
 
 from tokimori.errors import InvalidInput
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job
+from tokimori.ports.store import Jobs
 
 _T = TypeVar("_T")
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -23,6 +26,15 @@ async def retried(act: Callable[[], Awaitable[_T]], *again: type[Exception]) -> 
         except again:
             continue
     return await act()
+
+
+async def all_jobs(store: Jobs, *, idle: bool = False) -> AsyncIterator[Job]:
+    """All jobs by id, however many pages they fill. `idle`: only enabled ones without a next moment."""
+    after: JobId | None = None
+    while page := await store.list_jobs(after=after, limit=MOST_LISTED, idle=idle):
+        for job in page:
+            yield job
+        after = page[-1].id
 
 
 def checked(name: str, value: int, most: int) -> int:

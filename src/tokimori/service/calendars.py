@@ -1,7 +1,7 @@
 """Calendars: named days off, and the jobs that keep them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, Unpack
 
 import msgspec
 from msgspec.structs import replace
@@ -13,9 +13,9 @@ from tokimori.model.job import Job
 from tokimori.model.words import check_text, check_word
 from tokimori.ports.calendars import Calendars as StoredCalendars
 from tokimori.ports.store import Jobs
+from tokimori.service.arguments import CalendarArguments
+from tokimori.service.asking import all_jobs
 
-BATCH = 500
-"""How many jobs are looked at with one question to the store."""
 _FIELDS = ("description", "dates", "weekdays")
 
 
@@ -33,8 +33,8 @@ class Calendars:
         self._store = store
         self._refresh = refresh
 
-    async def add(self, name: str, fields: Mapping[str, object]) -> Calendar:
-        """Keep a new one: `dates`, `weekdays`, `description`. Raises `InvalidInput` and `AlreadyExists`."""
+    async def add(self, name: str, /, **fields: Unpack[CalendarArguments]) -> Calendar:
+        """Keep named days off: `dates`, `weekdays`, `description`. Raises `InvalidInput` and `AlreadyExists`."""
         calendar = _calendar(Calendar(name=name), fields)
         if any(known.name == name for known in await self._store.list_calendars()):
             message = f"calendar: there is a {name!r} already"
@@ -43,15 +43,15 @@ class Calendars:
         return calendar
 
     async def get(self, name: str) -> Calendar:
-        """The calendar."""
+        """The calendar. Raises `NotFound`."""
         return await self._store.get_calendar(_checked(name))
 
     async def list(self) -> Sequence[Calendar]:
-        """All, by name."""
+        """All calendars, by name."""
         return await self._store.list_calendars()
 
-    async def update(self, name: str, changes: Mapping[str, object]) -> Calendar:
-        """Change fields; None empties one. Every job that names it takes over the days from now on.
+    async def update(self, name: str, /, **changes: Unpack[CalendarArguments]) -> Calendar:
+        """Change fields of a calendar; None empties one. Every job that names it takes over the days from now on.
 
         Everything up to now is decided by the old days. If it was interrupted, the same call again goes on: jobs that
         have the days already stay as they are. Raises `InvalidInput`.
@@ -66,7 +66,7 @@ class Calendars:
         return calendar
 
     async def delete(self, name: str) -> None:
-        """Forget it. Raises `Refused` where a job names it."""
+        """Forget a calendar. Raises `Refused` where a job names it."""
         calendar = await self.get(name)
         await self._check_unused(name)
         await self._store.delete_calendar(name)
@@ -77,22 +77,9 @@ class Calendars:
             raise
 
     async def jobs(self, name: str) -> Sequence[JobId]:
-        """The ids of the jobs that name it."""
+        """The ids of the jobs that name the calendar."""
         await self.get(name)
         return [job.id async for job in self._jobs_of(name)]
-
-    async def days_off(self, names: Sequence[str]) -> str | None:
-        """The days off of these calendars together, as a job keeps them. Raises `InvalidInput` for an unknown one."""
-        calendars = []
-        for name in names:
-            try:
-                calendars.append(await self._store.get_calendar(name))
-            except NotFound:
-                known = ", ".join(calendar.name for calendar in await self._store.list_calendars())
-                message = f"calendars: there is no {name!r}"
-                allowed = f"one of {known}" if known else "none: there are no calendars yet"
-                raise InvalidInput(message, field="calendars", value=name, allowed=allowed) from None
-        return encode_days_off(calendars)
 
     async def _check_unused(self, name: str) -> None:
         async for job in self._jobs_of(name):
@@ -100,12 +87,23 @@ class Calendars:
             raise Refused(message, field="calendar", value=name, allowed="a calendar that no job names")
 
     async def _jobs_of(self, name: str) -> AsyncIterator[Job]:
-        after: JobId | None = None
-        while page := await self._store.list_jobs(after=after, limit=BATCH):
-            for job in page:
-                if name in job.definition.calendars:
-                    yield job
-            after = page[-1].id
+        async for job in all_jobs(self._store):
+            if name in job.definition.calendars:
+                yield job
+
+
+async def kept_days_off(store: StoredCalendars, names: Sequence[str]) -> str | None:
+    """The days off of these calendars together, as a job keeps them. Raises `InvalidInput` for an unknown one."""
+    calendars = []
+    for name in names:
+        try:
+            calendars.append(await store.get_calendar(name))
+        except NotFound:
+            known = ", ".join(calendar.name for calendar in await store.list_calendars())
+            message = f"calendars: there is no {name!r}"
+            allowed = f"one of {known}" if known else "none: there are no calendars yet"
+            raise InvalidInput(message, field="calendars", value=name, allowed=allowed) from None
+    return encode_days_off(calendars)
 
 
 def _checked(name: str) -> str:

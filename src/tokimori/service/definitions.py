@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, get_args, get_type_hints
+from typing import Annotated, cast, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, field
@@ -12,6 +12,7 @@ from tokimori.errors import InvalidInput, Refused
 from tokimori.model.job import Definition, Job, Terms, check_definition
 from tokimori.model.policies import Retry
 from tokimori.model.target import Command, Noop, Target, Unreadable
+from tokimori.service.arguments import JobArguments
 
 MOST_RUNS = 1_000_000_000
 """The most that `runs_remaining` may be."""
@@ -63,18 +64,21 @@ def runs_remaining_in(fields: Mapping[str, object], otherwise: int | None = None
     return _convert({"runs_remaining": fields["runs_remaining"]}).runs_remaining
 
 
-def job_fields_of(job: Job) -> dict[str, object]:
+def job_fields_of(job: Job) -> JobArguments:
     """The fields that say this job, as it stands now, defaults left out; adding them makes one that goes on like it."""
-    rest = {} if job.runs_remaining is None else {"runs_remaining": job.runs_remaining}
-    return {**fields_of(job.definition), **rest}
+    fields = fields_of(job.definition)
+    if job.runs_remaining is not None:
+        fields["runs_remaining"] = job.runs_remaining
+    return fields
 
 
-def fields_of(definition: Definition) -> dict[str, object]:
+def fields_of(definition: Definition) -> JobArguments:
     """The fields that say this definition, defaults left out; `definition_from` reads them back."""
     terms: dict[str, object] = msgspec.to_builtins(definition)
     del terms["target"]
     terms.pop("apart", None)
-    return {"time_zone": definition.time_zone, **terms, **target_fields(definition.target)}
+    said = {"time_zone": definition.time_zone, **terms, **target_fields(definition.target)}
+    return cast(JobArguments, said)
 
 
 def target_fields(target: Target | Unreadable) -> dict[str, object]:
@@ -98,7 +102,7 @@ def patched(definition: Definition, changes: Mapping[str, object], *, time_zone:
     """
     check_readable(definition)
     _check_names(changes)
-    fields = fields_of(definition)
+    fields = dict[str, object](fields_of(definition))
     if changes.get("noop"):
         fields = {name: value for name, value in fields.items() if name not in _OF_A_COMMAND}
     elif changes.get("command") is not None:

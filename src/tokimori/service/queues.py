@@ -1,7 +1,7 @@
 """Queues: which there are, and pausing one of them, or everything."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,14 +10,13 @@ from msgspec.structs import replace
 
 from tokimori.clock import Clock, format_moment
 from tokimori.errors import NotFound, StoreUnavailable
-from tokimori.model.ids import JobId
 from tokimori.model.pause import EVERYTHING, Pause, queue_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text, check_word
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.store import Jobs, RunFilter, Runs
-from tokimori.service.asking import MOST_LISTED, retried
+from tokimori.service.asking import MOST_LISTED, all_jobs, retried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +45,10 @@ class Queues:
 
     async def list(self) -> Sequence[Queue]:
         """Those that jobs name, and those that are paused, by name."""
-        jobs = Counter(await self._queues_of_jobs())
+        jobs = Counter([job.definition.queue async for job in all_jobs(self._store)])
         pauses = await self.pauses()
         names = {*jobs, *(pause.queue for pause in pauses if pause.queue != EVERYTHING)}
         return [Queue(name=name, jobs=jobs[name], pauses=binding(name, pauses)) for name in sorted(names)]
-
-    async def _queues_of_jobs(self) -> Iterable[str]:
-        queues: list[str] = []
-        after: JobId | None = None
-        while page := await self._store.list_jobs(after=after, limit=MOST_LISTED):
-            queues += [job.definition.queue for job in page]
-            after = page[-1].id
-        return queues
 
     async def pauses(self) -> Sequence[Pause]:
         """What is paused, by queue; everything comes first."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypedDict, assert_never
+from typing import assert_never
 
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput
@@ -40,19 +40,6 @@ class Request:
     throttle: float | None = None
     replace: bool = False
     concurrency_key: str | None = None
-
-
-class RequestFields(TypedDict, total=False):
-    """The fields of `Request` that are said by name."""
-
-    at: Moment | str | None
-    priority: int | None
-    parent: str | None
-    force: bool
-    debounce: float | None
-    throttle: float | None
-    replace: bool
-    concurrency_key: str | None
 
 
 class Became(StrEnum):

@@ -1,7 +1,7 @@
 """Runs, as people and programs ask for them."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Unpack
@@ -18,13 +18,14 @@ from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter, Store
+from tokimori.service.arguments import RequestArguments
 from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.backfill import Backfills
 from tokimori.service.definitions import check_readable
 from tokimori.service.lines import waits_for
 from tokimori.service.queues import binding
-from tokimori.service.requests import Asked, Request, RequestFields, became, manner_of, requested_run
-from tokimori.service.semaphores import Semaphores
+from tokimori.service.requests import Asked, Request, became, manner_of, requested_run
+from tokimori.service.weights import Weights
 
 POLL = 0.1
 """Seconds between two looks at a run that somebody waits for."""
@@ -41,45 +42,70 @@ class AttemptDetails:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunDetails:
-    """A run, its attempts by number, the zone of its job, whether that is gone, and for what it waits.
+class RunSummary:
+    """A run as a list shows it: with the zone of its job, and whether that is gone.
+
+    A run whose job nobody knows any more is shown in the zone of the service.
+    """
+
+    run: Run
+    time_zone: str
+    is_job_deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDetails(RunSummary):
+    """A run with its attempts by number, and for what it waits.
 
     `waits_for`: as `waits_for` says, and why that never comes. `pauses`: those for which it waits.
     """
 
-    run: Run
     attempts: tuple[AttemptDetails, ...]
-    time_zone: str
-    is_job_deleted: bool = False
     pauses: tuple[Pause, ...] = ()
     waits_for: str | None = None
 
 
 class RunService:
-    """The part of the service that concerns runs."""
+    """The part of the service that concerns runs.
+
+    `parent` is the run on whose behalf runs are asked for, where a request does not say.
+    """
 
     def __init__(
-        self, store: Store, clock: Clock, random: RandomBytes, *, time_zone: str, semaphores: Semaphores
+        self,
+        store: Store,
+        clock: Clock,
+        random: RandomBytes,
+        *,
+        time_zone: str,
+        parent: str | None,
+        weights: Weights,
     ) -> None:
         self._store = store
         self._clock = clock
         self._random = random
         self.time_zone = time_zone
-        self.semaphores = semaphores
+        self._parent = parent
+        self._weights = weights
         self._backfills = Backfills(store, clock, random)
 
     async def trigger(
-        self, job_id: str, key: str | None = None, payload: str | None = None, **fields: Unpack[RequestFields]
+        self, job_id: str, key: str | None = None, payload: str | None = None, **fields: Unpack[RequestArguments]
     ) -> Run:
         """Ask for a run, now or at a moment, and get the one that answers: `Request` says what the fields mean.
 
-        Raises `InvalidInput`, and `Refused` for a paused or parked job (unless `force`) and for one where as many runs
-        wait as may.
+        In a program that a run has started that run is the parent, unless `parent` says another one, or None. Raises
+        `InvalidInput`, and `Refused` for a paused or parked job (unless `force`) and for one where as many runs wait as
+        may.
         """
-        return (await self.ask(job_id, Request(key=key, payload=payload, **fields))).run
+        return (await self.ask(job_id, key, payload, **fields)).run
 
-    async def ask(self, job_id: str, request: Request) -> Asked:
-        """As `trigger`, and says what became of the request."""
+    async def ask(
+        self, job_id: str, key: str | None = None, payload: str | None = None, **fields: Unpack[RequestArguments]
+    ) -> Asked:
+        """Do what `trigger` does, and say what became of the request."""
+        fields.setdefault("parent", self._parent)
+        request = Request(key=key, payload=payload, **fields)
         now = self._clock.now()
         job = await self._store.get_job(check_job_id(job_id))
         check_readable(job.definition)
@@ -114,21 +140,21 @@ class RunService:
             AttemptDetails(attempt=attempt, host=hosts.get(attempt.node_id) if attempt.node_id else None)
             for attempt in attempts
         )
-        jobs = await self.jobs_of({run.job_id})
+        job = (await self._jobs_of([run])).get(run.job_id)
         return RunDetails(
             run=run,
             attempts=tuple(details),
-            time_zone=self.zone_of(jobs.get(run.job_id)),
-            is_job_deleted=is_deleted(jobs.get(run.job_id), run),
+            time_zone=self._zone_of(job),
+            is_job_deleted=_is_deleted(job, run),
             pauses=await self._pauses_of(run),
-            waits_for=await self._waits_for(run, jobs.get(run.job_id)),
+            waits_for=await self._waits_for(run, job),
         )
 
     async def _waits_for(self, run: Run, job: Job | None) -> str | None:
         words = waits_for(run)
         if words is None or job is None:
             return words
-        return "; ".join([words, *await self.semaphores.too_heavy(job.definition)])
+        return "; ".join([words, *await self._weights.too_heavy(job.definition)])
 
     async def _pauses_of(self, run: Run) -> tuple[Pause, ...]:
         """What keeps a run that has not started from starting."""
@@ -136,10 +162,18 @@ class RunService:
             return ()
         return binding("" if run.lane is None else queue_of(run.lane), await self._store.list_pauses())
 
-    async def jobs_of(self, job_ids: Collection[JobId]) -> dict[JobId, Job]:
-        """The jobs of these ids; of those that are gone the deleted ones of which something still runs."""
+    async def summaries(self, runs: Sequence[Run]) -> Sequence[RunSummary]:
+        """These runs as a list shows them, in the same order."""
+        jobs = await self._jobs_of(runs)
+        return [
+            RunSummary(run=run, time_zone=self._zone_of(job), is_job_deleted=_is_deleted(job, run))
+            for run, job in ((run, jobs.get(run.job_id)) for run in runs)
+        ]
+
+    async def _jobs_of(self, runs: Iterable[Run]) -> dict[JobId, Job]:
+        """The jobs of these runs; of those that are gone the deleted ones of which something still runs."""
         found = {}
-        for job_id in job_ids:
+        for job_id in {run.job_id for run in runs}:
             with suppress(NotFound):
                 found[job_id] = await self.get(job_id)
         return found
@@ -152,8 +186,7 @@ class RunService:
         except NotFound:
             return await self._store.deleted_job(checked_id)
 
-    def zone_of(self, job: Job | None) -> str:
-        """The zone in which runs of the job are shown; of one that is gone, the service's."""
+    def _zone_of(self, job: Job | None) -> str:
         return self.time_zone if job is None else job.definition.time_zone
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
@@ -210,7 +243,7 @@ class RunService:
         return await self._store.output(found.id, found.attempt if attempt is None else attempt)
 
 
-def is_deleted(job: Job | None, run: Run) -> bool:
+def _is_deleted(job: Job | None, run: Run) -> bool:
     """Whether the run's own job is gone, given what has its id now."""
     return job is None or job.state is JobState.DELETED or job.incarnation != run.incarnation
 

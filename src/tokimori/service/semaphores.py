@@ -1,15 +1,14 @@
 """Semaphores, as people ask for them: with the processes that hold their units."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from tokimori.clock import Clock, Moment
-from tokimori.errors import InvalidInput, NotFound, StoreError, StoreUnavailable
+from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import NodeId, RunId
-from tokimori.model.job import Definition
-from tokimori.model.semaphores import DEFAULT_LIMIT, MOST_UNITS, wanted
+from tokimori.model.semaphores import MOST_UNITS
 from tokimori.model.words import check_word
 from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.semaphores import Permit, Semaphore
@@ -81,46 +80,6 @@ class Semaphores:
         checked_name, store = _checked(name), await self._opened()
         await store.get_semaphore(checked_name)
         await retried(lambda: store.delete_semaphore(name), StoreUnavailable)
-
-    async def check_weights(self, definition: Definition) -> None:
-        """Refuse a weight above the limit of its semaphore: its runs would wait for ever. Raises `InvalidInput`.
-
-        A semaphore that nobody made has a limit of one. Who deletes it later makes it a mutex again, and who lowers its
-        limit is refused by what stands in its line alone: for more every job would have to be read. Such runs then
-        wait, and say for what (`too_heavy`).
-        """
-        async for name, weight, limit in self._too_heavy(definition):
-            raise InvalidInput(
-                f"semaphores: {name!r} has a limit of {limit}, so that {weight} units never fit",
-                field="semaphores",
-                value=f"{name}:{weight}",
-                allowed=f"{name}:1{f' to {name}:{limit}' if limit > 1 else ''}, or a larger limit first",
-            )
-
-    async def too_heavy(self, definition: Definition) -> tuple[str, ...]:
-        """A sentence for each weight that is above its semaphore's limit, which was lowered since: nothing starts.
-
-        None while their store does not answer.
-        """
-        try:
-            heavy = [found async for found in self._too_heavy(definition)]
-        except StoreError:
-            return ()
-        return tuple(
-            f"{want} units of the semaphore {name} never fit its limit of {most}" for name, want, most in heavy
-        )
-
-    async def _too_heavy(self, definition: Definition) -> AsyncIterator[tuple[str, int, int]]:
-        """(name, weight, limit). One unit always fits."""
-        for name, weight in wanted(definition.semaphores):
-            if weight > DEFAULT_LIMIT and weight > (limit := await self._limit(name)):
-                yield name, weight, limit
-
-    async def _limit(self, name: str) -> int:
-        try:
-            return (await (await self._opened()).get_semaphore(name)).limit
-        except NotFound:
-            return DEFAULT_LIMIT
 
 
 async def _nodes(store: SemaphoreStore) -> Mapping[NodeId, NodeRecord]:

@@ -20,7 +20,7 @@ from tokimori.service.definitions import target_fields
 from tokimori.service.graph import how, tree
 from tokimori.service.outputs import whole
 from tokimori.service.queues import binding
-from tokimori.service.runs import RunDetails, is_deleted
+from tokimori.service.runs import RunDetails
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.web.words import clock_time, distance, duration, full_time, zone_name
@@ -205,8 +205,7 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
     """What the page shows for this view. Raises `InvalidInput`, `NotFound` and `StoreError`."""
     now = clock.now()
     jobs = await service.list(view.after, JOBS_SHOWN)
-    runs = await service.list_runs(_filter(view))
-    own = await service.jobs_of({run.job_id for run in runs})
+    runs = await service.summaries(await service.list_runs(_filter(view)))
     nodes = [node for node in await service.nodes() if node.runs_jobs]
     pauses = await service.queues.pauses()
     return Content(
@@ -214,8 +213,8 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
         pauses=[_pause_row(pause, service.time_zone, now) for pause in pauses],
         jobs=[await _job_row(service, job, pauses, now) for job in jobs],
         more_jobs=view.link(after=jobs[-1].id) if len(jobs) == JOBS_SHOWN else None,
-        runs=[_listed(service, run, own.get(run.job_id), now) for run in runs],
-        more_runs=view.link(before=runs[-1].id) if len(runs) == RUNS_SHOWN else None,
+        runs=[_run_row(each.run, each.time_zone, now, is_job_deleted=each.is_job_deleted) for each in runs],
+        more_runs=view.link(before=runs[-1].run.id) if len(runs) == RUNS_SHOWN else None,
         panel=None if view.run is None else await _panel(service, view.run, view.attempt, now),
         nodes=[_node_row(node, service.time_zone, now) for node in nodes],
         semaphores=await _semaphores(service),
@@ -326,10 +325,6 @@ def _command(definition: Definition) -> str:
             return shlex.join(argv)
         case _:
             return "noop"
-
-
-def _listed(service: Service, run: Run, job: Job | None, now: Moment) -> RunRow:
-    return _run_row(run, service.zone_of(job), now, is_job_deleted=is_deleted(job, run))
 
 
 def _run_row(run: Run, zone: str, now: Moment, *, is_job_deleted: bool = False) -> RunRow:

@@ -102,8 +102,8 @@ async def test_no_child_is_left_behind(store: Store) -> None:
     service = Service(store, SystemClock(), os.urandom)
     for number in range(20):
         mother, child = f"mother{number}", f"child{number}"
-        await service.add({"noop": True}, mother)
-        adding = service.add({"noop": True, "parents": [{"job": mother}]}, child)
+        await service.add(mother, noop=True)
+        adding = service.add(child, noop=True, parents=[{"job": mother}])
         both = (adding, service.delete(mother)) if number % 2 else (service.delete(mother), adding)
         answers = await asyncio.gather(*both, return_exceptions=True)
         assert sum(isinstance(answer, InvalidInput | Refused) for answer in answers) == 1

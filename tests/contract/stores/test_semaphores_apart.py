@@ -191,7 +191,7 @@ async def test_limits_hold_across_two_stores(pair: Pair) -> None:
         service = Service(jobs, CLOCK, os.urandom, semaphore_store=semaphores)
         await service.semaphores.set("api", LIMITS["api"])
         for name, names in JOBS.items():
-            await service.add({"noop": True, "semaphores": names}, name)
+            await service.add(name, noop=True, semaphores=names)
         asked = {name: [(await service.trigger(name)).id for _ in range(RUNS)] for name in JOBS}
         program = session_on(semaphores)
         await program.acquire(Wanted(name="table"), "ada")
@@ -220,8 +220,8 @@ async def test_only_the_other_store_is_missed(pair: Pair) -> None:
         lame = Pair(pair.jobs, lambda: open_store("redis://127.0.0.1:1/0", CLOCK))
         jobs, semaphores = await opened(stack, lame)
         service = Service(jobs, CLOCK, os.urandom, semaphore_store=semaphores)
-        await service.add({"noop": True, "semaphores": ["table"]}, "a")
-        await service.add({"noop": True}, "free")
+        await service.add("a", noop=True, semaphores=["table"])
+        await service.add("free", noop=True)
         await start_node(stack, lame, Holding(held, most, order))
         waits, goes = await service.trigger("a"), await service.trigger("free")
         await until(lambda: has_ended(jobs, goes.id))

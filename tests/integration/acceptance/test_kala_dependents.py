@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from tests.integration.acceptance.conftest import PATIENCE, Workplace
 from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.run import SkipReason
 
-Fields = Mapping[str, object]
+Fields = Mapping[str, Any]
 OK: Fields = {"noop": True}
 FAILS: Fields = {"command": "exit 3"}
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -124,7 +125,7 @@ def test_automatic_completion(workplace: Workplace) -> None:
 
 def test_explicit_completion(workplace: Workplace) -> None:
     """Without automatic completion a worker that forgets to report has panicked; one that reports is believed."""
-    explicit = {"auto_complete_success": False, "on_exhausted": "park"}
+    explicit: dict[str, Any] = {"auto_complete_success": False, "on_exhausted": "park"}
     workplace.client.add("forgets", command="true", **explicit)
     forgotten = workplace.run("forgets")
     assert (forgotten.state, forgotten.exit_code) == ("failed", 0)

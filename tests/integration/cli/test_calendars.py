@@ -49,11 +49,11 @@ def test_a_calendar_from_the_command_line(program: Program, tmp_path: Path) -> N
     }
     assert program("calendar", "list").splitlines()[1].split() == ["en", "sat", "sun", "1", "-"]
     with open_client(f"sqlite://{program.database}") as client:
-        assert client.get_calendar("en").dates == ("2026-12-24",)
-        assert [each.name for each in client.list_calendars()] == ["en"]
-        client.add_calendar("none")
-        client.update_calendar("none", dates=["12-25"])
-        client.delete_calendar("none")
+        assert client.calendars.get("en").dates == ("2026-12-24",)
+        assert [each.name for each in client.calendars.list()] == ["en"]
+        client.calendars.add("none")
+        client.calendars.update("none", dates=["12-25"])
+        client.calendars.delete("none")
 
 
 @pytest.mark.parametrize(

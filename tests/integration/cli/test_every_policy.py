@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -111,7 +112,7 @@ async def test_all_doors_keep_the_same(
     program("calendar", "add", "holidays", "--date", "12-25")
     for other in ("other", "cli") if table is CHILD else ("other",):
         program("job", "add", other, "--noop")
-    values = dict(table.values()) | ({"retry": dict(retry.values())} if retry else {})
+    values: dict[str, Any] = dict(table.values()) | ({"retry": dict(retry.values())} if retry else {})
     name = "child" if table is CHILD else "cli"
     program("job", "add", name, *table, *retry)
     url = program.environment["TOKIMORI_STORE"]

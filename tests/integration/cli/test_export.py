@@ -1,19 +1,15 @@
 """`tokimori export`, and the way back through every door."""
 
-import os
 import tomllib
 
 import pytest
 
+import tokimori
 from tests.integration.cli.conftest import Program
 from tests.unit.api.asgi import Asker
 from tests.unit.api.conftest import HEALTHY
 from tests.unit.service.world import World
 from tokimori.api.app import create_app
-from tokimori.client.client import Client
-from tokimori.client.opening import Stores
-from tokimori.clock import SystemClock
-from tokimori.stores.memory.store import MemoryStore
 
 JOBS = {
     "nightly": ("--schedule", "0 3 * * *", "--timezone", "Europe/Paris", "--command", "make report", "--owner", "ada"),
@@ -61,7 +57,7 @@ async def test_json_comes_back_by_every_door(full: Program) -> None:
         assert (await door.post("/api/v2/jobs", job)).status == 201
     assert {job["id"]: defined(job) for job in (await door.get("/api/v2/jobs")).json} == before
 
-    with Client(lambda: Stores(MemoryStore(SystemClock())), os.urandom, time_zone="Asia/Tokyo") as client:
+    with tokimori.open("memory:", time_zone="Asia/Tokyo") as client:
         for job in exported:
             client.add(job.pop("id"), **job)
         definitions = [job.definition for job in client.list()]

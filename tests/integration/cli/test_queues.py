@@ -18,13 +18,13 @@ def test_a_queue_from_the_command_line(program: Program) -> None:
     run = program.json("job", "trigger", "report")
     assert "queue mail is paused" in program("run", "show", run["id"])
     with open_client(f"sqlite://{program.database}") as client:
-        (pause,) = client.pauses()
+        (pause,) = client.queues.pauses()
         assert (pause.queue, pause.reason) == ("mail", "repairs")
-        assert client.list_queues()[0].pauses == client.pauses_of("report") == (pause,)
-        assert client.resume_queue("mail") == pause
-        assert client.pause_queue("mail").reason is None
-        assert client.pause_all("fire").queue == "*"
-        assert client.resume_all() is not None
+        assert client.queues.list()[0].pauses == client.pauses_of("report") == (pause,)
+        assert client.queues.resume("mail") == pause
+        assert client.queues.pause("mail").reason is None
+        assert client.queues.pause(reason="fire").queue == "*"
+        assert client.queues.resume() is not None
     assert program.json("queue", "resume", "mail") == {"queue": "mail", "resumed": True}
     assert program("queue", "resume", "mail") == "queue mail was not paused\n"
 

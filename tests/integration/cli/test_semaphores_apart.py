@@ -92,13 +92,13 @@ def test_the_flag_and_the_client_name_it_too(program: Program) -> None:
     assert [each["name"] for each in program.json("--semaphore-store", url, "lock", "list")] == ["api"]
     assert program.json("lock", "list") == []
     with tokimori.open(f"sqlite://{program.database}", semaphore_store=url) as client:
-        assert client.get_semaphore("api").limit == 5
+        assert client.semaphores.get("api").limit == 5
         with client.semaphore("api", weight=2):
-            assert client.get_semaphore("api").used == 2
+            assert client.semaphores.get("api").used == 2
         client.add("j", noop=True, semaphores=["api:5"])
         assert client.get("j").definition.apart
     with tokimori.open(f"sqlite://{program.database}") as client:
-        assert client.list_semaphores() == []
+        assert client.semaphores.list() == []
 
 
 def test_over_http(apart: Program) -> None:

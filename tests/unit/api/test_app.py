@@ -30,7 +30,7 @@ async def test_unhealthy(world: World) -> None:
 
 async def test_nodes(world: World, door: Asker) -> None:
     """Nodes are listed with host, process and state."""
-    await world.service.add(world.service.define({"noop": True}), "a")
+    await world.add({"noop": True}, "a")
     await world.service.trigger("a")
     await world.work(Succeeded())
     (node,) = (await door.get("/api/v2/nodes")).json
@@ -128,7 +128,7 @@ async def test_each_request_has_its_own_author(world: World) -> None:
         return (await door.ask("POST", f"/api/v2/{what}/pause", headers=headers)).json["by"]
 
     for job_id in ("a", "b"):
-        await world.service.add(world.service.define({"noop": True}), job_id)
+        await world.add({"noop": True}, job_id)
     asked = [("ann", "jobs/a"), ("bob", "jobs/b"), ("ann", "queues/mail"), ("bob", "queues/web")]
     assert await asyncio.gather(*(pause(user, what) for user, what in asked)) == ["ann", "bob", "ann", "bob"]
     assert {job.id: job.by for job in await world.service.list()} == {"a": "ann", "b": "bob"}
@@ -138,6 +138,6 @@ async def test_each_request_has_its_own_author(world: World) -> None:
 
 async def test_a_door_that_knows_nobody_acts_in_its_own_name(world: World) -> None:
     """As long as nobody has to say who they are."""
-    await world.service.add(world.service.define({"noop": True}), "a")
+    await world.add({"noop": True}, "a")
     door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY))
     assert (await door.post("/api/v2/jobs/a/pause", {})).json["by"] == "http"

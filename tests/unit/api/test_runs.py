@@ -11,7 +11,7 @@ NOBODY = "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52"
 
 @pytest.fixture
 async def job(world: World) -> str:
-    return (await world.service.add(world.service.define({"noop": True, "retry": {"attempts": 2}}), "a")).id
+    return (await world.add({"noop": True, "retry": {"attempts": 2}}, "a")).id
 
 
 async def test_trigger_and_show(world: World, door: Asker, job: str) -> None:

@@ -1,6 +1,5 @@
 """The synchronous client, on a memory store."""
 
-import inspect
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from tokimori.client.asynchronous import AsyncClient, open_async
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.client.opening import Stores
 from tokimori.clock import SystemClock
 from tokimori.errors import InvalidConfig, InvalidInput, NotFound, Refused, SchemaMismatch
+from tokimori.locks.session import Program
 from tokimori.model.job import JobState
 from tokimori.model.target import Command
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, SchemaStatus
-from tokimori.service.service import Service
 from tokimori.stores.memory.store import MemoryStore
-
-OF_NODES_AND_DOORS = {"trigger_reboot", "jobs_of", "zone_of"}
 
 
 class NewerStore(MemoryStore):
@@ -38,7 +36,7 @@ class NewerStore(MemoryStore):
 @pytest.fixture
 def client() -> Iterator[Client]:
     """One on a store of its own."""
-    with Client(lambda: Stores(MemoryStore(SystemClock())), os.urandom, time_zone="Europe/Paris") as opened:
+    with open_client("memory:", time_zone="Europe/Paris") as opened:
         yield opened
 
 
@@ -64,8 +62,20 @@ def test_a_run_is_asked_for_within_another_one(client: Client, monkeypatch: pyte
     client.add("j", noop=True)
     assert client.trigger("j").parent_id is None
     monkeypatch.setenv("TOKIMORI_RUN_ID", parent := client.trigger("j").id)
-    assert client.trigger("j").parent_id == client.ask("j", throttle=5, key="k").run.parent_id == parent
-    assert client.trigger("j", parent=None).parent_id is None
+    with open_client("memory:") as within:
+        within.add("j", noop=True)
+        assert within.trigger("j").parent_id == within.ask("j", throttle=5, key="k").run.parent_id == parent
+        assert within.trigger("j", parent=None).parent_id is None
+
+
+async def test_a_run_is_asked_for_by_tasks_within_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same holds for asynchronous programs."""
+    monkeypatch.setenv("TOKIMORI_RUN_ID", parent := "01960000-0000-7000-8000-000000000000")
+    async with open_async("memory:") as within:
+        await within.add("j", noop=True)
+        assert (await within.trigger("j")).parent_id == parent
+        assert (await within.ask("j", throttle=5, key="k")).run.parent_id == parent
+        assert (await within.trigger("j", parent=None)).parent_id is None
 
 
 def test_what_became_of_a_request(client: Client) -> None:
@@ -131,7 +141,7 @@ def test_closing_ends_what_other_threads_wait_for(client: Client) -> None:
     run = client.trigger("j")
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(client.wait, run.id)
-        while not client._by_process[os.getpid()]._calls:
+        while not client._background._by_process[os.getpid()]._calls:
             pass
         client.close()
         with pytest.raises(Refused):
@@ -141,7 +151,8 @@ def test_closing_ends_what_other_threads_wait_for(client: Client) -> None:
 def test_a_store_that_can_not_be_opened_is_closed_and_tried_again() -> None:
     """Each call says why; no thread is left behind."""
     store = NewerStore(SystemClock())
-    with Client(lambda: Stores(store), os.urandom) as client:
+    program = Program(host="h", boot_id="b", pid=1, version="0")
+    with Client(lambda: AsyncClient(Stores(store), SystemClock(), os.urandom, program=program)) as client:
         for tries in (1, 2):
             with pytest.raises(SchemaMismatch):
                 client.list()
@@ -162,10 +173,3 @@ def test_a_url_that_names_no_store_is_refused_at_once() -> None:
     """By `open`, not by the first call."""
     with pytest.raises(InvalidInput, match="not the URL of a store"):
         open_client("oracle://x")
-
-
-def test_nothing_of_the_service_is_forgotten() -> None:
-    """Every method that waits has its synchronous form, under the same name."""
-    waiting = {name for name, method in vars(Service).items() if inspect.iscoroutinefunction(method)}
-    public = {name for name in waiting if not name.startswith("_")} - OF_NODES_AND_DOORS
-    assert public <= set(vars(Client))

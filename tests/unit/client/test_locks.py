@@ -10,17 +10,15 @@ import pytest
 
 from tokimori.client.asynchronous import open_async
 from tokimori.client.client import Client
+from tokimori.client.client import open as open_client
 from tokimori.client.locks import SyncLock
-from tokimori.client.opening import Stores
-from tokimori.clock import SystemClock
 from tokimori.errors import InvalidInput, NotGranted, Refused
-from tokimori.stores.memory.store import MemoryStore
 
 
 @pytest.fixture
 def client() -> Iterator[Client]:
     """One on a store of its own."""
-    with Client(lambda: Stores(MemoryStore(SystemClock())), os.urandom) as opened:
+    with open_client("memory:") as opened:
         yield opened
 
 
@@ -28,12 +26,12 @@ def test_a_mutex_is_held_for_a_block(client: Client) -> None:
     """It says under which token, and is free afterwards, whatever the block raises."""
     with client.mutex("table") as held:
         assert (held.token, held.lost) == (1, False)
-        (found,) = client.list_semaphores()
+        (found,) = client.semaphores.list()
         assert (found.name, found.limit, found.used, found.holders[0].pid) == ("table", 1, 1, os.getpid())
     with pytest.raises(ZeroDivisionError), client.mutex("table") as held:
         assert held.token == 2
         raise ZeroDivisionError
-    assert client.get_semaphore("table").used == 0
+    assert client.semaphores.get("table").used == 0
 
 
 def test_threads_exclude_each_other(client: Client) -> None:
@@ -56,7 +54,7 @@ def test_threads_exclude_each_other(client: Client) -> None:
         for done in [threads.submit(work) for _ in range(6)]:
             done.result()
     assert most == 2
-    assert client.get_semaphore("api").used == 0
+    assert client.semaphores.get("api").used == 0
 
 
 def test_a_lock_that_is_not_to_be_had(client: Client) -> None:
@@ -79,11 +77,11 @@ def test_a_lock_that_is_not_to_be_had(client: Client) -> None:
 
 def test_limits_are_set_by_people(client: Client) -> None:
     """Made, listed and forgotten."""
-    assert client.set_semaphore("api", 5).limit == 5
+    assert client.semaphores.set("api", 5).limit == 5
     with client.semaphore("api", weight=5):
         pass
-    client.delete_semaphore("api")
-    assert client.list_semaphores() == []
+    client.semaphores.delete("api")
+    assert client.semaphores.list() == []
 
 
 async def test_tasks_exclude_each_other() -> None:

@@ -35,7 +35,8 @@ class Member:
         self.link = Link(store)
         self.renewals: list[float] = []
         self.lost: list[str] = []
-        program = Program(host="h", boot_id="b", pid=pid, version="0", run=run)
+        run_id, token = run or (None, None)
+        program = Program(host="h", boot_id="b", pid=pid, version="0", run_id=run_id, token=token)
         self.session = Session(self.link.store, self.clock, os.urandom, program, renewed=self.renewals.append)
 
     async def acquire(

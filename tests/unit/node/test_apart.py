@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import wraps
+from typing import Any
 
 import pytest
 
@@ -170,11 +171,11 @@ class World:
         self.order: list[RunId] = []
         self._weights: dict[str, tuple[tuple[str, int], ...]] = {}
 
-    async def add(self, name: str, *semaphores: str, nap: float = 0.2, **terms: object) -> None:
+    async def add(self, name: str, *semaphores: str, nap: float = 0.2, **terms: Any) -> None:
         """A job on demand."""
         self.naps[name] = nap
         self._weights[name] = wanted(semaphores)
-        await self.service.add({"noop": True, "semaphores": semaphores, **terms}, name)
+        await self.service.add(name, noop=True, semaphores=semaphores, **terms)
 
     async def trigger(self, name: str, n: int = 1) -> list[RunId]:
         """So many runs, in the order in which they are claimed."""
@@ -411,7 +412,7 @@ async def test_more_names_than_a_lane_holds_are_refused(world: World) -> None:
     with pytest.raises(InvalidInput, match="too long") as refused:
         await world.add("a", *names)
     assert refused.value.field == "semaphores"
-    assert await Service(world.jobs, world.clock, os.urandom).add({"noop": True, "semaphores": names}, "a")
+    assert await Service(world.jobs, world.clock, os.urandom).add("a", noop=True, semaphores=names)
 
 
 @virtually
@@ -419,7 +420,7 @@ async def test_a_job_of_before_moves(world: World) -> None:
     """Runs of a job that was added when its semaphores were with it run once its definition says where they are now."""
     await world.add("a", "table")
     before = Service(world.jobs, world.clock, os.urandom)
-    await before.update("a", {"priority": 1})
+    await before.update("a", priority=1)
     assert not (await before.get("a")).definition.apart
     await world.trigger("a", 3)
     await world.join()

@@ -5,6 +5,7 @@ from tokimori.clock import MINUTE
 from tokimori.model.outcome import Outcome, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import Task
+from tokimori.service.definitions import fields_of
 from tokimori.testing.manual import ManualNode
 
 BOUND = 200 * MINUTE
@@ -21,8 +22,8 @@ async def test_the_least_urgent_run_starts_within_the_bound() -> None:
     node = ManualNode(work, concurrency=1)
     await node.join()
     stream = a_definition(schedule="* * * * *", max_running=0, priority=100, late_after=86400)
-    await node.service.add(stream, "stream")
-    await node.service.add(a_definition(schedule=None, priority=-100), "patient")
+    await node.service.add("stream", **fields_of(stream))
+    await node.service.add("patient", **fields_of(a_definition(schedule=None, priority=-100)))
     node.clock.advance(300)
     while not any(run.started for run in await node.runs()):
         await node.node.cycle()

@@ -1,6 +1,7 @@
 """Named days off, and the jobs that keep them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -11,19 +12,20 @@ from tokimori.model.calendar import Calendar
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import SkipReason
 from tokimori.ports.store import RunFilter
+from tokimori.service.arguments import CalendarArguments
 
-WEEKEND = {"weekdays": ["sat", "sun"], "dates": ["2030-01-01"]}
+WEEKEND: CalendarArguments = {"weekdays": ["sat", "sun"], "dates": ["2030-01-01"]}
 
 
 async def a_job(world: World, job_id: str = "job", **fields: object) -> Job:
     """A job at nine every day in UTC, off on the days of `de`; the clock stands at Tuesday, 2030-01-01T00:00:00Z."""
     terms = {"noop": True, "schedule": "0 9 * * *", "time_zone": "UTC", "calendars": ["de"], **fields}
-    return await world.service.add(world.service.define(terms), job_id)
+    return await world.add(terms, job_id)
 
 
 async def test_a_job_is_brought_up_to_date(world: World) -> None:
     """It takes over days that its calendar has got behind its back; one that has them already stays as it is."""
-    await world.service.calendars.add("de", {"weekdays": ["sat"]})
+    await world.service.calendars.add("de", weekdays=["sat"])
     job = await a_job(world)
     assert await world.service.refresh("job") == job
     await world.store.put_calendar(Calendar(name="de", weekdays=("sun",)))
@@ -52,7 +54,7 @@ async def next_times(world: World, job_id: str = "job", n: int = 3) -> list[str]
 
 async def test_a_job_keeps_off_the_days_of_its_calendar(world: World) -> None:
     """From the moment at which it is added, in its next moment and in every preview."""
-    await world.service.calendars.add("de", WEEKEND)
+    await world.service.calendars.add("de", **WEEKEND)
     job = await a_job(world)
     assert job.next_due is not None
     assert format_moment(job.next_due) == "2030-01-02T09:00:00Z"
@@ -64,11 +66,11 @@ async def test_a_job_keeps_off_the_days_of_its_calendar(world: World) -> None:
 
 async def test_an_edit_of_a_calendar_reaches_its_jobs(world: World) -> None:
     """Those that name it, and no others; what was not decided yet is decided by the old days first."""
-    await world.service.calendars.add("de", {"weekdays": ["sat"]})
-    await world.service.calendars.add("other", {})
+    await world.service.calendars.add("de", weekdays=["sat"])
+    await world.service.calendars.add("other")
     job, untouched = await a_job(world), await a_job(world, "untouched", calendars=["other"])
     world.clock.moment = Moment(world.clock.moment + 2 * DAY)
-    await world.service.calendars.update("de", {"dates": ["2030-01-01/2030-01-04"], "weekdays": None})
+    await world.service.calendars.update("de", dates=["2030-01-01/2030-01-04"], weekdays=None)
     assert await next_times(world) == ["2030-01-05", "2030-01-06", "2030-01-07"]
     edited = await world.service.get("job")
     assert (edited.version, edited.anchor) == (job.version + 1, job.anchor)
@@ -83,20 +85,20 @@ async def test_an_edit_of_a_calendar_reaches_its_jobs(world: World) -> None:
 
 async def test_days_that_change_while_a_job_takes_them_over_are_not_lost(world: World) -> None:
     """The calendar's edit can't know of the job yet: the job's own edit, or import, looks again."""
-    await world.service.calendars.add("de", {"weekdays": ["sat"]})
+    await world.service.calendars.add("de", weekdays=["sat"])
     await a_job(world, calendars=[])
 
     def calendar_edited() -> None:
         world.store.tables.calendars["de"] = Calendar(name="de", dates=("2030-01-01/2030-01-04",))
 
     world.store.before_replace = calendar_edited
-    await world.service.update("job", {"calendars": ["de"]})
+    await world.update("job", {"calendars": ["de"]})
     assert (await next_times(world))[0] == "2030-01-05"
 
 
 async def test_days_that_change_during_an_import_are_not_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for one job that is added."""
-    await world.service.calendars.add("de", {"weekdays": ["sat"]})
+    await world.service.calendars.add("de", weekdays=["sat"])
     add_jobs = world.store.add_jobs
 
     async def edited_before(jobs: Sequence[Job], family: int | None = None) -> None:
@@ -105,53 +107,53 @@ async def test_days_that_change_during_an_import_are_not_lost(world: World, monk
 
     monkeypatch.setattr(world.store, "add_jobs", edited_before)
     terms = {"noop": True, "schedule": "0 9 * * *", "time_zone": "UTC", "calendars": ["de"]}
-    await world.service.import_all([("job", world.service.define(terms))])
+    await world.service.import_all([("job", world.define(terms))])
     assert (await next_times(world))[0] == "2030-01-05"
 
 
 async def test_an_edit_that_was_interrupted_goes_on(world: World) -> None:
     """The same call again rewrites the jobs that the first one did not reach, and leaves the others alone."""
-    await world.service.calendars.add("de", {})
+    await world.service.calendars.add("de")
     await a_job(world, "a")
     await a_job(world, "b")
     fail_at(world, 2)
     with pytest.raises(InterruptedError):
-        await world.service.calendars.update("de", WEEKEND)
+        await world.service.calendars.update("de", **WEEKEND)
     world.store.before_replace = lambda: None
     reached = await world.service.get("a")
-    await world.service.calendars.update("de", WEEKEND)
+    await world.service.calendars.update("de", **WEEKEND)
     assert await world.service.get("a") == reached
     assert await next_times(world, "b", 1) == ["2030-01-02"]
 
 
 async def test_a_job_that_ended_by_an_edit_comes_back_by_the_next(world: World) -> None:
     """Its state follows from its days."""
-    await world.service.calendars.add("de", {})
+    await world.service.calendars.add("de")
     await a_job(world, schedule="at 2030-01-05T09:00:00Z")
-    await world.service.calendars.update("de", {"weekdays": ["sat"]})
+    await world.service.calendars.update("de", weekdays=["sat"])
     assert (await world.service.get("job")).state is JobState.FINISHED
-    await world.service.calendars.update("de", {"weekdays": None})
+    await world.service.calendars.update("de", weekdays=None)
     assert (await world.service.get("job")).state is JobState.ENABLED
 
 
 async def test_an_edit_of_a_job_takes_the_days_of_now(world: World) -> None:
     """Naming a calendar, and naming none, both without counting anew."""
-    await world.service.calendars.add("de", WEEKEND)
+    await world.service.calendars.add("de", **WEEKEND)
     job = await a_job(world, calendars=[], schedule="every day")
     world.pass_seconds(60)
-    changed = await world.service.update("job", {"calendars": ["de"]})
+    changed = await world.update("job", {"calendars": ["de"]})
     assert (changed.days_off, changed.anchor) == ('{"dates":["2030-01-01"],"weekdays":["sat","sun"]}', job.anchor)
-    assert (await world.service.update("job", {"calendars": None})).days_off is None
+    assert (await world.update("job", {"calendars": None})).days_off is None
 
 
 async def test_what_a_job_was_added_with_is_what_the_calendar_says(world: World) -> None:
     """An edit between the reading of the calendar and the writing of the job is not lost."""
-    await world.service.calendars.add("de", {})
+    await world.service.calendars.add("de")
     put, read = world.store.put_calendar, world.store.add_jobs
 
     async def add_jobs(jobs_: object, family: int | None = None) -> None:
         await put(await world.service.calendars.get("de"))
-        await world.service.calendars.update("de", WEEKEND)
+        await world.service.calendars.update("de", **WEEKEND)
         await read(jobs_, family)  # type: ignore[arg-type]
 
     world.store.add_jobs = add_jobs  # type: ignore[method-assign]
@@ -161,7 +163,7 @@ async def test_what_a_job_was_added_with_is_what_the_calendar_says(world: World)
 
 async def test_a_calendar_in_use_is_not_deleted(world: World) -> None:
     """The refusal names a job; without one it goes."""
-    await world.service.calendars.add("de", WEEKEND)
+    await world.service.calendars.add("de", **WEEKEND)
     await a_job(world)
     assert await world.service.calendars.jobs("de") == ["job"]
     with pytest.raises(Refused, match="'job'"):
@@ -176,7 +178,7 @@ async def test_a_calendar_in_use_is_not_deleted(world: World) -> None:
 
 async def test_a_job_added_while_its_calendar_goes_brings_it_back(world: World) -> None:
     """The deletion is taken back, and refused."""
-    await world.service.calendars.add("de", WEEKEND)
+    await world.service.calendars.add("de", **WEEKEND)
     delete = world.store.delete_calendar
 
     async def delete_calendar(name: str) -> None:
@@ -201,25 +203,25 @@ async def test_a_job_added_while_its_calendar_goes_brings_it_back(world: World) 
         ({"description": "\0"}, "description", "\0"),
     ],
 )
-async def test_bad_calendars_are_refused(world: World, fields: dict[str, object], field: str, value: object) -> None:
+async def test_bad_calendars_are_refused(world: World, fields: dict[str, Any], field: str, value: object) -> None:
     """Naming the field, the value and what is allowed; by an edit too, which then changes nothing."""
     with pytest.raises(InvalidInput) as caught:
-        await world.service.calendars.add("de", fields)
+        await world.service.calendars.add("de", **fields)
     assert (caught.value.field, caught.value.value) == (field, value)
     assert caught.value.allowed
-    await world.service.calendars.add("de", WEEKEND)
+    await world.service.calendars.add("de", **WEEKEND)
     with pytest.raises(InvalidInput):
-        await world.service.calendars.update("de", fields)
+        await world.service.calendars.update("de", **fields)
     assert (await world.service.calendars.get("de")).weekdays == ("sat", "sun")
 
 
 async def test_a_name_is_taken_once_and_is_a_word(world: World) -> None:
     """As a queue's."""
-    await world.service.calendars.add("de", {})
+    await world.service.calendars.add("de")
     with pytest.raises(AlreadyExists):
-        await world.service.calendars.add("de", {})
+        await world.service.calendars.add("de")
     with pytest.raises(InvalidInput):
-        await world.service.calendars.add("d e", {})
+        await world.service.calendars.add("d e")
     with pytest.raises(InvalidInput):
         await world.service.calendars.get("d/e")
 
@@ -229,7 +231,7 @@ async def test_a_job_is_refused_whose_calendar_nobody_knows(world: World) -> Non
     with pytest.raises(InvalidInput, match="there is no 'de'") as caught:
         await a_job(world)
     assert (caught.value.field, caught.value.value) == ("calendars", "de")
-    await world.service.calendars.add("de", WEEKEND)
+    await world.service.calendars.add("de", **WEEKEND)
     with pytest.raises(InvalidSchedule, match="no moment"):
         await a_job(world, schedule="at 2030-01-05T09:00:00Z")
     with pytest.raises(InvalidInput, match="shift"):
@@ -241,7 +243,7 @@ async def test_a_job_is_refused_whose_calendar_nobody_knows(world: World) -> Non
 
 async def test_an_explanation_knows_days_off(world: World) -> None:
     """The same calendars, without a job."""
-    await world.service.calendars.add("de", WEEKEND)
+    await world.service.calendars.add("de", **WEEKEND)
     found = await world.service.explain("0 9 * * *", "UTC", 2, calendars=["de"], shift="next")
     assert [format_moment(moment)[:10] for moment in found.moments] == ["2030-01-02", "2030-01-03"]
     assert "business day" in found.sentence

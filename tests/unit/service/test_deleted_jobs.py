@@ -9,12 +9,12 @@ from tokimori.errors import NotFound
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Succeeded
 from tokimori.ports.working import Claimed
-from tokimori.service.runs import is_deleted
+from tokimori.service.runs import RunSummary
 
 
 async def delete_while_it_runs(world: World) -> Claimed:
     """A run of a job that was every minute's, in Tokyo."""
-    await world.service.add(every_minute(time_zone="Asia/Tokyo"), "job")
+    await world.add(every_minute(time_zone="Asia/Tokyo"), "job")
     await world.service.trigger("job")
     (claimed,) = await world.begin(1)
     world.pass_seconds(5)
@@ -45,10 +45,10 @@ async def test_runs_say_that_their_job_is_gone(world: World) -> None:
     run_id = (await delete_while_it_runs(world)).run.id
     details = await world.service.get_run(run_id)
     assert (details.is_job_deleted, details.time_zone) == (True, "Asia/Tokyo")
-    await world.service.add(ON_DEMAND, "job")
+    await world.add(ON_DEMAND, "job")
     assert (await world.service.get_run(run_id)).is_job_deleted
-    jobs = await world.service.jobs_of({details.run.job_id})
-    assert is_deleted(jobs[details.run.job_id], details.run)
+    (summary,) = await world.service.summaries([details.run])
+    assert (summary.is_job_deleted, summary.time_zone) == (True, "UTC")
     fresh = await world.service.trigger("job")
     assert not (await world.service.get_run(fresh.id)).is_job_deleted
 
@@ -58,18 +58,18 @@ async def test_nothing_changes_it(world: World) -> None:
     await delete_while_it_runs(world)
     service = world.service
     acts = (service.delete, service.pause, service.resume, service.resolve, service.trigger)
-    for act in (*acts, lambda job_id: service.update(job_id, {"owner": "ada"})):
+    for act in (*acts, lambda job_id: service.update(job_id, owner="ada")):
         with pytest.raises(NotFound):
             await act("job")
 
 
 async def test_it_is_gone_where_nothing_ran(world: World) -> None:
     """As a job of which nothing is left always was; its ended runs say so."""
-    await world.service.add(ON_DEMAND, "job")
+    await world.add(ON_DEMAND, "job")
     run = await world.service.trigger("job")
     await world.work(Succeeded(0))
     await world.service.delete("job")
     with pytest.raises(NotFound):
         await world.service.get("job")
-    assert await world.service.jobs_of({run.job_id}) == {}
+    assert await world.service.summaries([run]) == [RunSummary(run=run, time_zone="Europe/Paris", is_job_deleted=True)]
     assert (await world.service.get_run(run.id)).is_job_deleted

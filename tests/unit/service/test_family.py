@@ -9,8 +9,8 @@ from tokimori.model.job import Job
 
 async def add(world: World, job_id: str, *parents: str, **fields: object) -> Job:
     """Add a job that runs after these."""
-    return await world.service.add(
-        world.service.define({"noop": True, "parents": [{"job": parent} for parent in parents], **fields}), job_id
+    return await world.add(
+        world.define({"noop": True, "parents": [{"job": parent} for parent in parents], **fields}), job_id
     )
 
 
@@ -35,7 +35,7 @@ async def test_a_circle_is_refused(world: World) -> None:
     await add(world, "b", "a")
     await add(world, "c", "b")
     with pytest.raises(InvalidInput, match="→") as caught:
-        await world.service.update("a", {"parents": [{"job": "c"}]})
+        await world.update("a", {"parents": [{"job": "c"}]})
     assert set(str(caught.value.value).split(" → ")) == {"a", "b", "c"}
     assert (await world.service.get("a")).definition.parents == ()
 
@@ -50,8 +50,8 @@ async def test_an_edit_may_turn_an_edge_around(world: World) -> None:
     """Edges that the edit itself takes away are no part of a circle."""
     await add(world, "a")
     await add(world, "b", "a")
-    await world.service.update("b", {"parents": None})
-    await world.service.update("a", {"parents": [{"job": "b"}]})
+    await world.update("b", {"parents": None})
+    await world.update("a", {"parents": [{"job": "b"}]})
     assert [edge.parent for edge in (await world.store.family()).edges] == ["b"]
 
 
@@ -64,8 +64,8 @@ async def test_a_schedule_beside_parents_is_refused(world: World) -> None:
 
 async def test_jobs_of_one_import_may_name_each_other(world: World) -> None:
     """Parents may come with their children, in any order."""
-    child = world.service.define({"noop": True, "parents": [{"job": "parent"}]})
-    imported = await world.service.import_all([("child", child), ("parent", world.service.define({"noop": True}))])
+    child = world.define({"noop": True, "parents": [{"job": "parent"}]})
+    imported = await world.service.import_all([("child", child), ("parent", world.define({"noop": True}))])
     assert imported.added == ("child", "parent")
 
 
@@ -82,7 +82,7 @@ async def test_a_family_that_changes_meanwhile_is_checked_again(world: World) ->
             store.tables.family_version += 1
 
     store.before_replace = overtake
-    await world.service.update("b", {"parents": [{"job": "a"}]})
+    await world.update("b", {"parents": [{"job": "a"}]})
     assert len((await store.family()).edges) == 1
 
 

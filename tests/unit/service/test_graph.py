@@ -69,10 +69,10 @@ def test_dot_can_be_read_by_graphviz() -> None:
 
 async def test_a_failure_job_is_in_the_graph(world: World) -> None:
     """A job that runs after a failure is below the one that says so; an unknown job has no graph."""
-    await world.service.add({"noop": True}, "mop")
-    await world.service.add({"noop": True, "on_failure_job": "mop"}, "a")
-    await world.service.add({"noop": True, "parents": [{"job": "a", "on": "always"}]}, "b")
-    await world.service.add({"noop": True}, "alone")
+    await world.add({"noop": True}, "mop")
+    await world.add({"noop": True, "on_failure_job": "mop"}, "a")
+    await world.add({"noop": True, "parents": [{"job": "a", "on": "always"}]}, "b")
+    await world.add({"noop": True}, "alone")
     assert tree(await world.service.graph()) == ["a", "├─ b on always", "└─ mop on failure"]
     assert [each.parent for each in await world.service.graph("b")] == ["a"]
     assert await world.service.graph("alone") == []

@@ -14,7 +14,7 @@ MAIL = Pause(queue="mail", since=NEW_YEAR, reason="repairs", by="ada")
 
 
 async def add(world: World, job_id: str, queue: str) -> None:
-    await world.service.add(world.service.define({"noop": True, "queue": queue}), job_id)
+    await world.add({"noop": True, "queue": queue}, job_id)
 
 
 async def test_a_pause_tells_by_whom_since_when_and_why(world: World) -> None:
@@ -111,7 +111,7 @@ async def test_what_runs_is_cancelled_now(world: World, queue: str | None) -> No
 
 async def test_a_run_whose_job_is_gone_is_no_queues(world: World) -> None:
     """Once a paused job was deleted, nobody knows in which queue its run was."""
-    await world.service.add(ON_DEMAND, "job")
+    await world.add(ON_DEMAND, "job")
     run = await world.service.trigger("job")
     await world.begin(1)
     await world.service.pause("job")

@@ -1,5 +1,7 @@
 """What a request means, and what became of it."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.examples import NEW_YEAR, seconds
@@ -9,25 +11,25 @@ from tokimori.errors import InvalidInput, Refused
 from tokimori.model.policies import LONGEST
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.requests import Became, Request
+from tokimori.service.requests import Became
 
 
-async def ask(world: World, **fields: object) -> tuple[str, Became]:
+async def ask(world: World, **fields: Any) -> tuple[str, Became]:
     """The id of the run that answers, and what became of the request."""
-    asked = await world.service.ask("j", Request(**fields))  # type: ignore[arg-type]
+    asked = await world.service.ask("j", **fields)
     return asked.run.id, asked.became
 
 
 async def test_a_plain_key_is_one_request(world: World) -> None:
     """The first one makes the run, the others know it."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run_id, first = await ask(world, key="k")
     assert (first, await ask(world, key="k", payload="other")) == (Became.MADE, (run_id, Became.KNOWN))
 
 
 async def test_debounce(world: World) -> None:
     """Each request puts the run off, until nothing comes for so many seconds."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run_id, first = await ask(world, key="k", debounce=5, payload="1")
     assert first is Became.MADE
     world.pass_seconds(4)
@@ -38,7 +40,7 @@ async def test_debounce(world: World) -> None:
 
 async def test_throttle(world: World) -> None:
     """At most one run in so many seconds, whatever became of it."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run_id, first = await ask(world, key="k", throttle=5)
     assert first is Became.MADE
     world.pass_seconds(4.5)
@@ -50,7 +52,7 @@ async def test_throttle(world: World) -> None:
 
 async def test_replace(world: World) -> None:
     """What has not started gets the new moment, payload and priority; what has is left alone."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run_id, _ = await ask(world, key="k", replace=True, at=seconds(60))
     again = await ask(world, key="k", replace=True, payload="p", priority=9, at=Moment(NEW_YEAR + SECOND))
     assert again == (run_id, Became.REPLACED)
@@ -60,7 +62,7 @@ async def test_replace(world: World) -> None:
 
 async def test_a_lost_reply_changes_nothing_twice(world: World) -> None:
     """The request is asked again under the same id."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     world.store.lose_replies = 1
     run_id, first = await ask(world, key="k", debounce=5)
     world.store.lose_replies = 1
@@ -70,7 +72,7 @@ async def test_a_lost_reply_changes_nothing_twice(world: World) -> None:
 
 async def test_force(world: World) -> None:
     """A paused or parked job takes nothing else."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     await world.service.pause("j")
     with pytest.raises(Refused) as refused:
         await ask(world)
@@ -105,7 +107,7 @@ async def test_force(world: World) -> None:
 )
 async def test_what_can_not_be_asked(world: World, fields: dict[str, object], field: str) -> None:
     """It is refused by the name of the field, with what is allowed, and there is no run."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     with pytest.raises(InvalidInput) as refused:
         await ask(world, **fields)
     assert refused.value.field == field

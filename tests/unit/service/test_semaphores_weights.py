@@ -11,12 +11,12 @@ from tokimori.model.target import Noop
 async def test_a_weight_above_the_limit_is_refused(world: World) -> None:
     """At add, import and update alike, by field, value and what is allowed; an unknown semaphore has one unit."""
     await world.store.put_semaphore("db", 3, world.clock.now())
-    await world.service.add({"noop": True, "semaphores": ["db:3", "new"]}, "fits")
+    await world.add({"noop": True, "semaphores": ["db:3", "new"]}, "fits")
     heavy = {"noop": True, "semaphores": ["db:4"]}
     definition = Definition(target=Noop(), semaphores=("new:2",))
     for call in (
-        lambda: world.service.add(heavy, "j"),
-        lambda: world.service.update("fits", {"semaphores": ["db:4"]}),
+        lambda: world.add(heavy, "j"),
+        lambda: world.update("fits", {"semaphores": ["db:4"]}),
         lambda: world.service.import_all([("j", definition)]),
     ):
         with pytest.raises(InvalidInput) as refused:
@@ -31,14 +31,14 @@ async def test_a_larger_limit_lets_it_in(world: World) -> None:
     """The limit of the moment counts."""
     heavy = {"noop": True, "semaphores": ["db:4"]}
     await world.store.put_semaphore("db", 4, world.clock.now())
-    job = await world.service.add(heavy, "j")
+    job = await world.add(heavy, "j")
     assert job.definition.semaphores == ("db:4",)
 
 
 async def test_what_a_lowered_limit_keeps_out_says_so(world: World) -> None:
     """A weight that only a job states keeps no limit up: job, explanation and run say why nothing starts."""
     await world.store.put_semaphore("db", 3, world.clock.now())
-    await world.service.add({"noop": True, "semaphores": ["db:3", "other"]}, "j")
+    await world.add({"noop": True, "semaphores": ["db:3", "other"]}, "j")
     run = await world.service.trigger("j")
     assert await world.service.too_heavy("j") == ()
     await world.service.semaphores.set("db", 2)

@@ -22,14 +22,14 @@ from tokimori.model.run import Skip, SkipReason
 from tokimori.model.target import Noop
 from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_TRIES
-from tokimori.service.service import Imported
+from tokimori.service.jobs import Imported
 
 # Adding
 
 
 async def test_an_added_job_starts_now(world: World) -> None:
     """What was before it is not caught up with, and its first moment is known."""
-    job = await world.service.add(every_minute(), "j")
+    job = await world.add(every_minute(), "j")
     assert (job.anchor, job.fired_through, job.created, job.version) == (NEW_YEAR, NEW_YEAR, NEW_YEAR, 1)
     assert job.next_due == NEW_YEAR + MINUTE
     assert await world.service.get("j") == job
@@ -37,15 +37,15 @@ async def test_an_added_job_starts_now(world: World) -> None:
 
 async def test_a_job_without_an_id_gets_a_new_one(world: World) -> None:
     """Each time another."""
-    first, second = await world.service.add(ON_DEMAND), await world.service.add(ON_DEMAND)
+    first, second = await world.add(ON_DEMAND), await world.add(ON_DEMAND)
     assert first.id != second.id
 
 
 async def test_a_taken_id_is_refused(world: World) -> None:
     """The job that has it stays as it is."""
-    job = await world.service.add(every_minute(), "j")
+    job = await world.add(every_minute(), "j")
     with pytest.raises(AlreadyExists) as caught:
-        await world.service.add(ON_DEMAND, "j")
+        await world.add(ON_DEMAND, "j")
     assert (caught.value.exit_code, caught.value.status, caught.value.value) == (2, 409, "j")
     assert await world.service.get("j") == job
 
@@ -54,7 +54,7 @@ async def test_a_taken_id_is_refused(world: World) -> None:
 async def test_a_schedule_without_a_future_is_refused(world: World, schedule: str) -> None:
     """A past moment, an impossible date and a bad field, all as errors of the schedule; nothing is added."""
     with pytest.raises(InvalidSchedule) as caught:
-        await world.service.add(Definition(target=Noop(), schedule=schedule), "j")
+        await world.add(Definition(target=Noop(), schedule=schedule), "j")
     assert caught.value.allowed
     assert await world.service.list() == []
 
@@ -63,14 +63,14 @@ async def test_a_schedule_without_a_future_is_refused(world: World, schedule: st
 async def test_a_bad_id_or_zone_is_refused(world: World, job_id: str, zone: str) -> None:
     """Nothing is added."""
     with pytest.raises(InvalidInput):
-        await world.service.add(every_minute(time_zone=zone), job_id)
+        await world.add(every_minute(time_zone=zone), job_id)
     assert await world.service.list() == []
 
 
 async def test_a_lost_reply_to_add_strands_nothing(world: World) -> None:
     """The second try finds the first one's job to be ours."""
     world.store.lose_replies = 1
-    job = await world.service.add(ON_DEMAND, "j")
+    job = await world.add(ON_DEMAND, "j")
     assert await world.service.list() == [job]
 
 
@@ -78,12 +78,12 @@ async def test_a_store_that_stays_away_is_reported(world: World) -> None:
     """We do not try for ever."""
     world.store.lose_replies = MOST_TRIES
     with pytest.raises(StoreUnavailable):
-        await world.service.add(ON_DEMAND, "j")
+        await world.add(ON_DEMAND, "j")
 
 
 async def test_define_uses_the_zone_of_the_settings(world: World) -> None:
     """Unless the fields name one."""
-    assert world.service.define({"noop": True}).time_zone == "Europe/Paris"
+    assert world.define({"noop": True}).time_zone == "Europe/Paris"
 
 
 # Importing
@@ -91,7 +91,7 @@ async def test_define_uses_the_zone_of_the_settings(world: World) -> None:
 
 async def test_importing_twice_changes_nothing(world: World) -> None:
     """What is there stays, what is missing is added."""
-    await world.service.add(every_minute(), "b")
+    await world.add(every_minute(), "b")
     jobs = [("a", ON_DEMAND), ("b", ON_DEMAND), ("c", ON_DEMAND)]
     assert await world.service.import_all(jobs) == Imported(added=(JobId("a"), JobId("c")), unchanged=(JobId("b"),))
     before = await world.service.list()
@@ -118,9 +118,9 @@ async def test_a_lost_reply_to_an_import_counts_what_it_did(world: World) -> Non
 
 async def test_an_edit_first_decides_by_the_old_definition(world: World) -> None:
     """Minutes due under the old schedule became runs; the new one begins now."""
-    await world.service.add(every_minute(max_running=0), "j")
+    await world.add(every_minute(max_running=0), "j")
     world.pass_seconds(50 + 60)
-    job = await world.service.update("j", {"schedule": "@hourly"})
+    job = await world.update("j", {"schedule": "@hourly"})
     assert len(await world.service.list_runs(RunFilter())) == 1
     assert (job.version, job.fired_through, job.anchor) == (2, seconds(110), seconds(110))
     assert job.next_due == NEW_YEAR + 60 * MINUTE
@@ -129,9 +129,9 @@ async def test_an_edit_first_decides_by_the_old_definition(world: World) -> None
 
 async def test_what_a_full_catch_up_leaves_is_skipped_by_the_edit(world: World) -> None:
     """Every occurrence is a run or a skip, however many there were."""
-    await world.service.add(every_minute(misfire=Misfire.ALL), "j")
+    await world.add(every_minute(misfire=Misfire.ALL), "j")
     world.pass_seconds(60 * 3000)
-    await world.service.update("j", {"schedule": "@hourly"})
+    await world.update("j", {"schedule": "@hourly"})
     runs = await world.service.list_runs(RunFilter(limit=1000))
     (skip,) = await world.service.skips("j")
     assert (len(runs), skip.reason) == (1000, SkipReason.MISFIRE)
@@ -140,37 +140,37 @@ async def test_what_a_full_catch_up_leaves_is_skipped_by_the_edit(world: World) 
 
 async def test_an_edit_of_other_fields_keeps_the_grid(world: World) -> None:
     """`every 90 seconds` goes on counting from where it did."""
-    await world.service.add(Definition(target=Noop(), schedule="every 90 seconds"), "j")
+    await world.add(Definition(target=Noop(), schedule="every 90 seconds"), "j")
     world.pass_seconds(30)
-    job = await world.service.update("j", {"priority": 3, "description": "new"})
+    job = await world.update("j", {"priority": 3, "description": "new"})
     assert (job.anchor, job.next_due, job.definition.priority) == (NEW_YEAR, seconds(90), 3)
-    moved = await world.service.update("j", {"schedule": "every 100 seconds"})
+    moved = await world.update("j", {"schedule": "every 100 seconds"})
     assert (moved.anchor, moved.next_due) == (seconds(30), seconds(130))
 
 
 async def test_an_edit_that_changes_nothing_is_none(world: World) -> None:
     """The version stays."""
-    job = await world.service.add(every_minute(), "j")
-    assert await world.service.update("j", {"schedule": "* * * * *"}) == job
+    job = await world.add(every_minute(), "j")
+    assert await world.update("j", {"schedule": "* * * * *"}) == job
 
 
 async def test_a_bad_edit_changes_nothing(world: World) -> None:
     """Not even what was due is decided."""
-    job = await world.service.add(every_minute(), "j")
+    job = await world.add(every_minute(), "j")
     world.pass_seconds(600)
     for changes in ({"schedule": "at 2029-01-01T00:00:00Z"}, {"schedule": "x"}, {"nonsense": 1}, {"priority": 500}):
         with pytest.raises(InvalidInput):
-            await world.service.update("j", changes)
+            await world.update("j", changes)
     assert await world.service.get("j") == job
     assert await world.service.list_runs(RunFilter()) == []
 
 
 async def test_an_edit_of_a_paused_job_leaves_it_paused(world: World) -> None:
     """What it missed under the old definition is skipped as paused, at once."""
-    await world.service.add(every_minute(), "j")
+    await world.add(every_minute(), "j")
     await world.service.pause("j")
     world.pass_seconds(600)
-    job = await world.service.update("j", {"schedule": "@hourly"})
+    job = await world.update("j", {"schedule": "@hourly"})
     assert (job.state, job.next_due) == (JobState.PAUSED, None)
     (skip,) = await world.service.skips("j")
     assert (skip.reason, skip.count) == (SkipReason.PAUSED, 10)
@@ -178,16 +178,16 @@ async def test_an_edit_of_a_paused_job_leaves_it_paused(world: World) -> None:
 
 async def test_a_finished_job_goes_on_with_a_new_schedule(world: World) -> None:
     """And stays finished under an edit of anything else."""
-    await world.service.add(Definition(target=Noop(), schedule="at 2030-01-01T00:00:10Z"), "j")
+    await world.add(Definition(target=Noop(), schedule="at 2030-01-01T00:00:10Z"), "j")
     world.pass_seconds(20)
     await world.fire()
-    assert (await world.service.update("j", {"owner": "ada"})).state is JobState.FINISHED
-    assert (await world.service.update("j", {"schedule": "@hourly"})).state is JobState.ENABLED
+    assert (await world.update("j", {"owner": "ada"})).state is JobState.FINISHED
+    assert (await world.update("j", {"schedule": "@hourly"})).state is JobState.ENABLED
 
 
 async def test_an_edit_reads_again_when_the_job_fires_meanwhile(world: World) -> None:
     """A conflict with a node is not the user's concern."""
-    await world.service.add(every_minute(), "j")
+    await world.add(every_minute(), "j")
     changed = False
 
     def fired_meanwhile() -> None:
@@ -200,13 +200,13 @@ async def test_an_edit_reads_again_when_the_job_fires_meanwhile(world: World) ->
             tables.jobs[JobId("j")] = msgspec.structs.replace(job, fired_through=seconds(60))
 
     world.store.before_replace = fired_meanwhile
-    job = await world.service.update("j", {"owner": "ada"})
+    job = await world.update("j", {"owner": "ada"})
     assert (job.definition.owner, job.fired_through, job.version) == ("ada", seconds(60), 2)
 
 
 async def test_an_edit_gives_up_when_others_never_stop(world: World) -> None:
     """Then it is a conflict, exit code 4."""
-    await world.service.add(every_minute(), "j")
+    await world.add(every_minute(), "j")
     tries = 0
 
     def edited_meanwhile() -> None:
@@ -218,15 +218,15 @@ async def test_an_edit_gives_up_when_others_never_stop(world: World) -> None:
 
     world.store.before_replace = edited_meanwhile
     with pytest.raises(Conflict) as caught:
-        await world.service.update("j", {"owner": "ada"})
+        await world.update("j", {"owner": "ada"})
     assert (tries, caught.value.exit_code) == (MOST_TRIES, 4)
 
 
 async def test_lost_replies_to_edits_strand_nothing(world: World) -> None:
     """Update, pause, resume and delete are each done once."""
-    await world.service.add(every_minute(), "j")
+    await world.add(every_minute(), "j")
     world.store.lose_replies = 1
-    assert (await world.service.update("j", {"owner": "ada"})).version == 2
+    assert (await world.update("j", {"owner": "ada"})).version == 2
     world.store.lose_replies = 1
     assert (await world.service.pause("j", "why")).state is JobState.PAUSED
     world.store.lose_replies = 1
@@ -241,7 +241,7 @@ async def test_lost_replies_to_edits_strand_nothing(world: World) -> None:
 
 async def test_a_pause_says_by_whom_and_why_and_is_idempotent(world: World) -> None:
     """The second pause keeps the first one's reason."""
-    await world.service.add(every_minute(), "j")
+    await world.add(every_minute(), "j")
     first = await world.service.pause("j", "release")
     assert (first.state, first.by, first.reason) == (JobState.PAUSED, "ada", "release")
     assert await world.service.pause("j", "again") == first
@@ -249,8 +249,8 @@ async def test_a_pause_says_by_whom_and_why_and_is_idempotent(world: World) -> N
 
 async def test_what_runs_goes_on_after_a_pause_unless_it_is_to_be_now(world: World) -> None:
     """Only a pause that says so cancels running runs, a second one too; what waits stays, and other jobs run on."""
-    await world.service.add(ON_DEMAND, "j")
-    await world.service.add(ON_DEMAND, "other")
+    await world.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "other")
     for job_id in ("j", "j", "other"):
         await world.service.trigger(job_id)
     running = [claimed.run for claimed in await world.begin(3)]
@@ -267,8 +267,8 @@ async def test_what_runs_goes_on_after_a_pause_unless_it_is_to_be_now(world: Wor
 @pytest.mark.parametrize("now", [False, True])
 async def test_what_runs_goes_on_after_a_deletion_unless_it_is_to_be_now(world: World, now: bool) -> None:
     """Only a deletion that says so cancels running runs, those of what goes along too."""
-    await world.service.add(ON_DEMAND, "j")
-    await world.service.add(world.service.define({"noop": True, "parents": [{"job": "j"}]}), "child")
+    await world.add(ON_DEMAND, "j")
+    await world.add({"noop": True, "parents": [{"job": "j"}]}, "child")
     for job_id in ("j", "child"):
         await world.service.trigger(job_id)
     await world.begin(2)
@@ -280,8 +280,8 @@ async def test_what_runs_goes_on_after_a_deletion_unless_it_is_to_be_now(world: 
 
 async def test_a_refused_deletion_leaves_the_job_as_it_was(world: World) -> None:
     """Where others run after the job, nothing of it is paused or cancelled, however soon it was to go."""
-    await world.service.add(ON_DEMAND, "j")
-    await world.service.add(world.service.define({"noop": True, "parents": [{"job": "j"}]}), "child")
+    await world.add(ON_DEMAND, "j")
+    await world.add({"noop": True, "parents": [{"job": "j"}]}, "child")
     await world.service.trigger("j")
     await world.begin(1)
     with pytest.raises(Refused):
@@ -292,18 +292,18 @@ async def test_a_refused_deletion_leaves_the_job_as_it_was(world: World) -> None
 
 async def test_runs_of_an_earlier_job_of_that_id_go_on(world: World) -> None:
     """What still runs of a deleted job is not touched by what becomes of the next one of that id."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     await world.service.trigger("j")
     await world.begin(1)
     await world.service.delete("j")
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     await world.service.pause("j", now=True)
     assert [run.cancel for run in await world.service.list_runs(RunFilter())] == [None]
 
 
 async def test_a_resumed_job_records_what_it_missed_without_catch_up(world: World) -> None:
     """One range of skips, no run, and it goes on with the next moment."""
-    await world.service.add(every_minute(misfire=Misfire.ALL), "j")
+    await world.add(every_minute(misfire=Misfire.ALL), "j")
     await world.service.pause("j")
     world.pass_seconds(60 * 5 + 1)
     await world.fire()
@@ -317,18 +317,18 @@ async def test_a_resumed_job_records_what_it_missed_without_catch_up(world: Worl
 
 async def test_resuming_what_runs_changes_nothing(world: World) -> None:
     """It is idempotent."""
-    job = await world.service.add(every_minute(), "j")
+    job = await world.add(every_minute(), "j")
     assert await world.service.resume("j") == job
 
 
 @pytest.mark.parametrize("schedule", [None, "@reboot", "on demand"])
 async def test_a_job_without_moments_is_never_finished(world: World, schedule: str | None) -> None:
     """Pausing, editing and resuming one leaves it enabled."""
-    await world.service.add(Definition(target=Noop(), schedule=schedule), "j")
+    await world.add(Definition(target=Noop(), schedule=schedule), "j")
     await world.service.pause("j")
-    await world.service.update("j", {"owner": "ada"})
+    await world.update("j", {"owner": "ada"})
     assert (await world.service.resume("j")).state is JobState.ENABLED
-    assert (await world.service.update("j", {"owner": "bob"})).state is JobState.ENABLED
+    assert (await world.update("j", {"owner": "bob"})).state is JobState.ENABLED
 
 
 # Deleting, asking
@@ -340,7 +340,7 @@ async def test_what_is_not_there_is_not_found(world: World) -> None:
     service = world.service
     for call in (
         service.get("x"),
-        service.update("x", {"owner": "a"}),
+        service.update("x", owner="a"),
         service.delete("x"),
         service.pause("x"),
         service.resume("x"),
@@ -360,7 +360,7 @@ async def test_what_is_not_there_is_not_found(world: World) -> None:
 async def test_jobs_are_listed_by_id_in_pages(world: World) -> None:
     """`after` goes on where a page ended."""
     for job_id in ("b", "c", "a"):
-        await world.service.add(ON_DEMAND, job_id)
+        await world.add(ON_DEMAND, job_id)
     assert [job.id for job in await world.service.list(limit=2)] == ["a", "b"]
     assert [job.id for job in await world.service.list(after="b")] == ["c"]
 
@@ -376,9 +376,9 @@ async def test_limits_are_bounded(world: World, limit: int) -> None:
 
 async def test_the_next_moments_of_one_job_and_of_all(world: World) -> None:
     """One by one, and together in order; paused jobs have none among all."""
-    await world.service.add(every_minute(), "minutes")
-    await world.service.add(Definition(target=Noop(), schedule="every 90 seconds"), "grid")
-    await world.service.add(every_minute(), "paused")
+    await world.add(every_minute(), "minutes")
+    await world.add(Definition(target=Noop(), schedule="every 90 seconds"), "grid")
+    await world.add(every_minute(), "paused")
     await world.service.pause("paused")
     assert await world.service.next_times("paused", 2) == [seconds(60), seconds(120)]
     assert await world.service.next_times("minutes", 1, seconds(60)) == [seconds(120)]
@@ -393,7 +393,7 @@ async def test_the_next_moments_of_one_job_and_of_all(world: World) -> None:
 
 async def test_an_import_may_pause_what_it_adds(world: World) -> None:
     """In the same transaction: such a job never fires before somebody resumes it; one that was there goes on."""
-    await world.service.add(every_minute(), "there")
+    await world.add(every_minute(), "there")
     jobs = [("there", every_minute()), ("new", every_minute()), ("going", every_minute())]
     await world.service.import_all(jobs, {"there": "as it was", "new": "as it was"})
     states = {job.id: (job.state, job.reason, job.by, job.next_due is None) for job in await world.service.list()}

@@ -14,18 +14,19 @@ from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Beat
 from tokimori.ports.store import RunFilter
+from tokimori.service.reboot import trigger_reboot
 
 
 async def test_a_trigger_makes_a_run_now(world: World) -> None:
     """Ready, due now, with its payload."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run = await world.service.trigger("j", payload="p")
     assert (run.state, run.due, run.payload, run.origin) == (RunState.READY, NEW_YEAR, "p", f"m:{run.id}")
 
 
 async def test_the_same_key_gives_the_same_run(world: World) -> None:
     """And another key another one."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run = await world.service.trigger("j", "k")
     world.pass_seconds(5)
     assert await world.service.trigger("j", "k") == run
@@ -34,7 +35,7 @@ async def test_the_same_key_gives_the_same_run(world: World) -> None:
 
 async def test_a_lost_reply_to_a_trigger_makes_no_second_run(world: World) -> None:
     """The id is made before it is sent."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     world.store.lose_replies = 1
     run = await world.service.trigger("j")
     assert await world.service.list_runs(RunFilter()) == [run]
@@ -43,7 +44,7 @@ async def test_a_lost_reply_to_a_trigger_makes_no_second_run(world: World) -> No
 @pytest.mark.parametrize("key", ["", "a\nb", "x" * 256])
 async def test_a_bad_key_is_refused(world: World, key: str) -> None:
     """Nothing runs."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     with pytest.raises(InvalidInput):
         await world.service.trigger("j", key)
     assert await world.service.list_runs(RunFilter()) == []
@@ -51,7 +52,7 @@ async def test_a_bad_key_is_refused(world: World, key: str) -> None:
 
 async def test_a_paused_job_is_not_triggered(world: World) -> None:
     """It is refused, exit code 2."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     await world.service.pause("j")
     with pytest.raises(Refused) as caught:
         await world.service.trigger("j")
@@ -60,16 +61,16 @@ async def test_a_paused_job_is_not_triggered(world: World) -> None:
 
 async def test_reboot_jobs_run_once_for_each_host_and_boot(world: World) -> None:
     """On nodes that carry their labels, unless they are paused; other jobs do not."""
-    await world.service.add(every_minute(), "minutes")
-    await world.service.add(ON_DEMAND, "demand")
-    await world.service.add(Definition(target=Noop(), schedule="@reboot"), "anywhere")
-    await world.service.add(Definition(target=Noop(), schedule="@reboot", labels={"host": "h2"}), "pinned")
-    await world.service.add(Definition(target=Noop(), schedule="@reboot"), "paused")
+    await world.add(every_minute(), "minutes")
+    await world.add(ON_DEMAND, "demand")
+    await world.add(Definition(target=Noop(), schedule="@reboot"), "anywhere")
+    await world.add(Definition(target=Noop(), schedule="@reboot", labels={"host": "h2"}), "pinned")
+    await world.add(Definition(target=Noop(), schedule="@reboot"), "paused")
     await world.service.pause("paused")
 
     async def started(host: str, boot: str) -> list[str]:
         before = len(await world.service.list_runs(RunFilter()))
-        runs = await world.service.trigger_reboot(host, boot, lambda lane: serves({"host": host}, lane))
+        runs = await trigger_reboot(world.store, world.service, host, boot, lambda lane: serves({"host": host}, lane))
         assert len(await world.service.list_runs(RunFilter())) - before <= len(runs)
         new = len(await world.service.list_runs(RunFilter())) - before
         return [run.job_id for run in runs] if new else []
@@ -82,7 +83,7 @@ async def test_reboot_jobs_run_once_for_each_host_and_boot(world: World) -> None
 
 async def test_a_run_shows_every_attempt_with_its_host(world: World) -> None:
     """Failed ones have rows, the first success is in the run itself; a release that never began is none."""
-    await world.service.add(Definition(target=Noop(), retry=Retry(attempts=2), time_zone="Asia/Tokyo"), "j")
+    await world.add(Definition(target=Noop(), retry=Retry(attempts=2), time_zone="Asia/Tokyo"), "j")
     first = await world.service.trigger("j")
     await world.work(Failed("no", exit_code=3), Succeeded(exit_code=0))
     details = await world.service.get_run(first.id)
@@ -102,7 +103,7 @@ async def test_a_run_shows_every_attempt_with_its_host(world: World) -> None:
 
 async def test_a_first_success_is_shown_as_an_attempt(world: World) -> None:
     """Though it has no row of its own; the run outlives its job, and is then shown in the service's zone."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run = await world.service.trigger("j")
     assert (await world.service.get_run(run.id)).attempts == ()
     await world.work(Succeeded(exit_code=0))
@@ -120,7 +121,7 @@ async def test_a_first_success_is_shown_as_an_attempt(world: World) -> None:
 
 async def test_a_running_attempt_is_shown_as_running(world: World) -> None:
     """With its host, before it ends."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run = await world.service.trigger("j")
     await world.begin(1)
     assert await world.store.tick(Beat(node=NODE), NEW_YEAR) is not None
@@ -130,7 +131,7 @@ async def test_a_running_attempt_is_shown_as_running(world: World) -> None:
 
 async def test_a_cancelled_run_stays_cancelled(world: World) -> None:
     """Once ended, no second order changes it."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run = await world.service.trigger("j")
     cancelled = await world.service.cancel(run.id, "why")
     assert (cancelled.state, cancelled.error) == (RunState.CANCELLED, "why")
@@ -140,7 +141,7 @@ async def test_a_cancelled_run_stays_cancelled(world: World) -> None:
 
 async def test_waiting_for_a_run_ends_at_its_time_out(world: World) -> None:
     """It is refused, not waited for longer."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run = await world.service.trigger("j")
     with pytest.raises(Refused):
         await world.service.wait(run.id, -1)
@@ -148,14 +149,14 @@ async def test_waiting_for_a_run_ends_at_its_time_out(world: World) -> None:
 
 async def test_a_run_that_never_began_has_no_output(world: World) -> None:
     """That is no error."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run = await world.service.trigger("j")
     assert await world.service.output(run.id) is None
 
 
 async def test_an_attempt_that_was_not_made_is_not_found(world: World) -> None:
     """Silence would look like a command that wrote nothing; the same for a run that is not there."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run = await world.service.trigger("j")
     with pytest.raises(NotFound, match="attempt 1"):
         await world.service.output(run.id, 1)
@@ -166,7 +167,7 @@ async def test_an_attempt_that_was_not_made_is_not_found(world: World) -> None:
 @pytest.mark.parametrize("text", ["\0", "\udcff"])
 async def test_a_text_that_no_store_can_hold_is_refused(world: World, text: str) -> None:
     """A payload and a reason are named before any store sees them."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run = await world.service.trigger("j")
     with pytest.raises(InvalidInput, match="payload"):
         await world.service.trigger("j", payload=text)
@@ -179,7 +180,7 @@ async def test_a_text_that_no_store_can_hold_is_refused(world: World, text: str)
 @pytest.mark.parametrize("attempt", [-1, 2**31, 10**30])
 async def test_an_attempt_that_can_not_be_is_refused(world: World, attempt: int) -> None:
     """No database is asked for a number that it may not have."""
-    await world.service.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "j")
     run = await world.service.trigger("j")
     with pytest.raises(InvalidInput, match="attempt"):
         await world.service.output(run.id, attempt)
@@ -194,7 +195,7 @@ async def test_a_run_id_is_a_uuid(world: World, run_id: str) -> None:
 
 async def test_a_run_has_the_key_that_it_was_asked_for_with(world: World) -> None:
     """Its own if it brings one, else the job's; a key that is none is refused."""
-    await world.service.add({"noop": True, "concurrency_key": "tenant"}, "j")
+    await world.add({"noop": True, "concurrency_key": "tenant"}, "j")
     assert (await world.service.trigger("j")).concurrency_key == "tenant"
     assert (await world.service.trigger("j", concurrency_key="other")).concurrency_key == "other"
     for key in ("", "k" * 256, "a\0"):

@@ -68,15 +68,15 @@ async def test_json_shows_moments_on_both_clocks(world: World) -> None:
 async def test_a_job_with_parents_is_explained_by_them(world: World) -> None:
     """It runs after them, not only when somebody asks for it."""
     for name in ("a", "b"):
-        await world.service.add({"noop": True}, name)
-    await world.service.add({"noop": True, "parents": [{"job": "a"}, {"job": "b", "on": "failure"}]}, "child")
+        await world.add({"noop": True}, name)
+    await world.add({"noop": True, "parents": [{"job": "a"}, {"job": "b", "on": "failure"}]}, "child")
     assert (await world.service.explain_job("child")).sentence == "After a on success, b on failure."
 
 
 async def test_a_job_is_explained_as_it_is(world: World) -> None:
     """Its moments are those that it will have: counted from its anchor, within its bounds, no more than remain."""
     fields = {"noop": True, "schedule": "every 10 minutes", "ends_at": "2030-01-01T01:00:00Z"}
-    job = await world.service.add(fields, "ping")
+    job = await world.add(fields, "ping")
     world.pass_seconds(61)
     explanation = await world.service.explain_job("ping", 3)
     assert list(explanation.moments) == list(await world.service.next_times(job.id, 3))
@@ -89,8 +89,8 @@ async def test_a_job_is_explained_as_it_is(world: World) -> None:
 async def test_a_jump_outside_of_a_jobs_bounds_is_no_surprise(world: World) -> None:
     """Of the clocks' jumps only those count at which the job runs."""
     fields = {"noop": True, "schedule": "30 2 * * *", "time_zone": "Europe/Paris"}
-    await world.service.add({**fields, "ends_at": "2030-05-01T00:00:00Z"}, "winter")
-    await world.service.add({**fields, "starts_at": "2030-05-01T00:00:00Z"}, "summer")
+    await world.add({**fields, "ends_at": "2030-05-01T00:00:00Z"}, "winter")
+    await world.add({**fields, "starts_at": "2030-05-01T00:00:00Z"}, "summer")
     (winter,) = (await world.service.explain_job("winter")).warnings
     assert winter.startswith("02:30 does not exist on 2030-03-31")
     assert all("03-31" not in warning for warning in (await world.service.explain_job("summer")).warnings)

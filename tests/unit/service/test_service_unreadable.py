@@ -11,6 +11,7 @@ from tokimori.errors import Refused
 from tokimori.model.job import stored_definition
 from tokimori.model.target import Unreadable
 from tokimori.ports.store import RunFilter
+from tokimori.service.reboot import trigger_reboot
 from tokimori.service.service import Service
 from tokimori.service.views import job_view
 
@@ -19,8 +20,8 @@ ROCKET = '{"target":{"type":"rocket"},"schedule":"* * * * *"}'
 
 async def a_newer_job(world: World, **changes: object) -> None:
     """A job `newer` as a newer version left it, next to one that can be read."""
-    await world.service.add({"noop": True, "schedule": "* * * * *"}, "plain")
-    job = replace(await world.service.add(ON_DEMAND, "newer"), definition=stored_definition(ROCKET), **changes)
+    await world.add({"noop": True, "schedule": "* * * * *"}, "plain")
+    job = replace(await world.add(ON_DEMAND, "newer"), definition=stored_definition(ROCKET), **changes)
     world.store.tables.jobs[job.id] = job
 
 
@@ -33,14 +34,14 @@ async def test_it_is_shown_with_the_reason(world: World) -> None:
     assert "rocket" in view.unreadable
     assert await world.service.next_times("newer") == []
     assert [job.id for job, _ in await world.service.upcoming(2)] == ["plain", "plain"]
-    assert await world.service.trigger_reboot("host", "boot", lambda _lane: True) == []
+    assert await trigger_reboot(world.store, world.service, "host", "boot", lambda _lane: True) == []
 
 
 @pytest.mark.parametrize(
     "act",
     [
-        lambda service: service.update("newer", {"name": "x"}),
-        lambda service: service.update("newer", {"command": "x", "schedule": None}),
+        lambda service: service.update("newer", name="x"),
+        lambda service: service.update("newer", command="x", schedule=None),
         lambda service: service.trigger("newer"),
     ],
 )

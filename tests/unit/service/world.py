@@ -1,7 +1,8 @@
 """A service, its store and its clock, and what a node would do."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tests.unit.examples import NEW_YEAR
 from tokimori.clock import SECOND, Moment
@@ -16,6 +17,7 @@ from tokimori.model.run import Run, Skip
 from tokimori.model.target import Noop
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.working import Claim, Claimed
+from tokimori.service.definitions import definition_from, fields_of
 from tokimori.service.service import Service
 from tokimori.stores.memory.store import MemoryStore
 
@@ -80,6 +82,19 @@ class World:
 
     def pass_seconds(self, n: float) -> None:
         self.clock.moment = Moment(self.clock.moment + round(n * SECOND))
+
+    def define(self, fields: Mapping[str, object]) -> Definition:
+        """The definition that these fields say, in the zone of the service."""
+        return definition_from(fields, time_zone=self.service.time_zone)
+
+    async def add(self, wanted: Definition | Mapping[str, Any], job_id: str | None = None) -> Job:
+        """Add a job, said by a definition or by its fields."""
+        fields: Mapping[str, Any] = fields_of(wanted) if isinstance(wanted, Definition) else wanted
+        return await self.service.add(job_id, **fields)
+
+    async def update(self, job_id: str, changes: Mapping[str, Any]) -> Job:
+        """Change these fields of a job."""
+        return await self.service.update(job_id, **changes)
 
     async def fire(self) -> None:
         now = self.clock.now()

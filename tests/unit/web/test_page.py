@@ -55,7 +55,7 @@ def elements(answer: Answer) -> Elements:
 
 
 async def add(world: World, job_id: str = "hello", **fields: object) -> None:
-    await world.service.add(world.service.define({"command": "echo hello", **fields}), job_id)
+    await world.add({"command": "echo hello", **fields}, job_id)
 
 
 async def test_an_empty_page_says_how_to_begin(door: Asker) -> None:
@@ -131,7 +131,7 @@ async def test_a_parked_job(world: World, door: Asker) -> None:
 
 async def test_a_job_with_days_off(world: World, door: Asker) -> None:
     """Its calendars are named, and what becomes of what falls on their days."""
-    await world.service.calendars.add("holidays", {"dates": ["12-25"]})
+    await world.service.calendars.add("holidays", dates=["12-25"])
     await add(world, schedule="@daily", calendars=["holidays"])
     await add(world, "bye", schedule="@daily", calendars=["holidays"], shift="next")
     text = elements(await door.get("/")).text

@@ -1,0 +1,141 @@
+"""How something asynchronous is used by synchronous programs, whatever it is: a loop in a thread of its own, and a
+façade whose methods are made from those behind it.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractAsyncContextManager
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+from tokimori.errors import Refused
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Behind = TypeVar("_Behind")
+_Behind_co = TypeVar("_Behind_co", covariant=True)
+
+
+class Runner(Protocol[_Behind_co]):
+    """Does something with what is behind a façade, and waits for it in the caller's thread."""
+
+    def __call__(self, act: Callable[[_Behind_co], Awaitable[_T]], /) -> _T:
+        """What `act` returns or raises."""
+        ...
+
+
+class Facade(Generic[_Behind_co]):
+    """What synchronous programs see of something asynchronous: the same methods, which return when they are done."""
+
+    def __init__(self, run: Runner[_Behind_co]) -> None:
+        self._run = run
+
+
+def synchronous(
+    method: Callable[Concatenate[_Behind, _P], Awaitable[_T]],
+) -> Callable[Concatenate[Facade[_Behind], _P], _T]:
+    """The same method, for callers that wait for its result in their own thread."""
+
+    @wraps(method)
+    def call(facade: Facade[_Behind], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return facade._run(lambda behind: method(behind, *args, **kwargs))
+
+    return call
+
+
+class Background(Generic[_Behind]):
+    """A thread with an event loop, in which something asynchronous lives; the first call opens it.
+
+    After a fork neither thread nor loop exist in the child, so the first call there makes new ones. Safe to share
+    between threads.
+    """
+
+    def __init__(self, new: Callable[[], AbstractAsyncContextManager[_Behind]]) -> None:
+        self._new = new
+        self._by_process: dict[int, _Loop[_Behind]] = {}
+
+    def run(self, act: Callable[[_Behind], Awaitable[_T]]) -> _T:
+        """What `act` returns or raises, when it is done. Raises `Refused` where this is closed, or closed meanwhile."""
+        # The parent's entry stays, unused: closing a database's files in a child would drop the parent's locks.
+        process = os.getpid()
+        if process not in self._by_process:
+            self._by_process.setdefault(process, _Loop(self._new))
+        return self._by_process[process].run(act)
+
+    def close(self) -> None:
+        """Close what was opened and end the thread; calls of other threads that still wait are given up."""
+        loop = self._by_process.get(os.getpid())
+        if loop is not None:
+            loop.close()
+
+
+class _Loop(Generic[_Behind]):
+    """The thread and the loop of one process."""
+
+    def __init__(self, new: Callable[[], AbstractAsyncContextManager[_Behind]]) -> None:
+        self._new = new
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._opened: tuple[AbstractAsyncContextManager[_Behind], _Behind] | None = None
+        self._calls: set[Future[Any]] = set()
+        self._closed = False
+
+    def run(self, act: Callable[[_Behind], Awaitable[_T]]) -> _T:
+        with self._lock:
+            if self._closed:
+                raise Refused("this client is closed: open another one")
+            loop = self._started()
+            if self._opened is None:
+                self._opened = _wait(_begun(loop, self._open()))
+            call = _begun(loop, act(self._opened[1]))
+            self._calls.add(call)
+        try:
+            return _wait(call)
+        finally:
+            self._calls.discard(call)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            loop, self._loop = self._loop, None
+            if loop is None or self._thread is None:
+                return
+            for call in list(self._calls):  # once the loop has stopped nobody would ever answer them
+                call.cancel()
+            if self._opened is not None:
+                _wait(_begun(loop, self._opened[0].__aexit__(None, None, None)))
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="tokimori-client", daemon=True)
+            self._thread.start()
+        return self._loop
+
+    async def _open(self) -> tuple[AbstractAsyncContextManager[_Behind], _Behind]:
+        manager = self._new()
+        return manager, await manager.__aenter__()
+
+
+def _begun(loop: asyncio.AbstractEventLoop, work: Awaitable[_T]) -> "Future[_T]":
+    async def do() -> _T:
+        return await work
+
+    return asyncio.run_coroutine_threadsafe(do(), loop)
+
+
+def _wait(future: "Future[_T]") -> _T:
+    try:
+        return future.result()
+    except CancelledError:
+        raise Refused("this client was closed meanwhile") from None
+    except BaseException:  # a caller that is interrupted gives the work up
+        future.cancel()
+        raise

@@ -1,0 +1,103 @@
+"""The names in `tokimori`: the clients, what their methods take and return, and the errors that they raise."""
+
+from tokimori.client.asynchronous import AsyncClient, open_async
+from tokimori.client.client import Client, open
+from tokimori.clock import Moment
+from tokimori.errors import (
+    AlreadyExists,
+    Bug,
+    Conflict,
+    FamilyChanged,
+    InvalidConfig,
+    InvalidFile,
+    InvalidInput,
+    InvalidSchedule,
+    NotFound,
+    NotGranted,
+    PermitLost,
+    Refused,
+    SchemaMismatch,
+    StoreError,
+    StoreUnavailable,
+    TokimoriError,
+)
+from tokimori.locks.holdings import Held
+from tokimori.model.backfill import Backfill
+from tokimori.model.calendar import Calendar
+from tokimori.model.dependents import Edge
+from tokimori.model.ids import JobId, RunId
+from tokimori.model.job import Definition, Job, JobState
+from tokimori.model.pause import Pause
+from tokimori.model.retention import DailyCount
+from tokimori.model.run import Output, Run, Skip, SkipReason
+from tokimori.model.target import Command, Noop
+from tokimori.model.transitions import RunState
+from tokimori.ports.nodes import NodeRecord, NodeState
+from tokimori.ports.store import RunFilter, SchemaStatus
+from tokimori.schedules.explain import Explanation
+from tokimori.service.arguments import CalendarArguments, JobArguments, RequestArguments
+from tokimori.service.copying import KindCopied
+from tokimori.service.jobs import Imported
+from tokimori.service.queues import Queue
+from tokimori.service.requests import Asked, Became
+from tokimori.service.runs import AttemptDetails, RunDetails, RunSummary
+from tokimori.service.semaphores import SemaphoreDetails
+
+__all__ = [
+    "AlreadyExists",
+    "Asked",
+    "AsyncClient",
+    "AttemptDetails",
+    "Backfill",
+    "Became",
+    "Bug",
+    "Calendar",
+    "CalendarArguments",
+    "Client",
+    "Command",
+    "Conflict",
+    "DailyCount",
+    "Definition",
+    "Edge",
+    "Explanation",
+    "FamilyChanged",
+    "Held",
+    "Imported",
+    "InvalidConfig",
+    "InvalidFile",
+    "InvalidInput",
+    "InvalidSchedule",
+    "Job",
+    "JobArguments",
+    "JobId",
+    "JobState",
+    "KindCopied",
+    "Moment",
+    "NodeRecord",
+    "NodeState",
+    "Noop",
+    "NotFound",
+    "NotGranted",
+    "Output",
+    "Pause",
+    "PermitLost",
+    "Queue",
+    "Refused",
+    "RequestArguments",
+    "Run",
+    "RunDetails",
+    "RunFilter",
+    "RunId",
+    "RunState",
+    "RunSummary",
+    "SchemaMismatch",
+    "SchemaStatus",
+    "SemaphoreDetails",
+    "Skip",
+    "SkipReason",
+    "StoreError",
+    "StoreUnavailable",
+    "TokimoriError",
+    "open",
+    "open_async",
+]

@@ -1,0 +1,297 @@
+"""Jobs, as people and programs ask for them: added, edited, stopped and forgotten."""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from typing import Self, Unpack
+
+import msgspec
+
+from tokimori.clock import Clock, Moment
+from tokimori.engine.fire import decide_and_apply
+from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.model.decide import Due
+from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
+from tokimori.model.job import Definition, Job, JobState, lane_of, schedule_of
+from tokimori.model.words import check_text
+from tokimori.ports.store import Store
+from tokimori.schedules.schedule import Schedule
+from tokimori.service.arguments import JobArguments
+from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, retried
+from tokimori.service.calendars import Calendars, kept_days_off
+from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
+from tokimori.service.edits import edited, new_job, paused, resumed
+from tokimori.service.family import check_childless, checked_family, dependents_of
+from tokimori.service.queues import Queues
+from tokimori.service.runs import RunService
+from tokimori.service.schema import StoreOnDemand
+from tokimori.service.semaphores import Semaphores
+from tokimori.service.weights import Weights
+
+LONGEST_LANE = 2048
+"""Characters that every store can keep."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import did with its jobs."""
+
+    added: tuple[JobId, ...]
+    unchanged: tuple[JobId, ...]
+
+
+class JobService(RunService):
+    """The part of the service that changes jobs. `author` is kept with what is ordered.
+
+    Semaphores may be in a store of their own (`semaphore_store`), which is opened when it is needed.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        random: RandomBytes,
+        *,
+        time_zone: str = "UTC",
+        author: str | None = None,
+        parent: str | None = None,
+        semaphore_store: StoreOnDemand | None = None,
+    ) -> None:
+        weights = Weights(self._store_of_semaphores)
+        super().__init__(store, clock, random, time_zone=time_zone, parent=parent, weights=weights)
+        self._semaphore_store = semaphore_store
+        self.semaphores = Semaphores(self._store_of_semaphores, clock)
+        self._act_as(author)
+
+    def acting_as(self, author: str | None) -> Self:
+        """The same service for another author, who is recorded with what is ordered through it. Nothing is opened."""
+        other = copy(self)
+        other._act_as(author)
+        return other
+
+    def _act_as(self, author: str | None) -> None:
+        self._author = author
+        self.calendars = Calendars(self._store, self.refresh)
+        self.queues = Queues(self._store, self._clock, author, self.cancel)
+
+    async def _store_of_semaphores(self) -> Store:
+        return self._store if self._semaphore_store is None else await self._semaphore_store.opened()
+
+    def _placed(self, definition: Definition) -> Definition:
+        """The definition, saying where its semaphores are. Raises `InvalidInput`."""
+        apart = self._semaphore_store is not None and bool(definition.semaphores)
+        placed = msgspec.structs.replace(definition, apart=apart)
+        if apart and len(lane_of(placed)) > LONGEST_LANE:
+            raise InvalidInput(
+                "semaphores: their names are too long for one job, where they are in another store",
+                field="semaphores",
+                value=",".join(definition.semaphores),
+                allowed=f"fewer or shorter names: with the queue and the labels {LONGEST_LANE} characters in all",
+            )
+        return placed
+
+    async def add(self, job_id: str | None = None, /, **fields: Unpack[JobArguments]) -> Job:
+        """Add a job, said in the fields of `JobFields`, under a new UUID if no id is given.
+
+        Raises `InvalidInput` and `AlreadyExists`.
+        """
+        now = self._clock.now()
+        definition = definition_from(fields, time_zone=self.time_zone)
+        checked = check_job_id(uuid7(now, self._random) if job_id is None else job_id)
+        job = await self._new(checked, definition, now, runs_remaining_in(fields))
+        try:
+            await self._add_jobs([job])
+        except Conflict:
+            raise _taken(checked) from None
+        return await self._kept(job)
+
+    async def _new(self, job_id: JobId, said: Definition, now: Moment, runs_remaining: int | None = None) -> Job:
+        """The job as it is added. Raises `InvalidInput`."""
+        definition = self._placed(said)
+        await self._weights.check(definition)
+        days_off = await kept_days_off(self._store, definition.calendars)
+        return new_job(job_id, definition, new_incarnation(self._random), now, runs_remaining, days_off=days_off)
+
+    async def _kept(self, job: Job) -> Job:
+        """The job; with its calendars' days of now, which may have been edited while it was written."""
+        if await kept_days_off(self._store, job.definition.calendars) == job.days_off:
+            return job
+        return await self.refresh(job.id)
+
+    async def _add_jobs(self, jobs: Sequence[Job]) -> None:
+        """Add them all, or none; again where which jobs run after which changes under our hands."""
+
+        async def act() -> None:
+            await self._store.add_jobs(jobs, await checked_family(self._store, jobs))
+
+        await retried(act, FamilyChanged, StoreUnavailable)
+
+    async def import_all(
+        self, jobs: Sequence[tuple[str, Definition]], paused_because: Mapping[str, str] | None = None
+    ) -> Imported:
+        """Add those whose ids are free, and leave the others as they are: all in one transaction, or nothing.
+
+        Those in `paused_because`, which gives reasons by id, are added paused. Raises `InvalidInput` if any job is
+        invalid, or two have one id.
+        """
+        now = self._clock.now()
+        new: dict[JobId, Job] = {}
+        for job_id, definition in jobs:
+            checked = check_job_id(job_id)
+            if checked in new:
+                raise _taken(checked)
+            job = await self._new(checked, definition, now)
+            reason = (paused_because or {}).get(job_id)
+            new[checked] = job if reason is None else paused(job, now, reason, self._author)
+        try:
+            await self._add_jobs(list(new.values()))
+            added: Collection[JobId] = new
+        except (Conflict, StoreUnavailable):
+            added = await retried(lambda: self._add_missing(new), Conflict, StoreUnavailable)
+        for job_id in added:
+            await self._kept(new[job_id])
+        return Imported(added=tuple(added), unchanged=tuple(job_id for job_id in new if job_id not in added))
+
+    async def _add_missing(self, new: Mapping[JobId, Job]) -> dict[JobId, Job]:
+        """Add those that are not there; ours from a first try whose reply was lost count as added."""
+        missing: dict[JobId, Job] = {}
+        for job_id, job in new.items():
+            try:
+                found = await self._store.get_job(job_id)
+            except NotFound:
+                missing[job_id] = job
+            else:
+                if found.incarnation == job.incarnation:
+                    missing[job_id] = job
+        if missing:
+            await self._add_jobs(list(missing.values()))
+        return missing
+
+    async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Job]:
+        """Jobs by id, those greater than `after`."""
+        first = None if after is None else check_job_id(after)
+        return await self._store.list_jobs(after=first, limit=checked("limit", limit, MOST_LISTED))
+
+    async def update(self, job_id: str, /, **changes: Unpack[JobArguments]) -> Job:
+        """Change fields of `JobFields`, as a JSON merge patch does; None brings a field's default back.
+
+        Everything up to now is first decided by the old definition. Raises `InvalidInput`, and `Conflict` where others
+        keep changing the job.
+        """
+        return await self._edit(check_job_id(job_id), changes)
+
+    async def refresh(self, job_id: str) -> Job:
+        """Bring a job up to date with what its definition only names: the days of its calendars, and the store of its
+        semaphores. This is an edit without changes; a job that is up to date stays as it is.
+
+        Raises `Refused` for a definition that can't be read, and `Conflict` where others keep changing the job.
+        """
+        return await self._edit(check_job_id(job_id), {})
+
+    async def _edit(self, job_id: JobId, changes: Mapping[str, object]) -> Job:
+        return await self._kept(await retried(lambda: self._try_edit(job_id, changes), Conflict, StoreUnavailable))
+
+    async def _try_edit(self, job_id: JobId, changes: Mapping[str, object]) -> Job:
+        now = self._clock.now()
+        due = await self._store.get_due(job_id)
+        definition = self._placed(patched(due.job.definition, changes, time_zone=self.time_zone))
+        days_off = await kept_days_off(self._store, definition.calendars)
+        if (definition, days_off) == (due.job.definition, due.job.days_off) and "runs_remaining" not in changes:
+            return due.job
+        await self._weights.check(definition)
+        edit = edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days_off)
+        decided = await self._decided(due, now)
+        if decided is not due:
+            edit = edited(decided, definition, now, runs_remaining_in(changes, decided.job.runs_remaining), days_off)
+        family = await checked_family(self._store, [edit.job])
+        await self._store.replace_job(decided.job, edit.job, edit.skips, family)
+        return edit.job
+
+    async def _decided(self, due: Due, now: Moment) -> Due:
+        """The job after its occurrences up to now are decided; what a full catch-up leaves is skipped by the edit."""
+        for _ in range(MOST_TRIES):
+            job = due.job
+            if job.state is not JobState.ENABLED or job.next_due is None or job.next_due > now:
+                break
+            await decide_and_apply(self._store, [due], now, self._random, schedule_for)
+            due = await self._store.get_due(job.id)
+        return due
+
+    async def delete(self, job_id: str, *, cascade: bool = False, now: bool = False) -> None:
+        """Forget the job; its runs that have not started are cancelled, those that run go on unless it is to be `now`.
+
+        Raises `Refused` where other jobs run after it. With `cascade` those go too that have no other parent (and what
+        runs after them), and the others lose this one.
+        """
+        checked_id = check_job_id(job_id)
+        if cascade:
+            await self._cut_off(checked_id, now=now)
+        await check_childless(self._store, checked_id)
+        if now:  # paused first: nothing starts behind what is cancelled, and who dies on the way can be asked again
+            job = await self.pause(checked_id, "to be deleted")
+            await self._cancel_running(job, "its job was deleted")
+        try:
+            await self._store.delete_job(checked_id, self._clock.now())
+        except StoreUnavailable:
+            with suppress(NotFound):  # the first try may have done it
+                await self._store.delete_job(checked_id, self._clock.now())
+
+    async def _cut_off(self, job_id: JobId, *, now: bool) -> None:
+        for child in await dependents_of(self._store, job_id):
+            parents = (await self._store.get_job(child)).definition.parents
+            others = [msgspec.to_builtins(parent) for parent in parents if parent.job != job_id]
+            if others:
+                await self.update(child, parents=others)
+            else:
+                await self.delete(child, cascade=True, now=now)
+
+    async def pause(self, job_id: str, reason: str | None = None, *, now: bool = False) -> Job:
+        """From now on nothing of the job is claimed. A paused job stays as it is.
+
+        What runs goes on to its end; with `now` it is cancelled, on whatever node it is.
+        """
+        check_text("reason", reason or "")
+        checked = check_job_id(job_id)
+        job = await retried(lambda: self._pause(checked, reason), Conflict, StoreUnavailable)
+        if now:
+            await self._cancel_running(job, "its job was paused" if reason is None else f"its job was paused: {reason}")
+        return job
+
+    async def _pause(self, job_id: JobId, reason: str | None) -> Job:
+        job = await self._store.get_job(job_id)
+        if job.state is JobState.PAUSED:
+            return job
+        after = paused(job, self._clock.now(), reason, self._author)
+        await self._store.replace_job(job, after)
+        return after
+
+    async def resume(self, job_id: str) -> Job:
+        """Enable a paused or parked job; what it missed is recorded as skipped. Others stay as they are."""
+        checked = check_job_id(job_id)
+        return await retried(lambda: self._resume(checked), Conflict, StoreUnavailable)
+
+    async def _resume(self, job_id: JobId) -> Job:
+        due = await self._store.get_due(job_id)
+        if due.job.state not in (JobState.PAUSED, JobState.PARKED):
+            return due.job
+        check_readable(due.job.definition)
+        edit = resumed(due, self._clock.now())
+        await self._store.replace_job(due.job, edit.job, edit.skips)
+        return edit.job
+
+    async def resolve(self, job_id: str) -> Job:
+        """Enable a job that a failure has parked. Raises `Refused` for one that is not parked."""
+        job = await self._store.get_job(check_job_id(job_id))
+        if job.state is not JobState.PARKED:
+            raise Refused(f"{job.id} is {job.state}", field="state", value=job.state, allowed="a parked job")
+        return await self.resume(job_id)
+
+
+def schedule_for(job: Job) -> Schedule:
+    """The job's schedule, within its bounds and without its days off."""
+    return schedule_of(job.definition, job.anchor, job.id, job.days_off)
+
+
+def _taken(job_id: JobId) -> AlreadyExists:
+    return AlreadyExists(f"id: there is a job {job_id!r} already", field="id", value=job_id, allowed="an id not in use")

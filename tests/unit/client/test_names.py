@@ -1,0 +1,64 @@
+"""What a program finds in `tokimori`."""
+
+import subprocess
+import sys
+import typing
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import tokimori
+from tokimori import errors
+from tokimori.client import names
+from tokimori.client.asynchronous import AsyncClient
+from tokimori.service.calendars import Calendars
+from tokimori.service.queues import Queues
+from tokimori.service.semaphores import Semaphores
+
+
+def named(hint: object) -> Iterator[type]:
+    """The classes of ours in an annotation."""
+    for part in typing.get_args(hint):
+        yield from named(part)
+    if str(getattr(hint, "__module__", "")).startswith("tokimori") and not isinstance(hint, typing.TypeVar):
+        yield typing.cast(type, hint)
+
+
+def methods() -> Iterator[Callable[..., object]]:
+    """All that a program calls on a client or a part of it."""
+    for kind in (AsyncClient, Calendars, Queues, Semaphores):
+        for name in dir(kind):
+            if not name.startswith("_"):
+                yield getattr(kind, name)
+
+
+def test_what_methods_take_and_return_is_there() -> None:
+    """Whatever a client's method is annotated with, and every error, has its name in `tokimori`."""
+    wanted = {each for method in methods() for hint in typing.get_type_hints(method).values() for each in named(hint)}
+    wanted |= {each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, Exception)}
+    assert {each.__name__ for each in wanted} <= set(names.__all__)
+    assert all(getattr(tokimori, each.__name__) is each for each in wanted)
+
+
+def test_names_are_listed() -> None:
+    """In `dir`, for people at a prompt, with the version; nothing else is."""
+    assert {name for name in dir(tokimori) if not name.startswith("_")} == set(names.__all__)
+    assert {"__version__", "__doc__"} <= set(dir(tokimori))
+
+
+def test_a_misspelt_name_is_an_error() -> None:
+    """Here as in any module, to the type checker as well."""
+    with pytest.raises(AttributeError, match="module 'tokimori' has no attribute 'opne'"):
+        tokimori.opne  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_nothing_is_imported_before_it_is_used() -> None:
+    """`import tokimori` costs nothing; a star brings all names."""
+    program = """
+import sys, tokimori
+assert [name for name in sys.modules if name.startswith("tokimori")] == ["tokimori"]
+from tokimori import *
+print(len({Client, NotFound, RunFilter, open}), tokimori.__version__)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True, timeout=60)
+    assert ended.stdout == f"4 {tokimori.__version__}\n"
