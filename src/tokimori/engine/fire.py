@@ -5,13 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-import msgspec
-
 from tokimori.clock import Moment
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.decide import Due, Plan, decide
 from tokimori.model.ids import Lane, RandomBytes, RunId, uuid7
-from tokimori.model.job import Job, JobState, schedule_of
+from tokimori.model.job import Job, schedule_of
+from tokimori.model.settle import parked
 from tokimori.ports.planning import ALL, Planning, Share
 from tokimori.ports.store import Jobs
 from tokimori.schedules.schedule import Schedule
@@ -136,7 +135,7 @@ async def decide_and_apply(
             plans.append(plan)
         else:
             log.error("job %s can't be decided; it is parked", due.job.id, exc_info=plan)
-            await _park(store, due.job, f"its schedule can't be decided: {plan}", now)
+            await _park(store, due.job, f"its schedule can't be decided: {plan}")
     return await apply(store, with_ids(plans, now, random), now)
 
 
@@ -174,12 +173,9 @@ async def apply(store: Planning, plans: Sequence[Planned], now: Moment) -> Decid
     return Decided([plan for (plan, _), done in zip(plans, applied, strict=True) if done], applied.count(False))
 
 
-async def _park(store: Jobs, job: Job, reason: str, now: Moment) -> None:
+async def _park(store: Jobs, job: Job, reason: str) -> None:
     """One job that can't be decided must not keep the others from firing."""
-    parked = msgspec.structs.replace(
-        job, state=JobState.PARKED, reason=reason, by="tokimori", version=job.version + 1, updated=now, next_due=None
-    )
     try:
-        await store.replace_job(job, parked)
+        await store.replace_job(job, parked(job, reason))
     except (Conflict, NotFound):
         log.info("job %s was changed meanwhile", job.id)

@@ -3,8 +3,10 @@
 from typing import assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import MINUTE, SECOND, Moment
+from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import (
     Cancelled,
     Failed,
@@ -21,6 +23,9 @@ from tokimori.model.policies import Retry
 from tokimori.model.retry import next_try
 from tokimori.model.run import Run
 from tokimori.model.transitions import Event, RunState, move
+
+PARKED_BY = "tokimori"
+"""Who parks a job whose run has used up its retries, or whose schedule can't be decided."""
 
 
 class Settlement(Struct, frozen=True, kw_only=True):
@@ -155,3 +160,8 @@ def _word(outcome: Outcome) -> str:
             return "retry"
         case _:
             assert_never(outcome)
+
+
+def parked(job: Job, reason: str | None) -> Job:
+    """The job as a failure stops it. That is no edit: its version stays."""
+    return replace(job, state=JobState.PARKED, reason=reason, by=PARKED_BY, next_due=None)

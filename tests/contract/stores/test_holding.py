@@ -9,6 +9,7 @@ from tokimori.model.ids import RunId
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Hold, Lost, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
+from tokimori.model.settle import parked
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
 from tokimori.ports.working import Verdict
@@ -93,9 +94,32 @@ async def test_an_exhausted_run_parks_its_job(store: Store, worker: Worker) -> N
     await store.promote(NOW, 10)
     (claimed,) = await worker.claim()
     await worker.settle(claimed, Failed("no again"))
-    parked = await store.get_job(job.id)
-    assert (parked.state, parked.reason, parked.by, parked.next_due) == (JobState.PARKED, "no again", "tokimori", None)
+    stopped = await store.get_job(job.id)
+    assert (stopped.state, stopped.reason, stopped.by, stopped.next_due) == (
+        JobState.PARKED,
+        "no again",
+        "tokimori",
+        None,
+    )
     assert (await store.survey(NOW)).next_due is None
+
+
+async def test_parking_is_no_edit(store: Store, worker: Worker) -> None:
+    """A job that its run's failure stops differs by its state, reason, author and next moment, and by nothing else."""
+    job = await add_job(store, on_exhausted=OnExhausted.PARK, next_due=later(60))
+    await store.add_run(a_request(job), NOW)
+    (claimed,) = await worker.claim()
+    before = await store.get_job(job.id)
+    await worker.settle(claimed, Failed("no"))
+    assert await store.get_job(job.id) == parked(before, "no")
+
+
+async def test_whoever_parks_a_job_leaves_the_same(store: Store) -> None:
+    """A node that can't decide a job parks it as a settle does; another node that does the same changes nothing."""
+    job = await add_job(store, next_due=later(60))
+    for _ in range(2):
+        await store.replace_job(job, parked(job, "no moment"))
+        assert await store.get_job(job.id) == parked(job, "no moment")
 
 
 async def test_runs_of_a_parked_job_wait_for_its_resume(store: Store, worker: Worker) -> None:
@@ -105,8 +129,8 @@ async def test_runs_of_a_parked_job_wait_for_its_resume(store: Store, worker: Wo
     (claimed,) = await worker.claim(1)
     await worker.settle(claimed, Failed("no"))
     assert await worker.claim() == []
-    parked = await store.get_job(job.id)
-    await store.replace_job(parked, msgspec.structs.replace(parked, state=JobState.ENABLED, reason=None, by=None))
+    stopped = await store.get_job(job.id)
+    await store.replace_job(stopped, msgspec.structs.replace(stopped, state=JobState.ENABLED, reason=None, by=None))
     assert len(await worker.claim()) == 1
 
 

@@ -9,13 +9,12 @@ from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
-from tokimori.model.run import Run
 from tokimori.model.transitions import ACTIVE, Event, RunState, move
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.memory.jobs import due_of
 from tokimori.stores.memory.line import cancel
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules.births import born
+from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, is_readable, may_apply, was_applied
 
 
@@ -44,24 +43,8 @@ def _apply(tables: Tables, plan: Plan, ids: Sequence[RunId], now: Moment) -> boo
         return was_applied(plan, cursor, first_run_exists=exists)
     if plan.replaces:
         _replace_scheduled(tables, plan, now)
-    for planned, run_id in zip(plan.runs, ids, strict=True):
-        tables.add(
-            Run(
-                id=run_id,
-                job_id=plan.job_id,
-                incarnation=plan.incarnation,
-                origin=planned.origin,
-                nominal=planned.nominal,
-                due=planned.due,
-                state=born(planned.due, now),
-                priority=planned.priority,
-                rank=planned.rank,
-                lane=planned.lane,
-                created=now,
-                tzdata=plan.tzdata,
-                concurrency_key=plan.concurrency_key,
-            )
-        )
+    for run in planned_runs(plan, ids, now):
+        tables.add(run)
     tables.keep_skips(plan.incarnation, plan.skips)
     tables.jobs[job.id] = _moved(job, plan)
     return True

@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
-from tokimori.model.job import JobState, units_here
+from tokimori.model.job import units_here
 from tokimori.model.pause import open_lanes
 from tokimori.model.run import Output
+from tokimori.model.settle import parked
 from tokimori.model.transitions import Event, RunState, move
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
@@ -19,7 +20,7 @@ from tokimori.stores.memory.nodes import claimed, owned_by
 from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
 from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run
 from tokimori.stores.rules.lanes import CLAIMABLE
-from tokimori.stores.rules.settling import PARKED_BY, Standing, ending, judge, settled_run
+from tokimori.stores.rules.settling import Standing, ending, judge, settled_run
 
 
 def claim(tables: Tables, claim: Claim, now: Moment) -> list[Claimed]:
@@ -99,7 +100,7 @@ def _park(tables: Tables, row: RunRow | None, freed: Freed) -> None:
     job = None if row is None or row.run.state is not RunState.FAILED else tables.job_of(row.run.incarnation)
     if row is None or job is None or job.state not in CLAIMABLE:
         return
-    tables.jobs[job.id] = replace(job, state=JobState.PARKED, reason=row.run.error, by=PARKED_BY, next_due=None)
+    tables.jobs[job.id] = parked(job, row.run.error)
     for run_id in tables.by_job.get(job.incarnation, ()):
         live = tables.live[run_id]
         live.run = replace(live.run, lane=None)

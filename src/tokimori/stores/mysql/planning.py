@@ -6,7 +6,6 @@ from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
-from tokimori.model.run import Run
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.mysql import line, permits
 from tokimori.stores.mysql.jobs import DUE, due_of, keep_skips
@@ -16,7 +15,7 @@ from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
 from tokimori.stores.readable import readable
 from tokimori.stores.rows import JOB, RUN, job_of, run_row
-from tokimori.stores.rules.births import born
+from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, may_apply, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
@@ -134,7 +133,7 @@ async def _make_way(transaction: Transaction, jobs: Mapping[Incarnation, str | N
 
 
 def _write(plans: Sequence[_Planned], now: Moment) -> Iterator[str]:
-    births = [run_row(run) for plan, ids in plans for run in _births(plan, ids, now)]
+    births = [run_row(run) for plan, ids in plans for run in planned_runs(plan, ids, now)]
     yield from insert(
         "INSERT", "tokimori_runs", RUN, births, "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"
     )
@@ -150,25 +149,6 @@ def _advance(plans: Sequence[_Planned], anchors: Mapping[Incarnation, Moment]) -
         alike.setdefault(terms, []).append(incarnation)
     for values, jobs in alike.items():
         yield sql(_ADVANCE, *values, jobs)
-
-
-def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Run]:
-    for planned, run_id in zip(plan.runs, ids, strict=True):
-        yield Run(
-            id=run_id,
-            job_id=plan.job_id,
-            incarnation=plan.incarnation,
-            origin=planned.origin,
-            nominal=planned.nominal,
-            due=planned.due,
-            state=born(planned.due, now),
-            priority=planned.priority,
-            rank=planned.rank,
-            lane=planned.lane,
-            created=now,
-            tzdata=plan.tzdata,
-            concurrency_key=plan.concurrency_key,
-        )
 
 
 async def _promote(transaction: Transaction, now: Moment, limit: int) -> int:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, NodeId, RunId
 from tokimori.model.run import Output, Run
+from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
@@ -33,7 +34,7 @@ from tokimori.stores.rows import (
     run_of,
 )
 from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run
-from tokimori.stores.rules.settling import PARKED_BY, Standing, ending, judge, settled_run
+from tokimori.stores.rules.settling import Standing, ending, judge, settled_run
 
 _ALIVE = f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED} SKIP LOCKED"
 # The limit is read without a lock: it only tells which lock to ask for.

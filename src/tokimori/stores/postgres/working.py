@@ -10,13 +10,14 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.run import Attempt, Output
+from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, output_row
 from tokimori.stores.rules.claiming import MOST_EXAMINED
-from tokimori.stores.rules.settling import JOB_DELETED, PARKED_BY
+from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.text import storable
 
 _IDS = {"id", "node_id", "parent_id"}

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 
 from tokimori.clock import Moment
-from tokimori.model.decide import Due, Plan, PlannedRun
+from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
-from tokimori.model.run import Run
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.readable import readable
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs
 from tokimori.stores.redis.runs import born_map
-from tokimori.stores.rules.births import born
+from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
 
@@ -51,27 +50,9 @@ def _plan_map(plan: Plan, ids: Sequence[RunId], now: Moment) -> dict[str, object
         "runs_remaining": plan.runs_remaining,
         "tzdata": plan.tzdata,
         "replaces": plan.replaces,
-        "runs": [born_map(_run(plan, planned, id_, now)) for planned, id_ in zip(plan.runs, ids, strict=True)],
+        "runs": [born_map(run) for run in planned_runs(plan, ids, now)],
         "skips": skip_pairs(plan.skips),
     }
-
-
-def _run(plan: Plan, planned: PlannedRun, run_id: RunId, now: Moment) -> Run:
-    return Run(
-        id=run_id,
-        job_id=plan.job_id,
-        incarnation=plan.incarnation,
-        origin=planned.origin,
-        nominal=planned.nominal,
-        due=planned.due,
-        state=born(planned.due, now),
-        priority=planned.priority,
-        rank=planned.rank,
-        lane=planned.lane,
-        created=now,
-        tzdata=plan.tzdata,
-        concurrency_key=plan.concurrency_key,
-    )
 
 
 def _took_effect(plan: Plan, answer: int | tuple[str | None, str | None, str | None, int]) -> bool:

@@ -8,11 +8,12 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.run import Attempt, Output
+from tokimori.model.settle import PARKED_BY
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import all_claimed, output_map
 from tokimori.stores.redis.jobs import move_runs
-from tokimori.stores.rules.settling import JOB_DELETED, PARKED_BY
+from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.text import storable
 
 MOST_REFUSED = 1000

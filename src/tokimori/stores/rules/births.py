@@ -1,8 +1,10 @@
 """Births: the first state of a run, and the run or the skip that a dependent job gets."""
 
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 from tokimori.clock import Moment
+from tokimori.model.decide import Plan
 from tokimori.model.dependents import Edge, origin_after, root_of
 from tokimori.model.ids import Lane, RunId, uuid7
 from tokimori.model.job import Job, JobState, rank_of
@@ -13,6 +15,26 @@ from tokimori.model.transitions import RunState
 def born(due: Moment, now: Moment) -> RunState:
     """The first state of a planned run."""
     return RunState.READY if due <= now else RunState.WAITING
+
+
+def planned_runs(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Run]:
+    """The runs that a plan makes, with these ids in their order."""
+    for planned, run_id in zip(plan.runs, ids, strict=True):
+        yield Run(
+            id=run_id,
+            job_id=plan.job_id,
+            incarnation=plan.incarnation,
+            origin=planned.origin,
+            nominal=planned.nominal,
+            due=planned.due,
+            state=born(planned.due, now),
+            priority=planned.priority,
+            rank=planned.rank,
+            lane=planned.lane,
+            created=now,
+            tzdata=plan.tzdata,
+            concurrency_key=plan.concurrency_key,
+        )
 
 
 NOT_RUN = {JobState.PAUSED: SkipReason.PAUSED, JobState.PARKED: SkipReason.PARKED}

@@ -12,8 +12,6 @@ from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Verdict
 
 JOB_DELETED = "the job was deleted"
-PARKED_BY = "tokimori"
-"""Who parks a job whose run has used up its retries."""
 
 
 class Standing(NamedTuple):

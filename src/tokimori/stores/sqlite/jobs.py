@@ -10,6 +10,7 @@ from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.ids import Incarnation, JobId, Lane
 from tokimori.model.job import Job, encode_definition
 from tokimori.model.run import Skip
+from tokimori.model.settle import PARKED_BY
 from tokimori.stores.rows import (
     JOB,
     JOB_COLUMNS,
@@ -28,7 +29,7 @@ from tokimori.stores.rows import (
 from tokimori.stores.rules.edits import edges_by_job, may_replace, was_replaced
 from tokimori.stores.rules.errors import no_job
 from tokimori.stores.rules.lanes import lane_of_forced
-from tokimori.stores.rules.settling import JOB_DELETED, PARKED_BY
+from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.family import change_edges, leave_family
 
