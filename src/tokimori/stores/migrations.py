@@ -54,10 +54,10 @@ class Migration:
         return self.version if said is None else int(said[1])
 
 
-def known_migrations(package: str, suffix: str = ".sql") -> list[Migration]:
+def known_migrations(package: str) -> list[Migration]:
     """The migrations in that package, oldest first."""
-    texts = {entry.name: entry.read_text() for entry in files(package).iterdir() if entry.name.endswith(suffix)}
-    return [Migration(name.removesuffix(suffix), texts[name]) for name in sorted(texts)]
+    texts = {entry.name: entry.read_text() for entry in files(package).iterdir() if entry.name.endswith(".sql")}
+    return [Migration(name.removesuffix(".sql"), texts[name]) for name in sorted(texts)]
 
 
 def note_of(migration: Migration, now: Moment) -> str:
@@ -104,9 +104,14 @@ def status_of(applied: Iterable[Applied], known: Sequence[Migration]) -> SchemaS
 
 def pending(status: SchemaStatus, known: Sequence[Migration]) -> list[Migration]:
     """What is to be applied. Raises `SchemaMismatch` for a schema that is too new for this version."""
+    check_usable(status)
+    return [migration for migration in known if migration.name in status.pending]
+
+
+def check_usable(status: SchemaStatus) -> None:
+    """Raise `SchemaMismatch` for a schema that is too new for this version."""
     if status.too_new:
         raise SchemaMismatch(
             f"the store's schema is number {status.version}, which nodes since number {status.oldest} can use; this "
             f"version of Tokimori knows {status.newest}: upgrade Tokimori"
         )
-    return [migration for migration in known if migration.name in status.pending]

@@ -1,4 +1,4 @@
-"""Semaphores and keys on a Redis server: exact with many connections, cheap, and whole beside older programs."""
+"""Semaphores and keys on a Redis server: exact with many connections, and cheap."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import NOW, Held, Worker, a_request, add_job, add_runs, later, state_of
+from tests.contract.stores.actors import NOW, Held, Worker, a_request, add_job, add_runs, later
 from tests.servers.redis import Server
 from tokimori.clock import Moment, SystemClock
 from tokimori.errors import Conflict, Refused
@@ -16,7 +16,6 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.semaphores import Grant, NodeGone
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Claimed
 from tokimori.stores.open import open_store
@@ -240,118 +239,3 @@ async def test_who_wants_no_semaphore_pays_for_none(server: Server, store: Store
         for _ in range(12):
             await worker.claim(100)
     assert costs[1] <= costs[0]
-
-
-async def test_a_tick_picks_up_what_an_older_program_left(server: Server, store: Store) -> None:
-    """A run settled, and a program's node buried, by a program that knows no permits, hold nothing for long."""
-    worker, other = await Worker.join(store), await Worker.join(store)
-    runs = await add_runs(store, await add_job(store, "old", semaphores=("db",)), 2)
-    await worker.claim()
-    server.command("HSET", f"{P}run:{runs[0].id}", "state", "succeeded")
-    server.command("SREM", f"{P}running:{runs[0].incarnation}", runs[0].id)
-    assert await state_of(store, runs[1]) is RunState.BLOCKED
-    await other.tick()
-    assert await state_of(store, runs[1]) is RunState.READY
-    (again,) = await other.claim()
-    await other.settle(again)
-    held, waiting = await worker.acquire("db"), await other.acquire("db")
-    server.command("HSET", f"{P}node:{worker.id}", "state", "dead")
-    await other.tick()
-    assert isinstance(await store.acquire(waiting.wish, NOW), Grant)
-    assert await store.acquire(held.wish, NOW) == NodeGone()
-    check(server)
-
-
-async def test_a_tick_gives_back_what_a_run_held_before_an_older_program_claimed_it(
-    server: Server, store: Store
-) -> None:
-    """While such a program runs it nobody holds its units: who waits for them is served."""
-    worker, other = await Worker.join(store), await Worker.join(store)
-    runs = await add_runs(store, await add_job(store, "old", semaphores=("db",)), 2)
-    (claimed,) = await worker.claim()
-    await other.tick()
-    assert await state_of(store, runs[1]) is RunState.BLOCKED
-    server.command("HSET", f"{P}run:{runs[0].id}", "token", str(claimed.run.token + 1), "node_id", other.id)
-    await other.tick()
-    assert await state_of(store, runs[1]) is RunState.READY
-    assert len(await other.claim()) == 1
-    check(server)
-
-
-async def test_a_run_that_wants_nothing_any_more_gives_its_units_back_once(server: Server, store: Store) -> None:
-    """What an older program left with it is free with its next claim, and not freed again by its end."""
-    worker = await Worker.join(store)
-    job = await add_job(store, "old", semaphores=("db",))
-    (run,) = await add_runs(store, job, 1)
-    await worker.claim()
-    server.command("HSET", f"{P}run:{run.id}", "state", "ready")
-    server.command("ZADD", f"{P}ready:{run.lane}", str(run.rank), run.id)
-    server.command("HDEL", f"{P}owned:{worker.id}", run.id)
-    await store.replace_job(job, replace(job, definition=replace(job.definition, semaphores=()), version=2))
-    (claimed,) = await worker.claim()
-    await worker.settle(claimed)
-    assert (await store.get_semaphore("db")).used == 0
-    check(server)
-
-
-async def test_a_tick_frees_the_key_of_a_run_that_an_older_program_settled(server: Server, store: Store) -> None:
-    """A run that it took for one without a key does not count for its key any more."""
-    worker = await Worker.join(store)
-    job = await add_job(store, "old")
-    first, second = [await store.add_run(a_request(job, concurrency_key="k k"), NOW) for _ in range(2)]
-    (claimed,) = await worker.claim()
-    waiting = second if claimed.run.id == first.id else first
-    server.command("HSET", f"{P}run:{claimed.run.id}", "state", "succeeded")
-    await worker.tick()
-    assert await state_of(store, waiting) is RunState.READY
-    assert len(await worker.claim()) == 1
-
-
-async def test_a_run_that_an_older_program_gave_back_holds_its_units_once(server: Server, store: Store) -> None:
-    """Claimed again it holds what it wants, not twice that."""
-    worker = await Worker.join(store)
-    await store.put_semaphore("db", 5, NOW)
-    (run,) = await add_runs(store, await add_job(store, "old", semaphores=("db:2",)), 1)
-    (claimed,) = await worker.claim()
-    server.command("HSET", f"{P}run:{run.id}", "state", "ready")
-    server.command("ZADD", f"{P}ready:{run.lane}", str(run.rank), run.id)
-    server.command("HDEL", f"{P}owned:{worker.id}", run.id)
-    (claimed,) = await worker.claim()
-    check(server)
-    await worker.settle(claimed)
-    check(server)
-
-
-async def test_a_run_that_an_older_program_took_out_of_its_line_is_where_its_state_says(
-    server: Server, store: Store
-) -> None:
-    """Held, resumed and claimed it goes on through an edit; refused by its job's limit it stands in that line."""
-    worker = await Worker.join(store)
-    job = await add_job(store, "old", semaphores=("db",))
-    runs = await add_runs(store, job, 3)
-    (first,) = await worker.claim()
-    for run in runs[1:]:
-        server.command("HSET", f"{P}run:{run.id}", "state", "ready")
-        server.command("ZADD", f"{P}ready:{run.lane}", str(run.rank), run.id)
-    await worker.settle(first)
-    server.command("ZREM", f"{P}line:db:{runs[1].lane}", runs[1].id, runs[2].id)
-    (second,) = await worker.claim(1)
-    assert (second.run.id, second.run.blocked_on) == (runs[1].id, None)
-    await store.replace_job(job, replace(job, definition=replace(job.definition, max_running=1), version=2))
-    assert await state_of(store, second) is RunState.RUNNING
-    assert await worker.claim(1) == []
-    assert (await store.get_run(runs[2].id)).blocked_on is None
-    await worker.settle(second)
-    assert [each.run.id for each in await worker.claim(1)] == [runs[2].id]
-
-
-async def test_what_an_older_program_cancelled_makes_way(server: Server, store: Store) -> None:
-    """A run that stands in a line only by its key is passed over."""
-    worker = await Worker.join(store)
-    runs = await add_runs(store, await add_job(store, "old", semaphores=("db",)), 3)
-    (claimed,) = await worker.claim()
-    server.command("HSET", f"{P}run:{runs[1].id}", "state", "cancelled")
-    await worker.settle(claimed)
-    await worker.tick()
-    assert await state_of(store, runs[2]) is RunState.READY
-    assert await state_of(store, runs[1]) is RunState.CANCELLED

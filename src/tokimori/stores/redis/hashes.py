@@ -9,7 +9,6 @@ from tokimori.model.decide import Due
 from tokimori.model.ids import Incarnation
 from tokimori.model.job import Definition, Job, stored_definition
 from tokimori.model.run import Output, Run, Skip
-from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.working import Claimed
 from tokimori.stores.rows import (
@@ -64,11 +63,8 @@ def run_hash(run: Run) -> Flat:
 
 
 def run_of(flat: Flat) -> Run:
-    """A run from its hash. A program that knows no lines but those of jobs leaves `blocked_on` where it was."""
-    fields = _fields(flat)
-    if fields["state"] != RunState.BLOCKED:
-        fields.pop("blocked_on", None)
-    return msgspec.convert({"lane": None, **fields}, Run, strict=False)
+    """A run from its hash."""
+    return msgspec.convert({"lane": None, **_fields(flat)}, Run, strict=False)
 
 
 def node_hash(node: NodeRecord) -> Flat:

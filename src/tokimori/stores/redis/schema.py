@@ -1,57 +1,37 @@
-"""The layout of keys: which migrations were applied, and applying the rest."""
-
-from collections.abc import Sequence
-from typing import NamedTuple
-
-import msgspec
+"""The schema of a store on the server: which layout of keys it has."""
 
 from tokimori.clock import Moment
 from tokimori.ports.store import SchemaStatus
-from tokimori.stores import migrations
-from tokimori.stores.migrations import Applied, Migration, pending, status_of
+from tokimori.stores.migrations import check_usable
 from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.layout import OLDEST, SCHEMA
 
-# Whoever comes second finds the migration noted, and leaves it: a script is never run beside another one.
-_GUARDED = """
-if redis.call('HEXISTS', KEYS[1] .. 'schema', ARGV[{place}]) == 0 then
-    (function() {text} end)()
-    redis.call('HSET', KEYS[1] .. 'schema', ARGV[{place}], ARGV[{place} + 1])
+# Whoever comes second finds it noted, and leaves it: a script is never run beside another one.
+_NOTE = """
+if tonumber(redis.call('HGET', KEYS[1], 'version') or 0) < tonumber(ARGV[1]) then
+    redis.call('HSET', KEYS[1], 'version', ARGV[1], 'oldest', ARGV[2], 'migrated', ARGV[3])
 end
 """
 
 
-class _Note(NamedTuple):
-    """What is kept of an applied migration."""
-
-    checksum: str
-    oldest: int | None
-    name: str
-    applied: int
-
-
-def known_migrations() -> list[Migration]:
-    """The migrations of this version, oldest first."""
-    return migrations.known_migrations("tokimori.stores.redis.migrations", ".lua")
-
-
-async def status(db: Connections, known: Sequence[Migration]) -> SchemaStatus:
+async def status(db: Connections) -> SchemaStatus:
     """See `Schema.schema`."""
-    flat = await db.do("HGETALL", f"{db.address.prefix}schema")
-    notes = {
-        int(number): msgspec.json.decode(text, type=_Note) for number, text in zip(flat[::2], flat[1::2], strict=True)
-    }
-    return status_of((Applied(number, note.checksum, note.oldest) for number, note in notes.items()), known)
+    version, oldest = await db.do("HMGET", _key(db), "version", "oldest")
+    found = None if version is None else int(version)
+    return SchemaStatus(
+        version=found,
+        newest=SCHEMA,
+        pending=(f"keys of schema {SCHEMA}",) if (found or 0) < SCHEMA else (),
+        oldest=int(oldest or 0),
+    )
 
 
-async def migrate(db: Connections, known: Sequence[Migration], now: Moment) -> SchemaStatus:
-    """See `Schema.migrate`. All migrations are one script: whoever comes meanwhile sees none of them, or all."""
-    lacking = pending(await status(db, known), known)
-    if lacking:
-        script = "".join(_GUARDED.format(text=each.text, place=2 * n + 1) for n, each in enumerate(lacking))
-        notes = [text for each in lacking for text in (str(each.version), _note(each, now))]
-        await db.do("EVAL", script, "1", db.address.prefix, *notes)
-    return await status(db, known)
+async def migrate(db: Connections, now: Moment) -> SchemaStatus:
+    """See `Schema.migrate`. There is nothing to make but the note: keys come with what they hold."""
+    check_usable(await status(db))
+    await db.do("EVAL", _NOTE, "1", _key(db), str(SCHEMA), str(OLDEST), str(now))
+    return await status(db)
 
 
-def _note(migration: Migration, now: Moment) -> str:
-    return msgspec.json.encode(_Note(migration.checksum, migration.oldest, migration.name, now)).decode()
+def _key(db: Connections) -> str:
+    return f"{db.address.prefix}schema"

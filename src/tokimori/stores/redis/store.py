@@ -46,7 +46,6 @@ class RedisStore:
     def __init__(self, address: Address, clock: Clock) -> None:
         self._address = address
         self._clock = clock
-        self._known = schema.known_migrations()
         self._faults: Sequence[str] = ()
         self._connections: Connections | None = None
         self._beats: Connections | None = None
@@ -86,11 +85,11 @@ class RedisStore:
 
     async def schema(self) -> SchemaStatus:
         """See `Schema.schema`."""
-        return await schema.status(self.db, self._known)
+        return await schema.status(self.db)
 
     async def migrate(self) -> SchemaStatus:
         """See `Schema.migrate`."""
-        return await schema.migrate(self.db, self._known, self._clock.now())
+        return await schema.migrate(self.db, self._clock.now())
 
     async def script(self, *, whole: bool) -> str:
         """See `Schema.script`."""

@@ -133,10 +133,10 @@ for _ = 1, repeated and 0 or ask.limit + ask.most do
     if not run then
         break
     end
-    local key, holds
-    run.inc, run.token, run.attempt, key, holds =
-        unpack(call('HMGET', P .. 'run:' .. run.id, 'incarnation', 'token', 'attempt', 'concurrency_key', 'holds'))
-    run.key, run.holds = key or nil, holds or nil
+    local key
+    run.inc, run.token, run.attempt, key =
+        unpack(call('HMGET', P .. 'run:' .. run.id, 'incarnation', 'token', 'attempt', 'concurrency_key'))
+    run.key = key or nil
     local terms = terms_of(run.inc)
     local constraint = refusal(run, terms)
     if terms.lane ~= run.lane and call('HEXISTS', P .. 'moves', run.inc) == 1 then -- else it is a forced run
@@ -155,7 +155,7 @@ local function hold_units(run, wanted)
         holds[n] = each[1] .. ' ' .. each[2]
         later('ZADD', P .. 'holders:' .. each[1], ask.now, run.id .. '/' .. each[1])
     end
-    call('HSET', P .. 'run:' .. run.id, 'holds', table.concat(holds, ' '), 'holds_token', run.token + 1)
+    call('HSET', P .. 'run:' .. run.id, 'holds', table.concat(holds, ' '))
 end
 
 local function write_taken(run)
@@ -170,11 +170,6 @@ local function write_taken(run)
     if run.key then
         later('SADD', P .. 'running:' .. run.inc .. ':' .. run.key, run.id)
     end
-    if run.holds then -- an older program settled it
-        give_back(run.id, run.holds)
-        call('HDEL', key, 'holds', 'holds_token')
-        flush()
-    end
     local wanted = terms_of(run.inc).semaphores
     if wanted[1] then
         hold_units(run, wanted)
@@ -185,7 +180,6 @@ local function write_refused(run)
     exit(run.id, run.inc, 'ready', run.lane)
     if run.constraint == '' then
         call('HSET', P .. 'run:' .. run.id, 'state', 'blocked')
-        call('HDEL', P .. 'run:' .. run.id, 'blocked_on') -- an older program leaves it
     else
         call('HSET', P .. 'run:' .. run.id, 'state', 'blocked', 'blocked_on', run.constraint)
     end

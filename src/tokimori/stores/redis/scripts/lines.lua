@@ -105,8 +105,6 @@ local function join_line(id, inc, lane, rank, constraint, key)
         if weight > 1 then
             later('ZADD', P .. 'heavy:' .. name, weight, id)
         end
-    elseif constraint == 'key' then
-        later('ZADD', P .. 'awaited_keys', 0, inc .. ' ' .. key)
     end
 end
 
@@ -160,20 +158,17 @@ local function give_back(id, holds)
     end
 end
 
--- Those first in a line are ready again, {id, rank, …}, if they still stand there: older programs know only the line of
--- a job.
+-- Those first in the line of a constraint are ready again, {id, rank, …}.
 local function wake(line, heads, constraint)
     for n = 1, #heads, 2 do
         local id, run = heads[n], P .. 'run:' .. heads[n]
-        local state, lane, inc, on = unpack(call('HMGET', run, 'state', 'lane', 'incarnation', 'blocked_on'))
+        local lane, inc = unpack(call('HMGET', run, 'lane', 'incarnation'))
         later('ZREM', line, id)
-        if state == 'blocked' and (on or '') == constraint then
-            call('HSET', run, 'state', 'ready')
-            if on then
-                call('HDEL', run, 'blocked_on')
-            end
-            enter(id, inc, 'ready', lane, nil, heads[n + 1])
+        call('HSET', run, 'state', 'ready')
+        if constraint ~= '' then
+            call('HDEL', run, 'blocked_on')
         end
+        enter(id, inc, 'ready', lane, nil, heads[n + 1])
     end
 end
 
@@ -224,7 +219,7 @@ local function line_up(name)
     return line
 end
 
--- Above those of before, also of semaphores that were deleted.
+-- Above the earlier ones, also those of semaphores that were deleted.
 local function next_token(name)
     local semaphore = P .. 'semaphore:' .. name
     local token = 1 + math.max(call('HGET', semaphore, 'granted') or 0, call('GET', P .. 'tokens') or 0)

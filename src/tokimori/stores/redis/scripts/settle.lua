@@ -57,7 +57,7 @@ local function give_up(id, key, run)
     end
     if run.holds then
         give_back(id, run.holds)
-        call('HDEL', key, 'holds', 'holds_token')
+        call('HDEL', key, 'holds')
     end
 end
 

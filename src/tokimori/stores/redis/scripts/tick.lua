@@ -1,31 +1,16 @@
 -- A beat: raise the counter, note which processes began, and tell what concerns the node. False: it is dead.
 local MOST_LOOKED_AT, MOST_SERVED = 20, 4
 
--- Some members of an index, in order, from where the tick before stopped.
-local function some_of(index)
-    local from = call('HGET', P .. 'swept', index)
-    local found = call('ZRANGEBYLEX', P .. index, from and '(' .. from or '-', '+', 'LIMIT', 0, MOST_LOOKED_AT)
+-- Some semaphores for which somebody may wait, in order, from where the tick before stopped.
+local function some_awaited()
+    local from = call('GET', P .. 'swept')
+    local found = call('ZRANGEBYLEX', P .. 'awaited', from and '(' .. from or '-', '+', 'LIMIT', 0, MOST_LOOKED_AT)
     if #found == MOST_LOOKED_AT then
-        call('HSET', P .. 'swept', index, found[#found])
+        call('SET', P .. 'swept', found[#found])
     elseif from then
-        call('HDEL', P .. 'swept', index)
+        call('DEL', P .. 'swept')
     end
     return found
-end
-
--- Older programs settle runs, claim them again, and bury nodes, without a thought for what they hold.
-local function drop_left_behind(name)
-    for _, id in ipairs(call('ZRANDMEMBER', P .. 'holders:' .. name, 2)) do
-        local run = string.match(id, '^(.-)/')
-        local state, holds, token, claimed =
-            unpack(call('HMGET', P .. 'run:' .. (run or ''), 'state', 'holds', 'token', 'holds_token'))
-        if run and holds and (state ~= 'running' or (claimed and claimed ~= token)) then
-            give_back(run, holds)
-            call('HDEL', P .. 'run:' .. run, 'holds', 'holds_token')
-        elseif not run and not is_alive(call('HGET', P .. 'permit:' .. id, 'node_id')) then
-            drop_permit(id)
-        end
-    end
 end
 
 -- Whether somebody waits though nothing stands in the way, and nothing in the lane is ready (so after an import), and
@@ -43,26 +28,14 @@ end
 
 local function sweep()
     local served = 0
-    for _, name in ipairs(some_of('awaited')) do
+    for _, name in ipairs(some_awaited()) do
         local line = line_up(name)
-        drop_left_behind(name)
         local stuck, busy = is_stuck(line)
         if #line.heads == 0 and not line.program then
             call('ZREM', P .. 'awaited', name)
         elseif stuck and served < MOST_SERVED then
             wake_runs(line, busy)
             served = served + 1
-        end
-    end
-    for _, each in ipairs(some_of('awaited_keys')) do
-        local inc, key = string.match(each, '^(%d+) (.*)$')
-        local running = P .. 'running:' .. inc .. ':' .. key
-        local id = call('SRANDMEMBER', running)
-        if call('EXISTS', P .. 'blocked:' .. inc .. ':' .. key) == 0 then
-            call('ZREM', P .. 'awaited_keys', each)
-        elseif id and call('HGET', P .. 'run:' .. id, 'state') ~= 'running' then
-            call('SREM', running, id)
-            freed.keys[each] = {inc, key}
         end
     end
     local moved = call('HKEYS', P .. 'moves')[1]
@@ -76,7 +49,7 @@ if not is_alive(ask.node) then
     return false
 end
 call('HINCRBY', P .. 'node:' .. ask.node, 'beat', 1)
-if call('EXISTS', P .. 'awaited', P .. 'awaited_keys', P .. 'moves') > 0 then
+if call('EXISTS', P .. 'awaited', P .. 'moves') > 0 then
     sweep()
 end
 for _, began in ipairs(ask.started) do

@@ -1,1 +1,0 @@
-"""Numbered migrations of the Redis store."""
