@@ -1,4 +1,4 @@
-"""Programs of two versions: the one of today, and a copy of it that knows a migration more."""
+"""Programs of two versions: the one of today, and a copy that knows a migration more and settles by another text."""
 
 import os
 import shutil
@@ -9,6 +9,9 @@ from pathlib import Path
 import tokimori
 
 TODAY = Path(tokimori.__file__).parent
+MARK = "by the newer text"
+"""The result of each run that a node of the newer program settled on PostgreSQL."""
+_SETTLE = "stores/postgres/functions/settle.sql"
 MORE = """-- A column that the program of today knows nothing of.
 -- Nodes since schema {oldest} work on this one.
 
@@ -22,6 +25,10 @@ def newer(folder: Path) -> Path:
     for migrations in (folder / TODAY.name / "stores").glob("*/migrations"):
         newest = len(list(migrations.glob("*.sql")))
         (migrations / f"{newest + 1:04}_more.sql").write_text(MORE.format(oldest=newest))
+    settle = (TODAY / _SETTLE).read_text()
+    revised = settle.replace("WHEN state = 'succeeded' THEN result END", f"WHEN state = 'succeeded' THEN '{MARK}' END")
+    assert revised != settle
+    (folder / TODAY.name / _SETTLE).write_text(revised)
     return folder
 
 

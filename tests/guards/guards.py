@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/guards.md"
-SQL = "stores/postgres/migrations/*.sql"
+SQL = "stores/postgres/functions/*.sql"
 MARIADB = "tests/integration/stores/test_mariadb_semaphores.py"
 
 
@@ -471,7 +471,7 @@ GUARDS = (
         LIMIT,
         "who counts the runs that wait holds the gate alone, and adds none more than may",
         SQL,
-        "IF cardinality(tokimori_full(_incarnations)) > 0 THEN",
+        "IF cardinality(tokimori_full(_incarnation)) > 0 THEN",
         "IF false THEN",
         _contract("test_waiting.py::test_nobody_waits"),
     ),

@@ -208,7 +208,7 @@ _EMPTY = """
 DO $$ BEGIN
     EXECUTE (
         SELECT coalesce('TRUNCATE ' || string_agg(tablename, ', '), 'SELECT 1') FROM pg_tables
-        WHERE schemaname = 'public' AND tablename NOT LIKE '%schema_migrations');
+        WHERE schemaname = 'public' AND tablename !~ '(schema_migrations|function_sets)$');
 END $$
 """
 loans = Loans()

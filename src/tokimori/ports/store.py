@@ -46,6 +46,11 @@ class SchemaStatus(Struct, frozen=True, kw_only=True):
         """Whether this program must keep away from the store."""
         return self.oldest > self.newest
 
+    @property
+    def too_old(self) -> bool:
+        """Whether migrations are pending. Otherwise it is only what programs of one schema add beside each other."""
+        return self.version is not None and self.version < self.newest
+
 
 class Schema(Protocol):
     """Opening a store, and its tables."""

@@ -39,11 +39,9 @@ async def open_prepared(store: Schema) -> None:
 
 
 async def prepare_schema(store: Schema) -> None:
-    """Create the tables of an empty store. Raises `SchemaMismatch` where they are older, or too new."""
+    """Create what an empty store lacks. Raises `SchemaMismatch` where its tables are older, or too new."""
     status = await store.schema()
-    if status.version is None:
-        await store.migrate()
-    elif status.too_new:
+    if status.too_new:
         raise SchemaMismatch(
             f"the store's schema is {status.version}, which nodes since {status.oldest} can use, and this version of "
             f"Tokimori knows {status.newest}: install a newer one",
@@ -51,7 +49,7 @@ async def prepare_schema(store: Schema) -> None:
             value=status.version,
             allowed=f"at most {status.newest}",
         )
-    elif status.pending:
+    if status.too_old:
         raise SchemaMismatch(
             f"the store's schema is {status.version}, this version of Tokimori works with {status.newest}: "
             "run `tokimori db migrate`",
@@ -59,3 +57,5 @@ async def prepare_schema(store: Schema) -> None:
             value=status.version,
             allowed=str(status.newest),
         )
+    if status.pending:
+        await store.migrate()

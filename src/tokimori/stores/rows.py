@@ -38,6 +38,11 @@ RUN = (
     'failures, lost, token, node_id, pid, started, ended, exit_code, "signal", error, cancel, tzdata, '
     "parent_id, root, result, concurrency_key, blocked_on"
 )
+BIRTH = (
+    'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, tzdata, '
+    "parent_id, root, concurrency_key"
+)
+"""What a run is born with; the other columns are as yet empty."""
 SETTLED = "settled_by, settled_token"
 PERMIT = 'id, semaphore, node_id, run_id, weight, "rank", token, since'
 ATTEMPT = 'run_id, number, token, node_id, outcome, pid, started, ended, exit_code, "signal", error'

@@ -29,6 +29,7 @@ from tokimori.ports.working import Verdict
 from tokimori.stores.postgres import jobs, nodes, planning, runs, semaphores
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections, Row
+from tokimori.stores.postgres.function_set import FunctionSet
 from tokimori.stores.postgres.store import FIRST_SESSIONS
 
 RUNS = 1000
@@ -240,8 +241,8 @@ async def test_who_stands_in_line_is_not_read(store: Store, empty: bool) -> None
 class Explained(Connections):
     """Asks for the plan of each statement, and keeps it."""
 
-    def __init__(self, address: Address) -> None:
-        super().__init__(address, 1)
+    def __init__(self, address: Address, functions: FunctionSet) -> None:
+        super().__init__(address, 1, functions)
         self.plans: dict[str, str] = {}
 
     async def rows(self, statement: str, *values: object) -> list[Row]:
@@ -252,7 +253,7 @@ class Explained(Connections):
 
 async def test_no_statement_reads_a_whole_table(store: Store) -> None:
     """What is sent as one statement uses indexes, though its plan is made while the tables are empty."""
-    db = Explained(store._address)  # type: ignore[attr-defined]
+    db = Explained(store._address, store._functions)  # type: ignore[attr-defined]
     job = await add_job(store)
     (run,) = await add_runs(store, job, 1)
     await planning.due(db, NOW, 500)

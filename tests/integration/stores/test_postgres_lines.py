@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import NOW, Held, Worker, a_claim, a_job, a_request, add_job, add_runs
+from tests.contract.stores.actors import NOW, Held, Worker, a_job, a_request, add_job, add_runs
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.clock import Moment
 from tokimori.engine.settle import change_of
 from tokimori.errors import Conflict, Refused
-from tokimori.model.job import Job, lane_of
+from tokimori.model.job import Job
 from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import InLine, NodeGone
@@ -88,16 +88,6 @@ async def stores(tmp_path: Path) -> AsyncIterator[list[PostgresStore]]:
         await opened[0].migrate()
         yield opened
     forget("postgres", tmp_path)
-
-
-_SETTLE_BEFORE = """
-SELECT applied::text[] FROM tokimori_settle(
-    _by => $1, _ids => ARRAY[$2::uuid], _incarnations => ARRAY[$3::bigint], _owners => ARRAY[$1::uuid],
-    _tokens => ARRAY[1], _states => ARRAY['succeeded'], _dues => ARRAY[0], _ranks => ARRAY[0], _failures => ARRAY[0],
-    _losts => ARRAY[0], _ended => ARRAY[0], _started => '{}', _pids => '{}', _exit_codes => '{}', _signals => '{}',
-    _errors => '{}', _results => '{}', _parks => '{}', _going_on => '{}', _attempts => NULL, _out_ids => '{}',
-    _out_attempts => '{}', _out_sizes => '{}', _out_heads => '{}', _out_tails => '{}', _deleted => '', _parked_by => '')
-"""
 
 
 async def work(store: Store, random: Random) -> None:
@@ -264,20 +254,3 @@ async def test_a_line_is_served_in_order_by_whoever_comes(stores: list[PostgresS
     assert await session.release(held)
     await asyncio.gather(*(race(worker) for worker in workers))
     assert started == sorted(run.rank for run in wanted)
-
-
-async def test_what_programs_of_before_call_keeps_to_the_lines(stores: list[PostgresStore]) -> None:
-    """A claim and a settle by the names that older programs know take permits and give them back."""
-    store = stores[0]
-    worker = await Worker.join(store)
-    job = await add_job(store, semaphores=("db",))
-    first, second = await add_runs(store, job, 2)
-    claim = a_claim(worker.id, [lane_of(job.definition)], 5)
-    rows = await store._db.rows(
-        "SELECT id FROM tokimori_claim($1, $2, $3, $4, 100)", claim.id, claim.node, claim.lanes, claim.limit
-    )
-    assert rows == [(first.id,)]
-    assert (await store.get_run(second.id)).blocked_on == "semaphore:db"
-    assert await store._db.value(_SETTLE_BEFORE, worker.id, first.id, job.incarnation) == [first.id]
-    assert (await store.get_run(second.id)).state is RunState.READY
-    assert (await store.get_semaphore("db")).used == 0

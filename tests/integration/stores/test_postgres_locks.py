@@ -35,6 +35,8 @@ from tokimori.ports.working import Claimed, Verdict
 from tokimori.stores.postgres import jobs, nodes, pauses, planning, runs, semaphores, working
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections, T, connect
+from tokimori.stores.postgres.function_set import FunctionSet
+from tokimori.stores.postgres.store import PostgresStore
 
 WAITS = 0.4
 """Seconds after which a call that has not returned is taken to wait."""
@@ -43,11 +45,11 @@ WAITS = 0.4
 class OneSession(Connections):
     """Statements of one session, in the transaction that is open there."""
 
-    def __init__(self, address: Address, session: Any) -> None:
-        super().__init__(address, 1)
+    def __init__(self, address: Address, functions: FunctionSet, session: Any) -> None:
+        super().__init__(address, 1, functions)
         self._session = session
 
-    async def use(self, work: Callable[[Any], Awaitable[T]], patience: float = 4, statement: str = "") -> T:
+    async def _tried(self, work: Callable[[Any], Awaitable[T]], patience: float, statement: str) -> T:
         """Nothing is committed."""
         return await work(self._session)
 
@@ -58,6 +60,7 @@ class Scene:
 
     store: Store
     address: Address
+    functions: FunctionSet
     worker: Worker
     other: Worker
 
@@ -66,7 +69,7 @@ class Scene:
         """A transaction that is committed at the end of the block."""
         session = await connect(self.address)
         async with session.transaction():
-            yield OneSession(self.address, session)
+            yield OneSession(self.address, self.functions, session)
         await session.close()
 
 
@@ -76,7 +79,8 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     store = STORES["postgres"](tmp_path)
     await store.open()
     await store.migrate()
-    yield Scene(store, store._address, await Worker.join(store), await Worker.join(store))  # type: ignore[attr-defined]
+    assert isinstance(store, PostgresStore)
+    yield Scene(store, store._address, store._functions, await Worker.join(store), await Worker.join(store))
     await store.close()
     forget("postgres", tmp_path)
 

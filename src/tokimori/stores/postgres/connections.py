@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import asyncpg
@@ -10,6 +11,7 @@ from tokimori.errors import StoreError, StoreUnavailable
 from tokimori.stores.namespace import Namespace
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.faults import FAULTS, UNDONE, store_error
+from tokimori.stores.postgres.function_set import NO_FUNCTIONS, FunctionSet
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -18,6 +20,8 @@ PATIENCE = 4.0
 """Seconds to wait for any answer: more than the server's own time-outs, less than a lease."""
 ATTEMPTS = 5
 """How often a method is tried whose transaction was undone because it met others."""
+_STATEMENTS = 500
+"""More than there are, of which each has some values."""
 _SETTINGS = {
     "application_name": "tokimori",
     "statement_timeout": "3s",
@@ -103,17 +107,42 @@ class Connections:
 
     A statement goes to a session that has carried it out before, where one is free: its plan is there.
     A session whose state is not known (a time-out, a cancelled caller, a lost reply) is cut, never used again.
+
+    Statements call `functions`. Where the database lacks them, `make_functions` makes them, and the statement is
+    carried out once more.
     """
 
-    def __init__(self, address: Address, most: int) -> None:
+    def __init__(
+        self,
+        address: Address,
+        most: int,
+        functions: FunctionSet = NO_FUNCTIONS,
+        make_functions: Callable[[Any], Awaitable[None]] | None = None,
+    ) -> None:
         self._address = address
+        self.functions = functions
+        self._make_functions = make_functions
+        self._rendered = lru_cache(_STATEMENTS)(functions.rendered)
         self._free: list[_Session] = []
         self._places = asyncio.Semaphore(most)
         self._closed = False
 
     async def rows(self, statement: str, *values: object) -> list[Row]:
         """Carry out one statement, which is one transaction. Raises `StoreError`."""
-        return await self.use(lambda session: session.fetch(statement, *values), statement=statement)
+        text = self._rendered(statement)
+
+        async def fetch(session: Any) -> list[Row]:
+            return list(await session.fetch(text, *values))
+
+        try:
+            return await self._tried(fetch, PATIENCE, text)
+        except asyncpg.UndefinedFunctionError as fault:
+            if self._make_functions is None:
+                raise store_error(fault, self._address.name) from None
+        except asyncpg.PostgresError as fault:
+            raise store_error(fault, self._address.name) from None
+        await self.use(self._make_functions)
+        return await self.use(fetch, statement=text)
 
     async def row(self, statement: str, *values: object) -> Row | None:
         """The first row of the answer."""
@@ -126,13 +155,20 @@ class Connections:
 
     async def use(self, work: Callable[[Any], Awaitable[T]], patience: float = PATIENCE, statement: str = "") -> T:
         """Have the work, mainly this statement, done with a session. Raises `StoreError`, and what the work raises."""
+        try:
+            return await self._tried(work, patience, statement)
+        except asyncpg.PostgresError as fault:
+            raise store_error(fault, self._address.name) from None
+
+    async def _tried(self, work: Callable[[Any], Awaitable[T]], patience: float, statement: str) -> T:
+        """Raises the server's errors as the driver does."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 async with self._places:
                     return await self._use(work, patience, statement)
             except asyncpg.PostgresError as fault:
                 if fault.sqlstate not in UNDONE or attempt == ATTEMPTS:
-                    raise store_error(fault, self._address.name) from None
+                    raise
         raise StoreUnavailable(f"store {self._address.name} is busy")
 
     async def _use(self, work: Callable[[Any], Awaitable[T]], patience: float, statement: str) -> T:

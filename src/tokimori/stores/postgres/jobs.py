@@ -61,7 +61,7 @@ WITH declared AS (SELECT tokimori_declare(${len(_TYPES) + 1}, ${len(_TYPES) + 2}
 added AS ({_ADD.replace("ORDER BY", "WHERE (SELECT done FROM declared) ORDER BY")})
 SELECT done FROM declared
 """
-_REPLACE = f"SELECT tokimori_replace_job_16({', '.join(f'${n}' for n in range(1, 27))})"
+_REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 27))})"
 
 
 async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = None) -> None:
@@ -181,7 +181,7 @@ async def _replaced(
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
     """See `Jobs.delete_job`."""
-    match await db.value("SELECT tokimori_delete_job_12($1, $2, $3)", job_id, JOB_DELETED, now):
+    match await db.value("SELECT tokimori_delete_job($1, $2, $3)", job_id, JOB_DELETED, now):
         case "unknown":
             raise no_job(job_id)
         case "parent":

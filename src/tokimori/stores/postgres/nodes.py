@@ -9,7 +9,7 @@ from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import NODE, RUN, all_claimed, node_of, node_row, prefixed
 
 _REGISTER = f"""
-INSERT INTO tokimori_nodes ({NODE}) VALUES ({", ".join(f"${n}" for n in range(1, NODE.count(",") + 2))})
+INSERT INTO tokimori_nodes ({NODE}, functions) VALUES ({", ".join(f"${n}" for n in range(1, NODE.count(",") + 3))})
 ON CONFLICT DO NOTHING
 """
 _BEGAN = ("uuid[]", "bigint[]", "integer[]", "bigint[]")
@@ -33,7 +33,7 @@ FROM tokimori_survey()
 
 async def register(db: Connections, node: NodeRecord) -> None:
     """See `Nodes.register`."""
-    await db.rows(_REGISTER, *node_row(node))
+    await db.rows(_REGISTER, *node_row(node), db.functions.digest)
 
 
 async def tick(db: Connections, beat: Beat) -> Pulse | None:

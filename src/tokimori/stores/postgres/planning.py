@@ -8,10 +8,11 @@ from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.postgres.batches import columns, parameters, rounds
+from tokimori.stores.postgres.columns import types_of, without
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
 from tokimori.stores.readable import readable
-from tokimori.stores.rows import JOB, job_of
+from tokimori.stores.rows import BIRTH, JOB, job_of
 from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
@@ -30,13 +31,10 @@ _PLAN = (
     *("bigint[]", "integer[]", "bigint[]", "bigint[]", "bigint[]", "text[]", "bigint[]", "integer[]", "text[]"),
     "boolean[]",
 )
-_RUN = (
-    *("uuid[]", "text[]", "bigint[]", "text[]", "bigint[]", "bigint[]", "integer[]", "bigint[]", "text[]"),
-    *("text[]", "text[]"),
-)
+_RUN = tuple(f"{type_}[]" for type_ in types_of(without(BIRTH, "state, created")))
 _ARGUMENTS = parameters((*_PLAN, *_RUN, "jsonb", "text", "bigint"))
-_APPLY = f"SELECT tokimori_apply_16({_ARGUMENTS})::text[]"
-_APPLY_COUNTED = f"SELECT tokimori_apply_counted_16({_ARGUMENTS})::text[]"
+_APPLY = f"SELECT tokimori_apply({_ARGUMENTS})::text[]"
+_APPLY_COUNTED = f"SELECT tokimori_apply_counted({_ARGUMENTS})::text[]"
 """Where a job may have only so many active runs."""
 
 
@@ -104,7 +102,10 @@ def _births(plan: Plan, ids: Sequence[RunId]) -> Iterator[Row]:
             planned.priority,
             planned.rank,
             planned.lane,
+            None,
             plan.tzdata,
+            None,
+            None,
             plan.concurrency_key,
         )
 

@@ -8,6 +8,7 @@ from tokimori.clock import DAY, Moment
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.retention import DailyCount, Expiry, first_id_at
 from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.postgres.schema import LOCK_KEY
 from tokimori.stores.rules.counts import daily_counts
 
 _PRUNE_NODES = """
@@ -15,6 +16,9 @@ DELETE FROM tokimori_nodes WHERE id = ANY (ARRAY(
     SELECT id FROM tokimori_nodes n WHERE state <> 'alive' AND "left" < $1 AND NOT EXISTS (
         SELECT FROM tokimori_runs WHERE state = 'running' AND node_id = n.id)
     ORDER BY "left" LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1
+"""
+_DROP_FUNCTIONS = f"""
+SELECT CASE WHEN pg_try_advisory_xact_lock({LOCK_KEY}) THEN tokimori_drop_function_sets($1, 0, $2, 1) END
 """
 _COUNTS = f"""
 SELECT ended - ended % {DAY} AS day, state, count(*), 0 FROM tokimori_history WHERE job_id = $1 GROUP BY 1, 2
@@ -41,8 +45,10 @@ async def deleted_jobs(db: Connections, after: Incarnation | None, limit: int) -
 
 
 async def prune_nodes(db: Connections, before: Moment, limit: int) -> int:
-    """See `Pruning.prune_nodes`."""
-    return len(await db.rows(_PRUNE_NODES, before, limit))
+    """See `Pruning.prune_nodes`. A set of functions goes with the last node that called it."""
+    pruned = len(await db.rows(_PRUNE_NODES, before, limit))
+    await db.rows(_DROP_FUNCTIONS, db.functions.digest, before)
+    return pruned
 
 
 async def counts(db: Connections, job_id: JobId) -> list[DailyCount]:

@@ -11,9 +11,10 @@ from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
+from tokimori.stores.postgres.columns import names_of, without
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import get_job
-from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, output_of, run_of
+from tokimori.stores.rows import ATTEMPT, BIRTH, OUTPUT, RUN, attempt_of, output_of, run_of
 from tokimori.stores.rules.errors import full, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lanes import CLAIMABLE
@@ -26,8 +27,9 @@ _LIVE_OF_JOB = """
         SELECT incarnation FROM tokimori_jobs WHERE id = $1
         UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')
 """
-_ADD = f"SELECT * FROM tokimori_add_runs_16({', '.join(f'${n}' for n in range(1, 16))})"
-_ASK = f"SELECT answer, run::text FROM tokimori_ask_run_16({', '.join(f'${n}' for n in range(1, 21))})"
+_ADDED, _ASKED = names_of(without(BIRTH, "lane")), names_of(BIRTH)
+_ADD = f"SELECT * FROM tokimori_add_runs({', '.join(f'${n}' for n, _ in enumerate(_ADDED, 1))})"
+_ASK = f"SELECT answer, run::text FROM tokimori_ask_run({', '.join(f'${n}' for n in range(1, len(_ASKED) + 6))})"
 
 
 async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
@@ -36,12 +38,16 @@ async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN
 
 
 async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Run:
-    row = (
-        *(run.id, run.job_id, run.incarnation, run.origin, run.nominal, run.due, run.state, run.priority, run.rank),
-        *(run.created, run.payload, run.parent_id, run.root, run.lane if manner.forced else None, shared_prefix(run)),
-        *(manner.since, manner.replaces, now - REMEMBERED, now, run.concurrency_key),
+    born = replace(run, lane=run.lane if manner.forced else None)
+    ((answer, answered_by),) = await db.rows(
+        _ASK,
+        *(getattr(born, name) for name in _ASKED),
+        shared_prefix(run),
+        manner.since,
+        manner.replaces,
+        now - REMEMBERED,
+        now,
     )
-    ((answer, answered_by),) = await db.rows(_ASK, *row)
     if answered_by is not None:
         return await get_run(db, RunId(answered_by))
     match answer:
@@ -63,24 +69,7 @@ async def _answered_by(db: Connections, run: Run) -> Run | None:
 
 
 async def _add_run(db: Connections, run: Run) -> Run:
-    row = (
-        run.id,
-        run.job_id,
-        run.incarnation,
-        run.origin,
-        run.nominal,
-        run.due,
-        run.state,
-        run.priority,
-        run.rank,
-        run.created,
-        run.payload,
-        run.tzdata,
-        run.parent_id,
-        run.root,
-        run.concurrency_key,
-    )
-    added = await db.row(_ADD, *([value] for value in row))
+    added = await db.row(_ADD, *([getattr(run, name)] for name in _ADDED))
     if added is not None:
         return replace(run, lane=added[1])
     known = await _run_with_origin(db, run)

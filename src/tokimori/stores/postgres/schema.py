@@ -1,14 +1,17 @@
-"""The tables: which migrations were applied, and applying the rest."""
+"""The tables and functions: which migrations were applied and which functions are there, and what is missing."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tokimori.clock import Moment
+from msgspec.structs import replace
+
+from tokimori.clock import DAY, Moment
+from tokimori.errors import SchemaMismatch
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores import migrations
 from tokimori.stores.differences import Parts, differences
-from tokimori.stores.migrations import Applied, Migration, note_of, pending, script_of, status_of
+from tokimori.stores.migrations import Applied, Migration, note_of, pending, status_of
+from tokimori.stores.postgres.function_set import FunctionSet
 
 _ONLY_ONE = 0x746F6B696D6F7269
 """The number of the lock under which tables are made: the letters of our name."""
@@ -17,15 +20,14 @@ CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
     version integer PRIMARY KEY,
     name text NOT NULL,
     checksum text NOT NULL,
-    applied bigint NOT NULL
+    applied bigint NOT NULL,
+    oldest integer NOT NULL
 );
-ALTER TABLE tokimori_schema_migrations ADD COLUMN IF NOT EXISTS oldest integer;
 """
-# By way of JSON, where a column that is not there is null.
-_APPLIED = "SELECT version, checksum, (to_jsonb(m) ->> 'oldest')::integer FROM tokimori_schema_migrations m"
-# The first of the names gets the namespace, where there is one; the second is cut in two to be left as it is. Without a
-# namespace the lock is that of every version before.
-_LOCK = f"SELECT pg_advisory_xact_lock({_ONLY_ONE} + hashtext('tokimori_') - hashtext('tokimori' || '_'))"
+# The first of the names gets the namespace, where there is one; the second is cut in two to be left as it is.
+LOCK_KEY = f"{_ONLY_ONE} + hashtext('tokimori_') - hashtext('tokimori' || '_')"
+"""Of the lock under which tables and functions are made and dropped."""
+_LOCK = f"SELECT pg_advisory_xact_lock({LOCK_KEY});"
 # Constraints are told by their columns and indexes; how a table is stored is its administrator's to say.
 _PARTS = """
 WITH tables AS (
@@ -55,7 +57,6 @@ WHERE p.pronamespace = $1 AND p.proname LIKE 'tokimori\\_%'
 """
 _LIVE = "SELECT coalesce(relnamespace, current_schema()::regnamespace) FROM (VALUES (1)) one LEFT JOIN pg_class ON "
 _LIVE += "pg_class.oid = to_regclass('tokimori_schema_migrations')"
-_DROPPED = re.compile(r"^DROP FUNCTION [^;(]+;", re.MULTILINE)
 LONGEST = 600.0
 """Seconds that migrations may take, or wait for another node's."""
 
@@ -65,18 +66,39 @@ def known_migrations() -> list[Migration]:
     return migrations.known_migrations("tokimori.stores.postgres.migrations")
 
 
-async def status(session: Any, known: Sequence[Migration]) -> SchemaStatus:
-    """See `Schema.schema`."""
-    return status_of(await _applied(session), known)
+async def status(session: Any, known: Sequence[Migration], functions: FunctionSet) -> SchemaStatus:
+    """See `Schema.schema`. Functions that are missing are pending, too."""
+    found = status_of(await _applied(session), known)
+    if found.version is not None and await _used(session, functions) is not None:
+        return found
+    return replace(found, pending=(*found.pending, f"functions_{functions.digest}"))
 
 
 async def _applied(session: Any) -> list[Applied]:
     if await session.fetchval("SELECT to_regclass('tokimori_schema_migrations')::text") is None:
         return []
-    return [Applied(*row) for row in await session.fetch(_APPLIED)]
+    rows = await session.fetch("SELECT version, checksum, oldest FROM tokimori_schema_migrations")
+    return [Applied(*row) for row in rows]
 
 
-async def migrate(session: Any, known: Sequence[Migration], now: Moment) -> SchemaStatus:
+async def _used(session: Any, functions: FunctionSet) -> Moment | None:
+    """When the functions were last known to be used; None: they are not there."""
+    used: Moment | None = await session.fetchval(
+        "SELECT used FROM tokimori_function_sets WHERE digest = $1", functions.digest
+    )
+    return used
+
+
+async def note_use(session: Any, functions: FunctionSet, now: Moment) -> None:
+    """Keep that a program opened the store to use these functions, once a day: mostly it is only looked up."""
+    if await session.fetchval("SELECT to_regclass('tokimori_function_sets')::text") is None:
+        return
+    used = await _used(session, functions)
+    if used is not None and used < now - DAY:
+        await session.execute("UPDATE tokimori_function_sets SET used = $2 WHERE digest = $1", functions.digest, now)
+
+
+async def migrate(session: Any, known: Sequence[Migration], functions: FunctionSet, now: Moment) -> SchemaStatus:
     """See `Schema.migrate`. All or nothing; whoever comes second waits, and finds nothing left to do."""
     async with session.transaction():
         await session.execute(
@@ -84,22 +106,57 @@ async def migrate(session: Any, known: Sequence[Migration], now: Moment) -> Sche
             "SET LOCAL idle_in_transaction_session_timeout = 0"
         )
         await session.execute(_LOCK)
-        missing = pending(await status(session, known), known)
-        if missing:
-            await session.execute(_LEDGER)
-        for migration in missing:
-            await session.execute(migration.text)
-            await session.execute(note_of(migration, now))
-        return await status(session, known)
+        for statements in _missing(await status(session, known, functions), known, functions, now):
+            await session.execute(statements)
+        return await status(session, known, functions)
 
 
-async def script(session: Any, known: Sequence[Migration], now: Moment, *, whole: bool) -> str:
-    """See `Schema.script`."""
-    missing = known if whole else pending(await status(session, known), known)
-    return script_of(missing, now, begin="BEGIN;", ledger=[f"{_LOCK};", _LEDGER])
+def _missing(found: SchemaStatus, known: Sequence[Migration], functions: FunctionSet, now: Moment) -> Iterator[str]:
+    """The statements that make what is pending. Raises `SchemaMismatch` for a schema that is too new."""
+    missing = pending(found, known)
+    if missing:
+        yield _LEDGER.strip()
+    for migration in missing:
+        yield f"-- {migration.name}\n{migration.text.strip()}\n{note_of(migration, now)}"
+    if found.pending:
+        yield _made(functions, max([found.oldest, *(migration.oldest for migration in missing)]), now)
 
 
-async def check(session: Any, known: Sequence[Migration]) -> list[str]:
+def _made(functions: FunctionSet, oldest: int, now: Moment) -> str:
+    """The statements that make functions, and drop those of programs that are older than the oldest that may go on."""
+    drop = functions.rendered(f"SELECT tokimori_drop_function_sets('{functions.digest}', {oldest}, NULL, NULL);")
+    return (
+        f"{functions.installation.strip()}\n"
+        f"INSERT INTO tokimori_function_sets (digest, schema, used)\n"
+        f"VALUES ('{functions.digest}', {functions.schema}, {now})\n"
+        f"ON CONFLICT (digest) DO UPDATE SET used = excluded.used;\n{drop}"
+    )
+
+
+async def make_again(session: Any, known: Sequence[Migration], functions: FunctionSet, now: Moment) -> None:
+    """Make the functions that were dropped while their program did not use them.
+
+    Raises `SchemaMismatch` where a migration has shut that program out, or tables are missing.
+    """
+    async with session.transaction():
+        await session.execute(_LOCK)
+        found = await status(session, known, functions)
+        if pending(found, known):
+            raise SchemaMismatch("the store lacks tables of this version: run `tokimori db migrate`")
+        await session.execute(_made(functions, found.oldest, now))
+
+
+async def script(session: Any, known: Sequence[Migration], functions: FunctionSet, now: Moment, *, whole: bool) -> str:
+    """See `Schema.script`. Where there were no tables it fails as a whole when it is carried out a second time."""
+    found = await status(session, known, functions)
+    if whole:
+        nothing = status_of([], known)
+        found = replace(nothing, pending=(*nothing.pending, functions.digest))
+    statements = list(_missing(found, known, functions, now))
+    return "\n\n".join(["BEGIN;", _LOCK, *statements, "COMMIT;"]) + "\n" if statements else ""
+
+
+async def check(session: Any, known: Sequence[Migration], functions: FunctionSet) -> list[str]:
     """See `Schema.differences`: against tables that the same migrations make for this session alone, and that go."""
     found = await _parts(session, await session.fetchval(_LIVE))
     transaction = session.transaction()
@@ -107,17 +164,12 @@ async def check(session: Any, known: Sequence[Migration]) -> list[str]:
     try:
         # Functions of a temporary schema are not found by their names: what they say is not checked here.
         await session.execute("SET LOCAL search_path = pg_temp; SET LOCAL check_function_bodies = off")
-        for text in (_LEDGER, *(migration.text for migration in known)):
-            await session.execute(_DROPPED.sub(_of_this_session, text))
+        for text in (_LEDGER, *(migration.text for migration in known), functions.installation):
+            await session.execute(text)
         expected = await _parts(session, await session.fetchval("SELECT pg_my_temp_schema()"))
     finally:
         await transaction.rollback()
     return differences(expected, found)
-
-
-def _of_this_session(dropped: re.Match[str]) -> str:
-    """A `DROP FUNCTION` of a temporary schema: there it must name the schema too."""
-    return dropped[0].replace(" tokimori_", " pg_temp.tokimori_")
 
 
 async def _parts(session: Any, schema: int) -> Parts:

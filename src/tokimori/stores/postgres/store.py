@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from os import urandom
+from typing import Any
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
@@ -38,6 +39,7 @@ from tokimori.stores.postgres import (
 )
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.postgres.function_set import known_functions
 from tokimori.stores.postgres.notices import Listener, notify
 
 MOST_SESSIONS = 8
@@ -56,6 +58,7 @@ class PostgresStore:
         self._address = address
         self._clock = clock
         self._known = schema.known_migrations()
+        self._functions = known_functions(self._known[-1].version)
         self._faults: tuple[str, ...] = ()
         self._sessions: Connections | None = None
         self._beats: Connections | None = None
@@ -67,10 +70,11 @@ class PostgresStore:
 
     async def open(self) -> None:
         """See `Schema.open`."""
-        sessions = Connections(self._address, MOST_SESSIONS)
-        beats = Connections(self._address, 1)
+        sessions = Connections(self._address, MOST_SESSIONS, self._functions, self._make_functions)
+        beats = Connections(self._address, 1, self._functions, self._make_functions)
         try:
             self._faults = await _faults(sessions)
+            await sessions.use(lambda session: schema.note_use(session, self._functions, self._clock.now()))
         except StoreError:
             await sessions.close()
             raise
@@ -94,22 +98,29 @@ class PostgresStore:
 
     async def schema(self) -> SchemaStatus:
         """See `Schema.schema`."""
-        return await self._db.use(lambda session: schema.status(session, self._known))
+        return await self._db.use(lambda session: schema.status(session, self._known, self._functions))
 
     async def migrate(self) -> SchemaStatus:
         """See `Schema.migrate`."""
         now = self._clock.now()
-        return await self._db.use(lambda session: schema.migrate(session, self._known, now), schema.LONGEST)
+        return await self._db.use(
+            lambda session: schema.migrate(session, self._known, self._functions, now), schema.LONGEST
+        )
+
+    async def _make_functions(self, session: Any) -> None:
+        await schema.make_again(session, self._known, self._functions, self._clock.now())
 
     async def script(self, *, whole: bool) -> str:
         """See `Schema.script`."""
         now = self._clock.now()
-        text: str = await self._db.use(lambda session: schema.script(session, self._known, now, whole=whole))
+        text = await self._db.use(
+            lambda session: schema.script(session, self._known, self._functions, now, whole=whole)
+        )
         return self._address.namespace.rendered(text)
 
     async def differences(self) -> list[str]:
         """See `Schema.differences`."""
-        return await self._db.use(lambda session: schema.check(session, self._known), schema.LONGEST)
+        return await self._db.use(lambda session: schema.check(session, self._known, self._functions), schema.LONGEST)
 
     def faults(self) -> Sequence[str]:
         """See `Schema.faults`."""

@@ -14,13 +14,16 @@ from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
+from tokimori.stores.postgres.columns import types_of
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, output_row
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.text import storable
 
-_IDS = {"id", "node_id", "parent_id"}
+_AS_READ = [
+    f"{name}::text" if type_ == "uuid" else name for name, type_ in zip(RUN.split(", "), types_of(RUN), strict=True)
+]
 _CHANGE = (
     *("uuid[]", "bigint[]", "uuid[]", "bigint[]", "text[]", "bigint[]", "bigint[]", "integer[]", "integer[]"),
     *("bigint[]", "bigint[]", "integer[]", "integer[]", "integer[]", "text[]", "text[]"),
@@ -30,12 +33,12 @@ _SETTLE_TYPES = ("uuid", *_CHANGE, "bigint[]", "bigint[]", "jsonb", *_OUTPUT, "t
 _SETTLE = f"""
 SELECT CASE WHEN cardinality(applied) < ${len(_SETTLE_TYPES) + 1}::integer THEN applied::text[] END, already::text[],
     served
-FROM tokimori_settle_16({parameters(_SETTLE_TYPES)})
+FROM tokimori_settle({parameters(_SETTLE_TYPES)})
 """
 """The applied ones are told only where they are not all."""
 _CLAIM = f"""
-SELECT {", ".join(f"{name}::text" if name in _IDS else name for name in RUN.split(", "))}, definition
-FROM tokimori_claim_16($1, $2, tokimori_open_lanes($3), $4, $5, $6)
+SELECT {", ".join(_AS_READ)}, definition
+FROM tokimori_claim($1, $2, tokimori_open_lanes($3), $4, $5, $6)
 """
 _SAVE = f"""
 INSERT INTO tokimori_outputs ({OUTPUT}, settled)

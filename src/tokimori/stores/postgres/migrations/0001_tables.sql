@@ -14,18 +14,38 @@ CREATE TABLE tokimori_jobs (
     anchor bigint NOT NULL,
     fired_through bigint NOT NULL,
     next_due bigint,
-    max_running integer NOT NULL, -- 0: unlimited
-    lane text COLLATE "C"         -- of its runs; NULL: they wait nowhere, the job is paused or parked
+    runs_remaining integer,                         -- NULL: no limit
+    tzdata text COLLATE "C" NOT NULL DEFAULT '',    -- of the time zone data that next_due is from; empty: unknown
+    days_off text,                                  -- JSON
+    -- What follows repeats terms of the definition, for statements that look at them.
+    lane text COLLATE "C",                          -- of its runs; NULL: they wait nowhere, the job is paused or parked
+    max_running integer NOT NULL,                   -- 0: unlimited
+    max_per_key integer,                            -- NULL: 1
+    most_active integer,                            -- NULL: any number
+    semaphores text                                 -- JSON: [[name, weight], ...] by name; NULL: none
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 
--- What is due at the same moment is planned in the order of the primary key: neighbours share pages.
+-- Jobs that are due at the same moment are planned in the order of the primary key: neighbours share pages.
 CREATE INDEX tokimori_jobs_due ON tokimori_jobs (next_due, incarnation)
 WHERE state = 'enabled' AND next_due IS NOT NULL;
--- Those that no moment wakes: few of many.
+-- Jobs that no moment wakes: few of many.
 CREATE INDEX tokimori_jobs_idle ON tokimori_jobs (id) WHERE state = 'enabled' AND next_due IS NULL;
+-- A node that starts looks for jobs whose next_due was reckoned with older time zone data.
+CREATE INDEX tokimori_jobs_tzdata ON tokimori_jobs (tzdata, incarnation)
+WHERE state = 'enabled' AND next_due IS NOT NULL;
 
--- Live runs: few, but each goes through three versions, so that dead ones are swept early and by count.
--- (settled_by, settled_token): who settled it last, for a settle whose reply was lost.
+-- Deleted jobs of which rows are left. Where a run of the job runs, its definition is kept, too.
+CREATE TABLE tokimori_deleted_jobs (
+    incarnation bigint PRIMARY KEY,
+    job_id text COLLATE "C" NOT NULL,
+    version integer,
+    definition text, -- NULL: nothing of it ran
+    created bigint,
+    deleted bigint
+);
+CREATE INDEX tokimori_deleted_jobs_id ON tokimori_deleted_jobs (job_id);
+
+-- Live runs: few, but each goes through three versions, so that dead versions are swept early and by count.
 CREATE TABLE tokimori_runs (
     id uuid PRIMARY KEY,
     job_id text COLLATE "C" NOT NULL,
@@ -51,7 +71,13 @@ CREATE TABLE tokimori_runs (
     signal integer,
     error text,
     cancel text,
-    settled_by uuid,
+    tzdata text,
+    parent_id uuid,
+    root text,
+    result text,
+    concurrency_key text COLLATE "C",
+    blocked_on text COLLATE "C", -- 'key', 'semaphore:NAME'; NULL: the job's limit
+    settled_by uuid,             -- with settled_token: who settled it last, for a settle whose reply was lost
     settled_token bigint,
     claim_id uuid
 ) WITH (
@@ -63,8 +89,16 @@ CREATE TABLE tokimori_runs (
 CREATE UNIQUE INDEX tokimori_runs_origin ON tokimori_runs (incarnation, origin);
 CREATE INDEX tokimori_runs_ready ON tokimori_runs (lane, "rank", id) WHERE state = 'ready' AND lane IS NOT NULL;
 CREATE INDEX tokimori_runs_waiting ON tokimori_runs (due) WHERE state = 'waiting';
-CREATE INDEX tokimori_runs_blocked ON tokimori_runs (incarnation, "rank", id) WHERE state = 'blocked';
-CREATE INDEX tokimori_runs_running ON tokimori_runs (incarnation) WHERE state = 'running';
+-- The lines: of jobs' limits; of keys and semaphores, by lane; of one key.
+CREATE INDEX tokimori_runs_blocked ON tokimori_runs (incarnation, "rank", id)
+WHERE state = 'blocked' AND blocked_on IS NULL;
+CREATE INDEX tokimori_runs_line ON tokimori_runs (blocked_on, lane, "rank", id)
+WHERE state = 'blocked' AND blocked_on IS NOT NULL AND lane IS NOT NULL;
+CREATE INDEX tokimori_runs_key ON tokimori_runs (incarnation, concurrency_key, state, "rank", id)
+WHERE concurrency_key IS NOT NULL;
+-- Running runs are found by their job with this index, by their node with the next one. Without statistics both looked
+-- alike where the node is asked for, and this one, which holds everybody's, was walked: so it asks for a job.
+CREATE INDEX tokimori_runs_running ON tokimori_runs (incarnation) WHERE state = 'running' AND incarnation IS NOT NULL;
 CREATE INDEX tokimori_runs_owned ON tokimori_runs (node_id, claim_id) WHERE state = 'running';
 
 -- Finished runs.
@@ -93,6 +127,12 @@ CREATE TABLE tokimori_history (
     signal integer,
     error text,
     cancel text,
+    tzdata text,
+    parent_id uuid,
+    root text,
+    result text,
+    concurrency_key text COLLATE "C",
+    blocked_on text COLLATE "C", -- NULL
     settled_by uuid,
     settled_token bigint
 );
@@ -135,7 +175,88 @@ CREATE TABLE tokimori_skips (
     PRIMARY KEY (incarnation, first)
 );
 
--- A beat is a new version of its node's row: room for many of them on one page.
+-- What became of pruned rows.
+CREATE TABLE tokimori_counts (
+    job_id text COLLATE "C" NOT NULL,
+    incarnation bigint NOT NULL,
+    day bigint NOT NULL,   -- midnight UTC: of a run's end, of a skip's last moment
+    outcome text NOT NULL, -- the last state of runs, or the reason of skips
+    count bigint NOT NULL,
+    PRIMARY KEY (job_id, incarnation, day, outcome)
+);
+
+-- Which run took over what a request asked for, so that whoever lost the reply gets the same answer: for an hour.
+CREATE TABLE tokimori_requests (id uuid PRIMARY KEY, run_id uuid NOT NULL, asked bigint NOT NULL);
+CREATE INDEX tokimori_requests_asked ON tokimori_requests (asked);
+
+-- Which jobs run after which.
+CREATE TABLE tokimori_edges (
+    parent text COLLATE "C" NOT NULL,
+    child text COLLATE "C" NOT NULL,
+    "on" text NOT NULL,
+    joins integer NOT NULL,     -- how many parents the child waits for; 0: for this one alone
+    declared_by text COLLATE "C" NOT NULL,
+    PRIMARY KEY (parent, child, "on", declared_by)
+);
+CREATE INDEX tokimori_edges_declared ON tokimori_edges (declared_by);
+
+-- At most one row, whose version grows with every change of the edges. It is locked before any gate.
+CREATE TABLE tokimori_family (one boolean PRIMARY KEY, version bigint NOT NULL);
+
+-- For a child that waits for all of its parents, and a root: the parents that have ended as asked.
+CREATE TABLE tokimori_arrivals (
+    incarnation bigint NOT NULL,
+    root text NOT NULL,
+    parents text[] NOT NULL,
+    PRIMARY KEY (incarnation, root)
+);
+
+-- Named days off, as people edit them. A job keeps a copy of those that it names.
+CREATE TABLE tokimori_calendars (
+    name text COLLATE "C" PRIMARY KEY,
+    definition text NOT NULL -- JSON
+);
+
+-- Paused queues.
+CREATE TABLE tokimori_pauses (
+    queue text COLLATE "C" PRIMARY KEY, -- *: everything
+    since bigint NOT NULL,
+    reason text,
+    "by" text
+);
+
+CREATE TABLE tokimori_semaphores (
+    name text COLLATE "C" PRIMARY KEY,
+    "limit" integer NOT NULL,
+    granted bigint NOT NULL DEFAULT 0 -- the newest token that a program got of it
+) WITH (fillfactor = 50);
+
+-- At most one row: the newest token that programs got of semaphores that were deleted. Tokens of a semaphore that is
+-- made anew begin above it, so that whoever held one of that name before has none that is greater.
+CREATE TABLE tokimori_tokens (one boolean PRIMARY KEY, newest bigint NOT NULL);
+
+-- Units that are held, by runs (a row for each semaphore) and by programs; and programs that stand in line.
+CREATE TABLE tokimori_permits (
+    id text COLLATE "C" PRIMARY KEY, -- of a run's: RUN/SEMAPHORE
+    semaphore text COLLATE "C" NOT NULL,
+    node_id uuid NOT NULL,
+    run_id uuid,            -- NULL: a program's
+    token bigint,           -- of the run's claim, or of the grant; NULL: it stands in line
+    weight integer NOT NULL,
+    "rank" bigint NOT NULL,
+    waiting boolean NOT NULL,
+    since bigint NOT NULL
+) WITH (
+    fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+CREATE INDEX tokimori_permits_held ON tokimori_permits (semaphore, since, id) WHERE NOT waiting;
+CREATE INDEX tokimori_permits_line ON tokimori_permits (semaphore, "rank", id) WHERE waiting;
+CREATE INDEX tokimori_permits_run ON tokimori_permits (run_id) WHERE run_id IS NOT NULL;
+CREATE INDEX tokimori_permits_program ON tokimori_permits (node_id) WHERE run_id IS NULL;
+
+-- A beat is a new version of its node's row: there is room for many of them on one page.
 CREATE TABLE tokimori_nodes (
     id uuid PRIMARY KEY,
     host text NOT NULL,
@@ -147,7 +268,16 @@ CREATE TABLE tokimori_nodes (
     started bigint NOT NULL,
     beat bigint NOT NULL,
     state text NOT NULL,
-    "left" bigint
+    "left" bigint,
+    functions text -- the digest of the set of functions that it calls
 ) WITH (fillfactor = 20);
 
 CREATE INDEX tokimori_nodes_alive ON tokimori_nodes (id) WHERE state = 'alive';
+CREATE INDEX tokimori_nodes_gone ON tokimori_nodes ("left") WHERE state <> 'alive';
+
+-- Sets of functions that are installed: a program calls the functions whose names end with the digest of its own texts.
+CREATE TABLE tokimori_function_sets (
+    digest text PRIMARY KEY,
+    schema integer NOT NULL, -- the newest that the program knew which installed it
+    used bigint NOT NULL     -- when a program last opened the store to use it, to the day
+);

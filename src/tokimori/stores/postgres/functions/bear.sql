@@ -1,33 +1,8 @@
--- What is kept of a deleted job while a run of it runs.
--- Nodes since schema 6 work on this one.
-
-ALTER TABLE tokimori_deleted_jobs
-    ADD COLUMN version integer,
-    ADD COLUMN definition text, -- NULL: nothing of it ran
-    ADD COLUMN created bigint,
-    ADD COLUMN deleted bigint;
-
--- As before, and what it was is kept if something of it runs. The family is locked before the gate.
-CREATE FUNCTION tokimori_delete_job_12(_id text, _reason text, _now bigint) RETURNS text
-LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-    _job tokimori_jobs;
-    _answer text;
-BEGIN
-    PERFORM tokimori_lock_family(NULL);
-    SELECT * INTO _job FROM tokimori_jobs WHERE id = _id FOR UPDATE;
-    _answer := tokimori_delete_job_10(_id, _reason, _now);
-    IF _answer = 'deleted' THEN
-        UPDATE tokimori_deleted_jobs SET version = _job.version, definition = _job.definition, created = _job.created,
-            deleted = _now
-        WHERE incarnation = _job.incarnation
-            AND EXISTS (SELECT FROM tokimori_runs WHERE incarnation = _job.incarnation AND state = 'running');
-    END IF;
-    RETURN _answer;
-END $$;
-
--- As before, but a run of a deleted job has no children: those of another job that has got its id are not its own.
+-- Each child of these runs, which have ended, gets its run, in the order in which the children were added; a child that
+-- is paused, parked, or has as many active runs as it may, gets a skip at the moment of its parent's end: at the
+-- nominal time a range of skips of its own schedule may begin, and take its place. A run of a deleted job has no
+-- children: those of another job that has got its id are not its own. The children's gates are locked. Arrivals are
+-- taken in one order, too: taking one is what lets each of two parents that end at a time know of the other.
 CREATE OR REPLACE FUNCTION tokimori_bear(_ended uuid[]) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -41,6 +16,7 @@ BEGIN
             SELECT h.id AS parent, h.job_id, h.nominal, h.ended, coalesce(h.result, h.payload) AS payload,
                 coalesce(h.root, CASE WHEN h.origin LIKE 's:%' THEN h.origin ELSE h.id::text END) AS root,
                 e.joins, j.id, j.incarnation, j.state, j.lane,
+                j.definition::jsonb ->> 'concurrency_key' AS key,
                 coalesce((j.definition::jsonb ->> 'priority')::integer, 0) AS priority,
                 row_number() OVER (PARTITION BY h.id ORDER BY j.created, j.id) - 1 AS place
             FROM tokimori_history h
@@ -60,7 +36,10 @@ BEGIN
             CONTINUE WHEN cardinality(_arrived) < _child.joins;
             DELETE FROM tokimori_arrivals WHERE incarnation = _child.incarnation AND root = _child.root;
         END IF;
-        IF _child.state IN ('paused', 'parked') THEN
+        IF _child.state NOT IN ('paused', 'parked') AND cardinality(tokimori_full(ARRAY[_child.incarnation])) > 0 THEN
+            _child.state := 'full';
+        END IF;
+        IF _child.state IN ('paused', 'parked', 'full') THEN
             INSERT INTO tokimori_skips AS s (incarnation, first, last, count, reason)
             VALUES (_child.incarnation, _child.ended, _child.ended, 1, _child.state)
             ON CONFLICT (incarnation, first) DO UPDATE
@@ -70,12 +49,12 @@ BEGIN
         _digest := md5(_child.parent || '/' || _child.incarnation);
         INSERT INTO tokimori_runs (
             id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, parent_id,
-            root)
+            root, concurrency_key)
         SELECT (lpad(to_hex(_child.due / 1000), 12, '0') || '7' || substr(_digest, 1, 3) || '8'
                 || substr(_digest, 4, 15))::uuid,
             _child.id, _child.incarnation, o.origin, _child.nominal, _child.due, 'ready', _child.priority,
             _child.due - _child.priority * 60000000, _child.lane, _child.ended, _child.payload, _child.parent,
-            _child.root
+            _child.root, _child.key
         FROM (SELECT 'c:' || CASE WHEN _child.joins > 0 THEN _child.root ELSE _child.parent::text END AS origin) o
         WHERE NOT EXISTS (
             SELECT FROM tokimori_history h

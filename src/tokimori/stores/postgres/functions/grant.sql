@@ -1,6 +1,6 @@
--- Nodes since schema 6 work on this one.
-
--- As before, but a program is not kept waiting by runs of paused queues, of which nothing is claimed until a resume.
+-- The programs that are next in the line of a semaphore, which is locked, get units, as long as no blocked run is
+-- before them; whether any got some. Runs of paused queues keep no program waiting: nothing of them is claimed until a
+-- resume.
 CREATE OR REPLACE FUNCTION tokimori_grant(_name text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -18,7 +18,8 @@ BEGIN
         ORDER BY "rank", id LIMIT greatest(_left, 0)
     LOOP
         EXIT WHEN _program.weight > _left;
-        UPDATE tokimori_semaphores SET granted = granted + 1 WHERE name = _name RETURNING granted INTO _token;
+        UPDATE tokimori_semaphores SET granted = greatest(granted, (SELECT max(newest) FROM tokimori_tokens)) + 1
+        WHERE name = _name RETURNING granted INTO _token;
         UPDATE tokimori_permits SET waiting = false, token = _token WHERE id = _program.id;
         _left := _left - _program.weight;
     END LOOP;

@@ -1,15 +1,10 @@
--- Nodes since schema 6 work on this one.
-
--- As before; runs of many jobs, one of each and none of them running, as they come when schedules meet at a moment, are
--- taken without counting: all fit.
-CREATE OR REPLACE FUNCTION tokimori_claim_16(
+-- The node gets ready runs by (rank, id), each if nothing refuses it; what is refused joins a line. Nothing is waited
+-- for: what is locked stays ready. Asked again, the same runs. The runs' own lanes say whether they may be claimed: who
+-- pauses a job takes them, under its gate. Runs of many jobs, one of each and none of them running, as they come when
+-- schedules meet at a moment, are taken without counting: all fit.
+CREATE OR REPLACE FUNCTION tokimori_claim(
     _claim uuid, _node uuid, _lanes text[], _limit integer, _most integer, _now bigint)
-RETURNS TABLE (
-    id uuid, job_id text, incarnation bigint, origin text, nominal bigint, due bigint, state text, priority integer,
-    "rank" bigint, lane text, created bigint, payload text, attempt integer, failures integer, lost integer,
-    token bigint, node_id uuid, pid integer, started bigint, ended bigint, exit_code integer, signal integer,
-    error text, cancel text, tzdata text, parent_id uuid, root text, result text,
-    concurrency_key text, blocked_on text, definition text)
+RETURNS TABLE ({RUN types}, definition text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -122,10 +117,6 @@ BEGIN
         PERFORM tokimori_free(ARRAY(SELECT DISTINCT n COLLATE "C" FROM unnest(_names) n ORDER BY 1));
     END IF;
     RETURN QUERY
-    SELECT r.id, r.job_id, r.incarnation, r.origin, r.nominal, r.due, r.state, r.priority, r."rank", r.lane, r.created,
-        r.payload, r.attempt, r.failures, r.lost, r.token, r.node_id, r.pid, r.started, r.ended, r.exit_code, r.signal,
-        r.error, r.cancel, r.tzdata, r.parent_id, r.root, r.result, r.concurrency_key, r.blocked_on,
-        j.definition
-    FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+    SELECT {r.RUN}, j.definition FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
     WHERE r.state = 'running' AND r.node_id = _node AND r.claim_id = _claim ORDER BY r."rank", r.id;
 END $$;

@@ -1,0 +1,50 @@
+-- A program asks for units, or asks again: 'granted' with its token, 'waiting' with how many stand before it, 'gone':
+-- its node is dead; 'limit' and 'weight' refuse it, with the limit that the semaphore has.
+CREATE OR REPLACE FUNCTION tokimori_acquire(
+    _id text, _node uuid, _name text, _weight integer, _limit integer, _rank bigint, _now bigint, _most integer,
+    OUT answer text, OUT told bigint)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    _found bigint;
+BEGIN
+    answer := 'gone';
+    PERFORM FROM tokimori_nodes WHERE id = _node AND state = 'alive' FOR KEY SHARE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    LOOP
+        SELECT "limit" INTO told FROM tokimori_semaphores WHERE name = _name FOR NO KEY UPDATE;
+        EXIT WHEN FOUND;
+        told := coalesce(_limit, 1);
+        IF _weight > told THEN
+            answer := 'weight';
+            RETURN;
+        END IF;
+        INSERT INTO tokimori_semaphores (name, "limit") VALUES (_name, told) ON CONFLICT DO NOTHING;
+    END LOOP;
+    IF NOT EXISTS (SELECT FROM tokimori_permits WHERE id = _id) THEN
+        answer := CASE WHEN _limit <> told THEN 'limit' WHEN _weight > told THEN 'weight' END;
+        IF answer IS NOT NULL THEN
+            RETURN;
+        END IF;
+        INSERT INTO tokimori_permits (id, semaphore, node_id, weight, "rank", waiting, since)
+        VALUES (_id, _name, _node, _weight, _rank, true, _now);
+    END IF;
+    SELECT token INTO told FROM tokimori_permits WHERE id = _id;
+    IF told IS NULL AND tokimori_grant(_name) THEN
+        PERFORM tokimori_wake_line(_name, '{}');
+        SELECT token INTO told FROM tokimori_permits WHERE id = _id;
+    END IF;
+    answer := CASE WHEN told IS NULL THEN 'waiting' ELSE 'granted' END;
+    IF told IS NULL THEN
+        SELECT count(*) INTO told FROM (
+            SELECT FROM tokimori_permits WHERE semaphore = _name AND waiting AND ("rank", id) < (_rank, _id)
+            UNION ALL
+            SELECT FROM tokimori_heads(_name) h CROSS JOIN LATERAL (
+                SELECT FROM tokimori_runs
+                WHERE state = 'blocked' AND blocked_on = 'semaphore:' || _name AND lane = h.lane AND "rank" < _rank
+                ORDER BY "rank", id LIMIT _most) r
+            LIMIT _most) before;
+    END IF;
+END $$;

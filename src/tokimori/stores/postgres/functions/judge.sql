@@ -1,0 +1,63 @@
+-- Of candidates some of which want semaphores or have a key: how many are taken. They and the gates of `_jobs` are
+-- locked. One after the other, in order, each takes all that it wants, or stands in the line of what it lacks first.
+-- `busy` are jobs that want what somebody else has locked: their runs stay ready. Whoever is behind a refused run in
+-- its other lines may be next there: these are `gates`, `keys` (each of the job beside it) and `names`.
+CREATE OR REPLACE FUNCTION tokimori_judge(
+    _claim uuid, _node uuid, _ids uuid[], _jobs bigint[], _left integer, _now bigint, OUT took integer,
+    OUT busy bigint[], OUT gates bigint[], OUT key_jobs bigint[], OUT keys text[], OUT names text[])
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    _named text[] := tokimori_named(_jobs);
+    _locked text[];
+    _known text[];
+    _barred text[];
+    _run record;
+    _lacks text;
+    _new text[];
+BEGIN
+    took := 0; busy := '{}'; gates := '{}'; key_jobs := '{}'; keys := '{}'; names := '{}';
+    _locked := ARRAY(SELECT name FROM tokimori_semaphores WHERE name = ANY (_named) FOR NO KEY UPDATE SKIP LOCKED);
+    _known := ARRAY(SELECT name FROM tokimori_semaphores WHERE name = ANY (_named));
+    _barred := ARRAY(SELECT n FROM unnest(_known) n WHERE n <> ALL (_locked));
+    FOR _run IN
+        SELECT r.id, r.incarnation, r.concurrency_key AS key, tokimori_named(ARRAY[r.incarnation]) AS wants
+        FROM unnest(_ids) AS c (id) JOIN tokimori_runs r ON r.id = c.id
+        WHERE r.incarnation = ANY (_jobs) ORDER BY r."rank", r.id
+    LOOP
+        EXIT WHEN took = _left;
+        _lacks := tokimori_lacks(_run.id);
+        IF NOT _run.wants <@ _locked THEN
+            _new := ARRAY(
+                SELECT n FROM unnest(_run.wants) n
+                WHERE n <> ALL (_known) AND (_lacks IS NULL OR 'semaphore:' || n <= _lacks COLLATE "C"));
+            IF _run.wants && _barred OR (cardinality(_new) > 0 AND NOT tokimori_make_semaphores(_new)) THEN
+                busy := busy || _run.incarnation;
+                CONTINUE;
+            END IF;
+            _known := _known || _new;
+            _locked := _locked || _new;
+        END IF;
+        IF _lacks IS NULL THEN
+            took := took + 1;
+            UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = _node,
+                claim_id = _claim, pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL
+            WHERE id = _run.id;
+            INSERT INTO tokimori_permits (id, semaphore, node_id, run_id, token, weight, "rank", waiting, since)
+            SELECT r.id::text || '/' || n, n, _node, r.id, r.token, tokimori_weight(j.semaphores, n), r."rank", false,
+                _now
+            FROM unnest(_run.wants) n JOIN tokimori_runs r ON r.id = _run.id
+            JOIN tokimori_jobs j ON j.incarnation = r.incarnation;
+            CONTINUE;
+        END IF;
+        UPDATE tokimori_runs SET state = 'blocked', blocked_on = nullif(_lacks, '') WHERE id = _run.id;
+        names := names || array_remove(_run.wants, substr(_lacks, 11));
+        IF _lacks <> '' THEN
+            gates := gates || _run.incarnation;
+        END IF;
+        IF _lacks <> 'key' AND _run.key IS NOT NULL THEN
+            key_jobs := key_jobs || _run.incarnation;
+            keys := keys || _run.key;
+        END IF;
+    END LOOP;
+END $$;

@@ -1,0 +1,55 @@
+-- A job takes the place of another, if that still is what the caller read: 'replaced', 'other job' or 'other family'.
+-- `_edges` where they change, `_family` where they were checked against one. What the old definition wanted goes to the
+-- next in line. `_forced_lane` is that of forced runs of a job that stays stopped.
+CREATE OR REPLACE FUNCTION tokimori_replace_job(
+    _incarnation bigint, _old_version integer, _old_state text, _old_fired_through bigint,
+    _version integer, _definition text, _state text, _reason text, _by text, _updated bigint, _anchor bigint,
+    _fired_through bigint, _next_due bigint, _max_running integer, _lane text, _most_active integer,
+    _runs_remaining integer, _tzdata text, _days_off text, _skips jsonb,
+    _job text, _edges jsonb, _family bigint, _semaphores text, _max_per_key integer, _forced_lane text
+) RETURNS text
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    _live uuid[];
+    _names text[];
+BEGIN
+    IF _edges IS NOT NULL AND NOT tokimori_lock_family(_family) THEN
+        RETURN 'other family';
+    END IF;
+    PERFORM FROM tokimori_jobs
+    WHERE incarnation = _incarnation AND version = _old_version AND state = _old_state
+        AND fired_through = _old_fired_through
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'other job';
+    END IF;
+    IF _edges IS NOT NULL THEN
+        PERFORM tokimori_declare(ARRAY[_job], _edges, _family);
+    END IF;
+    _names := tokimori_named(ARRAY[_incarnation]);
+    PERFORM tokimori_lock_semaphores(_names);
+    UPDATE tokimori_jobs SET
+        version = _version, definition = _definition, state = _state, reason = _reason, "by" = _by, updated = _updated,
+        anchor = _anchor, fired_through = greatest(fired_through, _fired_through), next_due = _next_due,
+        max_running = _max_running, lane = _lane, runs_remaining = _runs_remaining, tzdata = _tzdata,
+        days_off = _days_off, semaphores = _semaphores, max_per_key = _max_per_key, most_active = _most_active
+    WHERE incarnation = _incarnation;
+    PERFORM tokimori_keep_skips(_skips);
+    -- All are locked, also those that run: nothing settles by the old limit once this is done.
+    _live := ARRAY(SELECT id FROM tokimori_runs WHERE incarnation = _incarnation ORDER BY id FOR UPDATE);
+    IF _forced_lane IS NULL THEN
+        UPDATE tokimori_runs SET lane = _lane WHERE incarnation = _incarnation AND lane IS DISTINCT FROM _lane;
+    ELSE -- it stays stopped: only its forced runs have a lane
+        UPDATE tokimori_runs SET lane = _forced_lane
+        WHERE incarnation = _incarnation AND lane IS NOT NULL AND lane <> _forced_lane;
+    END IF;
+    IF _max_running = 0 THEN
+        PERFORM tokimori_wake_all(_incarnation);
+    ELSE
+        PERFORM tokimori_wake(array_fill(_incarnation, ARRAY[cardinality(_live)]));
+    END IF;
+    PERFORM tokimori_rejoin(ARRAY[_incarnation]);
+    PERFORM tokimori_free(_names);
+    RETURN 'replaced';
+END $$;

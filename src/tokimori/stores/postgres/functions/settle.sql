@@ -1,0 +1,157 @@
+-- The changes that still hold are written: which were written now (`applied`), and which had been written before
+-- (`already`). Ids are distinct and ascend. `_attempts` and `_out_…` belong to some of the changes. The permits of runs
+-- go back with them; `served`: other lanes or programs may have waited for them.
+CREATE OR REPLACE FUNCTION tokimori_settle(
+    _by uuid, _ids uuid[], _incarnations bigint[], _owners uuid[], _tokens bigint[], _states text[], _dues bigint[],
+    _ranks bigint[], _failures integer[], _losts integer[], _ended bigint[], _started bigint[], _pids integer[],
+    _exit_codes integer[], _signals integer[], _errors text[], _results text[], _parks bigint[],
+    _going_on bigint[], _attempts jsonb,
+    _out_ids uuid[], _out_attempts integer[], _out_sizes bigint[], _out_heads bytea[], _out_tails bytea[],
+    _deleted text, _parked_by text, OUT applied uuid[], OUT already uuid[],
+    OUT served boolean)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    _living uuid[];  -- other owners that live: their runs are theirs
+    _jobs bigint[];  -- jobs that exist, of runs that go on
+    _gone_on uuid[] := '{}';
+    _families boolean;
+    _holding boolean;  -- somebody holds permits, somewhere
+    _has_keys boolean; -- some run has a key
+    _keyed bigint[] := '{}';  -- jobs of those here that have one
+    _names text[];     -- semaphores that may be free after this
+    _freed text[];
+    _parked bigint[];
+BEGIN
+    applied := '{}';
+    already := '{}';
+    served := false;
+    PERFORM FROM tokimori_nodes WHERE id = _by AND state = 'alive' FOR KEY SHARE;
+    IF FOUND THEN
+        _living := ARRAY(SELECT id FROM tokimori_nodes
+            WHERE id IN (SELECT DISTINCT o FROM unnest(_owners) o WHERE o <> _by) AND state = 'alive');
+        IF cardinality(_parks) > 0 THEN
+            PERFORM FROM tokimori_jobs WHERE incarnation = ANY (_parks) ORDER BY incarnation FOR UPDATE;
+        END IF;
+        SELECT EXISTS (SELECT FROM tokimori_edges), EXISTS (SELECT FROM tokimori_permits),
+            coalesce((SELECT true FROM tokimori_runs WHERE concurrency_key IS NOT NULL
+                ORDER BY incarnation, concurrency_key LIMIT 1), false)
+        INTO _families, _holding, _has_keys;
+        IF _families THEN
+            PERFORM FROM tokimori_jobs WHERE id IN (
+                SELECT e.child FROM tokimori_edges e
+                WHERE e.parent IN (SELECT job_id FROM tokimori_runs WHERE id = ANY (_ids)))
+            ORDER BY incarnation FOR KEY SHARE;
+        END IF;
+        IF _has_keys THEN  -- coalesce keeps the planner from walking all runs that have one
+            _keyed := ARRAY(
+                SELECT DISTINCT incarnation FROM tokimori_runs
+                WHERE id = ANY (_ids) AND coalesce(concurrency_key, '') <> '');
+        END IF;
+        PERFORM FROM tokimori_jobs
+        WHERE incarnation IN (SELECT DISTINCT i FROM unnest(_incarnations) i)
+            AND (max_running > 0 OR incarnation = ANY (_keyed))
+        ORDER BY incarnation FOR NO KEY UPDATE;
+        _jobs := ARRAY(SELECT incarnation FROM tokimori_jobs
+            WHERE incarnation IN (SELECT DISTINCT i FROM unnest(_going_on) i) ORDER BY incarnation FOR KEY SHARE);
+        IF _holding OR cardinality(_parks) > 0 THEN
+            _names := ARRAY(
+                SELECT semaphore COLLATE "C" FROM tokimori_permits WHERE run_id = ANY (_ids)
+                UNION SELECT unnest(tokimori_named(_parks)) ORDER BY 1);
+            PERFORM tokimori_lock_semaphores(_names);
+        END IF;
+        WITH gone AS (
+            DELETE FROM tokimori_runs r
+            USING unnest(_ids, _incarnations, _owners, _tokens, _states, _dues, _ranks, _failures, _losts, _ended,
+                    _started, _pids, _exit_codes, _signals, _errors, _results)
+                AS c (id, incarnation, owner, token, state, due, "rank", failures, lost, ended, started, pid, exit_code,
+                    signal, error, result)
+            WHERE r.id = c.id AND r.state IS NOT DISTINCT FROM 'running' AND r.node_id IS NOT DISTINCT FROM c.owner
+                AND r.token = c.token
+                AND c.owner <> ALL (_living)
+                AND (c.state IN ('succeeded', 'failed', 'cancelled', 'skipped') OR r.cancel IS NOT NULL
+                    OR c.incarnation <> ALL (_jobs))
+            RETURNING
+                {r.RUN - state, due, rank, failures, lost, pid, started, ended, exit_code, signal, error, result},
+                c.state, c.due, c."rank", c.failures, c.lost, coalesce(c.pid, r.pid) AS pid,
+                coalesce(c.started, r.started) AS started, c.ended, c.exit_code, c.signal, c.error, c.result
+        ), kept AS (
+            INSERT INTO tokimori_history ({RUN - state, error, result}, {SETTLED}, state, error, result)
+            SELECT
+                {RUN - state, error, result}, _by, token,
+                CASE WHEN state = 'succeeded' THEN state
+                    WHEN cancel IS NOT NULL OR state NOT IN ('failed', 'skipped') THEN 'cancelled'
+                    ELSE state END,
+                CASE WHEN state IN ('succeeded', 'cancelled') THEN error
+                    WHEN cancel IS NOT NULL THEN cancel
+                    WHEN state NOT IN ('failed', 'skipped') THEN _deleted
+                    ELSE error END,
+                CASE WHEN state = 'succeeded' THEN result END
+            FROM gone RETURNING id
+        )
+        SELECT coalesce(array_agg(id), '{}') INTO applied FROM kept;
+        IF _families THEN
+            PERFORM tokimori_bear(applied);
+        END IF;
+        IF cardinality(_parks) > 0 THEN
+            _parked := tokimori_park(_parks, applied, _parked_by);
+        END IF;
+        IF cardinality(_going_on) > 0 THEN
+            WITH moved AS (
+                UPDATE tokimori_runs r
+                SET state = c.state, due = c.due, "rank" = c."rank", failures = c.failures, lost = c.lost,
+                    started = coalesce(c.started, r.started), pid = coalesce(c.pid, r.pid), exit_code = c.exit_code,
+                    signal = c.signal, error = c.error, settled_by = _by, settled_token = c.token
+                FROM unnest(_ids, _incarnations, _owners, _tokens, _states, _dues, _ranks, _failures, _losts, _started,
+                        _pids, _exit_codes, _signals, _errors)
+                    AS c (id, incarnation, owner, token, state, due, "rank", failures, lost, started, pid, exit_code,
+                        signal, error)
+                WHERE r.id = c.id AND r.state IS NOT DISTINCT FROM 'running' AND r.node_id IS NOT DISTINCT FROM c.owner
+                AND r.token = c.token
+                    AND c.owner <> ALL (_living) AND c.incarnation = ANY (_jobs) AND r.cancel IS NULL
+                    AND c.state NOT IN ('succeeded', 'failed', 'cancelled', 'skipped')
+                RETURNING r.id
+            )
+            SELECT coalesce(array_agg(id), '{}') INTO _gone_on FROM moved;
+            applied := applied || _gone_on;
+        END IF;
+        IF _attempts IS NOT NULL THEN
+            INSERT INTO tokimori_attempts ({ATTEMPT})
+            SELECT {a.ATTEMPT} FROM jsonb_populate_recordset(NULL::tokimori_attempts, _attempts) a
+            WHERE a.run_id = ANY (applied)
+            ON CONFLICT (run_id, number) DO UPDATE
+            SET ({ATTEMPT - run_id, number}) = ROW ({excluded.ATTEMPT - run_id, number});
+        END IF;
+        IF cardinality(_out_ids) > 0 THEN
+            INSERT INTO tokimori_outputs (run_id, attempt, size, head, tail, settled)
+            SELECT o.id, o.attempt, o.size, o.head, o.tail, true
+            FROM unnest(_out_ids, _out_attempts, _out_sizes, _out_heads, _out_tails)
+                AS o (id, attempt, size, head, tail)
+            WHERE o.id = ANY (applied)
+            ON CONFLICT (run_id, attempt) DO UPDATE
+            SET size = excluded.size, head = excluded.head, tail = excluded.tail, settled = true;
+        END IF;
+        PERFORM tokimori_wake(CASE WHEN cardinality(applied) = cardinality(_ids) THEN _incarnations ELSE ARRAY(
+            SELECT c.incarnation FROM unnest(_ids, _incarnations) AS c (id, incarnation) WHERE c.id = ANY (applied)
+        ) END);
+        IF cardinality(_keyed) > 0 THEN
+            PERFORM tokimori_wake_keys(array_agg(incarnation), array_agg(concurrency_key)) FROM (
+                SELECT incarnation, concurrency_key FROM tokimori_history WHERE id = ANY (applied)
+                UNION SELECT incarnation, concurrency_key FROM tokimori_runs WHERE id = ANY (_gone_on)) k;
+        END IF;
+        IF cardinality(_names) > 0 THEN
+            WITH back AS (DELETE FROM tokimori_permits WHERE run_id = ANY (applied) RETURNING semaphore)
+            SELECT array_agg(semaphore) INTO _freed FROM back;
+            served := _freed IS NOT NULL;
+            PERFORM tokimori_free(ARRAY(SELECT unnest(_freed) UNION SELECT unnest(tokimori_named(_parked)) ORDER BY 1));
+        END IF;
+    END IF;
+    IF cardinality(applied) < cardinality(_ids) THEN
+        already := ARRAY(
+            SELECT c.id FROM unnest(_ids, _tokens) AS c (id, token)
+            LEFT JOIN tokimori_runs r ON r.id = c.id LEFT JOIN tokimori_history h ON h.id = c.id
+            WHERE c.id <> ALL (applied) AND (
+                (r.settled_by = _by AND r.settled_token = c.token)
+                OR (h.settled_by = _by AND h.settled_token = c.token)));
+    END IF;
+END $$;
