@@ -22,8 +22,10 @@ _OPTIONS = (
     click.option(
         "--date", "dates", multiple=True, metavar="DATE", help="2026-12-25, 2026-12-24/2027-01-01, or 12-25 each year."
     ),
-    click.option("--weekday", "weekdays", multiple=True, metavar="NAME", help="Such as sat."),
-    click.option("--file", "file", type=click.Path(path_type=Path), help="Dates, one on each line; # begins a remark."),
+    click.option("--weekday", "weekdays", multiple=True, metavar="NAME", help="A day of the week, such as sat."),
+    click.option(
+        "--file", "file", type=click.Path(path_type=Path), help="A file of dates, one on each line; # begins a comment."
+    ),
     click.option("--description", metavar="TEXT", help="What it is for."),
 )
 
@@ -40,7 +42,7 @@ def _calendar_options(command: Callable[..., object]) -> Callable[..., object]:
 def add(
     *, name: str, dates: Sequence[str], weekdays: Sequence[str], file: Path | None, description: str | None
 ) -> None:
-    """Keep named days off: dates, ranges, dates of every year, and days of the week."""
+    """Add a calendar of days off: dates, ranges, dates of every year, days of the week."""
     fields = _fields(dates, weekdays, file, description)
 
     async def act(service: "Service") -> "Calendar":
@@ -62,7 +64,10 @@ def update(
     description: str | None,
     unset: Sequence[str],
 ) -> None:
-    """Replace the fields that are given. The jobs that name it take over the days; the same again goes on."""
+    """Replace the fields that are given. The jobs that use the calendar get the new days.
+
+    If this is interrupted, the same command goes on from there.
+    """
     changes = {**_fields(dates, weekdays, file, description), **dict.fromkeys(unset)}
     if not changes:
         raise InvalidInput("nothing to change", allowed="at least one field")
@@ -92,7 +97,7 @@ def list_calendars() -> None:
 @calendar.command()
 @click.argument("name")
 def show(name: str) -> None:
-    """Show a calendar and the jobs that keep it."""
+    """Show a calendar and the jobs that use it."""
     from tokimori.service.views import calendar_view
 
     async def act(service: "Service") -> "tuple[Calendar, Sequence[JobId]]":
@@ -116,7 +121,7 @@ def show(name: str) -> None:
 @calendar.command()
 @click.argument("name")
 def delete(name: str) -> None:
-    """Forget a calendar that no job names."""
+    """Delete a calendar that no job uses."""
 
     async def act(service: "Service") -> None:
         await service.calendars.delete(name)
@@ -131,7 +136,7 @@ def delete(name: str) -> None:
 def _fields(
     dates: Sequence[str], weekdays: Sequence[str], file: Path | None, description: str | None
 ) -> dict[str, Any]:
-    """Those that were given."""
+    """The fields that were given."""
     typed = [*dates, *(_dates_in(file) if file is not None else ())]
     given = {"dates": typed, "weekdays": list(weekdays), "description": description}
     return {name: value for name, value in given.items() if value}
@@ -143,7 +148,7 @@ def _dates_in(file: Path) -> Sequence[str]:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as fault:
         message = f"file: {file} can't be read: {fault}"
-        raise InvalidInput(message, field="file", value=str(file), allowed="a file of text") from None
+        raise InvalidInput(message, field="file", value=str(file), allowed="a text file") from None
     texts = (line.partition("#")[0].strip() for line in lines)
     return [text for text in texts if text]
 

@@ -45,7 +45,7 @@ class CommandWithArguments(Command):
     """A command that takes everything after `--`, and only that, as a program and its arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep what stands after the first `--` apart."""
+        """Keep what comes after the first `--` apart."""
         if "--" in args:
             place = args.index("--")
             ctx.meta["arguments"] = tuple(args[place + 1 :])
@@ -58,7 +58,7 @@ class CommandWithArguments(Command):
 
 
 def arguments_given() -> tuple[str, ...] | None:
-    """What stood after `--`; None where there was none."""
+    """What came after `--`; None where there was none."""
     found: tuple[str, ...] | None = click.get_current_context().meta.get("arguments")
     return found
 
@@ -114,7 +114,7 @@ def _global_options() -> list[click.Parameter]:
             ["--json"], is_flag=True, expose_value=False, callback=_keep("json"), help="Print JSON, errors too."
         ),
         click.Option(
-            ["--debug"], is_flag=True, expose_value=False, callback=_keep("debug"), help="Show where a bug came from."
+            ["--debug"], is_flag=True, expose_value=False, callback=_keep("debug"), help="Show the traceback of a bug."
         ),
     ]
 

@@ -8,10 +8,10 @@ from tokimori.cli.output import announce, print_lines, print_notice
 
 
 def detach(log: Path, work: Callable[[Callable[[str], None]], int]) -> int:
-    """Do the work in a session of its own, its output in `log`; its parent prints the process id when it is ready.
+    """Do the work in a new process and session, its output in `log`; this process prints its id when it is ready.
 
-    Work says that it is ready by its first line; where it ends before, the parent shows what it wrote and returns its
-    exit code. Called before there are threads or loops, which a fork would lose.
+    The work is ready when it tells its first line. Where it ends before, this process shows what it wrote and returns
+    its exit code. To be called before there are threads or loops, which a fork would lose.
     """
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     begin = log.stat().st_size if log.exists() else 0

@@ -27,14 +27,14 @@ def status() -> None:
 
 @db.command()
 def migrate() -> None:
-    """Apply what is pending."""
+    """Apply the pending migrations."""
     _print(in_bare_service(lambda service: service.migrate()))
 
 
 @db.command()
-@click.option("--all", "whole", is_flag=True, help="All that makes the tables of an empty store.")
+@click.option("--all", "whole", is_flag=True, help="Everything that an empty store needs.")
 def sql(whole: bool) -> None:
-    """Print what is pending as SQL, for whoever may change tables where Tokimori may not."""
+    """Print the pending migrations as SQL, for somebody who may change the tables."""
     text = in_bare_service(lambda service: service.schema_script(whole=whole))
     if options().as_json:
         print_json({"sql": text})
@@ -44,9 +44,9 @@ def sql(whole: bool) -> None:
 
 @db.command()
 def check() -> int:
-    """Compare tables, columns, indexes and functions with what this version made of them.
+    """Compare tables, columns, indexes and functions with those that this version makes.
 
-    Exits with 2 where something is missing or other than it should be.
+    Exit code 2 if something is missing or different.
     """
     found = in_bare_service(lambda service: service.check_schema())
     if options().as_json:
@@ -60,10 +60,11 @@ def check() -> int:
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 def copy(source: str, target: str) -> None:
-    """Copy everything from the store at one URL to an empty one at another; no node may work on either.
+    """Copy everything from the store at one URL to an empty store at another.
 
-    Jobs with their cursors, calendars, runs, attempts, outputs, the ledger and the counts of what was pruned, of
-    deleted jobs too, compared on both sides at the end. A copy that was interrupted goes on when it is asked for again.
+    No node may work on either. Copies jobs with their cursors, calendars, runs, attempts, outputs, the ledger and the
+    counts of pruned rows, also those of deleted jobs, and compares both sides at the end. If it is interrupted, the
+    same command goes on from there.
     """
     with copying_bar() as tell:
         copied = asyncio.run(_copied(source, target, tell))
@@ -95,7 +96,7 @@ def _print(found: "SchemaStatus") -> None:
         [
             ("schema", "none yet" if found.version is None else found.version),
             ("newest known", found.newest),
-            ("usable by nodes since", found.oldest or "none yet"),
+            ("usable from schema", found.oldest or "none yet"),
             ("pending", ", ".join(found.pending) or "nothing"),
         ]
     )

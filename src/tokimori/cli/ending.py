@@ -77,5 +77,5 @@ def _print_text(error: TokimoriError) -> None:
     if error.allowed is not None and error.allowed not in error.message:
         lines.append(f"allowed: {error.allowed}")
     if error.exit_code == Bug.exit_code:
-        lines.append(f"This is a bug of Tokimori's. Please report it, with what `--debug` or {DEBUG}=1 prints.")
+        lines.append(f"This is a bug in Tokimori. Please report it, with the output of `--debug` or {DEBUG}=1.")
     sys.stderr.write("\n".join(lines) + "\n")

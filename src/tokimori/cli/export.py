@@ -19,12 +19,12 @@ export = Group("export", help="Write jobs as text: all, or those with the given 
 
 @export.command()
 @click.argument("job_ids", metavar="[ID...]", nargs=-1)
-@click.option("--system", is_flag=True, help="A system crontab, each line of which names a user.")
+@click.option("--system", is_flag=True, help="A system crontab: each line names a user.")
 @click.option(
-    "--timezone", "time_zone", metavar="ZONE", help="That of the machine on which cron runs; by default this."
+    "--timezone", "time_zone", metavar="ZONE", help="The zone of the machine that runs cron; by default this one's."
 )
 def crontab(job_ids: tuple[str, ...], system: bool, time_zone: str | None) -> None:
-    """Write a crontab. What cron can't do stays in it as a comment, with the reason."""
+    """Write a crontab. A job that cron can't run becomes a comment, with the reason."""
     from tokimori.cli.machine_zone import machine_zone
     from tokimori.schedules.zones import check_zone
     from tokimori.translators.crontab_export import write_crontab
@@ -37,7 +37,7 @@ def crontab(job_ids: tuple[str, ...], system: bool, time_zone: str | None) -> No
         return
     print_text(exported.text)
     if exported.left_out:
-        print_notice(f"note: {len(exported.left_out)} of {len(jobs)} jobs can't be said in a crontab: see its comments")
+        print_notice(f"note: {len(exported.left_out)} of {len(jobs)} jobs can't be run by cron: see the comments")
     if "\nCRON_TZ=" in exported.text:
         print_notice("note: CRON_TZ is known to cronie, but not to Debian's cron")
 
@@ -81,8 +81,8 @@ def _definitions(jobs: "Sequence[Job]") -> list[dict[str, Any]]:
 
     unreadable = [job.id for job in jobs if isinstance(job.definition.target, Unreadable)]
     if unreadable:
-        print_notice(f"note: left out, for this version can't read their definitions: {', '.join(unreadable)}")
+        print_notice(f"note: left out, as this version can't read their definitions: {', '.join(unreadable)}")
     paused = [job.id for job in jobs if job.state is not JobState.ENABLED]
     if paused and not options().as_json:
-        print_notice(f"note: exported without their state, which is not enabled: {', '.join(paused)}")
+        print_notice(f"note: these jobs are not enabled, but the export does not say so: {', '.join(paused)}")
     return [{"id": job.id, **job_fields_of(job)} for job in jobs if job.id not in unreadable]

@@ -25,19 +25,21 @@ SPOOL = PurePath("/var/spool/cron")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--system", is_flag=True, help="System crontabs: each line names a user. Pins the jobs to this host.")
 @click.option("--anywhere", is_flag=True, help="With --system: let any node run the jobs.")
-@click.option("--user", metavar="NAME", help="Whose crontabs they are; the jobs run as that user.")
-@click.option("--timezone", "time_zone", metavar="ZONE", help="Instead of this machine's; CRON_TZ comes first.")
+@click.option("--user", metavar="NAME", help="The owner of the crontabs; the jobs run as that user.")
+@click.option(
+    "--timezone", "time_zone", metavar="ZONE", help="The zone, instead of this machine's; CRON_TZ comes first."
+)
 @click.option("--dry-run", is_flag=True, help="Read and show, import nothing.")
 def crontab(
     *, files: tuple[str, ...], system: bool, anywhere: bool, user: str | None, time_zone: str | None, dry_run: bool
 ) -> None:
     """Import crontabs; - reads standard input. All lines of all files are checked before anything is imported.
 
-    Jobs that were imported before stay as they are.
+    Jobs that exist already stay as they are.
     """
     if system and user is not None:
         allowed = "only without --system: there, each line names its user"
-        raise InvalidInput(f"user: {user!r} beside --system", field="user", value=user, allowed=allowed)
+        raise InvalidInput(f"user: {user!r} together with --system", field="user", value=user, allowed=allowed)
     zone = machine_zone(os.environ) if time_zone is None else check_zone(time_zone)
     host = socket.gethostname() if system and not anywhere else None
     crontabs = [_crontab(file, zone=zone, host=host, system=system, user=user) for file in files]
@@ -49,7 +51,7 @@ def crontab(
 
 
 def _crontab(file: str, *, zone: str, host: str | None, system: bool, user: str | None) -> Crontab:
-    """What the text does not say: a file where cron keeps those of users belongs to the user after whom it is named."""
+    """What the text does not say. Where cron keeps the files of users, a file is named after its user."""
     path = PurePath(file)
     if user is None and not system and SPOOL in path.parents:
         user = path.name
@@ -66,17 +68,17 @@ def _crontab(file: str, *, zone: str, host: str | None, system: bool, user: str 
 def _read(file: str, crontab: Crontab) -> Jobs:
     path = PurePath(file)
     if not crontab.system and any(place in (path, *path.parents) for place in SYSTEM_PLACES):
-        raise InvalidFile(f"{file}: it is a system crontab, each line of which names a user; say --system")
+        raise InvalidFile(f"{file}: it is a system crontab, where each line names a user; use --system")
     return read_crontab(text_of(file), crontab)
 
 
 def _notes(jobs: Jobs, crontabs: Sequence[Crontab]) -> Iterator[str]:
-    """What is not as it was under cron."""
+    """What is different from cron."""
     if not jobs:
         return
     fields = [fields_of(definition) for _, definition in jobs]
-    yield "cron still runs these jobs: take them out of its files, or both will"
-    yield "cron mails what jobs write; Tokimori keeps it (`tokimori run logs`), and MAILTO for later"
+    yield "cron still runs these jobs: remove them from its files, or they run twice"
+    yield "cron mails what jobs write; Tokimori keeps it (`tokimori run logs`), and sends nothing to MAILTO yet"
     if any(each.get("user") for each in fields):
         yield "only a node that runs as root can run jobs as other users"
     if hosts := {each.host for each in crontabs if each.host is not None}:

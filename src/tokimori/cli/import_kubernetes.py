@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option(
-    "--timezone", "time_zone", metavar="ZONE", default="UTC", help="Of jobs without timeZone; UTC by default."
+    "--timezone", "time_zone", metavar="ZONE", default="UTC", help="The zone of jobs without timeZone; UTC by default."
 )
 @click.option("--dry-run", is_flag=True, help="Read and show, import nothing.")
 def kubernetes(files: tuple[str, ...], time_zone: str, dry_run: bool) -> None:
     """Import Kubernetes CronJobs (YAML); - reads standard input. All files are checked before anything is imported.
 
     The command of the container runs on a node as it is: images are not run. What a command can't have (volumes,
-    secrets, several containers) is refused, with file and line. Jobs that were imported before stay as they are.
+    secrets, several containers) is refused, with file and line. Jobs that exist already stay as they are.
     """
     check_zone(time_zone)
     manifests: list[Manifest] = []
@@ -37,7 +37,7 @@ def kubernetes(files: tuple[str, ...], time_zone: str, dry_run: bool) -> None:
 
 
 def _jobs_of(file: str, zone: str, manifests: "list[Manifest]") -> Jobs:
-    """The jobs of a file, which is kept with the manifests."""
+    """The jobs of a file, whose manifest is added to `manifests`."""
     manifest = _read(file, zone)
     manifests.append(manifest)
     return [(job.job_id, job.definition) for job in manifest.jobs]
@@ -50,24 +50,24 @@ def _read(file: str, zone: str) -> "Manifest":
         if fault.name != "yaml":
             raise
         message = "reading YAML needs a package that is not installed: pip install 'tokimori[kubernetes]'"
-        raise Refused(message, field="file", value=file, allowed="after that, YAML") from None
+        raise Refused(message, field="file", value=file, allowed="a YAML file, after that") from None
     return read_manifest(text_of(file), file=name_of(file), zone=zone)
 
 
 def _notes(manifests: "Sequence[Manifest]") -> Iterator[str]:
-    """What is not as it was under Kubernetes."""
+    """What is different from Kubernetes."""
     found = [job for manifest in manifests for job in manifest.jobs]
     definitions = [job.definition for job in found]
-    yield "the cluster still runs these jobs: suspend them there, or both will"
+    yield "the cluster still runs these jobs: suspend them there, or they run twice"
     if images := sorted({job.image for job in found if job.image}):
-        yield f"images are not run: a node must have the programs that these had: {', '.join(images)}"
+        yield f"images are not run: a node must have the programs of these images: {', '.join(images)}"
     if paused := [job.job_id for job in found if job.suspended]:
         yield f"suspended, so added paused: {', '.join(paused)}"
     if left_out := sorted({name for job in found for name in job.left_out}):
-        yield f"left out, as only a cluster knows it: {', '.join(left_out)}"
+        yield f"left out, as it matters only to a cluster: {', '.join(left_out)}"
     for other in (other for manifest in manifests for other in manifest.others):
         yield f"{other}: not a CronJob, left out"
     if any(each.on_overlap is Overlap.SKIP and each.max_running == 1 for each in definitions):
-        yield "with Forbid, Kubernetes may start late what an earlier run was in the way of; Tokimori skips it"
+        yield "with Forbid, Kubernetes may start an occurrence late, after an earlier run; Tokimori skips it"
     if any(each.gap is Gap.SKIP for each in definitions):
         yield "as in Kubernetes, times that clocks skip do not run, and those that they show twice run twice"

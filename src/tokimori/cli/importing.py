@@ -19,21 +19,21 @@ from tokimori.service.service import Service
 
 STDIN = "-"
 MOST_FAULTS = 20
-"""So many are shown: a file that is no such file at all has one on every line."""
+"""The most faults that are shown: a file of another kind has one on every line."""
 
 Jobs = Sequence[tuple[str, Definition]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
-    """What became of the jobs. `differing`: those of `unchanged` that are not as the files say, with the fields."""
+    """The result of an import. `differing`: jobs of `unchanged` that differ from the files, with the fields."""
 
     added: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     differing: dict[str, tuple[str, ...]]
 
     def word(self, job_id: str) -> str:
-        """What became of one job."""
+        """The result for one job."""
         if job_id in self.differing:
             return "kept"
         return "added" if job_id in self.added else "unchanged" if job_id in self.unchanged else "not imported"
@@ -52,7 +52,7 @@ def text_of(file: str) -> str:
 
 
 def name_of(file: str) -> str:
-    """What the file is called in messages."""
+    """The name of the file in messages."""
     return "stdin" if file == STDIN else file
 
 
@@ -77,7 +77,7 @@ def _clashes(jobs: Jobs) -> Iterator[str]:
     places: dict[str, str | None] = {}
     for job_id, definition in jobs:
         if job_id in places:
-            yield f"{definition.description}: its id would be {job_id}, as that of {places[job_id]}; rename one"
+            yield f"{definition.description}: its id would be {job_id}, like that of {places[job_id]}; rename one"
         places.setdefault(job_id, definition.description)
 
 
@@ -85,7 +85,7 @@ def _clashes(jobs: Jobs) -> Iterator[str]:
 
 
 def finish(jobs: Jobs, notes: Sequence[str], *, dry_run: bool, paused_because: Mapping[str, str] | None = None) -> None:
-    """Import the jobs, unless it is a dry run, and print what became of them."""
+    """Import the jobs, unless it is a dry run, and print the result for each."""
     done = Import(differing={}) if dry_run else in_service(lambda service: _import(service, jobs, paused_because))
     if options().as_json:
         print_json(_as_json(jobs, done))
@@ -107,7 +107,7 @@ async def _import(service: Service, jobs: Jobs, paused_because: Mapping[str, str
 
 
 def _differences(stored: Definition, read: Definition) -> tuple[str, ...]:
-    """The fields in which they differ. The description says in which line a job stood, which may move."""
+    """The fields in which they differ, without the description, which names the line of the job: that may change."""
     old, new = (fields_of(replace(definition, description=None)) for definition in (stored, read))
     return tuple(name for name in {**old, **new} if old.get(name) != new.get(name))
 
@@ -148,7 +148,7 @@ def _print(jobs: Jobs, done: Import) -> None:
         print_table(("ID", "RESULT", "SCHEDULE", "NEXT", "OWNER", "COMMAND"), rows)
     print_lines(f"{len(jobs)} jobs read, {len(done.added)} added, {len(done.unchanged)} unchanged")
     for job_id, names in done.differing.items():
-        print_notice(f"warning: {job_id} exists with another {', '.join(names)}; it was left as it is")
+        print_notice(f"warning: {job_id} exists with another {', '.join(names)}; it was not changed")
 
 
 def _command(command: object) -> str:

@@ -26,7 +26,7 @@ job = Group(
     help="Jobs: what to run, and when.",
     nouns={
         "next": ("tokimori.cli.job_next:next_moments", "Print the next moments of jobs, or of a schedule."),
-        "backfill": ("tokimori.cli.job_backfill:backfill", "Make runs of past occurrences that have none."),
+        "backfill": ("tokimori.cli.job_backfill:backfill", "Make runs for past occurrences that have none."),
         "graph": ("tokimori.cli.job_graph:graph", "Print which jobs run after which."),
         "import": ("tokimori.cli.job_import:import_jobs", "Read jobs from foreign files: crontab, Kubernetes."),
     },
@@ -52,7 +52,7 @@ def add(job_id: str, **values: Any) -> None:
 @job.command(cls=CommandWithArguments)
 @click.argument("job_id", metavar="ID")
 @job_options
-@click.option("--unset", multiple=True, metavar="FIELD", help="Bring a field's default back.")
+@click.option("--unset", multiple=True, metavar="FIELD", help="Set a field back to its default.")
 def update(job_id: str, unset: tuple[str, ...], **values: Any) -> None:
     """Change fields of a job; the others stay. --env and --label are added to those that it has."""
     changes = {**fields_given(values), **dict.fromkeys(unset)}
@@ -145,7 +145,7 @@ def show(job_id: str) -> None:
 @click.argument("job_id", metavar="ID")
 @click.option("-n", "count", type=click.IntRange(1, 10_000), default=5, show_default=True, help="How many moments.")
 def explain(job_id: str, count: int) -> None:
-    """Say what a job's schedule means: in English, by its next moments, and where it may surprise."""
+    """Explain a job's schedule: in English, with its next moments and warnings."""
 
     from tokimori.cli.schedule import print_explanation
     from tokimori.service.views import explanation_view
@@ -160,7 +160,7 @@ def explain(job_id: str, count: int) -> None:
 @job.command()
 @click.argument("job_id", metavar="ID")
 def skips(job_id: str) -> None:
-    """List the occurrences of a job that became no run, and why."""
+    """List a job's skipped occurrences, and why they were skipped."""
 
     from tokimori.service.views import skip_view
 
@@ -196,8 +196,8 @@ def counts(job_id: str) -> None:
 
 @job.command()
 @click.argument("job_id", metavar="ID")
-@click.option("--cascade", is_flag=True, help="Delete what runs only after it, too.")
-@click.option("--now", is_flag=True, help="Cancel its running runs, too, instead of letting them finish.")
+@click.option("--cascade", is_flag=True, help="Also delete the jobs that run only after it.")
+@click.option("--now", is_flag=True, help="Also cancel its running runs, instead of letting them finish.")
 def delete(job_id: str, cascade: bool, now: bool) -> None:
     """Delete a job. Its runs that have not started are cancelled."""
     in_service(lambda service: service.delete(job_id, cascade=cascade, now=now))
@@ -219,7 +219,7 @@ def pause(job_id: str, reason: str | None, now: bool) -> None:
 @job.command()
 @click.argument("job_id", metavar="ID")
 def resume(job_id: str) -> None:
-    """Resume a paused job. What it missed is recorded, not caught up with."""
+    """Resume a paused job. What it missed is recorded as skipped, and does not run."""
     _print_job("resumed", in_service(lambda service: service.resume(job_id)))
 
 
@@ -230,27 +230,34 @@ job.add_command(resume, "enable")
 @job.command()
 @click.argument("job_id", metavar="ID")
 def resolve(job_id: str) -> None:
-    """Enable a job that a failure has parked, when what was wrong is mended."""
+    """Enable a job that a failure has parked, once the cause is fixed."""
     _print_job("resolved", in_service(lambda service: service.resolve(job_id)))
 
 
 @job.command()
 @click.argument("job_id", metavar="ID")
-@click.option("--key", metavar="TEXT", help="The same key again gives the same run.")
-@click.option("--debounce", type=float, metavar="SECONDS", help="Put the key's run off, as long as it has not started.")
-@click.option("--throttle", type=float, metavar="SECONDS", help="At most one run of the key in that time.")
-@click.option("--replace", is_flag=True, help="The key's run gets this, as long as it has not started.")
-@click.option("--force", is_flag=True, help="Also if the job is paused or parked.")
+@click.option("--key", metavar="TEXT", help="Asking again with the same key gives the same run.")
+@click.option(
+    "--debounce",
+    type=float,
+    metavar="SECONDS",
+    help="Put the key's run off until so long from now, if it has not started.",
+)
+@click.option("--throttle", type=float, metavar="SECONDS", help="At most one run of the key in this time.")
+@click.option("--replace", is_flag=True, help="Change the key's run to what is asked now, if it has not started.")
+@click.option("--force", is_flag=True, help="Even if the job is paused or parked.")
 @click.option("--payload", metavar="TEXT", help="Data for the run.")
-@click.option("--at", metavar="TIME", help="When it is due; without offset in the job's zone.")
+@click.option("--at", metavar="TIME", help="When it is due; without an offset, in the job's zone.")
 @click.option("--priority", type=int, metavar="-100..100", help="Instead of the job's.")
-@click.option("--concurrency-key", metavar="TEXT", help="Few runs of one key run at a time; instead of the job's.")
+@click.option(
+    "--concurrency-key", metavar="TEXT", help="Limits how many runs of one key run at a time; instead of the job's."
+)
 @click.option("--parent", metavar="RUN", envvar="TOKIMORI_RUN_ID", help="The run that asks for this one.")
-@click.option("--no-parent", is_flag=True, help="No run asks for it, though this is called within one.")
+@click.option("--no-parent", is_flag=True, help="No run asks for it, even if this is called within one.")
 @click.option("--wait", is_flag=True, help="Wait for the run's end; exit code 1 if it did not succeed.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="How long to wait.")
 def trigger(job_id: str, wait: bool, timeout: float | None, no_parent: bool, **asked: Any) -> int:
-    """Run a job now, or at a moment."""
+    """Run a job now, or at a given time."""
 
     from tokimori.model.transitions import RunState
     from tokimori.service.queues import sentence
@@ -285,8 +292,9 @@ def _print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = Non
     if options().as_json:
         print_json(job_view(changed, moments))
         return
-    upcoming = local(changed.next_due, changed.definition.time_zone)
-    print_lines(f"{done} {changed.id}: {changed.state}, next {upcoming}")
+    due = changed.next_due
+    upcoming = "" if due is None else f", next {local(due, changed.definition.time_zone)}"
+    print_lines(f"{done} {changed.id}: {changed.state}{upcoming}")
 
 
 async def _all_jobs(service: "Service") -> "list[Job]":
@@ -297,7 +305,7 @@ async def _all_jobs(service: "Service") -> "list[Job]":
 
 
 def _next(found: "Job") -> str:
-    """Its next moment, or what it runs after."""
+    """Its next moment, or the jobs after which it runs."""
     if found.definition.parents:
         return f"after {', '.join(dict.fromkeys(parent.job for parent in found.definition.parents))}"
     return local(found.next_due, found.definition.time_zone)

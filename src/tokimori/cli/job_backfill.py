@@ -22,22 +22,25 @@ STEP = 0.5
 
 @click.command(cls=Command)
 @click.argument("job_id", metavar="ID")
-@click.option("--from", "first", required=True, metavar="TIME", help="Such as 2030-01-01T00:00:00Z; included.")
-@click.option("--to", "last", metavar="TIME", help="Included; now by default.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be made, and what is left out and why.")
+@click.option(
+    "--from", "first", required=True, metavar="TIME", help="The first moment, such as 2030-01-01T00:00:00Z; included."
+)
+@click.option("--to", "last", metavar="TIME", help="The last moment, included; now by default.")
+@click.option("--dry-run", is_flag=True, help="Only show which runs would be made, and what is left out and why.")
 @click.option("--max-running", type=int, default=0, metavar="N", help="At most N of its runs are active at a time.")
-@click.option("--wait", is_flag=True, help="Wait for the end of all; exit code 1 if not all succeeded.")
-@click.option("--cancel", is_flag=True, help="Cancel what a backfill of this range made and has not ended.")
+@click.option("--wait", is_flag=True, help="Wait until all have ended; exit code 1 if not all succeeded.")
+@click.option("--cancel", is_flag=True, help="Cancel the runs of such a backfill that have not ended.")
 def backfill(
     job_id: str, *, first: str, last: str | None, dry_run: bool, max_running: int, wait: bool, cancel: bool
 ) -> int:
-    """Make runs of a job's past occurrences that have none, the oldest first.
+    """Make runs for a job's past occurrences that have none, the oldest first.
 
-    They queue: overlap never skips them. With --max-running the command stays until all are made; whether it was
-    interrupted or not, a second one goes on where the first one is, and makes nothing twice.
+    Overlap never skips them: they wait. With --max-running the command stays until all are made. If it is interrupted,
+    the same command goes on from there; no run is made twice, even by two commands at a time.
     """
     if cancel and (dry_run or wait or max_running):
-        raise InvalidInput("--cancel stands alone", field="cancel", value=True, allowed="none of the other options")
+        message = "--cancel can't be combined with --dry-run, --wait or --max-running"
+        raise InvalidInput(message, field="cancel", value=True, allowed="--from and --to")
     start = parse_moment(first, field="from")
     end = SystemClock().now() if last is None else parse_moment(last, field="to")
 
@@ -58,18 +61,18 @@ def backfill(
 async def _make(
     service: "Service", job_id: str, moments: tuple[Moment, Moment], max_running: int, *, wait: bool
 ) -> "Backfill":
-    """Make what there is room for until nothing is missing, or somebody cancels it."""
+    """Make runs as far as there is room until none is missing, or somebody cancels the backfill."""
     from tokimori.service.backfill import was_cancelled
 
     if (max_running or wait) and not any(node.runs_jobs for node in await service.nodes()):
-        print_notice("the runs wait for a node: start one with `tokimori serve`")
+        print_notice("the runs will wait for a node: start one with `tokimori serve`")
     before = await service.backfill(job_id, *moments, dry_run=True)
     told = ""
     while True:
         done = await service.backfill(job_id, *moments, max_running=max_running)
         told = _tell(done, told)
         if was_cancelled(before, done):
-            print_notice("somebody cancelled this backfill: nothing more is made")
+            print_notice("somebody cancelled this backfill: no more runs are made")
             return done
         if not done.missing and not (wait and done.active):
             return done
@@ -77,7 +80,7 @@ async def _make(
 
 
 def _tell(done: "Backfill", told: str) -> str:
-    """Say how far it is, where that is news."""
+    """Print how far it is, if that has changed."""
     news = _progress(done)
     if news != told and (done.missing or done.active):
         print_notice(news)
@@ -103,13 +106,13 @@ def _print(done: "Backfill", *, dry_run: bool) -> None:
         return
     if dry_run:
         print_table(("TIME", "BACKFILL"), _rows(done))
-        print_lines(f"would make {len(done.missing)}; {_progress(done)}; {len(done.left_out)} left out")
+        print_lines(f"would make {len(done.missing)} runs; {_progress(done)}; {len(done.left_out)} left out")
         return
     print_lines(f"{_progress(done)}; {len(done.left_out)} left out")
 
 
 def _rows(done: "Backfill") -> list[tuple[str, str]]:
-    """Every occurrence of the range, and what is done about it."""
+    """Every occurrence of the range, and what happens with it."""
     zone = done.job.definition.time_zone
     found = [(moment, "to be made") for moment in done.missing]
     found += [(run.nominal, f"made: run {run.id} {run.state}") for run in done.runs]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("job_id", metavar="[ID]", required=False)
-@click.option("--dot", "as_dot", is_flag=True, help="Print it in Graphviz' language.")
+@click.option("--dot", "as_dot", is_flag=True, help="Print it in the DOT language of Graphviz.")
 def graph(job_id: str | None, as_dot: bool) -> None:
     """Print which jobs run after which: all, or those before and after one."""
     from tokimori.model.job import JobState

@@ -4,7 +4,7 @@ from tokimori.cli.command import Group
 
 import_jobs = Group(
     "import",
-    help="Read jobs from foreign files. What is there already stays as it is.",
+    help="Import jobs from foreign files. Jobs that exist already stay as they are.",
     nouns={
         "crontab": ("tokimori.cli.import_crontab:crontab", "User and system crontabs."),
         "kubernetes": ("tokimori.cli.import_kubernetes:kubernetes", "Kubernetes CronJobs, from YAML."),

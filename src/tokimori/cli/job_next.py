@@ -22,8 +22,8 @@ Row = tuple[str | None, str, Moment]
 @click.argument("subject", metavar="[ID | TEXT]", required=False)
 @click.option("-n", "count", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
 @click.option("--after", metavar="TIME", help="Such as 2030-01-01T00:00:00Z; now by default.")
-@click.option("--schedule", metavar="TEXT", help="Of this schedule, even if a job has such an id.")
-@click.option("--timezone", "time_zone", metavar="ZONE", help="Where a schedule is meant, and where to show moments.")
+@click.option("--schedule", metavar="TEXT", help="A schedule, even if a job has such an id.")
+@click.option("--timezone", "time_zone", metavar="ZONE", help="The zone of a schedule, and of the moments shown.")
 def next_moments(
     subject: str | None, count: int, after: str | None, schedule: str | None, time_zone: str | None
 ) -> None:
@@ -31,7 +31,8 @@ def next_moments(
     from tokimori.schedules.zones import check_zone
 
     if schedule is not None and subject is not None:
-        raise InvalidInput("either a job or --schedule", field="schedule", value=schedule, allowed="no ID beside it")
+        message = "ID and --schedule can't be combined"
+        raise InvalidInput(message, field="schedule", value=schedule, allowed="one of ID, --schedule")
     start = None if after is None else parse_moment(after, field="after")
     if time_zone is not None:
         check_zone(time_zone)
@@ -50,7 +51,10 @@ def next_moments(
 async def _of_job_or_text(
     service: "Service", subject: str, count: int, after: Moment | None, time_zone: str | None
 ) -> list[Row]:
-    """Of the job with that id, else of that schedule. Raises `NotFound` for what could be an id, else for the text."""
+    """The moments of the job with that id, else of that schedule.
+
+    Raises `NotFound` for a text that could be an id, otherwise `InvalidInput`.
+    """
     try:
         found = await service.get(subject)
     except (NotFound, InvalidInput) as fault:

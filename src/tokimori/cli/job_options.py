@@ -1,4 +1,4 @@
-"""The options that say a job: one for every field of `JobFields`."""
+"""The options that define a job: one for every field of `JobFields`."""
 
 import shlex
 from collections.abc import Callable, Mapping
@@ -24,47 +24,51 @@ def _choice(kind: type[StrEnum]) -> click.Choice[str]:
 
 
 _OPTIONS = (
-    click.option("--command", metavar="TEXT", help="A text for the shell; or give a program after `--`."),
+    click.option("--command", metavar="TEXT", help="A command line for the shell; or give a program after `--`."),
     click.option("--noop", is_flag=True, default=None, help="Run nothing: for tests."),
     click.option("--schedule", metavar="TEXT", help='Such as "0 3 * * *" or "every 90 seconds".'),
-    click.option("--timezone", "time_zone", metavar="ZONE", help="Such as Europe/Paris."),
-    click.option("--gap", type=_choice(Gap), help="What becomes of times that clocks skip."),
-    click.option("--fold", type=_choice(Fold), help="What becomes of times that clocks show twice."),
+    click.option("--timezone", "time_zone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris."),
+    click.option("--gap", type=_choice(Gap), help="What to do with times that clocks skip."),
+    click.option("--fold", type=_choice(Fold), help="What to do with times that clocks show twice."),
     click.option("--calendar", "calendars", multiple=True, metavar="NAME", help="Days off, on which nothing runs."),
-    click.option("--shift", type=_choice(Shift), help="Run on that business day instead, at the same time."),
-    click.option("--starts-at", metavar="TIME", help="No occurrence before; without offset in the job's zone."),
-    click.option("--ends-at", metavar="TIME", help="No occurrence after; the job is finished then."),
-    click.option("--runs-remaining", type=int, metavar="N", help="After so many scheduled runs the job is finished."),
+    click.option("--shift", type=_choice(Shift), help="Instead of a day off, run on that business day."),
+    click.option("--starts-at", metavar="TIME", help="No occurrence before; without an offset, in the job's zone."),
+    click.option("--ends-at", metavar="TIME", help="No occurrence after; then the job is finished."),
+    click.option("--runs-remaining", type=int, metavar="N", help="After N scheduled runs the job is finished."),
     _seconds("--delay", "delay", "How long after its nominal time a run is due."),
-    _seconds("--jitter", "jitter", "Up to so much later, to spread jobs: always the same for an occurrence."),
-    click.option("--anchored-on", type=_choice(AnchoredOn), help="From where an interval is counted."),
+    _seconds("--jitter", "jitter", "Up to this much later, to spread jobs; always the same for an occurrence."),
+    click.option("--anchored-on", type=_choice(AnchoredOn), help="What an interval is counted from."),
     click.option("--name", metavar="TEXT", help="A name for people."),
     click.option("--description", metavar="TEXT", help="What it is for."),
-    click.option("--owner", metavar="TEXT", help="Who answers for it."),
-    click.option("--misfire", type=_choice(Misfire), help="What becomes of missed occurrences."),
-    _seconds("--late-after", "late_after", "How late an occurrence is missed."),
-    _seconds("--grace", "grace", "How late is too late to run."),
-    click.option("--max-running", type=int, metavar="N", help="Runs at a time; 0 = unlimited."),
-    click.option("--max-waiting", type=int, metavar="N", help="Runs that may wait beside those; more are refused."),
-    click.option("--semaphore", "semaphores", multiple=True, metavar="NAME[:WEIGHT]", help="Held while a run runs."),
-    click.option("--concurrency-key", metavar="TEXT", help="That of runs which bring none of their own."),
-    click.option("--max-running-per-key", type=int, metavar="N", help="Runs of one concurrency key at a time."),
-    click.option("--on-overlap", type=_choice(Overlap), help="What becomes of occurrences above that."),
-    click.option("--attempts", type=int, metavar="N", help="How often a run is tried in all."),
-    _seconds("--retry-delay", "retry_delay", "Before the first retry."),
-    click.option("--retry-backoff", type=float, metavar="FACTOR", help="From one delay to the next."),
+    click.option("--owner", metavar="TEXT", help="Who is responsible for it."),
+    click.option("--misfire", type=_choice(Misfire), help="What to do with missed occurrences."),
+    _seconds("--late-after", "late_after", "An occurrence that is later than this is missed."),
+    _seconds("--grace", "grace", "A missed occurrence that is later than this does not run."),
+    click.option("--max-running", type=int, metavar="N", help="How many of its runs run at a time; 0: no limit."),
+    click.option("--max-waiting", type=int, metavar="N", help="How many more runs may wait; further ones are refused."),
+    click.option(
+        "--semaphore", "semaphores", multiple=True, metavar="NAME[:WEIGHT]", help="A run holds this while it runs."
+    ),
+    click.option("--concurrency-key", metavar="TEXT", help="The key of runs that bring none of their own."),
+    click.option("--max-running-per-key", type=int, metavar="N", help="How many runs of one key run at a time."),
+    click.option("--on-overlap", type=_choice(Overlap), help="What to do with occurrences above --max-running."),
+    click.option("--attempts", type=int, metavar="N", help="How many attempts a run has, the first one included."),
+    _seconds("--retry-delay", "retry_delay", "How long to wait before the first retry."),
+    click.option(
+        "--retry-backoff", type=float, metavar="FACTOR", help="What multiplies the delay at each further retry."
+    ),
     _seconds("--retry-cap", "retry_cap", "The longest delay."),
-    click.option("--retry-jitter", type=float, metavar="0..1", help="Up to this part of a delay is added."),
+    click.option("--retry-jitter", type=float, metavar="0..1", help="Up to this part of a delay is added to it."),
     _seconds("--retry-epsilon", "retry_epsilon", "No retry later than this after the nominal time."),
-    click.option("--lost-attempts", type=int, metavar="N", help="How many lost attempts are made good."),
-    click.option("--priority", type=int, metavar="-100..100", help="Larger first."),
-    click.option("--queue", metavar="NAME", help="The line in which its runs stand."),
+    click.option("--lost-attempts", type=int, metavar="N", help="How many lost attempts are repeated."),
+    click.option("--priority", type=int, metavar="-100..100", help="Larger numbers run first."),
+    click.option("--queue", metavar="NAME", help="The queue to which it belongs."),
     click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label that the node must carry."),
     _seconds("--timeout", "timeout", "How long an attempt may take."),
-    _seconds("--timeout-grace", "timeout_grace", "From TERM to KILL."),
+    _seconds("--timeout-grace", "timeout_grace", "How long after TERM comes KILL."),
     click.option("--on-lost-lease", type=_choice(OnLostLease), help="What a node that is cut off does with its runs."),
-    click.option("--on-exhausted", type=_choice(OnExhausted), help="What becomes of the job when retries are used up."),
-    click.option("--on-failure-job", metavar="ID", help="A job that runs after a failure."),
+    click.option("--on-exhausted", type=_choice(OnExhausted), help="What to do when the attempts are used up."),
+    click.option("--on-failure-job", metavar="ID", help="A job to run after a failure."),
     click.option(
         "--auto-complete-success/--no-auto-complete-success",
         default=None,
@@ -79,13 +83,13 @@ _OPTIONS = (
     ),
     click.option("--join", type=_choice(Join), help="Run after each of several parents, or after all of them."),
     click.option("--retention", metavar="DURATION", help="How long runs and skips are kept, such as P7D."),
-    click.option("--keep-runs", type=int, metavar="N", help="So many of the newest runs are kept longer."),
-    click.option("--env", multiple=True, metavar="KEY=VALUE", help="A variable for the command."),
+    click.option("--keep-runs", type=int, metavar="N", help="The newest N runs are kept longer."),
+    click.option("--env", multiple=True, metavar="KEY=VALUE", help="An environment variable for the command."),
     click.option("--cwd", metavar="FOLDER", help="Where the command runs."),
     click.option("--user", metavar="NAME", help="The OS user that it runs as; the node must be root."),
-    click.option("--stdin", metavar="TEXT", help="What the command reads."),
-    click.option("--shell-path", metavar="FILE", help="The shell of a text."),
-    click.option("--mailto", metavar="ADDRESS", help="Kept for notifications."),
+    click.option("--stdin", metavar="TEXT", help="What the command reads from standard input."),
+    click.option("--shell-path", metavar="FILE", help="The shell that runs --command."),
+    click.option("--mailto", metavar="ADDRESS", help="Kept for notifications; nothing is sent yet."),
 )
 _RETRY = {
     "attempts": "attempts",
@@ -107,7 +111,7 @@ def job_options(command: Callable[..., object]) -> Callable[..., object]:
 
 
 def fields_given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `JobFields` that these options and the program after `--` say; only those that were given."""
+    """The fields of `JobFields` from these options and the program after `--`; only those that were given."""
     given = {name: value for name, value in values.items() if value is not None and value != ()}
     retry = {field: given.pop(option) for option, field in _RETRY.items() if option in given}
     for name in ("labels", "env"):
@@ -138,6 +142,6 @@ def _pairs(name: str, texts: tuple[str, ...]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise InvalidInput(f"{name}: {text!r} is no pair", field=name, value=text, allowed="KEY=VALUE")
+            raise InvalidInput(f"{name}: {text!r} is not a pair", field=name, value=text, allowed="KEY=VALUE")
         pairs[key] = value
     return pairs

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 SYNOPSIS = "NAME [--limit N] [--weight W] [--wait SECONDS] -- PROGRAM [ARGS]... | COMMAND [ARGS]..."
 USAGE = """Hold units of a semaphore while a program runs; list, set and delete semaphores. A mutex has one unit.
 
-Ends with the program's exit code. TOKIMORI_LOCK_TOKEN in its environment grows with each holder. Not to be had in time:
-exit code 4. Lost, for the store was out of reach for 5 s: the program is ended, exit code 4.
+The exit code is the program's. It is 4 if the units are not granted in time; also if they are lost because the store
+was out of reach for 5 s: then the program is ended. TOKIMORI_LOCK_TOKEN in its environment grows with each holder.
 
 \b
-  --limit N       How many units it has to have; 1 where nobody made it.
-  --weight W      How many of them to hold; 1 by default.
-  --wait SECONDS  At most so long; by default as long as it takes.
+  --limit N       The limit that it must have; a new one gets it, or 1.
+  --weight W      How many units to hold; 1 by default.
+  --wait SECONDS  How long to wait; by default as long as it takes.
 """
 
 
@@ -30,7 +30,7 @@ class LockGroup(Group):
     """A group whose line with a `--` names no command of its own but a semaphore, and a program to run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Whatever has a program behind `--` is meant to run it."""
+        """Run a program where there is one after `--`, whatever the line says before it."""
         return super().parse_args(ctx, [_RUN, *args] if "--" in args else args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
@@ -42,8 +42,8 @@ class LockGroup(Group):
         found = super().get_command(ctx, cmd_name)
         if found is None:
             known = ", ".join(self.list_commands(ctx))
-            hint = f"to run a program while {cmd_name!r} is held: tokimori lock {cmd_name} -- PROGRAM"
-            raise click.UsageError(f"No such command {cmd_name!r}; there are {known}. And {hint}", ctx)
+            hint = f"To run a program while {cmd_name!r} is held: tokimori lock {cmd_name} -- PROGRAM"
+            raise click.UsageError(f"No such command {cmd_name!r}; there are {known}. {hint}", ctx)
         return found
 
 
@@ -87,7 +87,7 @@ def _holder_cells(holder: "Holder | None", zone: str) -> tuple[object, ...]:
 @click.argument("name")
 @click.option("--limit", type=int, required=True, metavar="N", help="How many units it has; 1: a mutex.")
 def set_limit(*, name: str, limit: int) -> None:
-    """Make a semaphore, or give it another limit. Who waits is served at once where there is room now."""
+    """Make a semaphore, or change its limit. If there is room now, those who wait are served at once."""
     from tokimori.service.semaphore_views import semaphore_view
 
     async def act(service: "Service") -> "SemaphoreDetails":
@@ -103,7 +103,7 @@ def set_limit(*, name: str, limit: int) -> None:
 @lock.command()
 @click.argument("name")
 def delete(name: str) -> None:
-    """Forget a semaphore that nobody holds or waits for."""
+    """Delete a semaphore that nobody holds or waits for."""
 
     async def act(service: "Service") -> None:
         await service.semaphores.delete(name)

@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 BY_SIGNAL = 128
-"""The exit code of what a signal ended is this and the signal's number, as a shell has it."""
+"""The exit code of a program that a signal ended is this plus the signal's number, as in a shell."""
 NOT_EXECUTED = 126
 
 
 @click.command(cls=CommandWithArguments)
 @click.argument("name")
-@click.option("--limit", type=int, metavar="N", help="How many units it has to have; 1 where nobody made it.")
-@click.option("--weight", type=int, default=1, show_default=True, metavar="W", help="How many of them to hold.")
-@click.option("--wait", type=float, metavar="SECONDS", help="At most so long; by default as long as it takes.")
+@click.option("--limit", type=int, metavar="N", help="The limit that it must have; a new one gets it, or 1.")
+@click.option("--weight", type=int, default=1, show_default=True, metavar="W", help="How many units to hold.")
+@click.option("--wait", type=float, metavar="SECONDS", help="How long to wait; by default as long as it takes.")
 def run(*, name: str, limit: int | None, weight: int, wait: float | None) -> int:
     """Run a command while holding units of a semaphore."""
     from tokimori.locks.holdings import Wanted
 
     argv = arguments_given()
     if not argv:
-        raise InvalidInput("command: there is nothing to run", field="command", allowed="a program behind --")
+        raise InvalidInput("command: there is nothing to run", field="command", allowed="a program after --")
     return asyncio.run(_run(load(), Wanted(name=name, weight=weight, limit=limit, wait=wait), list(argv)))
 
 
@@ -87,7 +87,7 @@ async def _session(loaded: "Loaded", command: "ForegroundCommand") -> "AsyncIter
 
 
 async def _attended(command: "ForegroundCommand", held: "Held", argv: list[str]) -> int:
-    """Run it to its end, whatever that is; its exit code."""
+    """Run the command to its end, whatever that is; returns its exit code."""
     marks = {"TOKIMORI_LOCK": held.name, "TOKIMORI_LOCK_TOKEN": str(held.token)}
     try:
         await command.start(argv, {**os.environ, **marks}, str(Path.cwd()))
@@ -105,7 +105,7 @@ def _code(ended: "Ended") -> int:
 
 
 class _Signals:
-    """Whom to tell what comes for this process, and what came first."""
+    """The signals that come for this process: whom to tell, and which one came first."""
 
     def __init__(self, tell: Callable[[int], object]) -> None:
         self.first: int | None = None
@@ -119,9 +119,9 @@ class _Signals:
 
 @contextmanager
 def _signals() -> Iterator[_Signals]:
-    """Before there is anybody to tell, the first one ends the waiting.
+    """Handle signals; before there is a command to pass them to, the first one ends the waiting.
 
-    Only those that were not ignored when this process began: under nohup the command goes on, too.
+    A signal that was ignored when this process began stays ignored: under nohup the command goes on, too.
     """
     waiting, loop = asyncio.current_task(), asyncio.get_running_loop()
     signals = _Signals(lambda _: waiting is not None and waiting.cancel())

@@ -1,4 +1,4 @@
-"""In which time zone this machine's own clock is read."""
+"""The time zone of this machine."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,9 +10,9 @@ ETC = Path("/etc")
 
 
 def machine_zone(environ: Mapping[str, str], etc: Path = ETC) -> str:
-    """The IANA name of the machine's zone: of /etc/localtime, else in /etc/timezone, else in TZ, else UTC.
+    """The IANA name of the machine's zone: from /etc/localtime, else /etc/timezone, else TZ, else UTC.
 
-    Raises `InvalidInput` where /etc/localtime holds a zone that has no name here.
+    Raises `InvalidInput` where /etc/localtime holds a zone whose name can't be found.
     """
     for name in _names(environ, etc):
         try:
@@ -20,7 +20,7 @@ def machine_zone(environ: Mapping[str, str], etc: Path = ETC) -> str:
         except InvalidInput:
             continue
     if (etc / "localtime").exists():
-        message = "timezone: this machine's has no name: /etc/localtime is not a link to one"
+        message = "timezone: this machine's zone has no name: /etc/localtime is not a link to a zone file"
         raise InvalidInput(message, field="timezone", allowed="--timezone ZONE, or a line CRON_TZ=ZONE in the file")
     return "UTC"
 

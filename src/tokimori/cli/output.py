@@ -33,7 +33,7 @@ def print_text(text: str) -> None:
 
 
 def announce(line: str) -> None:
-    """A line of a program that goes on: whoever reads it has it at once."""
+    """A line of a program that goes on: written at once, for whoever reads it."""
     print_lines(line)
     sys.stdout.flush()
 
@@ -64,7 +64,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 
 @contextmanager
 def copying_bar() -> "Iterator[Tell]":
-    """A bar of how far a copy is, on a terminal; how many rows there are is known when it verifies."""
+    """A progress bar for a copy, on a terminal; the total number of rows is known only when it verifies."""
     if not sys.stderr.isatty():
         yield lambda _step: None
         return
@@ -107,6 +107,6 @@ def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _text(value: object) -> str:
-    """A cell: control characters are shown as what they are, so that no job can write to the terminal."""
+    """The text of a cell: control characters are escaped, so that no job can control the terminal."""
     text = NOTHING if value is None else str(value)
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

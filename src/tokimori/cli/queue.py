@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 queue = Group("queue", help="Queues: groups of jobs that can be paused together.")
 
-_EVERYTHING = click.option("--all", "everything", is_flag=True, help="Everything, whatever its queue.")
+_EVERYTHING = click.option("--all", "everything", is_flag=True, help="Everything, in every queue.")
 
 
 @queue.command("list")
@@ -69,7 +69,7 @@ def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> 
 @click.argument("name", required=False)
 @_EVERYTHING
 def resume(name: str | None, everything: bool) -> None:
-    """Let a queue, or --all, go on: what waits is run. Queues with a pause of their own stay paused with --all."""
+    """Resume a queue, or --all: its runs start again. --all does not resume queues that are paused by name."""
     chosen = _chosen(name, everything=everything)
     was = in_service(lambda service: service.queues.resume(chosen))
     what = "everything" if chosen is None else f"queue {chosen}"

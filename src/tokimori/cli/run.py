@@ -21,17 +21,21 @@ if TYPE_CHECKING:
 run = Group(
     "run",
     help="Runs: what became of occurrences and requests.",
-    nouns={"report": ("tokimori.cli.run_report:report", "Say from within a run how it ended.")},
+    nouns={"report": ("tokimori.cli.run_report:report", "Report, from within a run, how it ended.")},
 )
 
 
 @run.command("list")
-@click.option("--job", "job_id", metavar="ID", help="Of this job only.")
+@click.option("--job", "job_id", metavar="ID", help="Only runs of this job.")
 @click.option(
-    "--state", "states", multiple=True, type=click.Choice([state.value for state in RunState]), help="In these states."
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([state.value for state in RunState]),
+    help="Only runs in this state; may be repeated.",
 )
 @click.option("-n", "count", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
-@click.option("--before", metavar="RUN", help="Older than this run.")
+@click.option("--before", metavar="RUN", help="Only runs older than this one.")
 def list_runs(job_id: str | None, states: tuple[str, ...], count: int, before: str | None) -> None:
     """List runs, newest first."""
 
@@ -92,7 +96,7 @@ def show(run_id: str) -> None:
 @run.command()
 @click.argument("run_id", metavar="ID")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends; exit code 1 if it did not succeed.")
-@click.option("--attempt", type=int, metavar="N", help="The newest by default.")
+@click.option("--attempt", type=int, metavar="N", help="Which attempt; the newest by default.")
 def logs(run_id: str, follow: bool, attempt: int | None) -> int:
     """Print what a run wrote."""
 
@@ -115,7 +119,7 @@ def logs(run_id: str, follow: bool, attempt: int | None) -> int:
 
 
 def _ending(ended: "Run") -> int:
-    """The exit code of whoever waited for the run's end."""
+    """The exit code after waiting for the run's end."""
     return DONE if ended.state is RunState.SUCCEEDED else RUN_FAILED
 
 
@@ -123,7 +127,7 @@ def _ending(ended: "Run") -> int:
 @click.argument("run_id", metavar="ID")
 @click.option("--reason", metavar="TEXT", default="cancelled by hand", show_default=True, help="Kept with the run.")
 def cancel(run_id: str, reason: str) -> None:
-    """Cancel a run; the processes of one that runs are ended by its node."""
+    """Cancel a run; if it is running, its node ends its processes."""
 
     from tokimori.service.views import run_view
 
@@ -133,7 +137,7 @@ def cancel(run_id: str, reason: str) -> None:
     elif cancelled.state is RunState.CANCELLED:
         print_lines(f"run {cancelled.id} cancelled")
     elif cancelled.state in ENDS:
-        print_lines(f"run {cancelled.id} had ended before: {cancelled.state}")
+        print_lines(f"run {cancelled.id} has already ended: {cancelled.state}")
     else:
         print_lines(f"run {cancelled.id} is {cancelled.state}; its node was told to end it")
 
@@ -142,14 +146,14 @@ def cancel(run_id: str, reason: str) -> None:
 @click.argument("run_id", metavar="ID")
 @click.option("--reason", metavar="TEXT", default="held by hand", show_default=True, help="Kept with the run.")
 def hold(run_id: str, reason: str) -> None:
-    """Keep a run that has not started from starting."""
+    """Hold a run that has not started: it waits until it is resumed."""
     _print_run(in_service(lambda service: service.hold(run_id, reason)))
 
 
 @run.command()
 @click.argument("run_id", metavar="ID")
 def resume(run_id: str) -> None:
-    """Let a held run go on."""
+    """Resume a held run."""
     _print_run(in_service(lambda service: service.resume_run(run_id)))
 
 
@@ -186,7 +190,7 @@ async def _follow(service: "Service", run_id: str, attempt: int | None) -> "Run"
 
 
 async def _print_unread(service: "Service", run_id: str, attempt: int, position: int) -> int:
-    """Print what the attempt wrote behind this position; the position behind it."""
+    """Print what the attempt wrote after this position; returns the new position."""
 
     from tokimori.service.outputs import unread
 

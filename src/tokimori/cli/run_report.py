@@ -1,4 +1,4 @@
-"""`tokimori run report …`: how a command says how it ended. It needs no store, only the file that its node reads."""
+"""`tokimori run report …`: how a command reports its own end. It needs no store, only the file that its node reads."""
 
 import os
 from pathlib import Path
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 FILE = "TOKIMORI_OUTCOME_FILE"
 
-report = Group("report", help="Say from within a run how it ended; the last word counts, once the command exits.")
+report = Group(
+    "report", help="Report, from within a run, how it ended; the last report counts, once the command exits."
+)
 
 
 @report.command()
-@click.option("--result", metavar="TEXT", help="The payload of the runs that come after this one.")
+@click.option("--result", metavar="TEXT", help="The payload for the runs of the jobs that run after this one.")
 def succeeded(result: str | None) -> None:
-    """It did what it should, whatever its exit code."""
+    """The run succeeded, whatever the exit code."""
 
     from tokimori.executors.reported import ReportSucceeded
 
@@ -31,7 +33,7 @@ def succeeded(result: str | None) -> None:
 @report.command()
 @click.argument("error", metavar="TEXT")
 def failed(error: str) -> None:
-    """It did not, whatever its exit code; it is tried again as the job's retries allow."""
+    """The run failed, whatever the exit code; it is retried as far as the job allows."""
 
     from tokimori.executors.reported import ReportFailed
 
@@ -39,10 +41,10 @@ def failed(error: str) -> None:
 
 
 @report.command()
-@click.option("--at", metavar="TIME", help="Not before; with offset, such as 2030-01-01T00:00:00Z.")
-@click.option("--in", "seconds", type=float, metavar="SECONDS", help="Not before so long after its end.")
+@click.option("--at", metavar="TIME", help="Not before this time, such as 2030-01-01T00:00:00Z.")
+@click.option("--in", "seconds", type=float, metavar="SECONDS", help="Not before so long after the command's end.")
 def retry(at: str | None, seconds: float | None) -> None:
-    """It is to be tried again, at no cost to the job's retries."""
+    """The run has to be tried again; this uses up none of the job's attempts."""
 
     from tokimori.executors.reported import ReportRetry
 
@@ -52,7 +54,7 @@ def retry(at: str | None, seconds: float | None) -> None:
 @report.command()
 @click.argument("reason", metavar="REASON")
 def hold(reason: str) -> None:
-    """A person has to look at it; `tokimori run resume` lets it go on."""
+    """The run has to wait for a person; `tokimori run resume` lets it go on."""
 
     from tokimori.executors.reported import ReportHold
 
@@ -67,7 +69,7 @@ def _leave(reported: "ReportedEnd") -> None:
     line = line_of(reported)
     path = os.environ.get(FILE)
     if not path:
-        raise InvalidInput(f"{FILE} is not set", field=FILE, allowed="to be called by the command of a run")
+        raise InvalidInput(f"{FILE} is not set", field=FILE, allowed="a call from within the command of a run")
     beside = Path(f"{path}.{os.getpid()}")
     try:
         beside.write_bytes(line)

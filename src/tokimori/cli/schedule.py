@@ -21,22 +21,24 @@ schedule = Group("schedule", help="Schedules: what a text means.")
 @schedule.command()
 @click.argument("text")
 @click.option("-n", "count", type=click.IntRange(1, 10_000), default=5, show_default=True, help="How many moments.")
-@click.option("--timezone", "time_zone", metavar="ZONE", help="Where it is meant, such as Europe/Paris.")
+@click.option("--timezone", "time_zone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris.")
 @click.option("--after", metavar="TIME", help="Such as 2030-01-01T00:00:00Z; now by default.")
 @click.option(
     "--gap",
     type=click.Choice([each.value for each in Gap]),
     default="shift",
-    help="What becomes of times that clocks skip.",
+    help="What to do with times that clocks skip.",
 )
 @click.option(
     "--fold",
     type=click.Choice([each.value for each in Fold]),
     default="first",
-    help="And of times that they show twice.",
+    help="What to do with times that clocks show twice.",
 )
 @click.option("--calendar", "calendars", multiple=True, metavar="NAME", help="Days off, on which nothing runs.")
-@click.option("--shift", type=click.Choice([each.value for each in Shift]), help="Run on that business day instead.")
+@click.option(
+    "--shift", type=click.Choice([each.value for each in Shift]), help="Instead of a day off, run on that business day."
+)
 def explain(
     *,
     text: str,
@@ -48,7 +50,7 @@ def explain(
     calendars: tuple[str, ...],
     shift: str | None,
 ) -> None:
-    """Say what a schedule means: in English, by its next moments, and where it may surprise."""
+    """Explain a schedule: in English, with its next moments and warnings."""
     from tokimori.service.views import explanation_view
 
     start = None if after is None else parse_moment(after, field="after")
@@ -58,7 +60,7 @@ def explain(
                 text, time_zone, count, start, gap=gap, fold=fold, calendars=calendars, shift=shift
             )
         )
-    else:  # without a store: nothing but the text is looked at
+    else:  # no store is needed: only the text matters
         explanation = _explained(text, count, time_zone, start, gap=Gap(gap), fold=Fold(fold))
     if options().as_json:
         print_json(explanation_view(explanation))

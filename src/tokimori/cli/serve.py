@@ -17,17 +17,13 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.option("--no-http", is_flag=True, help="Don't answer over HTTP.")
-@click.option("-p", "--port", type=int, metavar="PORT", help="Listen on this port, or not at all.")
+@click.option("-p", "--port", type=int, metavar="PORT", help="Listen on this port; an error if it is taken.")
 @click.option("-i", "--interface", metavar="ADDRESS", help="Listen on this address.")
 @click.option(
-    "--interval-minutes", type=int, metavar="N", help="Look for what is due only every N whole minutes; 0: at once."
+    "--interval-minutes", type=int, metavar="N", help="Look for due jobs only every N whole minutes; 0: at once."
 )
-@click.option(
-    "--minimum-interval-seconds", type=float, metavar="S", help="At least S seconds lie between two such ticks."
-)
-@click.option(
-    "--update-interval-seconds", type=float, metavar="S", help="Know of edits after S seconds, even if nobody tells."
-)
+@click.option("--minimum-interval-seconds", type=float, metavar="S", help="The least seconds between two such ticks.")
+@click.option("--update-interval-seconds", type=float, metavar="S", help="The most seconds until it knows of an edit.")
 @click.option("-d", "--daemon", is_flag=True, help="Go into the background and print the process id.")
 def serve(
     *,
@@ -39,7 +35,10 @@ def serve(
     update_interval_seconds: float | None,
     daemon: bool,
 ) -> int:
-    """Run a node: fire schedules, run jobs, answer over HTTP. TERM or INT lets runs finish; a second one does not."""
+    """Run a node: fire schedules, run jobs, answer over HTTP.
+
+    TERM or INT (Ctrl-C) stops it; runs get time to finish. A second one ends them at once.
+    """
     settings = load(
         {
             "http.enabled": False if no_http else None,
@@ -75,7 +74,7 @@ def _run(settings: "Settings", tell: Callable[[str], None]) -> int:
 
 
 def _check_store() -> None:
-    """A store that only a person can mend is reported before anybody goes into the background; others come back."""
+    """Report a store that only a person can mend before going into the background; one that is away may come back."""
     from tokimori.errors import StoreUnavailable
 
     try:

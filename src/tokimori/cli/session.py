@@ -1,4 +1,4 @@
-"""From the command line to a service at work: settings, store, service.
+"""From the command line to a service: settings, store, service.
 
 Everything is imported when it is used, so that help need not wait for what only work needs.
 """
@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 def load(flags: Mapping[str, object] | None = None, *, check_store: Callable[[str], object] | None = None) -> "Loaded":
-    """The settings under these flags and the global options; warnings go to stderr. Raises `InvalidConfig`."""
+    """The settings, with these flags and the global options; warnings go to stderr. Raises `InvalidConfig`."""
     from tokimori.config.settings import load_settings
 
     given = options()
@@ -38,7 +38,7 @@ def load(flags: Mapping[str, object] | None = None, *, check_store: Callable[[st
 
 
 def in_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
-    """What `act` makes of a service on the store of the settings."""
+    """The result of `act`, which gets a service on the store of the settings."""
     import asyncio
 
     from tokimori.service.schema import open_prepared
@@ -47,7 +47,7 @@ def in_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
 
 
 def in_bare_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
-    """The same, whatever the schema of the store."""
+    """As `in_service`, whatever schema the store has."""
     import asyncio
 
     return asyncio.run(_with_service(load(), _open, act))
@@ -84,7 +84,7 @@ async def _open(store: "Store") -> None:
 
 
 def user_name() -> str | None:
-    """Who is at the keyboard, as far as the system knows."""
+    """The user of this process; None where the system knows no name."""
     import getpass
 
     try:

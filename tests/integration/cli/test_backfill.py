@@ -20,7 +20,7 @@ def test_a_dry_run_shows_every_occurrence(program: Program) -> None:
     assert program("job", "backfill", "m", *RANGE, "--dry-run").splitlines()[1:] == [
         "2026-01-01 01:00:00+01:00  to be made",
         "2026-01-01 01:05:00+01:00  to be made",
-        "would make 2; 0 of 2 made: none yet; 0 left out",
+        "would make 2 runs; 0 of 2 made: none yet; 0 left out",
     ]
     assert runs_of(program, "m") == []
     assert program.error("job", "backfill", "m", *RANGE, "--cancel", "--dry-run")["field"] == "cancel"
@@ -65,6 +65,6 @@ def test_a_cancelled_backfill_stops_whoever_makes_it(served: Program) -> None:
     time.sleep(1)
     served("job", "backfill", "long", *RANGE, "--cancel")
     _, told = maker.communicate(timeout=30)
-    assert (maker.returncode, told.splitlines()[-1]) == (1, "somebody cancelled this backfill: nothing more is made")
+    assert (maker.returncode, told.splitlines()[-1]) == (1, "somebody cancelled this backfill: no more runs are made")
     done = served.json("job", "backfill", "long", *RANGE, "--dry-run")
     assert done["missing"]

@@ -69,7 +69,7 @@ def test_toml_says_the_same_as_json(full: Program) -> None:
     exported = full.json("export", "json")
     ended = full.run("export", "toml")
     assert tomllib.loads(ended.stdout) == exported
-    assert ended.stderr == "note: exported without their state, which is not enabled: quiet\n"
+    assert ended.stderr == "note: these jobs are not enabled, but the export does not say so: quiet\n"
     assert tomllib.loads(full.json("export", "toml")["toml"]) == exported
 
 

@@ -93,7 +93,7 @@ def test_all_or_nothing(program: Program, report: Path) -> None:
 def test_one_name_twice_is_refused(program: Program, report: Path) -> None:
     """Two jobs can't have one id, wherever they stand."""
     error = program.error("job", "import", "kubernetes", str(report), str(report))
-    assert "its id would be ping, as that of" in error["message"]
+    assert "its id would be ping, like that of" in error["message"]
 
 
 def test_a_bad_zone_is_refused(program: Program, report: Path) -> None:

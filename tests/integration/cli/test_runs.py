@@ -84,7 +84,7 @@ def test_a_run_that_has_ended_stays_as_it_ended(served: Program) -> None:
     """A cancel that comes too late says so, so that nobody takes it for done."""
     served("job", "add", "quick", "--noop")
     run = served.json("job", "trigger", "quick", "--wait")
-    assert "had ended before: succeeded" in served("run", "cancel", run["id"])
+    assert "has already ended: succeeded" in served("run", "cancel", run["id"])
 
 
 def test_a_run_that_waits_is_cancelled_at_once(program: Program) -> None:
