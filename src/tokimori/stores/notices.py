@@ -1,12 +1,15 @@
-"""Hints that are sent to other nodes, several of them as one: what every store with a channel for them shares."""
+"""Hints that somebody may have changed something, between nodes: what every store with a channel for them shares."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from tokimori.errors import StoreError
 
 INTERVAL = 0.01
 """Seconds between notices, at least."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+"""Seconds before a lost connection is opened again."""
 
 
 class Sender:
@@ -36,3 +39,28 @@ class Sender:
         """Send what is to be sent."""
         if self._task is not None:
             await self._task
+
+
+class Listener:
+    """Hears the notices of others; where the connection for them is lost, or can't be opened, it tries again.
+
+    `hear` opens a connection, which may raise `StoreError`, and returns when it is lost.
+    """
+
+    def __init__(self, hear: Callable[[], Awaitable[None]]) -> None:
+        self._hear = hear
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="tokimori-store-listener")
+
+    async def close(self) -> None:
+        """Hear no more."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            with suppress(StoreError):
+                await self._hear()
+                pause = FIRST_PAUSE
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)

@@ -12,6 +12,7 @@ from tokimori.clock import SystemClock
 from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
 from tokimori.model.ids import JobId
 from tokimori.ports.store import Store
+from tokimori.stores.notices import Listener
 from tokimori.stores.open import open_store
 from tokimori.stores.postgres import connections, notices
 from tokimori.stores.postgres.address import Address, address_of
@@ -191,7 +192,8 @@ async def test_a_server_that_can_not_be_listened_to(monkeypatch: pytest.MonkeyPa
         return Deaf()
 
     monkeypatch.setattr(notices, "connect", deaf)
-    listener = notices.Listener(address_of("postgresql://ann@127.0.0.1/jobs"), "me", lambda: None)
+    address = address_of("postgresql://ann@127.0.0.1/jobs")
+    listener = Listener(lambda: notices.hear(address, "me", lambda: None))
     await asyncio.sleep(0.35)
     await listener.close()
     assert 2 <= tries <= 4

@@ -2,15 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
-from tokimori.errors import StoreError
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import PATIENCE, Connections, connect
 from tokimori.stores.postgres.faults import FAULTS
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
-"""Seconds before a lost session is opened again."""
 # A notice need not outlive the server: it does not wait for its disk.
 _SEND = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
 
@@ -25,48 +21,24 @@ async def notify(db: Connections, address: Address, name: str) -> None:
     await db.rows(_SEND, channel_of(address), name)
 
 
-class Listener:
-    """A session of its own that hears the notices of others; lost, it is opened again.
+async def hear(address: Address, name: str, wake: Callable[[], None]) -> None:
+    """Call `wake` for each notice that was not sent under `name`, and at first; until the session is lost.
 
-    `wake` is called for a notice that was not sent under `name`, and after a time without ears.
+    Raises `StoreError` where there is none.
     """
+    session, lost = await connect(address), asyncio.Event()
 
-    def __init__(self, address: Address, name: str, wake: Callable[[], None]) -> None:
-        self._address = address
-        self._name = name
-        self._wake = wake
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="tokimori-store-listener")
+    def notified(_session: object, _pid: int, _channel: str, sender: object) -> None:
+        if sender != name:
+            wake()
 
-    async def close(self) -> None:
-        """Hear no more."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                session = await connect(self._address)
-            except StoreError:
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-                continue
-            pause = _FIRST_PAUSE
-            try:
-                await self._listen(session)
-            except FAULTS:
-                await asyncio.sleep(pause)
-            finally:
-                session.terminate()
-
-    async def _listen(self, session: Any) -> None:
-        lost = asyncio.Event()
+    try:
         session.add_termination_listener(lambda _session: lost.set())
         async with asyncio.timeout(PATIENCE):
-            await session.add_listener(channel_of(self._address), self._hear)
-        self._wake()
+            await session.add_listener(channel_of(address), notified)
+        wake()
         await lost.wait()
-
-    def _hear(self, _session: object, _pid: int, _channel: str, sender: object) -> None:
-        if sender != self._name:
-            self._wake()
+    except FAULTS:
+        return
+    finally:
+        session.terminate()

@@ -23,7 +23,7 @@ from tokimori.ports.planning import ALL, Share
 from tokimori.ports.semaphores import Answer, Semaphore, Wish
 from tokimori.ports.store import Family, RunFilter, SchemaStatus
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
-from tokimori.stores.notices import Sender
+from tokimori.stores.notices import Listener, Sender
 from tokimori.stores.postgres import (
     calendars,
     copying,
@@ -40,7 +40,7 @@ from tokimori.stores.postgres import (
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.function_set import known_functions
-from tokimori.stores.postgres.notices import Listener, notify
+from tokimori.stores.postgres.notices import hear, notify
 
 MOST_SESSIONS = 8
 """Of one store, besides one for beats, which wait for nothing else, and one for notices."""
@@ -130,7 +130,7 @@ class PostgresStore:
         """See `Schema.watch`. What this object's own callers ask of jobs and runs wakes at once."""
         self._watchers.append(wake)
         if self._listener is None and not self._address.pooled:
-            self._listener = Listener(self._address, self._name, self._wake)
+            self._listener = Listener(lambda: hear(self._address, self._name, self._wake))
 
     def _wake(self) -> None:
         for wake in self._watchers:

@@ -14,7 +14,7 @@ from tokimori.ports.store import SchemaStatus
 from tokimori.ports.working import Change, Verdict
 from tokimori.stores.forwarding import forwarded, telling
 from tokimori.stores.migrations import no_script
-from tokimori.stores.notices import Sender
+from tokimori.stores.notices import Listener, Sender
 from tokimori.stores.redis import (
     calendars,
     copying,
@@ -30,7 +30,7 @@ from tokimori.stores.redis import (
 )
 from tokimori.stores.redis.address import Address
 from tokimori.stores.redis.connections import Connections
-from tokimori.stores.redis.notices import Listener, notify
+from tokimori.stores.redis.notices import hear, notify
 from tokimori.stores.redis.promises import read_promises
 
 MOST_CONNECTIONS = 8
@@ -107,7 +107,7 @@ class RedisStore:
         """See `Schema.watch`. What this object's own callers ask of jobs and runs wakes at once."""
         self._watchers.append(wake)
         if self._listener is None:
-            self._listener = Listener(self._address, self._name, self._wake)
+            self._listener = Listener(lambda: hear(self._address, self._name, self._wake))
 
     def _wake(self) -> None:
         for wake in self._watchers:

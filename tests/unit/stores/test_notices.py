@@ -1,0 +1,77 @@
+"""Hints between nodes: how they are sent, and how those of others are heard."""
+
+import asyncio
+
+import pytest
+
+from tokimori.errors import StoreError
+from tokimori.stores import notices
+from tokimori.stores.notices import Listener, Sender
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing waits for the clock."""
+    for name in ("INTERVAL", "FIRST_PAUSE", "LONGEST_PAUSE"):
+        monkeypatch.setattr(notices, name, 0)
+
+
+async def test_several_notices_are_sent_as_one() -> None:
+    """What is to be told while nobody has been told yet is told once, and closing waits for it."""
+    told = 0
+
+    async def send() -> None:
+        nonlocal told
+        told += 1
+
+    sender = Sender(send)
+    for _ in range(3):
+        sender.send()
+    await sender.close()
+    assert told == 1
+
+
+async def test_a_listener_tries_again() -> None:
+    """A connection that can't be opened, and one that is lost, are tried anew, until the listener is closed."""
+    heard = asyncio.Event()
+    tries: list[str] = []
+    outcomes = iter(("unreachable", "unreachable", "lost", "unreachable", "heard"))
+
+    async def hear() -> None:
+        tries.append(next(outcomes))
+        if tries[-1] == "unreachable":
+            raise StoreError("nobody is there")
+        if tries[-1] == "heard":
+            heard.set()
+            await asyncio.Event().wait()
+
+    listener = Listener(hear)
+    await heard.wait()
+    await listener.close()
+    assert tries == ["unreachable", "unreachable", "lost", "unreachable", "heard"]
+
+
+async def test_pauses_grow_until_something_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each failure the pause doubles, up to the longest one; a connection that was there begins anew."""
+    pauses: list[float] = []
+    done = asyncio.Event()
+    monkeypatch.setattr(notices, "FIRST_PAUSE", 1)
+    monkeypatch.setattr(notices, "LONGEST_PAUSE", 4)
+    outcomes = iter((False, False, False, False, True, False))
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def hear() -> None:
+        connected = next(outcomes, None)
+        if connected is None:
+            done.set()
+            await asyncio.Event().wait()
+        if not connected:
+            raise StoreError("nobody is there")
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    listener = Listener(hear)
+    await done.wait()
+    await listener.close()
+    assert pauses == [1, 2, 4, 4, 1, 2]
