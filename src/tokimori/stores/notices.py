@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 from tokimori.errors import StoreError
 
@@ -11,11 +12,14 @@ INTERVAL = 0.01
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 """Seconds before a lost connection is opened again."""
 
+Send = Callable[[], Awaitable[object]]
+Wake = Callable[[], None]
+
 
 class Sender:
     """Sends notices soon, several of them as one. One that can't be sent is forgotten."""
 
-    def __init__(self, send: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, send: Send) -> None:
         self._send_now = send
         self._task: asyncio.Task[None] | None = None
         self._again = False
@@ -64,3 +68,43 @@ class Listener:
                 pause = FIRST_PAUSE
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+
+class Notices:
+    """Tells those who watch a store of changes: this program's own at once, other nodes soon.
+
+    `send` tells the others; `hear`, where there is anything to be heard, calls what it is given for each notice of
+    theirs, as for a `Listener`.
+    """
+
+    def __init__(self, send: Send, hear: Callable[[Wake], Awaitable[None]] | None) -> None:
+        self._sender = Sender(send)
+        self._hear = hear
+        self._listener: Listener | None = None
+        self._watchers: list[Wake] = []
+
+    def watch(self, wake: Wake) -> None:
+        """Call `wake` for each change from now on."""
+        self._watchers.append(wake)
+        if self._listener is None and self._hear is not None:
+            self._listener = Listener(partial(self._hear, self._wake))
+
+    def _wake(self) -> None:
+        for wake in self._watchers:
+            wake()
+
+    def tell_others(self) -> None:
+        """Tell the other nodes."""
+        self._sender.send()
+
+    def tell(self) -> None:
+        """Tell everybody: what people ask of jobs and runs is news here too."""
+        self._wake()
+        self._sender.send()
+
+    async def close(self) -> None:
+        """Hear no more, and send what is to be sent."""
+        if self._listener is not None:
+            await self._listener.close()
+        self._listener = None
+        await self._sender.close()

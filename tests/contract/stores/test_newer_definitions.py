@@ -39,7 +39,7 @@ async def define_anew(store: Store) -> None:
         case SqliteStore():
             await store._open.writer.run(lambda db: db.execute(NEWER))
         case PostgresStore():
-            await store._db.rows(NEWER)
+            await store.db.rows(NEWER)
         case MysqlStore():
             await store._db.ask(NEWER)
         case _:

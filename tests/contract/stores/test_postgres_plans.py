@@ -64,19 +64,19 @@ async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     await store.open()
     await store.migrate()
     for table in _TABLES:
-        await store._db.rows(f"ALTER TABLE tokimori_{table} SET (autovacuum_enabled = off)")  # type: ignore[attr-defined]
-    await store._db.rows("ANALYZE")  # type: ignore[attr-defined]
+        await store.db.rows(f"ALTER TABLE tokimori_{table} SET (autovacuum_enabled = off)")  # type: ignore[attr-defined]
+    await store.db.rows("ANALYZE")  # type: ignore[attr-defined]
     yield store
     for table in _TABLES:
-        await store._db.rows(f"ALTER TABLE tokimori_{table} RESET (autovacuum_enabled)")  # type: ignore[attr-defined]
+        await store.db.rows(f"ALTER TABLE tokimori_{table} RESET (autovacuum_enabled)")  # type: ignore[attr-defined]
     await store.close()
     forget("postgres", tmp_path)
 
 
 async def read(store: Store, query: str = _READ) -> int:
     """Rows and index entries that were read so far, once the session has told of its own."""
-    await store._db.rows("SELECT pg_stat_force_next_flush()")  # type: ignore[attr-defined]
-    return int(await store._db.value(query))  # type: ignore[attr-defined]
+    await store.db.rows("SELECT pg_stat_force_next_flush()")  # type: ignore[attr-defined]
+    return int(await store.db.value(query))  # type: ignore[attr-defined]
 
 
 async def test_a_batch_reads_no_more_than_its_runs(store: Store) -> None:
@@ -102,7 +102,7 @@ async def test_a_batch_reads_no_more_than_its_runs(store: Store) -> None:
     assert len(claimed) == RUNS
     await note("claim")
     began = tuple(StartedRun(run_id=each.run.id, token=each.run.token, pid=1, at=NOW) for each in claimed)
-    await nodes.tick(store._db, Beat(node=worker.id, started=began))  # type: ignore[attr-defined]
+    await nodes.tick(store.db, Beat(node=worker.id, started=began))  # type: ignore[attr-defined]
     await note("tick")
     back = [worker.change(each, Released("later")) for each in claimed]
     assert set(await store.settle(back, worker.id, NOW)) == {Verdict.APPLIED}
@@ -131,7 +131,7 @@ async def test_work_reads_what_is_due_not_what_is_stored(store: Store) -> None:
 
     await store.survey(NOW)
     await note("survey")
-    await nodes.tick(store._db, Beat(node=worker.id))  # type: ignore[attr-defined]
+    await nodes.tick(store.db, Beat(node=worker.id))  # type: ignore[attr-defined]
     await note("tick")
     assert [plan.job_id for plan in await fire(store, later(1))] == ["due"]
     await note("fire")
@@ -150,7 +150,7 @@ async def test_a_node_reads_only_what_is_its_own(store: Store, empty: bool) -> N
     many, few = [await store.get_job(JobId(name)) for name in ("many", "few")]
     await add_runs(store, many, RUNS)
     if not empty:  # statistics of a moment at which none ran
-        await store._db.rows("ANALYZE")  # type: ignore[attr-defined]
+        await store.db.rows("ANALYZE")  # type: ignore[attr-defined]
     assert len(await other.claim(RUNS)) == RUNS
     await add_runs(store, few, 1)
     await store.survey(NOW)  # whoever looks first passes what was ready
@@ -162,7 +162,7 @@ async def test_a_node_reads_only_what_is_its_own(store: Store, empty: bool) -> N
         now = await read(store)
         costs[step], seen = now - seen, now
 
-    await nodes.tick(store._db, Beat(node=worker.id))  # type: ignore[attr-defined]
+    await nodes.tick(store.db, Beat(node=worker.id))  # type: ignore[attr-defined]
     await note("tick")
     (claimed,) = await worker.claim()
     await note("claim")
@@ -189,7 +189,7 @@ async def test_who_stands_in_line_is_not_read(store: Store, empty: bool) -> None
     db, api = await other.acquire("db", rank=0), await other.acquire("api", rank=0)
     await stand_in_line(store)
     if not empty:  # statistics of a moment at which none stood in line
-        await store._db.rows("ANALYZE")  # type: ignore[attr-defined]
+        await store.db.rows("ANALYZE")  # type: ignore[attr-defined]
     (running,) = await worker.claim(2 * RUNS)
     free, few = await add_job(store, "free"), await add_job(store, "few", semaphores=("api",))
     # Whoever looks first passes what was ready.
@@ -208,7 +208,7 @@ async def test_who_stands_in_line_is_not_read(store: Store, empty: bool) -> None
     await note("add and survey")
     assert len(await worker.claim()) == 1
     await note("claim beside the lines, and one joins")
-    await nodes.tick(store._db, Beat(node=worker.id))  # type: ignore[attr-defined]
+    await nodes.tick(store.db, Beat(node=worker.id))  # type: ignore[attr-defined]
     await note("tick")
     assert await worker.settle(running) is Verdict.APPLIED
     await note("settle with a key, and one is woken")
@@ -260,14 +260,14 @@ async def test_no_statement_reads_a_whole_table(store: Store) -> None:
     await planning.promote(db, NOW, 500)
     await planning.outdated(db, "2030a", 500)
     await jobs.get_due(db, job.id)
-    await jobs.list_skips(db, job.id, 10)
+    await jobs.list_skips(db, job.id, limit=10)
     for idle in (True, False):
-        await jobs.list_jobs(db, None, 100, idle=idle)
+        await jobs.list_jobs(db, limit=100, idle=idle)
     await runs.get_run(db, run.id)
     for wanted in (RunFilter(), RunFilter(job_id=job.id), RunFilter(before=run.id)):
         await runs.list_runs(db, wanted)
     await nodes.orphans(db, 10)
-    await semaphores.list_semaphores(db, "", 10)
+    await semaphores.list_semaphores(db, limit=10)
     await db.close()
     assert len(db.plans) >= 12
     assert [plan for plan in db.plans.values() if "Seq Scan" in plan] == []
@@ -279,6 +279,6 @@ async def test_a_node_that_registers_has_its_sessions_open(tmp_path: Path) -> No
     await store.open()
     await store.migrate()
     await Worker.join(store)
-    assert len(store._db._free) == FIRST_SESSIONS  # type: ignore[attr-defined]
+    assert len(store.db._free) == FIRST_SESSIONS  # type: ignore[attr-defined]
     await store.close()
     forget("postgres", tmp_path)

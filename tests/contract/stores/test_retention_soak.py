@@ -22,15 +22,15 @@ async def _sqlite(store: Any) -> int:
 
 async def _postgres(store: Any) -> int:
     for table in ("history", "runs", "jobs", "counts", "nodes"):
-        await store._db.rows(f"VACUUM tokimori_{table}")  # what autovacuum does in its own time
+        await store.db.rows(f"VACUUM tokimori_{table}")  # what autovacuum does in its own time
     query = (
         "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class WHERE relname LIKE 'tokimori%' AND relkind = 'r'"
     )
-    return int(await store._db.value(query))
+    return int(await store.db.value(query))
 
 
 async def _redis(store: Any) -> int:
-    told: str = await store._db.do("INFO", "memory")
+    told: str = await store.db.do("INFO", "memory")
     return int(told.partition("used_memory:")[2].split()[0])
 
 

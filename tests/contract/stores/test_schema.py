@@ -133,10 +133,10 @@ async def test_a_function_that_somebody_changed_is_named(tmp_path: Path) -> None
     await store.migrate()
     name = store._functions.rendered("tokimori_wake_all(").rstrip("(")  # type: ignore[attr-defined]
     wake = f"CREATE OR REPLACE FUNCTION {name}(_incarnation bigint) RETURNS void LANGUAGE sql AS $$ {{}} $$"
-    text = await store._db.value("SELECT prosrc FROM pg_proc WHERE proname = $1", name)  # type: ignore[attr-defined]
-    await store._db.rows(wake.format("SELECT NULL::void"))  # type: ignore[attr-defined]
+    text = await store.db.value("SELECT prosrc FROM pg_proc WHERE proname = $1", name)  # type: ignore[attr-defined]
+    await store.db.rows(wake.format("SELECT NULL::void"))  # type: ignore[attr-defined]
     (found,) = await store.differences()
-    await store._db.rows(f"{wake.partition('$$')[0]} $tokimori${text}$tokimori$")  # type: ignore[attr-defined]
+    await store.db.rows(f"{wake.partition('$$')[0]} $tokimori${text}$tokimori$")  # type: ignore[attr-defined]
     assert found.startswith(f"the function {name}(_incarnation bigint) is the text with checksum")
     assert await store.differences() == []
     await store.close()

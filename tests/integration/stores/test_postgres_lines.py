@@ -175,7 +175,7 @@ async def meddle(store: Store, random: Random, jobs: Sequence[Job]) -> None:
 async def sample(store: PostgresStore, found: set[str]) -> None:
     """Look, from another session, at what is committed, again and again."""
     while True:
-        found |= {fault for (fault,) in await store._db.rows(_FAULTS)}
+        found |= {fault for (fault,) in await store.db.rows(_FAULTS)}
         await asyncio.sleep(0)
 
 
@@ -199,7 +199,7 @@ async def test_nothing_is_exceeded_and_nothing_leaks_whatever_happens_at_once(
 ) -> None:
     """Claims, settles, burials, programs, edits and cancels at once exceed nothing at any commit, and all ends well."""
     first = stores[0]
-    (deadlocks,) = await first._db.row(_DEADLOCKS) or (0,)
+    (deadlocks,) = await first.db.row(_DEADLOCKS) or (0,)
     for name, limit in LIMITS.items():
         await first.put_semaphore(name, limit, NOW)
     jobs = [a_job(f"job-{n}", **terms) for n, terms in enumerate(TERMS)]
@@ -222,13 +222,13 @@ async def test_nothing_is_exceeded_and_nothing_leaks_whatever_happens_at_once(
     assert found == set()
     for semaphore in await first.list_semaphores():
         assert (semaphore.used, semaphore.waiting, semaphore.holders) == (0, 0, ())
-    assert await first._db.rows("SELECT FROM tokimori_permits") == []
+    assert await first.db.rows("SELECT FROM tokimori_permits") == []
     assert {str(run.state) for run in await first.list_runs(RunFilter(limit=10_000))} <= {
         "succeeded",
         "failed",
         "cancelled",
     }
-    assert await first._db.row(_DEADLOCKS) == (deadlocks,)
+    assert await first.db.row(_DEADLOCKS) == (deadlocks,)
 
 
 async def test_a_line_is_served_in_order_by_whoever_comes(stores: list[PostgresStore]) -> None:

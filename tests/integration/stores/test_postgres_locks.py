@@ -421,4 +421,4 @@ async def test_methods_that_deadlock_are_tried_again(scene: Scene) -> None:
             await session.execute("DO $$ BEGIN RAISE EXCEPTION 'undone' USING ERRCODE = '40P01'; END $$")
         return tried
 
-    assert await scene.store._db.use(work) == 3  # type: ignore[attr-defined]
+    assert await scene.store.db.use(work) == 3  # type: ignore[attr-defined]

@@ -25,7 +25,7 @@ def test_a_store_takes_what_the_protocol_says(kind: type[object]) -> None:
 def parameters(kind: type[object], method: str) -> list[tuple[str, object, object]]:
     """What the method takes besides the store: name, whether by position, and default."""
     _, *others = inspect.signature(getattr(kind, method)).parameters.values()
-    return [(each.name.rstrip("_"), each.kind, each.default) for each in others]
+    return [(each.name, each.kind, each.default) for each in others]
 
 
 class Shop:

@@ -1,12 +1,13 @@
 """Hints between nodes: how they are sent, and how those of others are heard."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from tokimori.errors import StoreError
 from tokimori.stores import notices
-from tokimori.stores.notices import Listener, Sender
+from tokimori.stores.notices import Listener, Notices, Sender
 
 
 @pytest.fixture(autouse=True)
@@ -75,3 +76,41 @@ async def test_pauses_grow_until_something_is_heard(monkeypatch: pytest.MonkeyPa
     await done.wait()
     await listener.close()
     assert pauses == [1, 2, 4, 4, 1, 2]
+
+
+async def test_everybody_is_told() -> None:
+    """What was done here is news to this program's watchers and to other nodes; what only others need goes to them."""
+    told: list[str] = []
+
+    async def send() -> None:
+        told.append("others")
+
+    notices = Notices(send, None)
+    notices.watch(lambda: told.append("here"))
+    notices.tell()
+    await notices.close()
+    assert told == ["here", "others"]
+    notices.tell_others()
+    await notices.close()
+    assert told == ["here", "others", "others"]
+
+
+async def test_all_who_watch_hear_the_others() -> None:
+    """A notice of another node wakes each watcher once, over one connection."""
+    woken, connections = asyncio.Event(), 0
+
+    async def hear(wake: Callable[[], None]) -> None:
+        nonlocal connections
+        connections += 1
+        wake()
+        await asyncio.Event().wait()
+
+    async def send() -> None:
+        """Nobody is told."""
+
+    notices, heard = Notices(send, hear), list[str]()
+    notices.watch(lambda: heard.append("first"))
+    notices.watch(woken.set)
+    await woken.wait()
+    await notices.close()
+    assert (heard, connections) == (["first"], 1)

@@ -119,14 +119,16 @@ async def get_job(db: Connections, job_id: JobId) -> Job:
     return job_of(row)
 
 
-async def list_jobs(db: Connections, after: JobId | None, limit: int, *, idle: bool = False) -> list[Job]:
+async def list_jobs(db: Connections, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
     """See `Jobs.list_jobs`."""
     restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
     statement = f"SELECT {JOB} FROM tokimori_jobs WHERE id > $1 {restriction} ORDER BY id LIMIT $2"
     return [job_of(row) for row in await db.rows(statement, after or "", limit)]
 
 
-async def replace_job(db: Connections, old: Job, new: Job, skips: Sequence[Skip], family: int | None = None) -> None:
+async def replace_job(
+    db: Connections, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
+) -> None:
     """See `Jobs.replace_job`. What was read is compared again under the gate's lock; a loser reads again."""
     while True:
         stored = await get_job(db, old.id)
@@ -225,7 +227,7 @@ def skips_json(skips: Sequence[tuple[Incarnation, Skip]]) -> str:
     return msgspec.json.encode([{"incarnation": job, **msgspec.to_builtins(skip)} for job, skip in skips]).decode()
 
 
-async def list_skips(db: Connections, job_id: JobId, limit: int) -> list[Skip]:
+async def list_skips(db: Connections, job_id: JobId, *, limit: int = 100) -> list[Skip]:
     """See `Jobs.skips`."""
     job = await get_job(db, job_id)
     statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = $1 ORDER BY first DESC LIMIT $2"

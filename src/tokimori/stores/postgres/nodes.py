@@ -55,7 +55,7 @@ async def tick(db: Connections, beat: Beat) -> Pulse | None:
     )
 
 
-async def survey(db: Connections, past: Moment | None) -> Survey:
+async def survey(db: Connections, now: Moment, *, past: Moment | None = None) -> Survey:
     """See `Nodes.survey`."""
     if past is None:
         ((next_due, lanes),) = await db.rows("SELECT * FROM tokimori_survey()")
@@ -83,7 +83,7 @@ async def orphans(db: Connections, limit: int) -> list[Claimed]:
     return all_claimed(await db.rows(_ORPHANS, limit))
 
 
-async def list_nodes(db: Connections, limit: int) -> list[NodeRecord]:
+async def list_nodes(db: Connections, *, limit: int = 1000) -> list[NodeRecord]:
     """See `Nodes.list_nodes`."""
     newest = f"""SELECT {NODE} FROM tokimori_nodes
         ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT $1"""

@@ -24,13 +24,13 @@ SELECT {PERMIT} FROM unnest($1::text[]) AS s (name) CROSS JOIN LATERAL (
 """
 
 
-async def put_semaphore(db: Connections, name: str, limit: int) -> None:
+async def put_semaphore(db: Connections, name: str, limit: int, now: Moment) -> None:
     """See `Semaphores.put_semaphore`."""
     heaviest = await db.value("SELECT tokimori_put_semaphore($1, $2)", name, limit)
     check_lowered(name, limit, heaviest or 0)
 
 
-async def list_semaphores(db: Connections, after: str, limit: int) -> list[Semaphore]:
+async def list_semaphores(db: Connections, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
     """See `Semaphores.list_semaphores`."""
     return await _semaphores(db, "WHERE s.name > $1 ORDER BY s.name LIMIT $2", after, limit)
 
@@ -90,6 +90,6 @@ async def acquire(db: Connections, wish: Wish, now: Moment) -> Answer:
             raise Bug(f"tokimori_acquire answered {answer!r}")
 
 
-async def release(db: Connections, permit: PermitId, node: NodeId) -> bool:
+async def release(db: Connections, permit: PermitId, node: NodeId, now: Moment) -> bool:
     """See `Semaphores.release`."""
     return bool(await db.value("SELECT tokimori_release($1, $2)", permit, node))

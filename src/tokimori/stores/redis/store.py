@@ -14,7 +14,7 @@ from tokimori.ports.store import SchemaStatus
 from tokimori.ports.working import Change, Verdict
 from tokimori.stores.forwarding import forwarded, telling
 from tokimori.stores.migrations import no_script
-from tokimori.stores.notices import Listener, Sender
+from tokimori.stores.notices import Notices
 from tokimori.stores.redis import (
     calendars,
     copying,
@@ -49,10 +49,8 @@ class RedisStore:
         self._faults: Sequence[str] = ()
         self._connections: Connections | None = None
         self._beats: Connections | None = None
-        self._name = urandom(8).hex()
-        self._watchers: list[Callable[[], None]] = []
-        self._listener: Listener | None = None
-        self._sender: Sender | None = None
+        name = urandom(8).hex()
+        self._notices = Notices(lambda: notify(self.db, name), lambda wake: hear(address, name, wake))
         self._closing = AsyncExitStack()
 
     async def open(self) -> None:
@@ -64,17 +62,15 @@ class RedisStore:
         except StoreError:
             await connections.close()
             raise
-        self._sender = Sender(lambda: notify(connections, self._name))
         self._connections, self._beats = connections, beats
-        for part in (connections, beats, self._sender):
+        for part in (connections, beats):
             self._closing.push_async_callback(part.close)
 
     async def close(self) -> None:
         """See `Schema.close`."""
-        if self._listener is not None:
-            await self._listener.close()
+        await self._notices.close()
         await self._closing.aclose()
-        self._listener = self._sender = self._connections = self._beats = None
+        self._connections = self._beats = None
 
     @property
     def db(self) -> Connections:
@@ -105,22 +101,11 @@ class RedisStore:
 
     def watch(self, wake: Callable[[], None]) -> None:
         """See `Schema.watch`. What this object's own callers ask of jobs and runs wakes at once."""
-        self._watchers.append(wake)
-        if self._listener is None:
-            self._listener = Listener(lambda: hear(self._address, self._name, self._wake))
-
-    def _wake(self) -> None:
-        for wake in self._watchers:
-            wake()
-
-    def _tell_others(self) -> None:
-        if self._sender is not None:
-            self._sender.send()
+        self._notices.watch(wake)
 
     def tell(self) -> None:
-        """What people ask of jobs and runs is news to everybody."""
-        self._wake()
-        self._tell_others()
+        """Tell everybody."""
+        self._notices.tell()
 
     add_jobs = telling(forwarded(jobs.add_jobs))
     family = forwarded(jobs.family)
@@ -152,7 +137,7 @@ class RedisStore:
         """See `Planning.apply`."""
         answers = await planning.apply(self.db, plans, now)
         if any(plan.runs for plan, _ in plans):
-            self._tell_others()
+            self._notices.tell_others()
         return answers
 
     outdated = forwarded(planning.outdated)
@@ -176,7 +161,7 @@ class RedisStore:
         """See `Working.settle`."""
         verdicts, served = await working.settle(self.db, changes, by)
         if served or any(change.state not in ENDS for change in changes):
-            self._tell_others()
+            self._notices.tell_others()
         return verdicts
 
     put_semaphore = telling(forwarded(semaphores.put_semaphore))
