@@ -1,6 +1,7 @@
 """From schedules to runs: statements that find what is due and write what was decided."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from operator import attrgetter
 
 from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
@@ -8,11 +9,12 @@ from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.postgres.batches import columns, parameters, rounds
-from tokimori.stores.postgres.columns import types_of, without
+from tokimori.stores.postgres.columns import names_of, types_of, without
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
 from tokimori.stores.readable import readable
 from tokimori.stores.rows import BIRTH, JOB, job_of
+from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
@@ -31,7 +33,9 @@ _PLAN = (
     *("bigint[]", "integer[]", "bigint[]", "bigint[]", "bigint[]", "text[]", "bigint[]", "integer[]", "text[]"),
     "boolean[]",
 )
-_RUN = tuple(f"{type_}[]" for type_ in types_of(without(BIRTH, "state, created")))
+_BORN = without(BIRTH, "state, created")
+_RUN = tuple(f"{type_}[]" for type_ in types_of(_BORN))
+_run_row = attrgetter(*names_of(_BORN))
 _ARGUMENTS = parameters((*_PLAN, *_RUN, "jsonb", "text", "bigint"))
 _APPLY = f"SELECT tokimori_apply({_ARGUMENTS})::text[]"
 _APPLY_COUNTED = f"SELECT tokimori_apply_counted({_ARGUMENTS})::text[]"
@@ -67,7 +71,7 @@ async def _write(db: Connections, plans: Sequence[_Planned], now: Moment) -> set
     accepted = await db.value(
         _APPLY_COUNTED if counted else _APPLY,
         *columns([_plan_row(plan) for plan, _ in in_order], _PLAN),
-        *columns([row for plan, ids in in_order for row in _births(plan, ids)], _RUN),
+        *columns([_run_row(run) for plan, ids in in_order for run in planned_runs(plan, ids, now)], _RUN),
         skips_json(skips) if skips else None,
         REPLACED,
         now,
@@ -88,26 +92,6 @@ def _plan_row(plan: Plan) -> Row:
         plan.tzdata,
         plan.replaces,
     )
-
-
-def _births(plan: Plan, ids: Sequence[RunId]) -> Iterator[Row]:
-    for planned, run_id in zip(plan.runs, ids, strict=True):
-        yield (
-            run_id,
-            plan.job_id,
-            plan.incarnation,
-            planned.origin,
-            planned.nominal,
-            planned.due,
-            planned.priority,
-            planned.rank,
-            planned.lane,
-            None,
-            plan.tzdata,
-            None,
-            None,
-            plan.concurrency_key,
-        )
 
 
 async def _applied_before(db: Connections, refused: Sequence[tuple[int, _Planned]]) -> dict[int, bool]:
