@@ -101,8 +101,8 @@ GUARDS = (
     Guard(
         LOST_REPLY,
         "runs that the store gives a node and that it does not know are handed back",
-        "node/node.py",
-        "await hand_back(self._store, unknown, self.id, self.now)",
+        "node/worker.py",
+        "await hand_back(self._source, unknown, self._membership.id, self._membership.now)",
         "False",
         "tests/unit/node/test_node_faults.py::test_a_lost_reply_to_a_claim_strands_nothing",
     ),
@@ -117,7 +117,7 @@ GUARDS = (
     Guard(
         LIVE,
         "a tick that was answered late is a break",
-        "node/node.py",
+        "node/membership.py",
         "self._unbroken = at - sent <= LATE_TICK",
         "self._unbroken = True",
         "tests/unit/node/test_node_faults.py::test_a_slow_reply_condemns_nobody",
@@ -125,7 +125,7 @@ GUARDS = (
     Guard(
         LIVE,
         "a tick that began late is a break",
-        "node/node.py",
+        "node/membership.py",
         "self._unbroken and on_time, False",
         "self._unbroken, False",
         "tests/unit/node/test_node_faults.py::test_an_observer_that_froze_condemns_nobody",
@@ -157,15 +157,15 @@ GUARDS = (
     Guard(
         LIVE,
         "a node without a lease starts nothing",
-        "node/node.py",
-        "self.phase is Phase.WORKING and self._lease.holds(self._clock.monotonic())",
-        "self.phase is Phase.WORKING",
+        "node/worker.py",
+        "self._stopping.working and self._membership.has_lease",
+        "self._stopping.working",
         "tests/unit/node/test_node_faults.py::test_claimed_runs_do_not_start_after_the_lease",
     ),
     Guard(
         LIVE,
         "a lease counts from when its beat was sent, not answered",
-        "node/node.py",
+        "node/membership.py",
         "self._lease = Lease(sent)",
         "self._lease = Lease(at)",
         "tests/unit/node/test_node_faults.py::test_a_lease_counts_from_when_its_beat_was_sent",
@@ -222,8 +222,8 @@ GUARDS = (
         PROCESSES,
         "a node that was declared dead ends what it runs",
         "node/node.py",
-        "self._executor.stop(*key, StopReason.DISOWN)\n        phase",
-        "pass\n        phase",
+        "self._worker.end_all(StopReason.DISOWN)",
+        "pass",
         "tests/unit/node/test_node_faults.py::test_a_node_that_was_declared_dead_ends_its_processes",
     ),
     Guard(
@@ -606,7 +606,7 @@ GUARDS = (
     Guard(
         CLOCKS,
         "a node's time is the store's, carried on by its own monotonic clock",
-        "node/node.py",
+        "node/membership.py",
         "self._timeline = follow(self._timeline, pulse.now, sent, at)",
         "pass",
         "tests/unit/node/test_node_faults.py::test_a_node_goes_by_the_stores_clock",

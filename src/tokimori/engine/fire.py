@@ -60,7 +60,7 @@ class Decided(NamedTuple):
         return frozenset(run.lane for plan in self.applied for run in plan.runs)
 
 
-class Firing(Jobs, Planning, Protocol):
+class FiringStore(Jobs, Planning, Protocol):
     """What firing asks of the store."""
 
 
@@ -76,7 +76,7 @@ class Fired(NamedTuple):
 
 
 async def fire(
-    store: Firing,
+    store: FiringStore,
     now: Moment,
     random: RandomBytes,
     schedule_for: Callable[[Job], Schedule],
@@ -119,7 +119,7 @@ async def beside_promotion(
 
 
 async def decide_and_apply(
-    store: Firing,
+    store: FiringStore,
     dues: Sequence[Due],
     now: Moment,
     random: RandomBytes,

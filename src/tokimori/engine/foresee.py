@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.fire import BATCH, Fired, Firing, Planned, apply, beside_promotion, decided_by, with_ids
+from tokimori.engine.fire import BATCH, Fired, FiringStore, Planned, apply, beside_promotion, decided_by, with_ids
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
@@ -49,7 +49,7 @@ def ahead_of(moment: Moment, now: Moment) -> Moment:
 
 
 async def foresee(
-    store: Firing,
+    store: FiringStore,
     moment: Moment,
     random: RandomBytes,
     schedule_for: Callable[[Job], Schedule],
@@ -79,7 +79,7 @@ def _plain(decided: Iterable[tuple[Due, Plan | Exception]]) -> Iterator[Plan]:
             yield plan
 
 
-async def fire_foreseen(store: Firing, foreseen: Foreseen, now: Moment) -> Fired:
+async def fire_foreseen(store: FiringStore, foreseen: Foreseen, now: Moment) -> Fired:
     """Write what was foreseen, all batches at the same time, and make waiting runs ready, as `fire` does.
 
     Where it fails some of them may have been written. Asked again, they are known.

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
 
 from tokimori.clock import Moment
 from tokimori.engine.settle import change_of
@@ -12,31 +11,27 @@ from tokimori.model.ids import NodeId, RunId
 from tokimori.model.outcome import Released
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Runs
-from tokimori.ports.working import Claimed, Working
+from tokimori.ports.work_source import WorkSource
+from tokimori.ports.working import Claimed
 
 LOST_REPLY = Released("the reply to its claim was lost")
 
 
-class HandingBack(Runs, Working, Protocol):
-    """What handing back asks of the store."""
-
-
-async def hand_back(store: HandingBack, keys: Sequence[Key], by: NodeId, now: Moment) -> bool:
+async def hand_back(source: WorkSource, keys: Sequence[Key], by: NodeId, now: Moment) -> bool:
     """Settle as released what a claim took whose reply was lost; whether anything was."""
-    runs = await asyncio.gather(*(_run(store, run_id) for run_id, _ in keys))
+    runs = await asyncio.gather(*(_run(source, run_id) for run_id, _ in keys))
     changes = [
         change_of(Claimed(run=run, definition=None), LOST_REPLY, owner=by, now=now, chance=0)
         for run, (_, token) in zip(runs, keys, strict=True)
         if run is not None and (run.state, run.node_id, run.token) == (RunState.RUNNING, by, token)
     ]
     if changes:
-        await store.settle(changes, by, now)
+        await source.settle(changes, by, now)
     return bool(changes)
 
 
-async def _run(store: HandingBack, run_id: RunId) -> Run | None:
+async def _run(source: WorkSource, run_id: RunId) -> Run | None:
     try:
-        return await store.get_run(run_id)
+        return await source.get_run(run_id)
     except (NotFound, StoreUnavailable):
         return None  # the next tick tells of it again, if it is still there

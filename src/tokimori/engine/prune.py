@@ -6,8 +6,9 @@ from typing import Protocol
 
 from tokimori.clock import Moment
 from tokimori.errors import StoreError
-from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.ids import Incarnation, JobId, NodeId
 from tokimori.model.retention import KEYS_KEPT, NODES_KEPT, Expiry, expiry_of, expiry_of_deleted
+from tokimori.ports.nodes import Pulse
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.store import Jobs
 
@@ -37,17 +38,23 @@ class Pruner:
     of the caller's monotonic clock.
     """
 
-    def __init__(self, at: float, chance: Callable[[], float], forget: Callable[[Moment], None]) -> None:
+    def __init__(
+        self, store: PruningStore, at: float, chance: Callable[[], float], forget: Callable[[Moment], None]
+    ) -> None:
+        self._store = store
         self._chance = chance
         self._forget = forget
         self._walk: AsyncGenerator[bool] | None = None
         self.next_at = at + EVERY * chance()
 
-    async def step(self, store: PruningStore, now: Moment, at: float) -> None:
-        """Go one step, if it is time for one. What fails is tried again with the next walk and hinders nothing else."""
+    def hear(self, pulse: Pulse) -> None:
+        """See `Duty`. Nothing concerns it."""
+
+    async def step(self, by: NodeId, now: Moment, at: float) -> bool:
+        """See `Duty`. What fails is tried again with the next walk and hinders nothing else."""
         if at < self.next_at:
-            return
-        self._walk = self._walk or walk(store, now, self._forget)
+            return False
+        self._walk = self._walk or walk(self._store, now, self._forget)
         try:
             self.next_at = at + (PAUSE if await anext(self._walk) else REST)
         except StopAsyncIteration:
@@ -58,6 +65,7 @@ class Pruner:
         except Exception:
             log.exception("pruning failed")
             self._end(at)
+        return False
 
     def _end(self, at: float) -> None:
         self._walk = None

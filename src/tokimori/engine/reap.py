@@ -1,13 +1,14 @@
 """Reap: take the runs of dead nodes, and have them settled as lost."""
 
 from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 from tokimori.clock import Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Lost
-from tokimori.ports.nodes import Nodes
+from tokimori.ports.nodes import Nodes, Pulse
 from tokimori.ports.working import Change, Claimed, Verdict, Working
 
 BATCH = 500
@@ -15,6 +16,29 @@ BATCH = 500
 
 class Reaping(Nodes, Working, Protocol):
     """What reaping asks of the store."""
+
+
+class Reaper:
+    """Takes over the runs of dead nodes, a batch at each step, from when a tick tells of any until none is left."""
+
+    def __init__(self, store: Reaping, chance: Callable[[], float]) -> None:
+        self._store = store
+        self._chance = chance
+        self._orphans = False
+
+    @property
+    def next_at(self) -> float:
+        """See `Duty`."""
+        return -inf if self._orphans else inf
+
+    def hear(self, pulse: Pulse) -> None:
+        """See `Duty`."""
+        self._orphans = pulse.orphans
+
+    async def step(self, by: NodeId, now: Moment, at: float) -> bool:
+        """See `Duty`."""
+        self._orphans = await reap(self._store, by, now, self._chance) > 0
+        return True
 
 
 async def reap(store: Reaping, by: NodeId, now: Moment, chance: Callable[[], float]) -> int:

@@ -2,11 +2,14 @@
 
 import logging
 from collections.abc import Callable
+from math import inf
 
 from tokimori.clock import Moment
-from tokimori.engine.fire import Firing
+from tokimori.engine.fire import FiringStore
 from tokimori.model.decide import Plan, reckoned
+from tokimori.model.ids import NodeId
 from tokimori.model.job import Job
+from tokimori.ports.nodes import Pulse
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version
 
@@ -15,7 +18,27 @@ log = logging.getLogger(__name__)
 BATCH = 500
 
 
-async def reckon(store: Firing, now: Moment, schedule_for: Callable[[Job], Schedule]) -> int:
+class Reckoner:
+    """Reckons a batch of jobs at each step, until none is left: a node that starts may have newer rules of time zones
+    than those by which jobs wait.
+    """
+
+    def __init__(self, store: FiringStore, schedule_for: Callable[[Job], Schedule]) -> None:
+        self._store = store
+        self._schedule_for = schedule_for
+        self.next_at = -inf
+
+    def hear(self, pulse: Pulse) -> None:
+        """See `Duty`. Nothing concerns it."""
+
+    async def step(self, by: NodeId, now: Moment, at: float) -> bool:
+        """See `Duty`."""
+        if not await reckon(self._store, now, self._schedule_for):
+            self.next_at = inf
+        return True
+
+
+async def reckon(store: FiringStore, now: Moment, schedule_for: Callable[[Job], Schedule]) -> int:
     """Give up to `BATCH` jobs their next moment by this program's tzdata; how many this call changed.
 
     Zero: none is left, or others were faster. Nothing is decided: the cursor stays, so that no occurrence comes twice,

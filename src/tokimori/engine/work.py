@@ -97,8 +97,13 @@ class Work:
 
     @property
     def unsettled(self) -> bool:
-        """Whether there is anything to tell the store."""
-        return bool(self._changes or self._outputs)
+        """Whether there are ends to tell the store."""
+        return bool(self._changes)
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether running attempts wrote anything since that was last asked."""
+        return bool(self._outputs)
 
     @property
     def startable(self) -> bool:

@@ -2,34 +2,32 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator
-from enum import Enum
 from random import Random
 
 from msgspec.structs import replace
 
-from tokimori.clock import MILLISECOND, SECOND, Clock, Moment
-from tokimori.engine.fire import Fired, Schedules, fire
-from tokimori.engine.foresee import NOTHING, ahead_of, fire_foreseen, foresee
-from tokimori.engine.hand_back import hand_back
+from tokimori.clock import SECOND, Clock, Moment
+from tokimori.engine.duty import Duty
+from tokimori.engine.fire import Schedules
+from tokimori.engine.firing import Firing
+from tokimori.engine.look import Lookout
 from tokimori.engine.prune import Pruner
-from tokimori.engine.reap import reap
-from tokimori.engine.reckon import reckon
-from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm, newest_tick, next_look
-from tokimori.engine.share import Turn, next_turn, share_of, share_of_many
-from tokimori.engine.work import Key, Work
+from tokimori.engine.reap import Reaper
+from tokimori.engine.reckon import Reckoner
+from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
+from tokimori.engine.save import Saver
 from tokimori.errors import StoreError
-from tokimori.model.ids import ClaimId, Lane, NodeId, RandomBytes, uuid7
-from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
-from tokimori.model.timeline import Timeline, follow
-from tokimori.model.watch import LATE_TICK, Watch, next_overdue, observe, overdue
+from tokimori.model.ids import NodeId, RandomBytes
+from tokimori.model.lease import TICK_IDLE
 from tokimori.node.alarm import Alarm
 from tokimori.node.identity import Identity
-from tokimori.node.work_source import WorkSource
+from tokimori.node.membership import Membership
+from tokimori.node.stopping import Phase, Stopping
+from tokimori.node.worker import Worker
 from tokimori.ports.executor import Executor, Report, StopReason
-from tokimori.ports.nodes import Beat, Pulse, Survey
+from tokimori.ports.nodes import Pulse
 from tokimori.ports.store import Store
-from tokimori.ports.working import Claim
+from tokimori.ports.work_source import WorkSource
 
 log = logging.getLogger(__name__)
 
@@ -39,20 +37,12 @@ DEAF = 0.5
 """Seconds after a failure of the store in which its hints are not followed: what others try in vain is one, too."""
 
 
-class Phase(Enum):
-    """How a node stops: first it claims no more, then it hands back what is left, at last it waits for no store."""
-
-    WORKING = "working"
-    DRAINING = "draining"
-    RELEASING = "releasing"
-    LEAVING = "leaving"
-
-
 class Node:
     """One process that takes part.
 
     `cycle` does whatever is to be done and says when it wants to be called again; `run` calls it until the node has
-    stopped. Everything that a node knows of the store's state is a copy that the next tick corrects.
+    stopped. Everything that a node knows of the store's state is a copy that the next tick corrects. `source` is where
+    it finds its work: the store itself, unless something stands before that.
     """
 
     def __init__(
@@ -65,6 +55,7 @@ class Node:
         *,
         rhythm: Rhythm = WHENEVER_DUE,
         source: WorkSource | None = None,
+        stopping: Stopping | None = None,
     ) -> None:
         self._store = store
         self._source = source or store
@@ -75,60 +66,71 @@ class Node:
         self.identity = identity
         self._rhythm = rhythm
         self._alarm = Alarm()
+        self._deaf_until = clock.monotonic()
         self._schedules = Schedules()
-        self._reports: list[Report] = []
-        self._pruner = Pruner(clock.monotonic(), self._chance, executor.forget)
+        self._stopping = stopping or Stopping(clock, identity.stop_grace)
+        self.finished = False
         self._begin()
 
     def _begin(self) -> None:
         """A new life under a new id."""
-        now, at = self._clock.now(), self._clock.monotonic()
-        self.id = NodeId(uuid7(now, self._random))
-        self.phase = Phase.WORKING
-        self.finished = False
-        self._work = Work(self.identity.concurrency)
-        self._lease = Lease(at)
-        self._timeline = Timeline(now, at)
-        self._watch = Watch()
-        self._unbroken = False
-        self._tick_at = at
-        self._look_at = at
-        self._aligned = now
-        self._survey = Survey(next_due=None, lanes=())
-        self._stale = True
-        self._orphans = False
-        self._outdated = True
-        self._in_vain: Moment | None = None
-        self._turn = Turn.ANYBODY
-        self._foreseen = NOTHING
-        self._deaf_until = at
-        self._release_at = float("inf")
+        at, source = self._clock.monotonic(), self._source
+        self._membership = Membership(source, self.identity, self._clock, self._random)
+        self._lookout = Lookout(source, self._rhythm.update_interval_seconds, at)
+        self._worker = Worker(
+            source,
+            self._executor,
+            self._membership,
+            self._lookout,
+            self._stopping,
+            clock=self._clock,
+            random=self._random,
+            chance=self._chance,
+        )
+        self._firing = Firing(
+            self._store, self._lookout, self._schedules, random=self._random, rhythm=self._rhythm, now=self.now
+        )
+        self._saver = Saver(source, self._worker.work)
+        self._duties: tuple[Duty, ...] = (
+            self._saver,
+            Reaper(self._store, self._chance),
+            Reckoner(self._store, self._schedules),
+            Pruner(self._store, at, self._chance, self._executor.forget),
+        )
+
+    @property
+    def id(self) -> NodeId:
+        """Another one after each time that the node was declared dead."""
+        return self._membership.id
+
+    @property
+    def phase(self) -> Phase:
+        """How far it is with stopping."""
+        return self._stopping.phase
 
     @property
     def now(self) -> Moment:
         """The corrected time."""
-        return self._timeline.now(self._clock.monotonic())
+        return self._membership.now
 
     @property
     def healthy(self) -> bool:
         """Whether the store has answered a beat lately."""
-        return self._lease.holds(self._clock.monotonic())
+        return self._membership.has_lease
 
     def wake(self) -> None:
         """Something may have changed: look at once."""
-        self._stale = True
+        self._lookout.stale = True
         if self._clock.monotonic() >= self._deaf_until:
             self._alarm.ring()
 
     def hear(self, report: Report) -> None:
         """What the executors tell. A place that becomes free is filled at once, while the store may still be busy."""
-        if not self._reports:
+        if self._worker.hear(report):
             asyncio.get_running_loop().call_soon(self._refill)
-        self._reports.append(report)
 
     def _refill(self) -> None:
-        self._take_reports()
-        self._start_tasks()
+        self._worker.refill()
         self._alarm.ring()
 
     async def start(self) -> None:
@@ -136,15 +138,12 @@ class Node:
 
         A first offset by chance keeps nodes from planning the same jobs at the same moment.
         """
-        await self._register()
+        await self._membership.register()
         await self._tick()
-        self._store.watch(self.wake)
-        self._stale = True  # nobody has told of what came between the tick and the watch
-        self._tick_at -= self._chance() * TICK_IDLE
-        self._aligned = self.now
-
-    async def _register(self) -> None:
-        await self._store.register(self.identity.record(self.id, self._clock.now()))
+        self._source.watch(self.wake)
+        self._lookout.stale = True  # nobody has told of what came between the tick and the watch
+        self._membership.tick_at -= self._chance() * TICK_IDLE
+        self._firing.begin(self.now)
 
     async def run(self) -> None:
         """Work until stopped. An error of the store is waited out; what was in hand stays in hand."""
@@ -170,22 +169,15 @@ class Node:
         Asked a third time: kill them, and go even if the store does not answer.
         """
         self._alarm.ring()
-        if self.phase is Phase.WORKING:
-            self.phase = Phase.DRAINING
-            grace = self.identity.stop_grace
-            self._release_at = self._clock.monotonic() + grace
-            return f"Stopping: what runs gets {grace:g} s to finish. Ask again to hand it back at once."
-        if self.phase is Phase.DRAINING:
-            self._release()
-            return "Stopping now: what runs is ended and handed back."
-        self.phase = Phase.LEAVING
-        self._end_all(grace=0)
-        return "Stopping now: what runs is killed; whatever the store has not heard of, other nodes take over."
+        said = self._stopping.ask()
+        if self.phase is not Phase.DRAINING:
+            self._worker.end_all(StopReason.RELEASE, grace=0 if self.phase is Phase.LEAVING else None)
+        return said
 
     async def cycle(self) -> float:
         """Do what is to be done now; the seconds until there is more."""
-        self._take_reports()
-        if self.phase is Phase.WORKING:
+        self._worker.take_reports()
+        if self._stopping.working:
             await self._tick_if_due()
             await self._work_on()
         else:
@@ -193,257 +185,86 @@ class Node:
         return self._delay()
 
     async def _tick_if_due(self) -> None:
-        if self._clock.monotonic() >= self._tick_at:
+        if self._clock.monotonic() >= self._membership.tick_at:
             await self._tick()
 
     async def _work_on(self) -> None:
         """Every duty once. One that fails keeps no other from its work; its error is raised at the end."""
-        began, ended = self._clock.monotonic(), len(self._work.changes())
-        if not self._work.busy:
-            self._work.pace.begin(began)
+        worker, lookout, now, began = self._worker, self._lookout, self.now, self._clock.monotonic()
+        ended = len(worker.work.changes())
+        if not worker.work.busy:
+            worker.work.pace.begin(began)
+        rare = (duty.step(self.id, now, began) for duty in self._duties if duty.next_at <= began)
         # The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
-        duties = (self._fire(), self._settle(), self._claim(), *self._rare_duties(began))
-        fired, _, claimed, *_ = results = await asyncio.gather(*duties, return_exceptions=True)
-        self._start_tasks()
-        if fired is True or self._clock.monotonic() >= self._look_at:
-            self._stale = True
-        if self._stale and claimed is not True:
-            await self._look()
-        self._work.pace.note(ended, self._clock.monotonic())
-        if self._work.busy:
-            self._tick_at = min(self._tick_at, max(self._clock.monotonic(), self._lease.sent + TICK_BUSY))
+        results = await asyncio.gather(self._fire(), worker.settle(), worker.claim(), *rare, return_exceptions=True)
+        fired, _, claimed, *others = results
+        worker.start_tasks()
+        if fired is True or any(other is True for other in others) or self._clock.monotonic() >= lookout.next_at:
+            lookout.stale = True
+        if lookout.stale and claimed is not True:
+            await lookout.look(self.now, self._clock.monotonic())
+        worker.work.pace.note(ended, self._clock.monotonic())
+        if worker.work.busy:
+            self._membership.tick_soon()
         for result in results:
             if isinstance(result, BaseException):
                 raise result
 
-    def _rare_duties(self, at: float) -> Iterator[Coroutine[None, None, object]]:
-        """Those of which most cycles have nothing."""
-        if self._work.unsettled:
-            yield self._save_outputs()
-        if self._orphans:
-            yield self._reap()
-        if self._outdated:
-            yield self._reckon()
-        if at >= self._pruner.next_at:
-            yield self._pruner.step(self._store, self.now, at)
-
-    def _start_tasks(self) -> None:
-        """Fill the free places. What ends at once (a no-op) frees its place for the next one right away.
-
-        A claim may be answered after the node was asked to stop: what it gave is handed back, not begun.
-        """
-        while self._may_start() and (tasks := self._work.next_tasks()):
-            self._executor.start(tasks)
-            self._take_reports()
-
-    def _may_start(self) -> bool:
-        return self.phase is Phase.WORKING and self._lease.holds(self._clock.monotonic())
-
-    async def _look(self) -> None:
-        self._stale = False
-        asked = self._clock.monotonic()
-        self._survey = await self._source.survey(self.now, past=self._in_vain)
-        self._look_at = asked + self._rhythm.update_interval_seconds
-
     async def _fire(self) -> bool:
-        """Whether to look what there is now: something was fired or became ready, or another node was faster."""
-        next_due = self._survey.next_due
-        self._aligned = newest_tick(self._aligned, self.now, self._rhythm)
-        if next_due is None or not self._timeline.trusted:
-            self._turn = Turn.ANYBODY
-            return False
-        if next_due > self._aligned:
-            self._turn = Turn.ANYBODY
-            await self._foresee(next_look(self._aligned, next_due, self._rhythm))
-            return False
-        fired = await self._fire_due()
-        turn, self._turn = self._turn, next_turn(self._turn, fired)
-        if fired is None:
-            if turn is Turn.ANYBODY:
-                # What the store names as due is for newer nodes: looked past until the next tick.
-                self._in_vain = self._aligned
-                self._survey = replace(self._survey, next_due=None)
-            return True
-        lanes = fired.lanes.union(self._survey.lanes)
-        self._survey = replace(self._survey, lanes=tuple(sorted(lanes)))
-        return not fired.full
-
-    async def _fire_due(self) -> Fired | None:
-        if self._foreseen.serves(self._aligned):
-            fired = await fire_foreseen(self._store, self._foreseen, self._aligned)
-            self._foreseen = self._foreseen.written
-            return fired
-        return await fire(
-            self._store,
-            self._aligned,
-            self._random,
-            self._schedules,
-            share=share_of(self._turn, self.id, self._watch.peers),
-            share_of_many=share_of_many(self._turn, self.id, self._watch.peers),
-        )
-
-    async def _foresee(self, moment: Moment) -> None:
-        now = self.now
-        if self._foreseen.moment == moment or now < ahead_of(moment, now):
-            return
-        share = share_of_many(self._turn, self.id, self._watch.peers)
-        self._foreseen = await foresee(self._store, moment, self._random, self._schedules, share)
-
-    async def _claim(self) -> bool:
-        """Whether there may be more to claim."""
-        lanes = tuple(lane for lane in self._survey.lanes if self.identity.serves(lane))
-        limit = self._work.room()
-        if not lanes or not limit or not self._lease.holds(self._clock.monotonic()):
-            return False
-        claim = Claim(id=ClaimId(self._random(16).hex()), node=self.id, lanes=lanes, limit=limit)
-        claimed = await self._source.claim(claim, self.now)
-        self._work.accept(claimed, self.id, self.now)
-        self._start_tasks()  # the store may still be busy with what ended before
-        if len(claimed) < limit:
-            self._survey = replace(self._survey, lanes=_without(self._survey.lanes, lanes))
-        return len(claimed) == limit
-
-    async def _settle(self) -> bool:
-        """Whether anything was settled, and so may have woken somebody."""
-        changes = self._work.changes()
-        if not changes:
-            return False
-        verdicts = await self._source.settle(changes, self.id, self.now)
-        self._stale = True
-        for change in self._work.settled(changes, verdicts):
-            log.warning("run %s of %s was no longer this node's; its end changed nothing", change.run_id, change.job_id)
-        return True
-
-    async def _save_outputs(self) -> bool:
-        """Whether anything was written."""
-        outputs = self._work.take_outputs()
-        if outputs:
-            await self._store.save_outputs(outputs)
-        return bool(outputs)
-
-    def _take_reports(self) -> None:
-        """Executors go by this machine's clock; what they tell is kept in the store's time."""
-        reports, self._reports = self._reports, []
-        shift = self.now - self._clock.now()
-        for report in reports:
-            self._work.take(report, self.id, self._chance(), shift if abs(shift) >= MILLISECOND else 0)
+        member = self._membership
+        return await self._firing.step(member.id, member.peers, member.now, trusted=member.trusts_its_time)
 
     async def _tick(self) -> None:
-        """Beat, and hear what concerns this node. Late or failed ticks break the watch over the others."""
-        sent = self._clock.monotonic()
-        on_time = sent - self._tick_at <= LATE_TICK
-        unbroken, self._unbroken = self._unbroken and on_time, False
-        self._stale = False  # a hint that comes while the tick is under way is one to follow
-        started = self._work.started()
-        pulse = await self._store.tick(Beat(node=self.id, started=started), self.now)
-        self._work.told(started)
-        if pulse is None:
+        self._lookout.stale = False  # a hint that comes while the tick is under way is one to follow
+        started = self._worker.work.started()
+        heard = await self._membership.tick(started, busy=self._worker.work.busy)
+        self._worker.work.told(started)
+        if heard is None:
             await self._reborn()
             return
-        at = self._clock.monotonic()
-        self._tick_at = sent + (TICK_BUSY if self._work.busy else TICK_IDLE)
-        self._unbroken = at - sent <= LATE_TICK
-        self._lease = Lease(sent)
-        self._executor.renew(sent)
-        self._timeline = follow(self._timeline, pulse.now, sent, at)
-        self._survey = pulse.survey
-        self._look_at = sent + self._rhythm.update_interval_seconds
-        self._in_vain = None
-        self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken and self._unbroken)
-        self._orphans = pulse.orphans
-        await self._bury(at)
-        await self._compare(pulse)
-
-    async def _bury(self, at: float) -> None:
-        for peer, beat in overdue(self._watch, at):
+        self._executor.renew(heard.sent)
+        self._lookout.hear(heard.pulse.survey, heard.sent)
+        self._tell_duties(heard.pulse)
+        for peer, beat in heard.overdue:
             if await self._store.bury(peer, beat, self.id, self.now):
                 log.warning("node %s has fallen silent; its runs are taken over", peer)
-                self._orphans = True
+                self._tell_duties(replace(heard.pulse, orphans=True))
+        await self._worker.compare(heard.pulse)
 
-    async def _reap(self) -> bool:
-        """Whether dead nodes' runs were taken over."""
-        self._orphans = await reap(self._store, self.id, self.now, self._chance) > 0
-        self._stale = True
-        return self._orphans
-
-    async def _reckon(self) -> None:
-        """A node that starts may have newer rules of time zones than those by which jobs wait."""
-        self._outdated = await reckon(self._store, self.now, self._schedules) > 0
-        self._stale = True
-
-    async def _compare(self, pulse: Pulse) -> None:
-        """Hand back what the store gives this node and it does not know; end what it runs and no longer owns."""
-        unknown, lost = self._work.compare(pulse.owned)
-        for key in lost:
-            log.warning("run %s is no longer this node's; its process is ended", key[0])
-            self._executor.stop(*key, StopReason.DISOWN)
-            self._work.disown(key)
-        self._stale |= await hand_back(self._store, unknown, self.id, self.now)
-        for run_id, token, reason in pulse.cancels:
-            self._cancel((run_id, token), reason)
-
-    def _cancel(self, key: Key, reason: str) -> None:
-        if self._work.note_cancel(key, reason) and not self._work.cancel_backlog(key, self.id, self.now):
-            self._executor.stop(*key, StopReason.CANCEL)
+    def _tell_duties(self, pulse: Pulse) -> None:
+        for duty in self._duties:
+            duty.hear(pulse)
 
     async def _reborn(self) -> None:
         """This node was declared dead: nothing that it does counts any more. It ends its processes and joins anew."""
         log.warning("node %s was declared dead; it ends its processes and goes on under a new id", self.id)
-        for key in self._work.running:
-            self._executor.stop(*key, StopReason.DISOWN)
-        phase, release_at = self.phase, self._release_at
+        self._worker.end_all(StopReason.DISOWN)
         self._begin()
-        self.phase, self._release_at = phase, release_at
-        await self._register()
+        await self._membership.register()
 
     async def _wind_down(self) -> None:
-        self._work.hand_back_backlog(self.id, self.now, "the node stops")
-        if self.phase is Phase.DRAINING and self._clock.monotonic() >= self._release_at:
-            self._release()
-        if self.phase is Phase.LEAVING and not self._work.running:
+        self._worker.hand_back_backlog()
+        if self._stopping.grace_is_over():
+            self._worker.end_all(StopReason.RELEASE)
+        if self.phase is Phase.LEAVING and not self._worker.work.running:
             self.finished = True
         await self._tick_if_due()
-        await self._settle()
-        await self._save_outputs()
-        if not self._work.busy:
-            self.finished = await self._store.leave(self.id, self.now)
-
-    def _release(self) -> None:
-        self.phase = Phase.RELEASING
-        self._end_all(grace=None)
-
-    def _end_all(self, grace: float | None) -> None:
-        for key in self._work.running:
-            self._executor.stop(*key, StopReason.RELEASE, grace=grace)
+        await self._worker.settle()
+        await self._saver.step(self.id, self.now, self._clock.monotonic())
+        if not self._worker.work.busy:
+            self.finished = await self._source.leave(self.id, self.now)
 
     def _delay(self) -> float:
-        at = self._clock.monotonic()
-        if self._reports or self._work.unsettled or (self._lease.holds(at) and self._can_go_on()):
+        """The loop asks everybody when there is more to do."""
+        if self._worker.has_more():
             return 0
-        moments = [self._tick_at, at + LONGEST_SLEEP]
-        if self.phase is Phase.DRAINING:
-            moments.append(self._release_at)
-        next_due = self._survey.next_due
-        if self.phase is Phase.WORKING:
-            moments += [self._look_at, self._pruner.next_at]
-        if self.phase is Phase.WORKING and next_due is not None and self._timeline.trusted:
-            now, look = self.now, next_look(self._aligned, next_due, self._rhythm)
-            look = look if self._foreseen.moment == look else ahead_of(look, now)
-            moments.append(at + max(0, look - now) / SECOND)
-        overdue_at = next_overdue(self._watch)
-        if overdue_at is not None and overdue_at > at:
-            self._tick_at = min(self._tick_at, overdue_at)
-            moments.append(overdue_at)
+        at = self._clock.monotonic()
+        moments = [at + LONGEST_SLEEP, self._membership.next_tick(at), self._stopping.release_at, self._saver.next_at]
+        if self._stopping.working:
+            moments += [self._lookout.next_at, self._next_fire(at), *(duty.next_at for duty in self._duties)]
         return max(0, min(moments) - at)
 
-    def _can_go_on(self) -> bool:
-        """Whether there is something to start or to claim."""
-        if self.phase is not Phase.WORKING:
-            return False
-        lanes = any(self.identity.serves(lane) for lane in self._survey.lanes)
-        return self._orphans or self._outdated or self._work.startable or (lanes and self._work.room() > 0)
-
-
-def _without(lanes: tuple[Lane, ...], drained: tuple[Lane, ...]) -> tuple[Lane, ...]:
-    gone = frozenset(drained)
-    return tuple(lane for lane in lanes if lane not in gone)
+    def _next_fire(self, at: float) -> float:
+        now = self.now
+        moment = self._firing.next_moment(now) if self._membership.trusts_its_time else None
+        return float("inf") if moment is None else at + max(0, moment - now) / SECOND

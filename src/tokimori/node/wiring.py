@@ -22,12 +22,15 @@ from tokimori.executors.noop import NoopExecutor
 from tokimori.locks.session import Session
 from tokimori.model.job import APART_LABEL
 from tokimori.model.target import Command, Noop
-from tokimori.node.apart import Apart
+from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.identity import Identity
-from tokimori.node.node import Node, Phase
+from tokimori.node.node import Node
 from tokimori.node.patience import answered
+from tokimori.node.stopping import Phase, Stopping
+from tokimori.node.units import Stock
 from tokimori.ports.executor import Executor
 from tokimori.ports.store import Store
+from tokimori.ports.work_source import WorkSource
 from tokimori.service.reboot import trigger_reboot
 from tokimori.service.schema import StoreOnDemand, open_prepared
 from tokimori.service.service import Service
@@ -48,19 +51,22 @@ async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
     random = os.urandom
     make_state_dir(settings.state_dir)
     command = CommandExecutor(clock, runs_dir=settings.state_dir / "runs", state_dir=settings.state_dir)
-    executors: Executor = Executors({Noop: NoopExecutor(clock), Command: command})
+    executor: Executor = Executors({Noop: NoopExecutor(clock), Command: command})
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
         service = Service(store, clock, random, time_zone=settings.time_zone, semaphore_store=semaphore_store)
-        source = None
+        source: WorkSource = store
+        identity = identity_of(settings)
+        stopping = Stopping(clock, identity.stop_grace)
         if semaphore_store is not None:
-            executors = source = apart(store, semaphore_store, executors, service, clock)
+            stock = stock_of(semaphore_store, executor, stopping, clock)
+            source = ApartSource(store, stock, random, service.refresh)
+            executor = ApartExecutor(executor, stock, clock)
             await _look_at(semaphore_store, announce)
-        node = Node(store, executors, clock, random, identity_of(settings), rhythm=rhythm_of(settings), source=source)
-        if source is not None:
-            source.watch(node.wake, lambda: node.id, lambda: node.phase is Phase.WORKING)
-        await executors.open(node.hear)
+        rhythm = rhythm_of(settings)
+        node = Node(store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping)
+        await executor.open(node.hear)
         try:
             for fault in store.faults():
                 log.warning("%s", fault)
@@ -69,7 +75,7 @@ async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
                 await _take_part(node, store, service, door, announce)
             announce(f"Node {node.id} has stopped.")
         finally:
-            await executors.close()
+            await executor.close()
     finally:
         if semaphore_store is not None:
             await semaphore_store.close()
@@ -77,18 +83,17 @@ async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
     return 0
 
 
-def apart(store: Store, semaphores: StoreOnDemand, executor: Executor, service: Service, clock: Clock) -> Apart:
-    """What asks the store of the semaphores before runs start."""
+def stock_of(semaphores: StoreOnDemand, executor: Executor, stopping: Stopping, clock: Clock) -> Stock:
+    """The units that a node has in the store of the semaphores."""
     program, opened = this_program({}), semaphores.opened
-    return Apart(
-        store,
+    return Stock(
         executor,
         lambda renewed: Session(
             semaphores.store, clock, os.urandom, program, renewed=renewed, prepare=opened, rests=False
         ),
         clock=clock,
         random=os.urandom,
-        moved=service.refresh,
+        claims=lambda: stopping.working,
     )
 
 

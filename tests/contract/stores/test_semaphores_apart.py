@@ -19,9 +19,10 @@ from tokimori.model.job import APART_LABEL
 from tokimori.model.outcome import Succeeded
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.node.apart import Apart
+from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
+from tokimori.node.units import Stock
 from tokimori.ports.executor import Ended, Report, StopReason, Task
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.schema import StoreOnDemand, open_prepared
@@ -137,17 +138,16 @@ async def start_node(stack: AsyncExitStack, pair: Pair, executor: Holding) -> No
     """A node at work until the stack is unwound."""
     jobs, semaphores = await opened(stack, pair)
     service = Service(jobs, CLOCK, os.urandom, semaphore_store=semaphores)
-    apart = Apart(
-        jobs,
+    stock = Stock(
         executor,
         lambda renewed: session_on(semaphores, renewed, rests=False),
         clock=CLOCK,
         random=os.urandom,
-        moved=service.refresh,
+        claims=lambda: True,
     )
+    source, apart = ApartSource(jobs, stock, os.urandom, service.refresh), ApartExecutor(executor, stock, CLOCK)
     identity = Identity(host="h", boot_id="b", pid=1, version="0", concurrency=4, labels={APART_LABEL: "yes"})
-    node = Node(jobs, apart, CLOCK, os.urandom, identity, source=apart)
-    apart.watch(node.wake, lambda: node.id, lambda: True)
+    node = Node(jobs, apart, CLOCK, os.urandom, identity, source=source)
     await apart.open(node.hear)
     stack.push_async_callback(apart.close)
     await node.start()

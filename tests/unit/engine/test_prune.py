@@ -6,11 +6,13 @@ from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
 from tokimori.clock import DAY, Moment
 from tokimori.engine.prune import BATCH, EVERY, PAGE, PAUSE, REST, Pruner, walk
 from tokimori.errors import StoreUnavailable
-from tokimori.model.ids import Incarnation, JobId, RunId, uuid7
+from tokimori.model.ids import Incarnation, JobId, NodeId, RunId, uuid7
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.testing.clock import VirtualClock
+
+NODE = NodeId("node")
 
 
 async def a_store(runs: int, **terms: object) -> MemoryStore:
@@ -62,15 +64,15 @@ async def test_files_stay_as_long_as_any_run(retention: str, days: int) -> None:
 async def test_walks_begin_by_chance_and_pause_between_steps() -> None:
     """A node begins its first walk at a moment by chance, pauses after each step, and begins the next minutes later."""
     store = await a_store(BATCH)
-    pruner = Pruner(0.0, lambda: 0.5, lambda _before: None)
+    pruner = Pruner(store, 0.0, lambda: 0.5, lambda _before: None)
     assert pruner.next_at == EVERY / 2
-    await pruner.step(store, NEW_YEAR, EVERY / 2 - 1)
+    await pruner.step(NODE, NEW_YEAR, EVERY / 2 - 1)
     assert await left(store) == BATCH
-    await pruner.step(store, NEW_YEAR, EVERY / 2)
+    await pruner.step(NODE, NEW_YEAR, EVERY / 2)
     assert (await left(store), pruner.next_at) == (0, EVERY / 2 + PAUSE)
     for _ in range(5):
         if pruner.next_at < EVERY:
-            await pruner.step(store, seconds(1), pruner.next_at)
+            await pruner.step(NODE, seconds(1), pruner.next_at)
     assert pruner.next_at > EVERY
 
 
@@ -80,10 +82,10 @@ async def test_looking_at_many_jobs_is_slow_work() -> None:
     await store.add_jobs(
         [a_job(a_definition(), id=JobId(f"job{n:04}"), incarnation=Incarnation(n + 2)) for n in range(PAGE)]
     )
-    pruner = Pruner(0.0, lambda: 0.0, lambda _before: None)
+    pruner = Pruner(store, 0.0, lambda: 0.0, lambda _before: None)
     for step in range(2):
         assert pruner.next_at == step * REST
-        await pruner.step(store, NEW_YEAR, pruner.next_at)
+        await pruner.step(NODE, NEW_YEAR, pruner.next_at)
     assert pruner.next_at == 2 * REST
 
 
@@ -103,6 +105,6 @@ async def test_a_walk_that_fails_hinders_nobody(fault: Exception) -> None:
     store = Broken(VirtualClock())
     store.fault = fault
     await store.add_jobs([a_job(a_definition())])
-    pruner = Pruner(0.0, lambda: 0.0, lambda _before: None)
-    await pruner.step(store, NEW_YEAR, 0.0)
+    pruner = Pruner(store, 0.0, lambda: 0.0, lambda _before: None)
+    await pruner.step(NODE, NEW_YEAR, 0.0)
     assert pruner.next_at == EVERY / 2

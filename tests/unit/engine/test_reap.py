@@ -1,11 +1,13 @@
 """Taking over the runs of dead nodes."""
 
+from math import inf
+
 import pytest
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
 from tests.unit.virtual import Link
 from tokimori.clock import MINUTE
-from tokimori.engine.reap import reap
+from tokimori.engine.reap import Reaper, reap
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import ClaimId, Lane, NodeId, RunId
 from tokimori.model.policies import Retry
@@ -124,3 +126,18 @@ async def test_a_run_without_a_job_ends(world: World) -> None:
     await world.store.delete_job((await world.run("a")).job_id, seconds(2))
     await reap(world.store, ALIVE, seconds(9), no_chance)
     assert (await world.run("a")).state is RunState.CANCELLED
+
+
+async def test_a_reaper_works_from_when_it_hears_of_orphans_until_none_is_left(world: World) -> None:
+    """Its steps are due at once while there are any, each says that something may be ready, and then it rests."""
+    await world.begin("a", "b")
+    reaper = Reaper(world.store, no_chance)
+    assert reaper.next_at == inf
+    pulse = await world.store.tick(Beat(node=ALIVE), seconds(9))
+    assert pulse is not None
+    reaper.hear(pulse)
+    for rests in (False, True):
+        assert reaper.next_at == -inf
+        assert await reaper.step(ALIVE, seconds(9), 9.0)
+        assert (reaper.next_at == inf) is rests
+    assert {(await world.run(name)).state for name in "ab"} == {RunState.READY}

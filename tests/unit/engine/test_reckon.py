@@ -1,13 +1,15 @@
 """Next moments are reckoned anew where an older tzdata said them."""
 
+from math import inf
+
 import pytest
 from msgspec.structs import replace
 
 from tests.unit.engine.world import Broken, World
 from tests.unit.examples import seconds
 from tokimori.clock import SECOND
-from tokimori.engine.reckon import BATCH, reckon
-from tokimori.model.ids import JobId
+from tokimori.engine.reckon import BATCH, Reckoner, reckon
+from tokimori.model.ids import JobId, NodeId
 from tokimori.model.job import Job
 from tokimori.schedules.zones import tzdata_version
 
@@ -76,3 +78,14 @@ async def test_an_edit_meanwhile_wins(world: World) -> None:
 
     assert await reckon(world.store, seconds(0), edited_meanwhile) == 0  # type: ignore[arg-type]
     assert (await world.store.get_job(job.id)).next_due == 5 * SECOND + seconds(0)
+
+
+async def test_a_reckoner_works_until_nothing_is_outdated(world: World) -> None:
+    """It begins at once, says after each step that there may be something new to do, and then never works again."""
+    job = await outdated(world, "a", 90)
+    reckoner = Reckoner(world.store, world.schedule_for)
+    for rests in (False, True):
+        assert reckoner.next_at == -inf
+        assert await reckoner.step(NodeId("node"), seconds(0), 0.0)
+        assert (reckoner.next_at == inf) is rests
+    assert (await world.store.get_job(job.id)).next_due == seconds(1)

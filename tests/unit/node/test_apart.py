@@ -24,10 +24,12 @@ from tokimori.model.outcome import Outcome, Released, Succeeded
 from tokimori.model.run import Run
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import RunState
-from tokimori.node.apart import Apart
+from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.identity import Identity
-from tokimori.node.node import Node, Phase
-from tokimori.ports.executor import Ended, Report, Started, StopReason, Task
+from tokimori.node.node import Node
+from tokimori.node.stopping import Stopping
+from tokimori.node.units import Stock
+from tokimori.ports.executor import Ended, Executor, Report, Started, StopReason, Task
 from tokimori.ports.semaphores import Wish
 from tokimori.ports.store import RunFilter
 from tokimori.ports.working import Claim
@@ -110,42 +112,41 @@ class Member:
         on_demand = StoreOnDemand(self.semaphores.store)
         service = Service(self.jobs.store, clock, os.urandom, semaphore_store=on_demand)
         program = Program(host="h", boot_id="b", pid=1, version="0")
-        self.apart = Apart(
-            self.jobs.store,
+        stopping = Stopping(clock, 30.0)
+        stock = Stock(
             self.executor,
             lambda renewed: Session(
                 on_demand.store, clock, os.urandom, program, renewed=renewed, prepare=on_demand.opened, rests=False
             ),
             clock=clock,
             random=os.urandom,
-            moved=service.refresh,
+            claims=lambda: stopping.working,
         )
+        self.source = ApartSource(self.jobs.store, stock, os.urandom, service.refresh)
+        self.apart = ApartExecutor(self.executor, stock, clock)
         labels = {APART_LABEL: "yes"} if apart else {}
         identity = Identity(host="h", boot_id="b", pid=1, version="0", concurrency=concurrency, labels=labels)
-        executor, source = (self.apart, self.apart) if apart else (self.executor, None)
-        self.node = Node(self.jobs.store, executor, clock, os.urandom, identity, source=source)
+        self._opened: Executor = self.apart if apart else self.executor
+        source = self.source if apart else None
+        self.node = Node(self.jobs.store, self._opened, clock, os.urandom, identity, source=source, stopping=stopping)
         self._running: asyncio.Task[None] | None = None
 
     async def join(self) -> None:
         """Take part from now on."""
-        self.apart.watch(self.node.wake, lambda: self.node.id, lambda: self.node.phase is Phase.WORKING)
-        await self.apart.open(self.node.hear)
-        if self.node._source is self.jobs.store:
-            await self.executor.open(self.node.hear)
+        await self._opened.open(self.node.hear)
         await self.node.start()
         self._running = asyncio.get_running_loop().create_task(self.node.run())
 
     async def claim(self, world: "World") -> list[Task]:
         """Without the node's loop: claim what there is, as tasks."""
-        lanes = (await self.apart.survey(world.clock.now())).lanes
+        lanes = (await self.source.survey(world.clock.now())).lanes
         claim = Claim(id=ClaimId(os.urandom(16).hex()), node=self.node.id, lanes=lanes, limit=8)
-        claimed = await self.apart.claim(claim, world.clock.now())
+        claimed = await self.source.claim(claim, world.clock.now())
         return [task for task in map(task_of, claimed) if task is not None]
 
     async def stand_by(self) -> None:
         """Take part without the node's loop."""
-        await self.node._register()
-        self.apart.watch(lambda: None, lambda: self.node.id, lambda: True)
+        await self.node._membership.register()
         await self.apart.open(self.heard.append)
 
     async def die(self) -> None:
@@ -517,7 +518,7 @@ async def test_units_that_no_claim_uses_go_back(world: World) -> None:
             await world.jobs.hold_run(run_id, "later")
         for _ in range(looks):
             assert await world.used() == {"table": 1}
-            await member.apart.survey(world.clock.now())
+            await member.source.survey(world.clock.now())
             await let_pass(0.1)
         assert await world.used() == {"table": 0}
     await member.apart.close()
@@ -585,7 +586,7 @@ async def test_units_on_their_way_back_are_not_forgotten(world: World) -> None:
     await let_pass(0.2)
     assert await world.used() == {"a": 1, "b": 1, "c": 1}
     await world.jobs.hold_run(run_id, "later")
-    await member.apart.survey(world.clock.now())
+    await member.source.survey(world.clock.now())
     await let_pass(3)
     assert await world.used() == {"a": 0, "b": 0, "c": 1}
     await program.close()
@@ -661,7 +662,7 @@ def test_what_is_disowned_keeps_no_units(*, begun: bool) -> None:
         await member.claim(world)
         await let_pass(0.1)
         (task,) = await member.claim(world)
-        await member.apart.survey(world.clock.now())  # there is no more for which to stand in line
+        await member.source.survey(world.clock.now())  # there is no more for which to stand in line
         if begun:
             member.apart.start([task])
         member.apart.stop(task.run_id, task.token, StopReason.DISOWN, grace=3)

@@ -246,7 +246,7 @@ async def test_a_cancel_finds_the_run_in_the_backlog(world: World) -> None:
     """What was claimed and has not begun when the order comes never begins."""
     job = await world.add(schedule=None)
     member = await world.join(concurrency=1)
-    member.node._work.pace.rate = 50.0  # as measured on a busy node: it claims ahead
+    member.node._worker.work.pace.rate = 50.0  # as measured on a busy node: it claims ahead
     first, second = await world.trigger(job, 2)
     await world.pass_time(0.1)
     assert (await world.run(second)).state is RunState.RUNNING

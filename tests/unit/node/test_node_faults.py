@@ -52,7 +52,7 @@ async def test_a_lost_reply_to_a_settle_settles_once(world: World) -> None:
     assert member.link.calls["settle"] == 3
     run = await world.run(run_id)
     assert (run.state, run.failures, run.attempt) == (RunState.WAITING, 1, 1)
-    assert not member.node._work.busy
+    assert not member.node._worker.work.busy
 
 
 async def test_a_lost_reply_to_an_apply_fires_once(world: World) -> None:

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.node.world import World
 from tokimori.clock import Moment
 from tokimori.model.transitions import RunState
-from tokimori.node.node import Phase
+from tokimori.node.stopping import Phase
 from tokimori.ports.executor import StopReason
 from tokimori.ports.working import Claim, Claimed
 
@@ -29,7 +29,7 @@ async def test_a_draining_node_claims_nothing(world: World) -> None:
     """Asked once, it claims and fires no more, hands back its backlog unpenalised, and lets runs finish."""
     job = await world.add(schedule=None)
     member = await world.join(concurrency=1)
-    member.node._work.pace.rate = 50.0  # as measured on a busy node: it claims ahead
+    member.node._worker.work.pace.rate = 50.0  # as measured on a busy node: it claims ahead
     first, second = await world.trigger(job, 2)
     await world.pass_time(0.1)
     member.node.stop()

@@ -1,0 +1,89 @@
+"""When a node fires, and which part of what is due: at once, at aligned ticks, or foreseen a moment ahead."""
+
+from collections.abc import Collection
+
+from tokimori.clock import Moment
+from tokimori.engine.fire import Fired, FiringStore, Schedules, fire
+from tokimori.engine.foresee import NOTHING, ahead_of, fire_foreseen, foresee
+from tokimori.engine.look import Lookout
+from tokimori.engine.rhythm import Rhythm, newest_tick, next_look
+from tokimori.engine.share import Turn, next_turn, share_of, share_of_many
+from tokimori.model.ids import NodeId, RandomBytes
+
+
+class Firing:
+    """Decides what is due as far as it is this node's to decide. It takes its first aligned tick at `now`."""
+
+    def __init__(
+        self,
+        store: FiringStore,
+        lookout: Lookout,
+        schedules: Schedules,
+        *,
+        random: RandomBytes,
+        rhythm: Rhythm,
+        now: Moment,
+    ) -> None:
+        self._store = store
+        self._lookout = lookout
+        self._random = random
+        self._schedules = schedules
+        self._rhythm = rhythm
+        self._aligned = now
+        self._turn = Turn.ANYBODY
+        self._foreseen = NOTHING
+
+    def begin(self, now: Moment) -> None:
+        """Take the first aligned tick now: the node has joined."""
+        self._aligned = now
+
+    async def step(self, by: NodeId, peers: Collection[NodeId], now: Moment, *, trusted: bool) -> bool:
+        """Whether to look what there is now: something was fired or became ready, or another node was faster.
+
+        Where the time is not `trusted` nothing is fired.
+        """
+        next_due = self._lookout.survey.next_due
+        self._aligned = newest_tick(self._aligned, now, self._rhythm)
+        if next_due is None or not trusted:
+            self._turn = Turn.ANYBODY
+            return False
+        if next_due > self._aligned:
+            self._turn = Turn.ANYBODY
+            await self._foresee(next_look(self._aligned, next_due, self._rhythm), by, peers, now)
+            return False
+        fired = await self._fire(by, peers)
+        turn, self._turn = self._turn, next_turn(self._turn, fired)
+        if fired is None:
+            if turn is Turn.ANYBODY:
+                self._lookout.look_past(self._aligned)  # what the store names as due is for newer nodes
+            return True
+        self._lookout.add(fired.lanes)
+        return not fired.full
+
+    def next_moment(self, now: Moment) -> Moment | None:
+        """When there is something to foresee or to decide; None where nobody knows of anything."""
+        next_due = self._lookout.survey.next_due
+        if next_due is None:
+            return None
+        look = next_look(self._aligned, next_due, self._rhythm)
+        return look if self._foreseen.moment == look else ahead_of(look, now)
+
+    async def _fire(self, by: NodeId, peers: Collection[NodeId]) -> Fired | None:
+        if self._foreseen.serves(self._aligned):
+            fired = await fire_foreseen(self._store, self._foreseen, self._aligned)
+            self._foreseen = self._foreseen.written
+            return fired
+        return await fire(
+            self._store,
+            self._aligned,
+            self._random,
+            self._schedules,
+            share=share_of(self._turn, by, peers),
+            share_of_many=share_of_many(self._turn, by, peers),
+        )
+
+    async def _foresee(self, moment: Moment, by: NodeId, peers: Collection[NodeId], now: Moment) -> None:
+        if self._foreseen.moment == moment or now < ahead_of(moment, now):
+            return
+        share = share_of_many(self._turn, by, peers)
+        self._foreseen = await foresee(self._store, moment, self._random, self._schedules, share)

@@ -1,0 +1,91 @@
+"""A node among the others: its lease, its time, and whom it has seen alive."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from tokimori.clock import Clock, Moment
+from tokimori.model.ids import NodeId, RandomBytes, uuid7
+from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
+from tokimori.model.timeline import Timeline, follow
+from tokimori.model.watch import LATE_TICK, Watch, next_overdue, observe, overdue
+from tokimori.node.identity import Identity
+from tokimori.ports.nodes import Beat, Pulse, StartedRun
+from tokimori.ports.work_source import WorkSource
+
+
+class Heard(NamedTuple):
+    """The answer to a beat, when that was sent (monotonic seconds), and whom to declare dead, at which counter."""
+
+    pulse: Pulse
+    sent: float
+    overdue: list[tuple[NodeId, int]]
+
+
+class Membership:
+    """One life of a node, under an id of its own. `tick_at`: when (monotonic seconds) it is to beat next."""
+
+    def __init__(self, source: WorkSource, identity: Identity, clock: Clock, random: RandomBytes) -> None:
+        now, at = clock.now(), clock.monotonic()
+        self._source = source
+        self.identity = identity
+        self._clock = clock
+        self.id = NodeId(uuid7(now, random))
+        self.tick_at = at
+        self._lease = Lease(at)
+        self._timeline = Timeline(now, at)
+        self._watch = Watch()
+        self._unbroken = False
+
+    @property
+    def now(self) -> Moment:
+        """The corrected time."""
+        return self._timeline.now(self._clock.monotonic())
+
+    @property
+    def trusts_its_time(self) -> bool:
+        """Whether occurrences may be decided by it."""
+        return self._timeline.trusted
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether the store has answered a beat lately: else the node begins nothing."""
+        return self._lease.holds(self._clock.monotonic())
+
+    @property
+    def peers(self) -> Collection[NodeId]:
+        """The other nodes that live."""
+        return self._watch.peers.keys()
+
+    async def register(self) -> None:
+        """Join the store."""
+        await self._source.register(self.identity.record(self.id, self._clock.now()))
+
+    async def tick(self, started: tuple[StartedRun, ...], *, busy: bool) -> Heard | None:
+        """Beat, and tell of what `started`. None: the store has declared this node dead.
+
+        Late and failed ticks break the watch over the others. A `busy` node beats again sooner.
+        """
+        sent = self._clock.monotonic()
+        on_time = sent - self.tick_at <= LATE_TICK
+        unbroken, self._unbroken = self._unbroken and on_time, False
+        pulse = await self._source.tick(Beat(node=self.id, started=started), self.now)
+        if pulse is None:
+            return None
+        at = self._clock.monotonic()
+        self.tick_at = sent + (TICK_BUSY if busy else TICK_IDLE)
+        self._unbroken = at - sent <= LATE_TICK
+        self._lease = Lease(sent)
+        self._timeline = follow(self._timeline, pulse.now, sent, at)
+        self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken and self._unbroken)
+        return Heard(pulse, sent, overdue(self._watch, at))
+
+    def tick_soon(self) -> None:
+        """Beat as often as a busy node does from now on."""
+        self.tick_at = min(self.tick_at, max(self._clock.monotonic(), self._lease.sent + TICK_BUSY))
+
+    def next_tick(self, at: float) -> float:
+        """When to beat next: at the latest when another node may be declared dead, if it stays silent."""
+        overdue_at = next_overdue(self._watch)
+        if overdue_at is not None and overdue_at > at:
+            self.tick_at = min(self.tick_at, overdue_at)
+        return self.tick_at

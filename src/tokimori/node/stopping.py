@@ -1,0 +1,56 @@
+"""How a node stops: what it was asked, and how far that has come."""
+
+from enum import Enum
+from math import inf
+
+from tokimori.clock import Clock
+
+
+class Phase(Enum):
+    """How a node stops: first it claims no more, then it hands back what is left, at last it waits for no store."""
+
+    WORKING = "working"
+    DRAINING = "draining"
+    RELEASING = "releasing"
+    LEAVING = "leaving"
+
+
+class Stopping:
+    """The phase of a node. `grace`: the seconds that its runs get to finish."""
+
+    def __init__(self, clock: Clock, grace: float) -> None:
+        self._clock = clock
+        self._grace = grace
+        self.phase = Phase.WORKING
+        self.release_at = inf
+        """When (monotonic seconds) the grace of a node that drains is over."""
+
+    @property
+    def working(self) -> bool:
+        """Whether nobody has asked the node to stop."""
+        return self.phase is Phase.WORKING
+
+    def ask(self) -> str:
+        """Go on to the next phase; what that means, for people."""
+        match self.phase:
+            case Phase.WORKING:
+                self.phase = Phase.DRAINING
+                self.release_at = self._clock.monotonic() + self._grace
+                return f"Stopping: what runs gets {self._grace:g} s to finish. Ask again to hand it back at once."
+            case Phase.DRAINING:
+                self._release()
+                return "Stopping now: what runs is ended and handed back."
+            case Phase.RELEASING | Phase.LEAVING:
+                self.phase = Phase.LEAVING
+                return "Stopping now: what runs is killed; whatever the store has not heard of, other nodes take over."
+
+    def grace_is_over(self) -> bool:
+        """Whether it is now that the grace has ended; then what is left is handed back."""
+        over = self._clock.monotonic() >= self.release_at
+        if over:
+            self._release()
+        return over
+
+    def _release(self) -> None:
+        self.phase = Phase.RELEASING
+        self.release_at = inf

@@ -1,0 +1,293 @@
+"""Units of semaphores that are in another store than the jobs: how a node has them, gives them back and loses them.
+
+A node stands in line for a lane, as a program does, before it knows a run. A node that may have lost units ends the run
+that holds them before others can have them: it beats in both stores.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import dataclass, field
+from math import inf
+
+from tokimori.clock import Clock
+from tokimori.engine.work import Key
+from tokimori.errors import NotGranted, PermitLost, StoreUnavailable, TokimoriError
+from tokimori.locks.holdings import Held, Wanted
+from tokimori.locks.session import Session
+from tokimori.model.ids import Lane, RandomBytes
+from tokimori.model.job import units_apart
+from tokimori.model.lease import LEASE, LEASE_KILL
+from tokimori.model.semaphores import permits_text
+from tokimori.ports.executor import Executor, StopReason
+
+log = logging.getLogger(__name__)
+
+UNUSED = 5.0
+"""Seconds after which units that no claim has used are given back, where the node does not even look any more."""
+KEPT = 0.1
+"""Seconds from the look that offers the units to the next one: by then a node that has a place has claimed."""
+RETRY = 2.0
+"""Seconds to the next try where the store of the semaphores does not answer, or refuses."""
+DOUBT = LEASE - 0.5
+"""Seconds without an answer to a beat in that store, after which the runs that hold units end: sooner than the lease of
+both stores, which the keeper knows, so that of a node that lives only these end.
+"""
+
+
+@dataclass(eq=False, slots=True)
+class Units:
+    """What one run of the lane needs. They are doubtful for good once they may have been lost.
+
+    `since`: from when its place counts, in whichever line. `offered`: the node has looked since they were had.
+    """
+
+    lane: Lane
+    since: int = 0
+    held: list[Held] = field(default_factory=list)
+    offered: bool = False
+    doubtful: bool = False
+    running: bool = False
+    kills: bool = False
+    disowned: bool = False
+
+    @property
+    def sure(self) -> bool:
+        """Whether nobody else can have them."""
+        return not self.doubtful and not any(held.lost for held in self.held)
+
+    @property
+    def text(self) -> str:
+        """For the run's command."""
+        return permits_text((held.name, held.weight, held.token or 0) for held in self.held)
+
+
+class Stock:
+    """The units that a node has: in hand, for a lane, or used by a run. Everything happens on one loop.
+
+    `session` makes the node's session in the store of the semaphores, which tells the callback of each beat. `claims`
+    says whether the node claims still. Runs that lose their units are ended by `executor`.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        session: Callable[[Callable[[float], None]], Session],
+        *,
+        clock: Clock,
+        random: RandomBytes,
+        claims: Callable[[], bool],
+    ) -> None:
+        self._executor = executor
+        self._clock = clock
+        self._random = random
+        self._claims = claims
+        self._wake: Callable[[], None] = lambda: None
+        self._standing: dict[Lane, asyncio.Task[None]] = {}
+        self._in_hand: dict[Lane, Units] = {}
+        self._used: dict[Key, Units] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._sent = self._beat_sent = -inf
+        self._doubt: asyncio.TimerHandle | None = None
+        self._taking_part: asyncio.Task[None] | None = None
+        self._session = session(self._renewed)
+
+    def open(self) -> None:
+        """Take part from now on."""
+        self._taking_part = asyncio.get_running_loop().create_task(self._take_part())
+
+    async def _take_part(self) -> None:
+        """All the time: who holds units and dies is buried by those who are there."""
+        while True:
+            try:
+                await self._session.join()
+            except TokimoriError as fault:
+                log.warning("runs that want semaphores wait: %s", fault)
+            await asyncio.sleep(RETRY)
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Call `wake` when there are units with which to claim."""
+        self._wake = wake
+
+    async def close(self) -> None:
+        """Stand in no line any more. Whatever units are left go back with the session."""
+        waiting = [*self._standing.values(), *([] if self._taking_part is None else [self._taking_part])]
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await asyncio.gather(*self._background, return_exceptions=True)
+        if self._doubt is not None:
+            self._doubt.cancel()
+        await self._session.close()
+
+    # Having them
+
+    def take(self, lane: Lane) -> Units | None:
+        """The units in hand for one run of the lane; None: there are none yet, and the node stands in line for them."""
+        units = self._in_hand.pop(lane, None)
+        if units is None:
+            self.stand_in_line(lane)
+        return units
+
+    def stand_in_line(self, lane: Lane) -> None:
+        """Have units for a run of this lane, unless there are some or soon will be."""
+        if lane not in self._standing and lane not in self._in_hand:
+            self._standing[lane] = asyncio.get_running_loop().create_task(self._stand(lane))
+
+    def look(self, lanes: Collection[Lane]) -> None:
+        """The node has looked: runs are ready in these lanes alone. Others need no units; a full node keeps none."""
+        for lane in self._standing.keys() - set(lanes):
+            self._standing[lane].cancel()
+        for lane, units in list(self._in_hand.items()):
+            if units.offered or lane not in lanes:
+                self.give_back(self._in_hand.pop(lane))
+            else:
+                units.offered = True
+                asyncio.get_running_loop().call_later(KEPT, self._wake)
+
+    async def _stand(self, lane: Lane) -> None:
+        units = Units(lane)
+        try:
+            await self._fill(units)
+        except TokimoriError as fault:
+            self.give_back(units)
+            told = logging.DEBUG if isinstance(fault, StoreUnavailable) else logging.WARNING  # `_take_part` tells that
+            log.log(told, "runs of the lane %s wait: %s", lane, fault)
+            await asyncio.sleep(RETRY)
+        except BaseException:
+            self.give_back(units)
+            raise
+        else:
+            self._keep(units)
+        finally:
+            del self._standing[lane]
+
+    def _keep(self, units: Units) -> None:
+        """Until the node claims with them. One that does not claim any more leaves them to others."""
+        if self._claims():
+            self._in_hand[units.lane] = units
+            asyncio.get_running_loop().call_later(UNUSED, self._expire, units)
+            self._wake()
+        else:
+            self.give_back(units)
+
+    async def _fill(self, units: Units) -> None:
+        """All of them at once: who has to wait for one holds no other, and begins in the line of that one."""
+        await self._session.join()  # from here on it goes by that store's clock
+        units.since = self._session.now
+        weights = dict(units_apart(units.lane))
+        first = next(iter(weights))
+        while True:
+            await self._acquire(units, first, weights[first], wait=None)
+            refused = await self._refused(units, {name: weights[name] for name in weights if name != first})
+            if refused is None:
+                return
+            await self._released(units)
+            first = refused
+            await asyncio.sleep(self._random(1)[0] / 5000)  # two that want the same two don't go on in step
+
+    async def _refused(self, units: Units, weights: dict[str, int]) -> str | None:
+        for name, weight in weights.items():
+            try:
+                await self._acquire(units, name, weight, wait=0.0)
+            except NotGranted:
+                return name
+        return None
+
+    async def _acquire(self, units: Units, name: str, weight: int, *, wait: float | None) -> None:
+        asked = Wanted(name=name, weight=weight, wait=wait, rank=units.since, on_lost=lambda: self._lost(units))
+        units.held.append(await self._session.acquire(asked, units))
+
+    def _expire(self, units: Units) -> None:
+        if self._in_hand.get(units.lane) is units:
+            self.give_back(self._in_hand.pop(units.lane))
+
+    # Using them
+
+    def use(self, key: Key, units: Units) -> None:
+        """They are those of this run from now on."""
+        self._used[key] = units
+
+    def used_by(self, key: Key) -> Units | None:
+        """Those that the run uses."""
+        return self._used.get(key)
+
+    def free(self, key: Key) -> None:
+        """The run needs its units no more."""
+        units = self._used.pop(key, None)
+        if units is not None:
+            self.give_back(units)
+
+    def free_idle(self) -> None:
+        """Nobody settles what this node had claimed. What still runs is disowned, and frees its units when it ends."""
+        for key in [key for key, units in self._used.items() if not units.running]:
+            self.free(key)
+
+    # Giving them back
+
+    def give_back(self, units: Units) -> None:
+        """Leave them to others, as soon as the store answers."""
+        self.later(self._released(units))
+
+    async def _released(self, units: Units) -> None:
+        """What the store does not hear of now the session tells it later."""
+        while units.held:  # whoever is cancelled here leaves the rest to `_stand`
+            each = units.held.pop(0)
+            try:
+                await self._session.release(units, each.name)
+            except PermitLost:
+                pass
+            except TokimoriError as fault:
+                log.warning("units of %r are given back later: %s", each.name, fault)
+        self._session.wake()  # the store tells of what others do: this node may be next itself
+
+    def later(self, work: Coroutine[None, None, None]) -> None:
+        """Do this beside all else; `close` waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # Losing them
+
+    def renew(self, sent: float) -> None:
+        """The node's lease in the store of the jobs was renewed by a beat sent at this moment."""
+        self._sent = sent
+        self.renew_again()
+
+    def renew_again(self) -> None:
+        """A run that holds units ends with the older lease, if this node can't end it: when it is frozen, or dead."""
+        bound = any(units.kills and not units.doubtful for units in self._used.values())
+        sent = min(self._sent, self._beat_sent) if bound else self._sent
+        if sent > -inf:
+            self._executor.renew(sent)
+
+    def _renewed(self, sent: float) -> None:
+        """A beat of the session was answered."""
+        self._beat_sent = sent
+        if self._doubt is not None:
+            self._doubt.cancel()
+        left = sent + DOUBT - self._clock.monotonic()
+        self._doubt = asyncio.get_running_loop().call_later(max(0.0, left), self._doubt_all)
+        self.renew_again()
+
+    def _doubt_all(self) -> None:
+        for units in self._in_hand.values():
+            units.doubtful = True
+        for key, units in self._used.items():
+            self._end(key, units)
+        self.renew_again()
+
+    def _lost(self, units: Units) -> None:
+        """Others may have them already."""
+        if units.doubtful:
+            return
+        units.doubtful = True
+        for key in [key for key, used in self._used.items() if used is units]:
+            self._end(key, units)
+
+    def _end(self, key: Key, units: Units) -> None:
+        units.doubtful = True
+        grace = max(0.0, self._beat_sent + LEASE_KILL - self._clock.monotonic())
+        if units.running and units.kills:
+            log.warning("run %s ends: its node can't reach the store of its semaphores", key[0])
+            self._executor.stop(*key, StopReason.RELEASE, grace=grace)

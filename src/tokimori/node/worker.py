@@ -1,0 +1,144 @@
+"""The part of a node that works on runs: it claims them, has them carried out, and settles what became of them."""
+
+import logging
+from collections.abc import Callable, Iterator
+
+from tokimori.clock import MILLISECOND, Clock
+from tokimori.engine.hand_back import hand_back
+from tokimori.engine.look import Lookout
+from tokimori.engine.work import Key, Work
+from tokimori.model.ids import ClaimId, Lane, RandomBytes
+from tokimori.node.membership import Membership
+from tokimori.node.stopping import Stopping
+from tokimori.ports.executor import Executor, Report, StopReason
+from tokimori.ports.nodes import Pulse
+from tokimori.ports.work_source import WorkSource
+from tokimori.ports.working import Claim
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Carries runs from where work is found to the executor, and their ends back, for one life of its node."""
+
+    def __init__(
+        self,
+        source: WorkSource,
+        executor: Executor,
+        membership: Membership,
+        lookout: Lookout,
+        stopping: Stopping,
+        *,
+        clock: Clock,
+        random: RandomBytes,
+        chance: Callable[[], float],
+    ) -> None:
+        self._source = source
+        self._executor = executor
+        self._membership = membership
+        self._lookout = lookout
+        self._stopping = stopping
+        self._clock = clock
+        self._random = random
+        self._chance = chance
+        self._reports: list[Report] = []
+        self.work = Work(membership.identity.concurrency)
+
+    # Executing
+
+    def hear(self, report: Report) -> bool:
+        """Keep what an executor tells until `refill`; whether it is the first since."""
+        self._reports.append(report)
+        return len(self._reports) == 1
+
+    def refill(self) -> None:
+        """Take what executors have told, and fill the places that became free."""
+        self.take_reports()
+        self.start_tasks()
+
+    def take_reports(self) -> None:
+        """Executors go by this machine's clock; what they tell is kept in the store's time."""
+        reports, self._reports = self._reports, []
+        node, shift = self._membership.id, self._membership.now - self._clock.now()
+        for report in reports:
+            self.work.take(report, node, self._chance(), shift if abs(shift) >= MILLISECOND else 0)
+
+    def start_tasks(self) -> None:
+        """Fill the free places. What ends at once (a no-op) frees its place for the next one right away.
+
+        A claim may be answered after the node was asked to stop: what it gave is handed back, not begun.
+        """
+        while self._may_start() and (tasks := self.work.next_tasks()):
+            self._executor.start(tasks)
+            self.take_reports()
+
+    def _may_start(self) -> bool:
+        return self._stopping.working and self._membership.has_lease
+
+    def end_all(self, reason: StopReason, grace: float | None = None) -> None:
+        """End whatever runs."""
+        for key in self.work.running:
+            self._executor.stop(*key, reason, grace=grace)
+
+    # Claiming and settling
+
+    async def claim(self) -> bool:
+        """Claim what there is room for; whether there may be more."""
+        lanes = tuple(self._served_lanes())
+        limit = self.work.room()
+        if not lanes or not limit or not self._membership.has_lease:
+            return False
+        node = self._membership.id
+        claim = Claim(id=ClaimId(self._random(16).hex()), node=node, lanes=lanes, limit=limit)
+        claimed = await self._source.claim(claim, self._membership.now)
+        self.work.accept(claimed, node, self._membership.now)
+        self.start_tasks()  # the store may still be busy with what ended before
+        if len(claimed) < limit:
+            self._lookout.drop(lanes)
+        return len(claimed) == limit
+
+    async def settle(self) -> None:
+        """Tell of what has ended, if anything has: that may have woken somebody."""
+        changes = self.work.changes()
+        if not changes:
+            return
+        verdicts = await self._source.settle(changes, self._membership.id, self._membership.now)
+        self._lookout.stale = True
+        for change in self.work.settled(changes, verdicts):
+            log.warning("run %s of %s was no longer this node's; its end changed nothing", change.run_id, change.job_id)
+
+    def hand_back_backlog(self) -> None:
+        """Give back, unpenalised, what has not begun."""
+        self.work.hand_back_backlog(self._membership.id, self._membership.now, "the node stops")
+
+    def has_more(self) -> bool:
+        """Whether there is something to settle, to start or to claim right now."""
+        if self._reports or self.work.unsettled:
+            return True
+        return self._may_start() and (self.work.startable or self._can_claim())
+
+    def _can_claim(self) -> bool:
+        return any(self._served_lanes()) and self.work.room() > 0
+
+    def _served_lanes(self) -> Iterator[Lane]:
+        serves = self._membership.identity.serves
+        return (lane for lane in self._lookout.survey.lanes if serves(lane))
+
+    # What the store says of it
+
+    async def compare(self, pulse: Pulse) -> None:
+        """Hand back what the store gives this node and it does not know; end what it runs and no longer owns."""
+        unknown, lost = self.work.compare(pulse.owned)
+        for key in lost:
+            log.warning("run %s is no longer this node's; its process is ended", key[0])
+            self._executor.stop(*key, StopReason.DISOWN)
+            self.work.disown(key)
+        handed_back = await hand_back(self._source, unknown, self._membership.id, self._membership.now)
+        self._lookout.stale |= handed_back
+        for run_id, token, reason in pulse.cancels:
+            self._cancel((run_id, token), reason)
+
+    def _cancel(self, key: Key, reason: str) -> None:
+        node, now = self._membership.id, self._membership.now
+        if self.work.note_cancel(key, reason) and not self.work.cancel_backlog(key, node, now):
+            self._executor.stop(*key, StopReason.CANCEL)
