@@ -48,6 +48,7 @@ LIMIT = "A limit is never exceeded"
 GATE = "After a pause, edit or delete nothing of the old definition is claimed"
 NOBODY = "No node is special"
 CLOCKS = "Clocks may be wrong"
+EDITORS = "Nothing is lost where several edit at the same time"
 
 GUARDS = (
     Guard(
@@ -610,6 +611,38 @@ GUARDS = (
         "self._timeline = follow(self._timeline, pulse.now, sent, at)",
         "pass",
         "tests/unit/node/test_node_faults.py::test_a_node_goes_by_the_stores_clock",
+    ),
+    Guard(
+        EDITORS,
+        "a document is replaced only from the version that its editor has read",
+        "stores/postgres/documents.py",
+        "AND version = $5",
+        "AND $5::bigint > 0",
+        _contract("test_documents.py::test_of_many_editors_none_loses_anything"),
+    ),
+    Guard(
+        EDITORS,
+        "a document is deleted only in the version that was read",
+        "stores/postgres/documents.py",
+        "AND version = $3",
+        "AND $3::bigint > 0",
+        _contract("test_documents.py::test_who_deletes_and_who_edits_do_not_both_succeed"),
+    ),
+    Guard(
+        EDITORS,
+        "who deletes a calendar looks again for jobs that name it",
+        "service/calendars.py",
+        "await retried(lambda: self._check_unused(name), StoreUnavailable)",
+        "pass",
+        "tests/unit/service/test_calendar_races.py::test_a_calendar_that_a_job_comes_to_name_is_not_lost",
+    ),
+    Guard(
+        EDITORS,
+        "who adds or edits a job looks again for its calendars",
+        "service/days_off.py",
+        "await restore(calendars, calendar)",
+        "pass",
+        "tests/unit/service/test_calendar_races.py::test_a_calendar_that_a_job_comes_to_name_is_not_lost",
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Protocol, assert_never
 from msgspec import Struct
 
 from tokimori.clock import Moment
-from tokimori.model.calendar import Calendar
+from tokimori.model.document import Document
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
@@ -19,8 +19,8 @@ class Kind(StrEnum):
 
     JOBS = "jobs"
     """With their edges. Read by `Jobs.list_jobs`, written by `Jobs.add_jobs`."""
-    CALENDARS = "calendars"
-    """Read and written by `Calendars`."""
+    DOCUMENTS = "documents"
+    """Of every kind."""
     SEMAPHORES = "semaphores"
     """Without permits: as no node works, nobody holds any."""
     PAUSES = "pauses"
@@ -90,16 +90,18 @@ class PrunedCount(Struct, frozen=True, kw_only=True):
     count: int
 
 
-Copied = BareSemaphore | JobSkip | DeletedJob | DeletedSkip | Run | Attempt | Output | Arrival | PrunedCount
+Copied = Document | BareSemaphore | JobSkip | DeletedJob | DeletedSkip | Run | Attempt | Output | Arrival | PrunedCount
 Key = tuple[str | int, ...]
 
 
-def key_of(row: Job | Calendar | Pause | Copied) -> Key:
+def key_of(row: Job | Pause | Copied) -> Key:
     """The key of a row, unique within its kind. In every store texts are in the order of their bytes."""
     match row:
         case Job() | Run():
             return (row.id,)
-        case Calendar() | BareSemaphore():
+        case Document():
+            return row.kind, row.name
+        case BareSemaphore():
             return (row.name,)
         case Pause():
             return (row.queue,)
@@ -122,7 +124,7 @@ def key_of(row: Job | Calendar | Pause | Copied) -> Key:
 
 
 class Copying(Protocol):
-    """Rows from a store where no node works, to one where none works yet; jobs, calendars and pauses go other ways."""
+    """Rows from a store where no node works, to one where none works yet; jobs and pauses go other ways."""
 
     async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
         """At most `limit` rows whose key is greater than `after`, in order of keys; empty where there are no more."""

@@ -20,8 +20,8 @@ from tokimori.model.job import Job
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import RunState
-from tokimori.ports.calendars import Calendars
 from tokimori.ports.copying import Copying
+from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import Nodes
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.planning import Planning
@@ -218,5 +218,5 @@ class Runs(Protocol):
         ...
 
 
-class Store(Schema, Jobs, Calendars, Pausing, Runs, Planning, Nodes, Working, Semaphores, Copying, Pruning, Protocol):
+class Store(Schema, Jobs, Documents, Pausing, Runs, Planning, Nodes, Working, Semaphores, Copying, Pruning, Protocol):
     """The shared database, and the only truth."""

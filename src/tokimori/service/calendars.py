@@ -6,20 +6,22 @@ from typing import Protocol, Unpack
 import msgspec
 from msgspec.structs import replace
 
-from tokimori.errors import AlreadyExists, InvalidInput, NotFound, Refused
-from tokimori.model.calendar import Calendar, days_off_of, encode_days_off
-from tokimori.model.ids import JobId
+from tokimori.errors import Conflict, InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.model.calendar import Calendar, days_off_of
+from tokimori.model.ids import JobId, RandomBytes
 from tokimori.model.job import Job
 from tokimori.model.words import check_text, check_word
-from tokimori.ports.calendars import Calendars as StoredCalendars
+from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.ports.store import Jobs
 from tokimori.service.arguments import CalendarArguments
-from tokimori.service.asking import all_jobs
+from tokimori.service.asking import all_jobs, retried
+from tokimori.service.days_off import CALENDARS, restore
+from tokimori.service.documents import Documents
 
 _FIELDS = ("description", "dates", "weekdays")
 
 
-class CalendarStore(StoredCalendars, Jobs, Protocol):
+class CalendarStore(DocumentStore, Jobs, Protocol):
     """What calendars ask of the store."""
 
 
@@ -29,35 +31,35 @@ class Calendars:
     Every method may raise `StoreError`; those that name a calendar raise `NotFound` where there is none.
     """
 
-    def __init__(self, store: CalendarStore, refresh: Callable[[JobId], Awaitable[object]]) -> None:
+    def __init__(
+        self, store: CalendarStore, random: RandomBytes, refresh: Callable[[JobId], Awaitable[object]]
+    ) -> None:
         self._store = store
+        self._documents = Documents(store, CALENDARS, random)
         self._refresh = refresh
 
     async def add(self, name: str, /, **fields: Unpack[CalendarArguments]) -> Calendar:
         """Keep named days off: `dates`, `weekdays`, `description`. Raises `InvalidInput` and `AlreadyExists`."""
         calendar = _calendar(Calendar(name=name), fields)
-        if any(known.name == name for known in await self._store.list_calendars()):
-            message = f"calendar: there is a {name!r} already"
-            raise AlreadyExists(message, field="calendar", value=name, allowed="a name not in use")
-        await self._store.put_calendar(calendar)
+        await self._documents.add(name, calendar)
         return calendar
 
     async def get(self, name: str) -> Calendar:
         """The calendar. Raises `NotFound`."""
-        return await self._store.get_calendar(_checked(name))
+        return await self._documents.get(_checked(name))
 
     async def list(self) -> Sequence[Calendar]:
         """All calendars, by name."""
-        return await self._store.list_calendars()
+        return await self._documents.list()
 
     async def update(self, name: str, /, **changes: Unpack[CalendarArguments]) -> Calendar:
         """Change fields of a calendar; None empties one. Every job that names it takes over the days from now on.
 
-        Everything up to now is decided by the old days. If it was interrupted, the same call again goes on: jobs that
-        have the days already stay as they are. Raises `InvalidInput`.
+        Everything up to now is decided by the old days. Fields that somebody else changes at the same time stay as they
+        are there. If it was interrupted, the same call again goes on: jobs that have the days already stay as they are.
+        Raises `InvalidInput`, and `Conflict` where others keep changing the calendar.
         """
-        calendar = _calendar(await self.get(name), changes)
-        await self._store.put_calendar(calendar)
+        calendar = await self._documents.change(_checked(name), lambda known: _calendar(known, changes))
         async for job in self._jobs_of(name):
             try:
                 await self._refresh(job.id)
@@ -66,14 +68,18 @@ class Calendars:
         return calendar
 
     async def delete(self, name: str) -> None:
-        """Forget a calendar. Raises `Refused` where a job names it."""
-        calendar = await self.get(name)
+        """Forget a calendar. Raises `Refused` where a job names it, and `Conflict` where others keep changing it."""
+        _checked(name)
+        await retried(lambda: self._delete(name), Conflict)
+
+    async def _delete(self, name: str) -> None:
+        document = await self._documents.find(name)
         await self._check_unused(name)
-        await self._store.delete_calendar(name)
-        try:
-            await self._check_unused(name)  # a job that was added meanwhile
+        await self._documents.delete(document)
+        try:  # a job that was added meanwhile: whoever added it looks for its calendars again, too
+            await retried(lambda: self._check_unused(name), StoreUnavailable)
         except Refused:
-            await self._store.put_calendar(calendar)
+            await restore(self._documents, self._documents.value_of(document))
             raise
 
     async def jobs(self, name: str) -> Sequence[JobId]:
@@ -90,20 +96,6 @@ class Calendars:
         async for job in all_jobs(self._store):
             if name in job.definition.calendars:
                 yield job
-
-
-async def kept_days_off(store: StoredCalendars, names: Sequence[str]) -> str | None:
-    """The days off of these calendars together, as a job keeps them. Raises `InvalidInput` for an unknown one."""
-    calendars = []
-    for name in names:
-        try:
-            calendars.append(await store.get_calendar(name))
-        except NotFound:
-            known = ", ".join(calendar.name for calendar in await store.list_calendars())
-            message = f"calendars: there is no {name!r}"
-            allowed = f"one of {known}" if known else "none: there are no calendars yet"
-            raise InvalidInput(message, field="calendars", value=name, allowed=allowed) from None
-    return encode_days_off(calendars)
 
 
 def _checked(name: str) -> str:

@@ -11,7 +11,6 @@ from hashlib import sha256
 import msgspec
 
 from tokimori.errors import Conflict, FamilyChanged, Refused, StoreUnavailable
-from tokimori.model.calendar import Calendar
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
@@ -23,10 +22,11 @@ from tokimori.ports.store import RunFilter, Store
 from tokimori.service.asking import retried
 from tokimori.service.schema import prepare_schema
 
-ROWS, OUTPUTS, COUNTS = 200, 8, 5000
-"""How many rows are in memory at a time; of outputs, each up to 128 KiB, fewer; of counts, each a line, more."""
+ROWS, DOCUMENTS, OUTPUTS, COUNTS = 200, 8, 8, 5000
+"""How many rows are in memory at a time; of documents, each up to 256 KiB, and of outputs, up to 128 KiB, fewer; of
+counts, each a line, more."""
 
-Row = Job | Calendar | Pause | Copied
+Row = Job | Pause | Copied
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -139,9 +139,6 @@ async def _page(store: Store, kind: Kind, after: Key | None, limit: int) -> Sequ
             for job in jobs:
                 _check_readable(job)
             return jobs
-        case Kind.CALENDARS:
-            calendars = await store.list_calendars()
-            return [each for each in calendars if after is None or key_of(each) > after][:limit]
         case Kind.PAUSES:
             pauses = await store.list_pauses()
             return [each for each in pauses if after is None or key_of(each) > after][:limit]
@@ -169,6 +166,8 @@ async def _pages(store: Store, kind: Kind) -> AsyncIterator[Sequence[Row]]:
 
 def _limit(kind: Kind) -> int:
     match kind:
+        case Kind.DOCUMENTS:
+            return DOCUMENTS
         case Kind.OUTPUTS:
             return OUTPUTS
         case Kind.COUNTS:
@@ -198,13 +197,10 @@ async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tu
 
 async def _write(store: Store, kind: Kind, rows: Sequence[Row]) -> None:
     jobs = [row for row in rows if isinstance(row, Job)]
-    calendars = [row for row in rows if isinstance(row, Calendar)]
     pauses = [row for row in rows if isinstance(row, Pause)]
-    others = [row for row in rows if not isinstance(row, Job | Calendar | Pause)]
+    others = [row for row in rows if not isinstance(row, Job | Pause)]
     if jobs:
         await store.add_jobs(jobs, (await store.family()).version)
-    for calendar in calendars:
-        await store.put_calendar(calendar)
     for pause in pauses:
         await store.add_pause(pause)
     if others:

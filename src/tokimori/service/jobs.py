@@ -19,8 +19,10 @@ from tokimori.ports.store import Store
 from tokimori.schedules.schedule import Schedule
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, retried
-from tokimori.service.calendars import Calendars, kept_days_off
+from tokimori.service.calendars import Calendars
+from tokimori.service.days_off import CALENDARS, DaysOff, read_again, read_days_off
 from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
+from tokimori.service.documents import Documents
 from tokimori.service.edits import edited, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
 from tokimori.service.queues import Queues
@@ -61,6 +63,7 @@ class JobService(RunService):
         weights = Weights(self._store_of_semaphores)
         super().__init__(store, clock, random, time_zone=time_zone, parent=parent, weights=weights)
         self._semaphore_store = semaphore_store
+        self._calendars = Documents(store, CALENDARS, random)
         self.semaphores = Semaphores(self._store_of_semaphores, clock)
         self._act_as(author)
 
@@ -72,7 +75,7 @@ class JobService(RunService):
 
     def _act_as(self, author: str | None) -> None:
         self._author = author
-        self.calendars = Calendars(self._store, self.refresh)
+        self.calendars = Calendars(self._store, self._random, self.refresh)
         self.queues = Queues(self._store, self._clock, author, self.cancel)
 
     async def _store_of_semaphores(self) -> Store:
@@ -99,23 +102,26 @@ class JobService(RunService):
         now = self._clock.now()
         definition = definition_from(fields, time_zone=self.time_zone)
         checked = check_job_id(uuid7(now, self._random) if job_id is None else job_id)
-        job = await self._new(checked, definition, now, runs_remaining_in(fields))
+        job, days = await self._new(checked, definition, now, runs_remaining_in(fields))
         try:
             await self._add_jobs([job])
         except Conflict:
             raise _taken(checked) from None
-        return await self._kept(job)
+        return await self._kept(job, days)
 
-    async def _new(self, job_id: JobId, said: Definition, now: Moment, runs_remaining: int | None = None) -> Job:
-        """The job as it is added. Raises `InvalidInput`."""
+    async def _new(
+        self, job_id: JobId, said: Definition, now: Moment, runs_remaining: int | None = None
+    ) -> tuple[Job, DaysOff]:
+        """The job as it is added, and whose days off it has. Raises `InvalidInput`."""
         definition = self._placed(said)
         await self._weights.check(definition)
-        days_off = await kept_days_off(self._store, definition.calendars)
-        return new_job(job_id, definition, new_incarnation(self._random), now, runs_remaining, days_off=days_off)
+        days = await read_days_off(self._calendars, definition.calendars)
+        life = new_incarnation(self._random)
+        return new_job(job_id, definition, life, now, runs_remaining, days_off=days.text), days
 
-    async def _kept(self, job: Job) -> Job:
-        """The job; with its calendars' days of now, which may have been edited while it was written."""
-        if await kept_days_off(self._store, job.definition.calendars) == job.days_off:
+    async def _kept(self, job: Job, days: DaysOff) -> Job:
+        """The job; with its calendars' days of now: they may have been edited, or deleted, while it was written."""
+        if (await read_again(self._calendars, days)).text == job.days_off:
             return job
         return await self.refresh(job.id)
 
@@ -137,11 +143,12 @@ class JobService(RunService):
         """
         now = self._clock.now()
         new: dict[JobId, Job] = {}
+        days: dict[JobId, DaysOff] = {}
         for job_id, definition in jobs:
             checked = check_job_id(job_id)
             if checked in new:
                 raise _taken(checked)
-            job = await self._new(checked, definition, now)
+            job, days[checked] = await self._new(checked, definition, now)
             reason = (paused_because or {}).get(job_id)
             new[checked] = job if reason is None else paused(job, now, reason, self._author)
         try:
@@ -150,7 +157,7 @@ class JobService(RunService):
         except (Conflict, StoreUnavailable):
             added = await retried(lambda: self._add_missing(new), Conflict, StoreUnavailable)
         for job_id in added:
-            await self._kept(new[job_id])
+            await self._kept(new[job_id], days[job_id])
         return Imported(added=tuple(added), unchanged=tuple(job_id for job_id in new if job_id not in added))
 
     async def _add_missing(self, new: Mapping[JobId, Job]) -> dict[JobId, Job]:
@@ -190,23 +197,23 @@ class JobService(RunService):
         return await self._edit(check_job_id(job_id), {})
 
     async def _edit(self, job_id: JobId, changes: Mapping[str, object]) -> Job:
-        return await self._kept(await retried(lambda: self._try_edit(job_id, changes), Conflict, StoreUnavailable))
+        return await self._kept(*await retried(lambda: self._try_edit(job_id, changes), Conflict, StoreUnavailable))
 
-    async def _try_edit(self, job_id: JobId, changes: Mapping[str, object]) -> Job:
+    async def _try_edit(self, job_id: JobId, changes: Mapping[str, object]) -> tuple[Job, DaysOff]:
         now = self._clock.now()
         due = await self._store.get_due(job_id)
         definition = self._placed(patched(due.job.definition, changes, time_zone=self.time_zone))
-        days_off = await kept_days_off(self._store, definition.calendars)
-        if (definition, days_off) == (due.job.definition, due.job.days_off) and "runs_remaining" not in changes:
-            return due.job
+        days = await read_days_off(self._calendars, definition.calendars)
+        if (definition, days.text) == (due.job.definition, due.job.days_off) and "runs_remaining" not in changes:
+            return due.job, days
         await self._weights.check(definition)
-        edit = edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days_off)
+        edit = edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days.text)
         decided = await self._decided(due, now)
         if decided is not due:
-            edit = edited(decided, definition, now, runs_remaining_in(changes, decided.job.runs_remaining), days_off)
+            edit = edited(decided, definition, now, runs_remaining_in(changes, decided.job.runs_remaining), days.text)
         family = await checked_family(self._store, [edit.job])
         await self._store.replace_job(decided.job, edit.job, edit.skips, family)
-        return edit.job
+        return edit.job, days
 
     async def _decided(self, due: Due, now: Moment) -> Due:
         """The job after its occurrences up to now are decided; what a full catch-up leaves is skipped by the edit."""

@@ -19,7 +19,7 @@ from tokimori.schedules.business_days import Shift
 from tokimori.schedules.explain import Explanation, explain, explained
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.service.asking import MOST_LISTED, all_jobs, checked, chosen
-from tokimori.service.calendars import kept_days_off
+from tokimori.service.days_off import read_days_off
 from tokimori.service.graph import around, how
 from tokimori.service.jobs import JobService, schedule_for
 from tokimori.service.queues import binding, sentence
@@ -60,7 +60,7 @@ class Service(JobService):
         shift: str | None = None,
     ) -> Explanation:
         """What a schedule's text means to a job added now. Raises `InvalidSchedule`, and `InvalidInput` otherwise."""
-        days_off = await kept_days_off(self._store, calendars)
+        days = await read_days_off(self._calendars, calendars)
         return explain(
             text,
             zone=time_zone or self.time_zone,
@@ -68,7 +68,7 @@ class Service(JobService):
             n=checked("n", n, MOST_MOMENTS),
             gap=chosen(Gap, "gap", gap),
             fold=chosen(Fold, "fold", fold),
-            days_off=None if days_off is None else decode_days_off(days_off),
+            days_off=None if days.text is None else decode_days_off(days.text),
             shift=None if shift is None else chosen(Shift, "shift", shift),
         )
 

@@ -3,16 +3,20 @@
 from collections.abc import Sequence
 from typing import NamedTuple, assert_never
 
+from tokimori.model.document import Document
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.copying import Arrival, BareSemaphore, Copied, DeletedJob, DeletedSkip, JobSkip, Kind, PrunedCount
 from tokimori.stores.rows import (
     ATTEMPT,
+    DOCUMENT,
     OUTPUT,
     RUN,
     SKIP,
     Row,
     attempt_of,
     attempt_row,
+    document_of,
+    document_row,
     output_of,
     output_row,
     prefixed,
@@ -37,6 +41,7 @@ class Source(NamedTuple):
 SEMAPHORE = 'name, "limit", granted'
 
 SOURCES = {
+    Kind.DOCUMENTS: Source(DOCUMENT, "tokimori_documents", ("kind", "name")),
     Kind.SEMAPHORES: Source(SEMAPHORE, "tokimori_semaphores", ("name",)),
     Kind.SKIPS: Source(
         f"j.id, s.incarnation, {prefixed(SKIP, 's')}",
@@ -76,6 +81,8 @@ def _is_behind(key: Sequence[str], after: Sequence[str]) -> str:
 def value_of(kind: Kind, row: Row) -> Copied:
     """From the columns of the kind's source."""
     match kind:
+        case Kind.DOCUMENTS:
+            return document_of(row)
         case Kind.SEMAPHORES:
             return BareSemaphore(name=row[0], limit=row[1], granted=row[2])
         case Kind.SKIPS:
@@ -94,7 +101,7 @@ def value_of(kind: Kind, row: Row) -> Copied:
             return Arrival(incarnation=row[0], root=row[1], parents=tuple(sorted(row[2].split(","))))
         case Kind.COUNTS:
             return PrunedCount(job_id=row[0], incarnation=row[1], day=row[2], outcome=row[3], count=row[4])
-        case Kind.JOBS | Kind.CALENDARS | Kind.PAUSES:
+        case Kind.JOBS | Kind.PAUSES:
             raise ValueError(kind)
         case _:
             assert_never(kind)
@@ -108,6 +115,7 @@ class Target(NamedTuple):
 
 
 TARGETS = {
+    Kind.DOCUMENTS: Target("tokimori_documents", DOCUMENT),
     Kind.SEMAPHORES: Target("tokimori_semaphores", SEMAPHORE),
     Kind.SKIPS: Target("tokimori_skips", f"incarnation, {SKIP}"),
     Kind.DELETED_JOBS: Target("tokimori_deleted_jobs", "incarnation, job_id"),
@@ -124,6 +132,8 @@ TARGETS = {
 def row_of(value: Copied) -> Row:
     """The columns of the kind's target. Nobody writes on to an output that was copied: it is settled."""
     match value:
+        case Document():
+            return document_row(value)
         case BareSemaphore():
             return value.name, value.limit, value.granted
         case JobSkip() | DeletedSkip():

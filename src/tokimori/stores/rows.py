@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from tokimori.model.document import Document
 from tokimori.model.ids import JobId
 from tokimori.model.job import (
     Definition,
@@ -50,6 +51,7 @@ OUTPUT = "run_id, attempt, size, head, tail"
 SKIP = "first, last, count, reason"
 TOMBSTONE = "version, definition, created, deleted"
 """What is kept of a deleted job besides its id."""
+DOCUMENT = "kind, name, text, version"
 PAUSE = 'queue, since, reason, "by"'
 NODE = 'id, host, boot_id, pid, labels, concurrency, version, started, beat, state, "left"'
 
@@ -257,6 +259,17 @@ def skip_of(row: Row) -> Skip:
 def skip_row(skip: Skip) -> Row:
     """The columns `SKIP` of a skip."""
     return skip.first, skip.last, skip.count, skip.reason
+
+
+def document_of(row: Row) -> Document:
+    """A document from the columns `DOCUMENT`."""
+    kind, name, text, version = row
+    return Document(kind=kind, name=name, text=text, version=version)
+
+
+def document_row(document: Document) -> Row:
+    """The columns `DOCUMENT` of a document."""
+    return document.kind, document.name, document.text, document.version
 
 
 def pause_of(row: Row) -> Pause:

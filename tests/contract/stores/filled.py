@@ -17,8 +17,8 @@ from tests.contract.stores.actors import (
     fire,
     later,
 )
-from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Join, Parent
+from tokimori.model.document import Document
 from tokimori.model.ids import RunId, uuid7
 from tokimori.model.job import Job, JobState, lane_of
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
@@ -31,6 +31,12 @@ from tokimori.ports.store import Store
 
 OPEN = {RunState.WAITING, RunState.READY, RunState.BLOCKED, RunState.HELD}
 """In which runs are there."""
+DOCUMENTS = (
+    Document(kind="calendar", name="de", text='{"name":"de","description":"Feiertage „de“"}', version=2**48),
+    Document(kind="calendar-like", name="a", text="\n'\"\\", version=2),
+    Document(kind="calendar", name="a b", text="", version=2**62 + 1),
+    Document(kind="Rule", name="ä/􏿿", text="5", version=1),
+)
 PRUNED = ("pruned", "z-gone", "gone", "forgotten")
 """Of which rows became counts: a job that exists, two that left rows, and one of which nothing else is left."""
 
@@ -39,7 +45,8 @@ async def fill(store: Store) -> None:
     """Rows of every kind, and a run in every state but running; nobody works there any more."""
     worker = await Worker.join(store)
     await store.add_pause(Pause(queue="mail", since=NOW, reason="Störung", by="ann"))
-    await store.put_calendar(Calendar(name="de", description="Feiertage „de“", dates=("12-25",)))
+    for document in DOCUMENTS:
+        await store.put_document(document, None)
     await _prune_some(store, worker)
     await _end_some(store, worker)
     await _keep_some_open(store, worker)

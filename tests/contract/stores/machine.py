@@ -29,6 +29,7 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.rules.births import child_run
 
 NAMES = [JobId(name) for name in ("a", "b", "c")]
+DOCUMENT_KINDS = ("k", "k-")
 ALL = 10_000
 Call = Callable[[Store], Awaitable[object]]
 
@@ -123,7 +124,7 @@ class Machine(RuleBasedStateMachine):
             await store.survey(self.now),
             await store.family(),
             await store.list_jobs(idle=True),
-            await store.list_calendars(),
+            [await store.list_documents(kind) for kind in DOCUMENT_KINDS],
             await store.list_pauses(),
             await store.list_nodes(),
             [

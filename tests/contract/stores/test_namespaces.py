@@ -60,13 +60,13 @@ async def test_nothing_is_seen_of_others(stores: list[Store]) -> None:
     for store in (stores[0], stores[2]):
         assert await store.list_jobs() == []
         assert await store.list_runs(RunFilter()) == []
-        assert await store.list_calendars() == []
+        assert await store.list_documents("calendar") == []
         assert await store.list_pauses() == []
         assert await store.list_nodes() == []
         assert (await store.family()).edges == ()
         assert (await store.survey(later(100))).lanes == ()
         assert await store.due(later(100), 10) == []
-        for kind in set(Kind) - {Kind.JOBS, Kind.CALENDARS, Kind.PAUSES}:
+        for kind in set(Kind) - {Kind.JOBS, Kind.PAUSES}:
             assert await store.export_rows(kind, None, 10) == []
 
 

@@ -12,12 +12,22 @@ from msgspec.structs import replace
 
 from tests.contract.stores.actors import EVERY_SECOND, a_request, later
 from tests.contract.stores.conftest import STORES
-from tests.contract.stores.machine import ALL, NAMES, Call, Machine, answer_of, child_run_by, comparable, no_call
+from tests.contract.stores.machine import (
+    ALL,
+    DOCUMENT_KINDS,
+    NAMES,
+    Call,
+    Machine,
+    answer_of,
+    child_run_by,
+    comparable,
+    no_call,
+)
 from tokimori.clock import SECOND, Moment
 from tokimori.engine.settle import change_of
-from tokimori.model.calendar import Calendar
 from tokimori.model.decide import Plan, decide
 from tokimori.model.dependents import Join, On, Parent
+from tokimori.model.document import Document
 from tokimori.model.ids import JobId, NodeId, RunId
 from tokimori.model.job import schedule_of
 from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded, TimedOut
@@ -191,17 +201,33 @@ class SameAnswers(Machine):
         name=names,
         states=st.sets(st.sampled_from(RunState)),
         which=st.integers(0, 20),
-        calendar=st.sampled_from("pq"),
-        kept=st.booleans(),
     )
-    def look_around(self, name: JobId, states: set[RunState], which: int, calendar: str, *, kept: bool) -> None:
-        """Ask for a page of runs and for what another tzdata reckoned; keep a calendar, or forget it."""
+    def look_around(self, name: JobId, states: set[RunState], which: int) -> None:
+        """Ask for a page of runs and for what another tzdata reckoned."""
         wanted = RunFilter(job_id=name, states=frozenset(states), before=self.some_run(which), limit=2)
         self.ask(lambda store: store.list_runs(wanted))
         self.ask(lambda store: store.outdated("9999z", 2))
-        days = Calendar(name=calendar, dates=("12-25",))
-        self.ask(lambda store: store.put_calendar(days) if kept else store.delete_calendar(calendar))
-        self.ask(lambda store: store.get_calendar(calendar))
+
+    @rule(
+        kind=st.sampled_from(DOCUMENT_KINDS),
+        name=st.sampled_from(["p", "p q", "pä", "q"]),
+        seen=st.sampled_from([None, 0, 0, 0, 1]),
+        kept=st.booleans(),
+        after=st.sampled_from(["", "p", "pz"]),
+    )
+    def edit_a_document(self, kind: str, name: str, seen: int | None, after: str, *, kept: bool) -> None:
+        """Put a document, or forget it: as new, from the version that is there, or from an older one; and list them."""
+        known = self.ask(lambda store: store.get_document(kind, name))
+        version = 0 if known is None else known.version - (seen or 0)
+        document = Document(kind=kind, name=name, text=f"of {version}", version=version + 1)
+        replaces = None if seen is None else version
+        for _ in range(2):
+            self.ask(
+                lambda store: (
+                    store.put_document(document, replaces) if kept else store.delete_document(kind, name, version)
+                )
+            )
+        self.ask(lambda store: store.list_documents(kind, prefix=name[0], after=after, limit=2))
 
     @rule(queue=st.sampled_from(["x", "y", EVERYTHING]), moment=st.integers(0, 3), lasts=rarely)
     def pause_a_queue(self, queue: str, moment: int, *, lasts: bool) -> None:

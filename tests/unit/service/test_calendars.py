@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.service.world import World
 from tokimori.clock import DAY, Moment, format_moment
 from tokimori.errors import AlreadyExists, InvalidInput, InvalidSchedule, NotFound, Refused
-from tokimori.model.calendar import Calendar
+from tokimori.model.calendar import Calendar, encode_calendar
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import SkipReason
 from tokimori.ports.store import RunFilter
@@ -28,11 +29,18 @@ async def test_a_job_is_brought_up_to_date(world: World) -> None:
     await world.service.calendars.add("de", weekdays=["sat"])
     job = await a_job(world)
     assert await world.service.refresh("job") == job
-    await world.store.put_calendar(Calendar(name="de", weekdays=("sun",)))
+    edit_unseen(world, Calendar(name="de", weekdays=("sun",)))
     refreshed = await world.service.refresh("job")
     assert (refreshed.definition, refreshed.version) == (job.definition, job.version + 1)
     assert await next_times(world, n=6) == [f"2030-01-0{day}" for day in (1, 2, 3, 4, 5, 7)]
     assert await world.service.refresh("job") == refreshed
+
+
+def edit_unseen(world: World, calendar: Calendar) -> None:
+    """Have somebody else edit it, who has not come to the jobs yet."""
+    documents = world.store.tables.documents
+    known = documents["calendar", calendar.name]
+    documents["calendar", calendar.name] = replace(known, text=encode_calendar(calendar), version=known.version + 1)
 
 
 def fail_at(world: World, call: int) -> None:
@@ -89,7 +97,7 @@ async def test_days_that_change_while_a_job_takes_them_over_are_not_lost(world: 
     await a_job(world, calendars=[])
 
     def calendar_edited() -> None:
-        world.store.tables.calendars["de"] = Calendar(name="de", dates=("2030-01-01/2030-01-04",))
+        edit_unseen(world, Calendar(name="de", dates=("2030-01-01/2030-01-04",)))
 
     world.store.before_replace = calendar_edited
     await world.update("job", {"calendars": ["de"]})
@@ -102,7 +110,7 @@ async def test_days_that_change_during_an_import_are_not_lost(world: World, monk
     add_jobs = world.store.add_jobs
 
     async def edited_before(jobs: Sequence[Job], family: int | None = None) -> None:
-        world.store.tables.calendars["de"] = Calendar(name="de", dates=("2030-01-01/2030-01-04",))
+        edit_unseen(world, Calendar(name="de", dates=("2030-01-01/2030-01-04",)))
         await add_jobs(jobs, family)
 
     monkeypatch.setattr(world.store, "add_jobs", edited_before)
@@ -149,10 +157,9 @@ async def test_an_edit_of_a_job_takes_the_days_of_now(world: World) -> None:
 async def test_what_a_job_was_added_with_is_what_the_calendar_says(world: World) -> None:
     """An edit between the reading of the calendar and the writing of the job is not lost."""
     await world.service.calendars.add("de")
-    put, read = world.store.put_calendar, world.store.add_jobs
+    read = world.store.add_jobs
 
     async def add_jobs(jobs_: object, family: int | None = None) -> None:
-        await put(await world.service.calendars.get("de"))
         await world.service.calendars.update("de", **WEEKEND)
         await read(jobs_, family)  # type: ignore[arg-type]
 
@@ -179,13 +186,13 @@ async def test_a_calendar_in_use_is_not_deleted(world: World) -> None:
 async def test_a_job_added_while_its_calendar_goes_brings_it_back(world: World) -> None:
     """The deletion is taken back, and refused."""
     await world.service.calendars.add("de", **WEEKEND)
-    delete = world.store.delete_calendar
+    delete = world.store.delete_document
 
-    async def delete_calendar(name: str) -> None:
+    async def delete_document(kind: str, name: str, version: int) -> None:
         await a_job(world)
-        await delete(name)
+        await delete(kind, name, version)
 
-    world.store.delete_calendar = delete_calendar  # type: ignore[method-assign]
+    world.store.delete_document = delete_document  # type: ignore[method-assign]
     with pytest.raises(Refused):
         await world.service.calendars.delete("de")
     assert (await world.service.calendars.get("de")).weekdays == ("sat", "sun")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from tokimori.model.document import Document
 from tokimori.model.ids import JobId
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS
@@ -29,6 +30,8 @@ def export_rows(tables: Tables, kind: Kind, after: Key | None, limit: int) -> li
 
 def _all(tables: Tables, kind: Kind) -> Iterator[Copied]:
     match kind:
+        case Kind.DOCUMENTS:
+            yield from tables.documents.values()
         case Kind.SEMAPHORES:
             for name, semaphore in tables.semaphores.items():
                 yield BareSemaphore(name=name, limit=semaphore.limit, granted=semaphore.granted)
@@ -73,6 +76,8 @@ def import_rows(tables: Tables, kind: Kind, rows: Sequence[Copied]) -> None:
     """See `Copying.import_rows`."""
     for row in rows:
         match row:
+            case Document():
+                tables.documents.setdefault((row.kind, row.name), row)
             case BareSemaphore():
                 tables.semaphores.setdefault(row.name, SemaphoreRow(row.limit, row.granted))
             case DeletedJob():

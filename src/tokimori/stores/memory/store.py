@@ -9,7 +9,7 @@ from tokimori.clock import Clock, Moment
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.forwarding import telling
-from tokimori.stores.memory import calendars, copying, jobs, nodes, pauses, planning, pruning, runs, semaphores, working
+from tokimori.stores.memory import copying, documents, jobs, nodes, pauses, planning, pruning, runs, semaphores, working
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.migrations import no_script
 
@@ -86,10 +86,10 @@ class MemoryStore:
     deleted_job = forwarded(jobs.deleted_job)
     get_due = forwarded(jobs.get_due)
     skips = forwarded(jobs.list_skips)
-    put_calendar = forwarded(calendars.put_calendar)
-    get_calendar = forwarded(calendars.get_calendar)
-    list_calendars = forwarded(calendars.list_calendars)
-    delete_calendar = forwarded(calendars.delete_calendar)
+    put_document = forwarded(documents.put_document)
+    get_document = forwarded(documents.get_document)
+    list_documents = forwarded(documents.list_documents)
+    delete_document = forwarded(documents.delete_document)
     add_pause = forwarded(pauses.add_pause)
     delete_pause = telling(forwarded(pauses.delete_pause))
     list_pauses = forwarded(pauses.list_pauses)

@@ -7,8 +7,8 @@ from itertools import chain
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
-from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Edge
+from tokimori.model.document import Document
 from tokimori.model.ids import ClaimId, Incarnation, JobId, NodeId, PermitId, RunId, Token
 from tokimori.model.job import Job, most_active
 from tokimori.model.pause import Pause
@@ -64,7 +64,8 @@ class Tables:
     outputs: dict[tuple[RunId, int], OutputRow] = field(default_factory=dict)
     skips: dict[Incarnation, dict[Moment, Skip]] = field(default_factory=dict)
     nodes: dict[NodeId, NodeRecord] = field(default_factory=dict)
-    calendars: dict[str, Calendar] = field(default_factory=dict)
+    documents: dict[tuple[str, str], Document] = field(default_factory=dict)
+    """By kind and name."""
     pauses: dict[str, Pause] = field(default_factory=dict)
     edges: dict[JobId, dict[Edge, None]] = field(default_factory=dict)
     """By parent."""

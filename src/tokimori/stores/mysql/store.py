@@ -8,8 +8,8 @@ from tokimori.ports.store import SchemaStatus
 from tokimori.stores.migrations import no_script
 from tokimori.stores.mysql import schema
 from tokimori.stores.mysql.address import Address
-from tokimori.stores.mysql.calendars import MysqlCalendars
 from tokimori.stores.mysql.copying import MysqlCopying
+from tokimori.stores.mysql.documents import MysqlDocuments
 from tokimori.stores.mysql.jobs import MysqlJobs
 from tokimori.stores.mysql.nodes import MysqlNodes
 from tokimori.stores.mysql.pauses import MysqlPauses
@@ -27,7 +27,7 @@ _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "innodb_doublewrite": "ON"}
 
 class MysqlStore(
     MysqlJobs,
-    MysqlCalendars,
+    MysqlDocuments,
     MysqlPauses,
     MysqlRuns,
     MysqlPlanning,

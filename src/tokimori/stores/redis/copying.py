@@ -7,6 +7,7 @@ from typing import Any, assert_never
 import msgspec
 
 from tokimori.clock import Moment
+from tokimori.model.document import Document
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.copying import (
@@ -22,6 +23,7 @@ from tokimori.ports.copying import (
     key_of,
 )
 from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.documents import all_documents, document_key
 from tokimori.stores.redis.hashes import output_map, run_of, skip_pairs, skips_of
 from tokimori.stores.redis.pruning import deleted_jobs
 from tokimori.stores.redis.runs import born_map, output
@@ -33,6 +35,8 @@ PAGE = 200
 async def export_rows(db: Connections, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
     """See `Copying.export_rows`."""
     match kind:
+        case Kind.DOCUMENTS:
+            return [*await all_documents(db, None if after is None else (str(after[0]), str(after[1])), limit)]
         case Kind.DELETED_JOBS:
             found = await deleted_jobs(db, None if after is None else Incarnation(int(after[0])), limit)
             return [DeletedJob(incarnation=incarnation, job_id=job_id) for incarnation, job_id in found]
@@ -135,6 +139,8 @@ async def import_rows(db: Connections, kind: Kind, rows: Sequence[Copied]) -> No
 
 def _words(row: Copied) -> tuple[object, ...]:
     match row:
+        case Document():
+            return document_key(row.kind, row.name), row.text, str(row.version)
         case BareSemaphore():
             return row.name, row.limit, row.granted
         case JobSkip() | DeletedSkip():

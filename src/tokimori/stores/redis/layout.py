@@ -139,8 +139,10 @@ dead_owners             set     dead nodes that own runs
 
 pauses                  hash    queue, or * for everything -> a pause, JSON
                                 in: add_pause, delete_pause, list_pauses, prelude
-calendars               hash    name -> a calendar, JSON
-                                in: delete_calendar, get_calendar, list_calendars, put_calendar
+document:<kind> <name>  hash    text, version
+                                in: delete_document, get_document, import_rows, list_documents, put_document
+documents               zset    of each "kind name": by name, so that those of a kind stand together
+                                in: delete_document, import_rows, list_documents, put_document
 notices                 channel on which stores tell each other that there is news
                                 in: notices.py
 """

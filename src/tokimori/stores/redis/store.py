@@ -16,8 +16,8 @@ from tokimori.stores.forwarding import forwarded, telling
 from tokimori.stores.migrations import no_script
 from tokimori.stores.notices import Notices
 from tokimori.stores.redis import (
-    calendars,
     copying,
+    documents,
     jobs,
     nodes,
     pauses,
@@ -116,10 +116,10 @@ class RedisStore:
     deleted_job = forwarded(jobs.deleted_job)
     get_due = forwarded(jobs.get_due)
     skips = forwarded(jobs.list_skips)
-    put_calendar = forwarded(calendars.put_calendar)
-    get_calendar = forwarded(calendars.get_calendar)
-    list_calendars = forwarded(calendars.list_calendars)
-    delete_calendar = forwarded(calendars.delete_calendar)
+    put_document = forwarded(documents.put_document)
+    get_document = forwarded(documents.get_document)
+    list_documents = forwarded(documents.list_documents)
+    delete_document = forwarded(documents.delete_document)
     add_pause = forwarded(pauses.add_pause)
     delete_pause = telling(forwarded(pauses.delete_pause))
     list_pauses = forwarded(pauses.list_pauses)

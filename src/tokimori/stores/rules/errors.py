@@ -1,6 +1,6 @@
 """Refusals of the stores, in one wording for all of them."""
 
-from tokimori.errors import FamilyChanged, NotFound, Refused
+from tokimori.errors import Conflict, FamilyChanged, NotFound, Refused
 from tokimori.model.ids import JobId
 
 
@@ -45,9 +45,14 @@ def check_family(known: int, given: int | None) -> None:
         raise FamilyChanged(FAMILY_CHANGED, field="parents")
 
 
-def no_calendar(name: str) -> NotFound:
-    """The error for a name that no calendar has."""
-    return NotFound(f"there is no calendar {name!r}", field="calendar", value=name)
+def no_document(kind: str, name: str) -> NotFound:
+    """The error for a name that no document of that kind has."""
+    return NotFound(f"there is no {kind} {name!r}", field=kind, value=name)
+
+
+def document_changed(kind: str, name: str) -> Conflict:
+    """The error for putting or deleting another version of a document than the store has."""
+    return Conflict(f"the {kind} {name!r} was changed meanwhile: read it again", field=kind, value=name)
 
 
 def no_semaphore(name: str) -> NotFound:

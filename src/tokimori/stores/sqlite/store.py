@@ -14,9 +14,9 @@ from tokimori.ports.store import SchemaStatus
 from tokimori.stores.forwarding import telling
 from tokimori.stores.namespace import UNNAMED, Namespace
 from tokimori.stores.sqlite import (
-    calendars,
     connection,
     copying,
+    documents,
     jobs,
     nodes,
     pauses,
@@ -158,10 +158,10 @@ class SqliteStore:
     deleted_job = reading(jobs.deleted_job)
     get_due = reading(jobs.get_due)
     skips = reading(jobs.list_skips)
-    put_calendar = writing(calendars.put_calendar)
-    get_calendar = reading(calendars.get_calendar)
-    list_calendars = reading(calendars.list_calendars)
-    delete_calendar = writing(calendars.delete_calendar)
+    put_document = writing(documents.put_document)
+    get_document = reading(documents.get_document)
+    list_documents = reading(documents.list_documents)
+    delete_document = writing(documents.delete_document)
     add_pause = writing(pauses.add_pause)
     delete_pause = telling(writing(pauses.delete_pause))
     list_pauses = reading(pauses.list_pauses)

@@ -9,13 +9,14 @@ from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_claim, a_job, a_node, a_request, later, planned
 from tokimori.model.decide import Due
+from tokimori.model.document import Document
 from tokimori.model.ids import Lane, PermitId
 from tokimori.model.retention import expiry_of, expiry_of_deleted
 from tokimori.model.run import Output
 from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import Grant, Wish
 from tokimori.ports.store import RunFilter
-from tokimori.stores.sqlite import jobs, nodes, planning, pruning, runs, schema, semaphores, working
+from tokimori.stores.sqlite import documents, jobs, nodes, planning, pruning, runs, schema, semaphores, working
 
 
 @pytest.fixture
@@ -102,12 +103,23 @@ def wait_in_lines(db: sqlite3.Connection) -> None:
     nodes.leave(db, program.id, NOW)
 
 
+def keep_documents(db: sqlite3.Connection) -> None:
+    """Call what services call of documents."""
+    document = Document(kind="calendar", name="de", text="{}", version=1)
+    documents.put_document(db, document, None)
+    documents.put_document(db, replace(document, version=2), 1)
+    for prefix, after in (("", ""), ("d", ""), ("d", "de")):
+        documents.list_documents(db, "calendar", prefix=prefix, after=after)
+    documents.delete_document(db, "calendar", "de", 2)
+
+
 def test_no_statement_walks_a_table(db: sqlite3.Connection) -> None:
     """The plan of each statement that the methods make searches by an index or walks in its order."""
     seen: set[str] = set()
     db.set_trace_callback(seen.add)
     work(db)
     wait_in_lines(db)
+    keep_documents(db)
     db.set_trace_callback(None)
     statements = [text for text in seen if re.match(r"\s*(SELECT|WITH|UPDATE|INSERT|DELETE)", text)]
     assert len(statements) > 60

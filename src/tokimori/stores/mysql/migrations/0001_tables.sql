@@ -266,9 +266,12 @@ CREATE TABLE tokimori_pauses (
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4
     COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
 
--- Named days off, as people edit them. Those of a job stand in the job.
-CREATE TABLE tokimori_calendars (
-    name VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
-    definition LONGTEXT NOT NULL -- JSON
+-- Documents: texts that people change and nodes never ask for, such as calendars. Versions are below 2^63.
+CREATE TABLE tokimori_documents (
+    kind VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    name VARCHAR(255) NOT NULL,
+    text LONGTEXT NOT NULL,
+    version BIGINT NOT NULL,
+    PRIMARY KEY (kind, name)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4
     COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;

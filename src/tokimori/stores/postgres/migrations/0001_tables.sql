@@ -211,10 +211,13 @@ CREATE TABLE tokimori_arrivals (
     PRIMARY KEY (incarnation, root)
 );
 
--- Named days off, as people edit them. A job keeps a copy of those that it names.
-CREATE TABLE tokimori_calendars (
-    name text COLLATE "C" PRIMARY KEY,
-    definition text NOT NULL -- JSON
+-- Documents: texts that people change and nodes never ask for, such as calendars. Versions are below 2^63.
+CREATE TABLE tokimori_documents (
+    kind text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    text text NOT NULL,
+    version bigint NOT NULL,
+    PRIMARY KEY (kind, name)
 );
 
 -- Paused queues.

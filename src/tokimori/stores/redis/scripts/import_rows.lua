@@ -6,6 +6,12 @@ local function keep_skip(inc, first, text)
 end
 
 local WRITE = {
+    documents = function(key, text, version)
+        if call('EXISTS', P .. 'document:' .. key) == 0 then
+            call('HSET', P .. 'document:' .. key, 'text', text, 'version', version)
+            call('ZADD', P .. 'documents', 0, key)
+        end
+    end,
     semaphores = function(name, limit, granted)
         if not semaphore_of(name) then
             make_semaphore(name, limit, granted)

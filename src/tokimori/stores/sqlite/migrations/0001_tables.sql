@@ -263,8 +263,11 @@ CREATE TABLE tokimori_pauses (
     "by" TEXT
 ) WITHOUT ROWID;
 
--- Named days off, as people edit them. Those of a job stand in the job.
-CREATE TABLE tokimori_calendars (
-    name TEXT PRIMARY KEY NOT NULL,
-    definition TEXT NOT NULL -- JSON
-) WITHOUT ROWID;
+-- Documents: texts that people change and nodes never ask for, such as calendars. Versions are below 2^63.
+CREATE TABLE tokimori_documents (
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    text TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    PRIMARY KEY (kind, name)
+);

@@ -1,0 +1,97 @@
+"""Documents of one kind as the values that they say: what every kind has in common."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tokimori.errors import AlreadyExists, Conflict, StoreUnavailable
+from tokimori.model.document import Document, check_document, check_name, new_version
+from tokimori.model.ids import RandomBytes
+from tokimori.ports.documents import Documents as DocumentStore
+from tokimori.service.asking import retried
+
+Value = TypeVar("Value")
+PAGE = 100
+"""How many documents are read with one question to the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentKind(Generic[Value]):
+    """A kind of document: the word that the store and errors have for it, and how its values are written as texts."""
+
+    word: str
+    encode: Callable[[Value], str]
+    decode: Callable[[str], Value]
+
+
+class Documents(Generic[Value]):
+    """The documents of one kind. Every method may raise `StoreError`, and `InvalidInput` for what can't be a name."""
+
+    def __init__(self, store: DocumentStore, kind: DocumentKind[Value], random: RandomBytes) -> None:
+        self._store = store
+        self._kind = kind
+        self._random = random
+
+    async def add(self, name: str, value: Value) -> None:
+        """Keep a new one. Raises `AlreadyExists`, and `InvalidInput` where it is too large."""
+        document = self._document(name, value, new_version(self._random))
+        try:
+            await self._put(document, None)
+        except Conflict:
+            word = self._kind.word
+            message = f"{word}: there is a {name!r} already"
+            raise AlreadyExists(message, field=word, value=name, allowed="a name not in use") from None
+
+    async def get(self, name: str) -> Value:
+        """Its value. Raises `NotFound`."""
+        return self.value_of(await self.find(name))
+
+    async def find(self, name: str) -> Document:
+        """The document itself. Raises `NotFound`."""
+        check_name(self._kind.word, name)
+        return await self._store.get_document(self._kind.word, name)
+
+    def value_of(self, document: Document) -> Value:
+        """What its text says."""
+        return self._kind.decode(document.text)
+
+    async def list(self, prefix: str = "") -> Sequence[Value]:
+        """Those whose names begin so, by name."""
+        return [self.value_of(document) async for document in self._all(prefix)]
+
+    async def _all(self, prefix: str) -> AsyncIterator[Document]:
+        after = ""
+        while page := await self._store.list_documents(self._kind.word, prefix=prefix, after=after, limit=PAGE):
+            for document in page:
+                yield document
+            if len(page) < PAGE:
+                return
+            after = page[-1].name
+
+    async def change(self, name: str, change: Callable[[Value], Value]) -> Value:
+        """Put what `change` makes of its value in its place, which others may have changed: then it is made anew.
+
+        Raises `NotFound`, what `change` raises, and `Conflict` where others keep changing it.
+        """
+        return await retried(lambda: self._change(name, change), Conflict, StoreUnavailable)
+
+    async def _change(self, name: str, change: Callable[[Value], Value]) -> Value:
+        known = await self.find(name)
+        value = change(self.value_of(known))
+        changed = self._document(name, value, known.version + 1)
+        if changed.text != known.text:
+            await self._put(changed, known.version)
+        return value
+
+    async def delete(self, document: Document) -> None:
+        """Forget it; none of that name is no error. Raises `Conflict` where it was changed meanwhile."""
+        asked = document.kind, document.name, document.version
+        await retried(lambda: self._store.delete_document(*asked), StoreUnavailable)
+
+    def _document(self, name: str, value: Value, version: int) -> Document:
+        document = Document(kind=self._kind.word, name=name, text=self._kind.encode(value), version=version)
+        check_document(document)
+        return document
+
+    async def _put(self, document: Document, replaces: int | None) -> None:
+        await retried(lambda: self._store.put_document(document, replaces), StoreUnavailable)

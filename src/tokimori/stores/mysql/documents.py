@@ -1,0 +1,56 @@
+"""Documents: statements on their table."""
+
+from tokimori.model.document import Document
+from tokimori.stores.documents import span
+from tokimori.stores.mysql.part import Part
+from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.statements import sql
+from tokimori.stores.rows import DOCUMENT, Row, document_of, document_row
+from tokimori.stores.rules.errors import document_changed, no_document
+
+_FIND = f"SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = %s AND name = %s"
+_INSERT = f"""
+INSERT INTO tokimori_documents ({DOCUMENT}) VALUES %s ON DUPLICATE KEY UPDATE version = tokimori_documents.version
+"""
+_REPLACE = "UPDATE tokimori_documents SET text = %s, version = %s WHERE kind = %s AND name = %s AND version = %s"
+_DELETE = "DELETE FROM tokimori_documents WHERE kind = %s AND name = %s AND version = %s"
+_LIST = f"""
+SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = %s AND name {{}} %s AND name <= %s ORDER BY name LIMIT %s
+"""
+
+
+class MysqlDocuments(Part):
+    """See `tokimori.ports.documents.Documents`."""
+
+    async def put_document(self, document: Document, replaces: int | None) -> None:
+        """See `Documents.put_document`."""
+        kind, name, text, version = row = document_row(document)
+        statement = sql(_INSERT, row) if replaces is None else sql(_REPLACE, text, version, kind, name, replaces)
+        if await self._written(statement, document.kind, document.name) != [row]:
+            raise document_changed(document.kind, document.name)
+
+    async def get_document(self, kind: str, name: str) -> Document:
+        """See `Documents.get_document`."""
+        for row in await self._db.rows(sql(_FIND, kind, name)):
+            return document_of(row)
+        raise no_document(kind, name)
+
+    async def list_documents(self, kind: str, *, prefix: str = "", after: str = "", limit: int = 100) -> list[Document]:
+        """See `Documents.list_documents`."""
+        comparison, first, last = span(prefix, after)
+        rows = await self._db.rows(sql(_LIST.format(comparison), kind, first, last, limit))
+        return [document_of(row) for row in rows]
+
+    async def delete_document(self, kind: str, name: str, version: int) -> None:
+        """See `Documents.delete_document`."""
+        if await self._written(sql(_DELETE, kind, name, version), kind, name):
+            raise document_changed(kind, name)
+
+    async def _written(self, statement: str, kind: str, name: str) -> list[Row]:
+        """The document as it is after the statement."""
+
+        async def write(transaction: Transaction) -> list[Row]:
+            _, found = await transaction.commit(statement, sql(_FIND, kind, name))
+            return found.rows
+
+        return await self._db.transact(write)

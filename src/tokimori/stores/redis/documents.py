@@ -1,0 +1,58 @@
+"""Documents: what is asked of the scripts on them. A version is text there, as it may be above 2^53."""
+
+from tokimori.model.document import Document
+from tokimori.stores.redis.connections import Connections
+from tokimori.stores.rules.errors import document_changed, no_document
+
+
+async def put_document(db: Connections, document: Document, replaces: int | None) -> None:
+    """See `Documents.put_document`."""
+    kept = await db.run(
+        "put_document",
+        key=document_key(document.kind, document.name),
+        text=document.text,
+        version=str(document.version),
+        replaces=None if replaces is None else str(replaces),
+    )
+    if not kept:
+        raise document_changed(document.kind, document.name)
+
+
+async def get_document(db: Connections, kind: str, name: str) -> Document:
+    """See `Documents.get_document`."""
+    text, version = await db.run("get_document", key=document_key(kind, name))
+    if version is None:
+        raise no_document(kind, name)
+    return Document(kind=kind, name=name, text=text, version=int(version))
+
+
+async def list_documents(
+    db: Connections, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
+) -> list[Document]:
+    """See `Documents.list_documents`."""
+    first = f"({document_key(kind, after)}" if after >= prefix else f"[{document_key(kind, prefix)}"
+    return await _page(db, first, document_key(kind, prefix), limit)
+
+
+async def all_documents(db: Connections, after: tuple[str, str] | None, limit: int) -> list[Document]:
+    """Of every kind, by kind and name, those greater than `after`."""
+    return await _page(db, "-" if after is None else f"({document_key(*after)}", "", limit)
+
+
+async def _page(db: Connections, first: str, begin: str, limit: int) -> list[Document]:
+    found = []
+    for key, text, version in await db.run("list_documents", **{"from": first}, begin=begin, limit=limit):
+        kind, _, name = key.partition(" ")
+        found.append(Document(kind=kind, name=name, text=text, version=int(version)))
+    return found
+
+
+async def delete_document(db: Connections, kind: str, name: str, version: int) -> None:
+    """See `Documents.delete_document`."""
+    if not await db.run("delete_document", key=document_key(kind, name), version=str(version)):
+        raise document_changed(kind, name)
+
+
+def document_key(kind: str, name: str) -> str:
+    """How a document is called there: a blank is less than what a kind may consist of, so that kinds stay together."""
+    return f"{kind} {name}"

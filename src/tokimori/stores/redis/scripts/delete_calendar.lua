@@ -1,2 +1,0 @@
--- Forget named days off.
-return call('HDEL', P .. 'calendars', ask.name)

@@ -1,2 +1,0 @@
--- Named days off, as JSON.
-return call('HGET', P .. 'calendars', ask.name)

@@ -1,2 +1,0 @@
--- All named days off, in no order.
-return call('HVALS', P .. 'calendars')
