@@ -85,7 +85,7 @@ _OPTIONS = (
     click.option("--retention", metavar="DURATION", help="How long runs and skips are kept, such as P7D."),
     click.option("--keep-runs", type=int, metavar="N", help="The newest N runs are kept longer."),
     click.option("--env", multiple=True, metavar="KEY=VALUE", help="An environment variable for the command."),
-    click.option("--cwd", metavar="FOLDER", help="Where the command runs."),
+    click.option("--cwd", metavar="FOLDER", help="The folder in which the command runs; by default HOME."),
     click.option("--user", metavar="NAME", help="The OS user that it runs as; the node must be root."),
     click.option("--stdin", metavar="TEXT", help="What the command reads from standard input."),
     click.option("--shell-path", metavar="FILE", help="The shell that runs --command."),
