@@ -1,5 +1,5 @@
 #!/bin/sh
-# Four example jobs, and a node that runs them: what `make run` starts. All state is in ./.tokimori/.
+# Adds four example jobs and starts a node that runs them, for `make run`. All state is in ./.tokimori/.
 set -eu
 cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"
@@ -21,14 +21,14 @@ fi
 
 cat <<TEXT
 
-The jobs are in $TOKIMORI_STATE_DIR; the page's address is printed below; Ctrl-C stops. To try in another terminal:
+The jobs are in $TOKIMORI_STATE_DIR. The address of the page is printed below; Ctrl-C stops the node. Try in another terminal:
 
   export PATH="$PWD/.venv/bin:\$PATH" TOKIMORI_STATE_DIR="$TOKIMORI_STATE_DIR" TOKIMORI_STORE="$TOKIMORI_STORE"
 
-  tokimori job list                what there is to run
-  tokimori job next report         when it runs next
-  tokimori run list                what became of it
-  tokimori job trigger long        run one now; then, with the id that this prints:
+  tokimori job list                all jobs
+  tokimori job next report         when a job runs next
+  tokimori run list                what has run
+  tokimori job trigger long        run a job now; then, with the id that this prints:
   tokimori run logs -f RUN         follow what it writes
   tokimori job add hello --schedule "every 10 seconds" --command 'echo hello'
 
