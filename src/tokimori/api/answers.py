@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.model.job import invalid_json
-from tokimori.service.views import ErrorView, Fault, error_view
+from tokimori.service.views.errors import ErrorView, Fault, error_view
 
 JSON = "application/json"
 

@@ -24,7 +24,7 @@ from tokimori.api.semaphores import Semaphores
 from tokimori.clock import Clock
 from tokimori.errors import Bug, TokimoriError
 from tokimori.service.service import Service
-from tokimori.service.views import node_view
+from tokimori.service.views.nodes import node_view
 
 PARTS = (Jobs, Runs, Schedules, Calendars, Semaphores, Queues)
 """What the API consists of."""

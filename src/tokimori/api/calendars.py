@@ -10,7 +10,7 @@ from starlette.routing import Route
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, read_body
 from tokimori.errors import InvalidInput
-from tokimori.service.views import calendar_view
+from tokimori.service.views.schedules import calendar_view
 
 
 class Calendars:

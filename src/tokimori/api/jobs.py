@@ -15,7 +15,9 @@ from tokimori.api.requests import TriggerRequest, ask
 from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.service.graph import direct
-from tokimori.service.views import backfill_view, count_view, edge_view, explanation_view, job_view, skip_view
+from tokimori.service.views.jobs import count_view, edge_view, job_view, skip_view
+from tokimori.service.views.runs import backfill_view
+from tokimori.service.views.schedules import explanation_view
 
 SHOWN_TIMES = 5
 """How many next moments a shown job has."""

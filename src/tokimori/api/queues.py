@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, read_body
-from tokimori.service.views import pause_view, queue_view
+from tokimori.service.views.queues import pause_view, queue_view
 
 
 class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from tokimori.api.answers import answer
 from tokimori.service.requests import Became
 from tokimori.service.service import Service
-from tokimori.service.views import run_view
+from tokimori.service.views.runs import run_view
 
 
 class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.views import output_view, run_details_view, run_view
+from tokimori.service.views.runs import output_view, run_details_view, run_view
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, read_query
 from tokimori.clock import parse_moment
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.service.views import explanation_view
+from tokimori.service.views.schedules import explanation_view
 
 
 class ExplainQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ from starlette.routing import Route
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of, read_body, read_query
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.semaphore_views import semaphore_view
+from tokimori.service.views.semaphores import semaphore_view
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

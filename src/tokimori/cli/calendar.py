@@ -81,7 +81,7 @@ def update(
 @calendar.command("list")
 def list_calendars() -> None:
     """List all calendars."""
-    from tokimori.service.views import calendar_view
+    from tokimori.service.views.schedules import calendar_view
 
     async def act(service: "Service") -> "Sequence[Calendar]":
         return await service.calendars.list()
@@ -98,7 +98,7 @@ def list_calendars() -> None:
 @click.argument("name")
 def show(name: str) -> None:
     """Show a calendar and the jobs that use it."""
-    from tokimori.service.views import calendar_view
+    from tokimori.service.views.schedules import calendar_view
 
     async def act(service: "Service") -> "tuple[Calendar, Sequence[JobId]]":
         return await service.calendars.get(name), await service.calendars.jobs(name)
@@ -154,7 +154,7 @@ def _dates_in(file: Path) -> Sequence[str]:
 
 
 def _print(what: str, found: "Calendar") -> None:
-    from tokimori.service.views import calendar_view
+    from tokimori.service.views.schedules import calendar_view
 
     if options().as_json:
         print_json(calendar_view(found))

@@ -67,7 +67,7 @@ def _report(error: TokimoriError, arguments: Sequence[str], cause: Exception | N
 def _print_json(error: TokimoriError) -> None:
     from msgspec import json
 
-    from tokimori.service.views import error_view
+    from tokimori.service.views.errors import error_view
 
     sys.stderr.write(json.encode(error_view(error)).decode() + "\n")
 

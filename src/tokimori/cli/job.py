@@ -70,7 +70,7 @@ def update(job_id: str, unset: tuple[str, ...], **values: Any) -> None:
 def list_jobs() -> None:
     """List all jobs."""
 
-    from tokimori.service.views import job_view
+    from tokimori.service.views.jobs import job_view
 
     jobs = in_service(_all_jobs)
     if options().as_json:
@@ -97,7 +97,7 @@ def show(job_id: str) -> None:
     from tokimori.service.definitions import job_fields_of
     from tokimori.service.graph import direct, how
     from tokimori.service.queues import sentence
-    from tokimori.service.views import job_view
+    from tokimori.service.views.jobs import job_view
 
     async def act(
         service: "Service",
@@ -148,7 +148,7 @@ def explain(job_id: str, count: int) -> None:
     """Explain a job's schedule: in English, with its next moments and warnings."""
 
     from tokimori.cli.schedule import print_explanation
-    from tokimori.service.views import explanation_view
+    from tokimori.service.views.schedules import explanation_view
 
     explanation = in_service(lambda service: service.explain_job(job_id, count))
     if options().as_json:
@@ -162,7 +162,7 @@ def explain(job_id: str, count: int) -> None:
 def skips(job_id: str) -> None:
     """List a job's skipped occurrences, and why they were skipped."""
 
-    from tokimori.service.views import skip_view
+    from tokimori.service.views.jobs import skip_view
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Skip]]":
         return await service.get(job_id), await service.skips(job_id)
@@ -183,7 +183,7 @@ def skips(job_id: str) -> None:
 def counts(job_id: str) -> None:
     """Count a job's runs and skips by day (UTC) and outcome, also those whose retention is over."""
 
-    from tokimori.service.views import count_view
+    from tokimori.service.views.jobs import count_view
 
     views = [count_view(each) for each in in_service(lambda service: service.counts(job_id))]
     if options().as_json:
@@ -262,7 +262,7 @@ def trigger(job_id: str, wait: bool, timeout: float | None, no_parent: bool, **a
     from tokimori.model.transitions import RunState
     from tokimori.service.queues import sentence
     from tokimori.service.requests import Became
-    from tokimori.service.views import run_view
+    from tokimori.service.views.runs import run_view
 
     if no_parent:
         asked["parent"] = None
@@ -287,7 +287,7 @@ def trigger(job_id: str, wait: bool, timeout: float | None, no_parent: bool, **a
 
 
 def _print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None) -> None:
-    from tokimori.service.views import job_view
+    from tokimori.service.views.jobs import job_view
 
     if options().as_json:
         print_json(job_view(changed, moments))

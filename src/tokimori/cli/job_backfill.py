@@ -99,7 +99,7 @@ def _succeeded(done: "Backfill") -> bool:
 
 
 def _print(done: "Backfill", *, dry_run: bool) -> None:
-    from tokimori.service.views import backfill_view
+    from tokimori.service.views.runs import backfill_view
 
     if options().as_json:
         print_json(backfill_view(done))

@@ -22,7 +22,7 @@ def graph(job_id: str | None, as_dot: bool) -> None:
     """Print which jobs run after which: all, or those before and after one."""
     from tokimori.model.job import JobState
     from tokimori.service.graph import dot, tree
-    from tokimori.service.views import edge_view
+    from tokimori.service.views.jobs import edge_view
 
     async def act(service: "Service") -> "tuple[Sequence[Edge], str | None]":
         alone = None if job_id is None else await service.get(job_id)

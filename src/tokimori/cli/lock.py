@@ -54,7 +54,7 @@ lock = LockGroup("lock", help=USAGE, options_metavar="", subcommand_metavar=SYNO
 @lock.command("list")
 def list_semaphores() -> None:
     """List semaphores: limit, units in use, how many wait, and who holds what."""
-    from tokimori.service.semaphore_views import semaphore_view
+    from tokimori.service.views.semaphores import semaphore_view
 
     async def act(service: "Service") -> "tuple[str, Sequence[SemaphoreDetails]]":
         return service.time_zone, await service.semaphores.list()
@@ -88,7 +88,7 @@ def _holder_cells(holder: "Holder | None", zone: str) -> tuple[object, ...]:
 @click.option("--limit", type=int, required=True, metavar="N", help="How many units it has; 1: a mutex.")
 def set_limit(*, name: str, limit: int) -> None:
     """Make a semaphore, or change its limit. If there is room now, those who wait are served at once."""
-    from tokimori.service.semaphore_views import semaphore_view
+    from tokimori.service.views.semaphores import semaphore_view
 
     async def act(service: "Service") -> "SemaphoreDetails":
         return await service.semaphores.set(name, limit)

@@ -18,7 +18,7 @@ node = Group("node", help="Nodes: the processes that take part.")
 def list_nodes() -> None:
     """List nodes, living ones first, and the programs that hold or wait for permits."""
 
-    from tokimori.service.views import node_view
+    from tokimori.service.views.nodes import node_view
 
     zone, nodes = in_service(_nodes)
     if options().as_json:

@@ -26,7 +26,7 @@ def list_queues() -> None:
     """List the queues, how many jobs are in each, and what is paused."""
     from tokimori.model.pause import EVERYTHING
     from tokimori.service.queues import sentence
-    from tokimori.service.views import queue_view
+    from tokimori.service.views.queues import queue_view
 
     async def act(service: "Service") -> "tuple[Sequence[Queue], Sequence[Pause], str]":
         return await service.queues.list(), await service.queues.pauses(), service.time_zone
@@ -55,7 +55,7 @@ def list_queues() -> None:
 def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> None:
     """Pause a queue, or --all: its runs wait, and nothing of it starts until it is resumed."""
     from tokimori.service.queues import sentence
-    from tokimori.service.views import pause_view
+    from tokimori.service.views.queues import pause_view
 
     chosen = _chosen(name, everything=everything)
     paused = in_service(lambda service: service.queues.pause(chosen, reason, now=now))

@@ -41,7 +41,7 @@ def list_runs(job_id: str | None, states: tuple[str, ...], count: int, before: s
 
     from tokimori.model.run import asked_by
     from tokimori.ports.store import RunFilter
-    from tokimori.service.views import run_view
+    from tokimori.service.views.runs import run_view
 
     wanted = RunFilter(
         job_id=None if job_id is None else check_job_id(job_id),
@@ -84,7 +84,7 @@ def _job(run: "Run", *, deleted: bool) -> str:
 def show(run_id: str) -> None:
     """Show a run and each of its attempts: host, pid, node, start and end."""
 
-    from tokimori.service.views import run_details_view
+    from tokimori.service.views.runs import run_details_view
 
     details = in_service(lambda service: service.get_run(run_id))
     if options().as_json:
@@ -101,7 +101,7 @@ def logs(run_id: str, follow: bool, attempt: int | None) -> int:
     """Print what a run wrote."""
 
     from tokimori.service.outputs import whole
-    from tokimori.service.views import output_view
+    from tokimori.service.views.runs import output_view
 
     if follow and not options().as_json:
         return _ending(in_service(lambda service: _follow(service, run_id, attempt)))
@@ -129,7 +129,7 @@ def _ending(ended: "Run") -> int:
 def cancel(run_id: str, reason: str) -> None:
     """Cancel a run; if it is running, its node ends its processes."""
 
-    from tokimori.service.views import run_view
+    from tokimori.service.views.runs import run_view
 
     cancelled = in_service(lambda service: service.cancel(run_id, reason))
     if options().as_json:
@@ -159,7 +159,7 @@ def resume(run_id: str) -> None:
 
 def _print_run(changed: "Run") -> None:
 
-    from tokimori.service.views import run_view
+    from tokimori.service.views.runs import run_view
 
     if options().as_json:
         print_json(run_view(changed))

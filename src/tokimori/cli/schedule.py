@@ -51,7 +51,7 @@ def explain(
     shift: str | None,
 ) -> None:
     """Explain a schedule: in English, with its next moments and warnings."""
-    from tokimori.service.views import explanation_view
+    from tokimori.service.views.schedules import explanation_view
 
     start = None if after is None else parse_moment(after, field="after")
     if calendars:

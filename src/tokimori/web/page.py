@@ -12,7 +12,8 @@ from starlette.routing import Route
 from tokimori.clock import Clock
 from tokimori.errors import TokimoriError
 from tokimori.service.service import Service
-from tokimori.web.content import View, content
+from tokimori.web.content import content
+from tokimori.web.view import View
 
 KINDS = {"tokimori.css": "text/css", "tokimori.js": "text/javascript", "tokimori.svg": "image/svg+xml"}
 _FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}

@@ -5,7 +5,7 @@ import pytest
 from tests.integration.cli.conftest import Program
 from tokimori.client.client import open as open_client
 from tokimori.clock import parse_moment
-from tokimori.service.views import explanation_view
+from tokimori.service.views.schedules import explanation_view
 
 AFTER = "2026-11-21T00:00:00Z"
 

@@ -7,7 +7,7 @@ from tests.unit.service.world import World
 from tokimori.clock import DAY, SECOND, format_moment
 from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.service.views import explanation_view
+from tokimori.service.views.schedules import explanation_view
 
 
 async def test_an_explanation_needs_no_job(world: World) -> None:

@@ -13,7 +13,7 @@ from tokimori.model.target import Unreadable
 from tokimori.ports.store import RunFilter
 from tokimori.service.reboot import trigger_reboot
 from tokimori.service.service import Service
-from tokimori.service.views import job_view
+from tokimori.service.views.jobs import job_view
 
 ROCKET = '{"target":{"type":"rocket"},"schedule":"* * * * *"}'
 

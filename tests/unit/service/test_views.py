@@ -14,14 +14,10 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.service.definitions import JobFields, definition_from
 from tokimori.service.edits import new_job
-from tokimori.service.views import (
-    error_view,
-    job_view,
-    node_view,
-    output_view,
-    run_view,
-    skip_view,
-)
+from tokimori.service.views.errors import error_view
+from tokimori.service.views.jobs import job_view, skip_view
+from tokimori.service.views.nodes import node_view
+from tokimori.service.views.runs import output_view, run_view
 
 
 def printed(view: msgspec.Struct) -> dict[str, object]:

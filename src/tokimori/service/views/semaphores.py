@@ -1,4 +1,4 @@
-"""The one JSON shape of semaphores, beside `tokimori.service.views`. Pure."""
+"""Semaphores as JSON, with who holds them."""
 
 from msgspec import Struct
 

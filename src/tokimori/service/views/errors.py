@@ -1,0 +1,29 @@
+"""Errors as JSON."""
+
+from msgspec import Struct
+
+from tokimori.errors import TokimoriError
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """What went wrong: which field, what stood there and what may stand there."""
+
+    code: str
+    message: str
+    field: str | None
+    value: object
+    allowed: str | None
+
+
+class ErrorView(Struct, frozen=True, kw_only=True):
+    """An error as JSON."""
+
+    error: Fault
+
+
+def error_view(error: TokimoriError) -> ErrorView:
+    """The error as JSON shows it; a value that JSON has no form for is shown as text."""
+    value = error.value if isinstance(error.value, str | int | float | bool | None) else str(error.value)
+    return ErrorView(
+        error=Fault(code=error.code, message=error.message, field=error.field, value=value, allowed=error.allowed)
+    )

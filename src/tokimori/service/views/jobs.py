@@ -1,0 +1,126 @@
+"""Jobs as JSON: their fields, which run after which, and what became no run."""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import asdict
+
+from tokimori.clock import Moment, format_moment, to_datetime
+from tokimori.model.dependents import Edge
+from tokimori.model.job import Job, Terms
+from tokimori.model.pause import Pause
+from tokimori.model.policies import Retry
+from tokimori.model.retention import DailyCount
+from tokimori.model.run import Skip
+from tokimori.model.target import Unreadable
+from tokimori.service.definitions import JobFields, target_fields
+from tokimori.service.views.queues import PauseView, pause_view
+from tokimori.service.views.stamps import stamp
+
+
+class RetryView(Retry, frozen=True, kw_only=True, omit_defaults=False):
+    """The retry policy, defaults included."""
+
+
+class EdgeView(Struct, frozen=True, kw_only=True):
+    """That `child` runs after `parent`; `joins`: it waits for so many parents, 0 where each is a run of its own."""
+
+    parent: str
+    child: str
+    on: str
+    joins: int
+    declared_by: str
+
+
+class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
+    """A job: its fields as typed, and how it stands.
+
+    `next_times`, `edges` (from and to it), `pauses` (of its queue and of everything) and `too_heavy` (which weights no
+    limit lets in) only where somebody asked for them; `unreadable` says why the fields are not known.
+    """
+
+    id: str
+    version: int
+    state: str
+    reason: str | None
+    by: str | None
+    created: str
+    updated: str
+    next_due: str | None
+    anchor: str
+    tzdata: str
+    unreadable: str | None
+    next_times: tuple[str, ...] | UnsetType = UNSET
+    edges: tuple[EdgeView, ...] | UnsetType = UNSET
+    pauses: tuple[PauseView, ...] | UnsetType = UNSET
+    too_heavy: tuple[str, ...] | UnsetType = UNSET
+
+
+class SkipView(Struct, frozen=True, kw_only=True):
+    """A range of occurrences that became no run."""
+
+    first: str
+    last: str
+    count: int
+    reason: str
+
+
+class CountView(Struct, frozen=True, kw_only=True):
+    """How many runs of a job ended so on a day (UTC), or were skipped for that reason; `pruned` of them have no row."""
+
+    day: str
+    outcome: str
+    count: int
+    pruned: int
+
+
+def job_view(
+    job: Job,
+    next_times: Sequence[Moment] | None = None,
+    edges: Sequence[Edge] | None = None,
+    pauses: Sequence[Pause] | None = None,
+    too_heavy: Sequence[str] | None = None,
+) -> JobView:
+    """The job as JSON shows it."""
+    definition = job.definition
+    fields = {name: getattr(definition, name) for name in Terms.__struct_fields__}
+    fields["retry"] = RetryView(**asdict(definition.retry))
+    return JobView(
+        id=job.id,
+        version=job.version,
+        state=job.state.value,
+        reason=job.reason,
+        by=job.by,
+        created=format_moment(job.created),
+        updated=format_moment(job.updated),
+        next_due=stamp(job.next_due),
+        anchor=format_moment(job.anchor),
+        tzdata=job.tzdata,
+        unreadable=definition.target.why if isinstance(definition.target, Unreadable) else None,
+        runs_remaining=job.runs_remaining,
+        next_times=UNSET if next_times is None else tuple(map(format_moment, next_times)),
+        edges=UNSET if edges is None else tuple(map(edge_view, edges)),
+        pauses=UNSET if pauses is None else tuple(map(pause_view, pauses)),
+        too_heavy=UNSET if too_heavy is None else tuple(too_heavy),
+        **(fields | target_fields(definition.target)),
+    )
+
+
+def edge_view(edge: Edge) -> EdgeView:
+    """The edge as JSON shows it."""
+    return EdgeView(
+        parent=edge.parent, child=edge.child, on=edge.on.value, joins=edge.joins, declared_by=edge.declared_by
+    )
+
+
+def skip_view(skip: Skip) -> SkipView:
+    """The skip as JSON shows it."""
+    return SkipView(
+        first=format_moment(skip.first), last=format_moment(skip.last), count=skip.count, reason=skip.reason.value
+    )
+
+
+def count_view(count: DailyCount) -> CountView:
+    """The count as JSON shows it."""
+    day = to_datetime(count.day).date().isoformat()
+    return CountView(day=day, outcome=count.outcome, count=count.count, pruned=count.pruned)

@@ -1,0 +1,195 @@
+"""Runs as JSON: their attempts, their output, and the backfills that made them."""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import replace
+
+from tokimori.clock import format_moment
+from tokimori.model.backfill import Backfill
+from tokimori.model.pause import Pause
+from tokimori.model.run import Output, Run
+from tokimori.service.lines import waits_for
+from tokimori.service.requests import Became
+from tokimori.service.runs import AttemptDetails, RunDetails
+from tokimori.service.views.queues import PauseView, pause_view
+from tokimori.service.views.stamps import stamp
+
+
+class AttemptView(Struct, frozen=True, kw_only=True):
+    """One try at a run; `outcome` is `running` until it ends."""
+
+    number: int
+    outcome: str
+    node_id: str | None
+    host: str | None
+    pid: int | None
+    started: str | None
+    ended: str | None
+    exit_code: int | None
+    signal: int | None
+    error: str | None
+
+
+class RunView(Struct, frozen=True, kw_only=True):
+    """A run; `attempts`, the `pauses` for which it waits, and whether its job is gone only where a single run is shown.
+
+    `cancel` is an order to end, not carried out yet. `waits_for` says in words what a blocked run waits for. `became`:
+    what became of the request that this answers (`tokimori.service.requests.Became`).
+    """
+
+    id: str
+    job_id: str
+    origin: str
+    state: str
+    nominal: str
+    due: str
+    priority: int
+    created: str
+    payload: str | None
+    attempt: int
+    failures: int
+    lost: int
+    node_id: str | None
+    pid: int | None
+    started: str | None
+    ended: str | None
+    exit_code: int | None
+    signal: int | None
+    error: str | None
+    cancel: str | None
+    tzdata: str | None
+    parent_id: str | None
+    result: str | None
+    concurrency_key: str | None
+    waits_for: str | None
+    attempts: tuple[AttemptView, ...] | UnsetType = UNSET
+    pauses: tuple[PauseView, ...] | UnsetType = UNSET
+    job_deleted: bool | UnsetType = UNSET
+    became: str | UnsetType = UNSET
+
+
+class LeftOutView(Struct, frozen=True, kw_only=True):
+    """An occurrence that a backfill makes no run of, and the run that it has."""
+
+    nominal: str
+    reason: str
+    run_id: str | None
+    state: str | None
+
+
+class BackfillView(Struct, frozen=True, kw_only=True):
+    """How far the backfill of a range is: `missing` are to be made, `runs` counts what was made by state."""
+
+    job_id: str
+    first: str = field(name="from")
+    last: str = field(name="to")
+    missing: tuple[str, ...]
+    active: int
+    runs: dict[str, int]
+    left_out: tuple[LeftOutView, ...]
+
+
+class OutputView(Struct, frozen=True, kw_only=True):
+    """What an attempt wrote: `size` bytes in all, of which the first and the last are kept, as UTF-8 text."""
+
+    run_id: str
+    attempt: int
+    size: int
+    head: str
+    tail: str
+
+
+def run_view(
+    run: Run,
+    attempts: Sequence[AttemptDetails] | None = None,
+    pauses: Sequence[Pause] | None = None,
+    *,
+    became: Became | None = None,
+) -> RunView:
+    """The run as JSON shows it."""
+    return RunView(
+        id=run.id,
+        job_id=run.job_id,
+        origin=run.origin,
+        state=run.state.value,
+        nominal=format_moment(run.nominal),
+        due=format_moment(run.due),
+        priority=run.priority,
+        created=format_moment(run.created),
+        payload=run.payload,
+        attempt=run.attempt,
+        failures=run.failures,
+        lost=run.lost,
+        node_id=run.node_id,
+        pid=run.pid,
+        started=stamp(run.started),
+        ended=stamp(run.ended),
+        exit_code=run.exit_code,
+        signal=run.signal,
+        error=run.error,
+        cancel=run.cancel,
+        tzdata=run.tzdata,
+        parent_id=run.parent_id,
+        result=run.result,
+        concurrency_key=run.concurrency_key,
+        waits_for=waits_for(run),
+        attempts=UNSET if attempts is None else tuple(map(attempt_view, attempts)),
+        pauses=UNSET if pauses is None else tuple(map(pause_view, pauses)),
+        became=UNSET if became is None else became.value,
+    )
+
+
+def run_details_view(details: RunDetails) -> RunView:
+    """The run with its attempts as JSON shows them."""
+    view = run_view(details.run, details.attempts, details.pauses)
+    return replace(view, job_deleted=details.is_job_deleted, waits_for=details.waits_for)
+
+
+def attempt_view(details: AttemptDetails) -> AttemptView:
+    """The attempt as JSON shows it."""
+    attempt = details.attempt
+    return AttemptView(
+        number=attempt.number,
+        outcome=attempt.outcome,
+        node_id=attempt.node_id,
+        host=details.host,
+        pid=attempt.pid,
+        started=stamp(attempt.started),
+        ended=stamp(attempt.ended),
+        exit_code=attempt.exit_code,
+        signal=attempt.signal,
+        error=attempt.error,
+    )
+
+
+def backfill_view(backfill: Backfill) -> BackfillView:
+    """The backfill as JSON shows it."""
+    return BackfillView(
+        job_id=backfill.job.id,
+        first=format_moment(backfill.first),
+        last=format_moment(backfill.last),
+        missing=tuple(map(format_moment, backfill.missing)),
+        active=backfill.active,
+        runs={state.value: count for state, count in sorted(backfill.states.items())},
+        left_out=tuple(
+            LeftOutView(
+                nominal=format_moment(each.nominal),
+                reason=each.reason.value,
+                run_id=None if each.run is None else each.run.id,
+                state=None if each.run is None else each.run.state.value,
+            )
+            for each in backfill.left_out
+        ),
+    )
+
+
+def output_view(output: Output) -> OutputView:
+    """The output as JSON shows it; bytes that are no UTF-8 are replaced."""
+    return OutputView(
+        run_id=output.run_id,
+        attempt=output.attempt,
+        size=output.size,
+        head=output.head.decode(errors="replace"),
+        tail=output.tail.decode(errors="replace"),
+    )

@@ -1,0 +1,58 @@
+"""Schedules and calendars as JSON: what a text means, and which days are off."""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import asdict
+
+from tokimori.clock import Moment, format_moment, to_datetime
+from tokimori.model.calendar import Calendar
+from tokimori.model.ids import JobId
+from tokimori.schedules.explain import Explanation
+from tokimori.schedules.zones import zone_info
+
+
+class MomentView(Struct, frozen=True, kw_only=True):
+    """A moment, and the same on the clocks of the schedule's zone, with offset; `zone` is what these clocks go by."""
+
+    time: str
+    local: str
+    zone: str
+
+
+class ExplanationView(Struct, frozen=True, kw_only=True):
+    """What a schedule text means: a sentence in English, the next moments, and what may surprise."""
+
+    schedule: str
+    time_zone: str
+    sentence: str
+    moments: tuple[MomentView, ...]
+    warnings: tuple[str, ...]
+
+
+class CalendarView(Calendar, frozen=True, kw_only=True, omit_defaults=False):
+    """Named days off; `jobs`, the ids of those that keep them, only where a single calendar is shown."""
+
+    jobs: tuple[str, ...] | UnsetType = UNSET
+
+
+def explanation_view(explanation: Explanation) -> ExplanationView:
+    """The explanation as JSON shows it."""
+    return ExplanationView(
+        schedule=explanation.text,
+        time_zone=explanation.time_zone,
+        sentence=explanation.sentence,
+        moments=tuple(moment_view(moment, explanation.time_zone) for moment in explanation.moments),
+        warnings=explanation.warnings,
+    )
+
+
+def moment_view(moment: Moment, time_zone: str) -> MomentView:
+    """The moment as JSON shows it, on the clocks of the zone."""
+    local = to_datetime(moment).astimezone(zone_info(time_zone))
+    return MomentView(time=format_moment(moment), local=local.isoformat(), zone=local.tzname() or time_zone)
+
+
+def calendar_view(calendar: Calendar, jobs: Sequence[JobId] | None = None) -> CalendarView:
+    """The calendar as JSON shows it."""
+    return CalendarView(**asdict(calendar), jobs=UNSET if jobs is None else tuple(jobs))

@@ -1,0 +1,113 @@
+"""Jobs and schedules as the page shows them."""
+
+import shlex
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tokimori.clock import Moment, format_moment
+from tokimori.model.job import Definition, Job, JobState, edges_of, schedule_of
+from tokimori.model.pause import EVERYTHING, Pause
+from tokimori.model.run import Run
+from tokimori.schedules.explain import Explanation
+from tokimori.schedules.schedule import next_moments
+from tokimori.service.definitions import target_fields
+from tokimori.service.graph import how
+from tokimori.service.queues import binding
+from tokimori.web.run_rows import RunRow, run_row
+from tokimori.web.times import Time, time_of
+from tokimori.web.words import distance, full_time
+
+NEXT_TIMES_SHOWN = 3
+
+
+class JobRow(NamedTuple):
+    """A job as the list shows it."""
+
+    id: str
+    name: str | None
+    description: str | None
+    owner: str | None
+    command: str
+    state: str
+    why: str
+    is_stopped: bool
+    way_back: str
+    """What a stopped one needs: `resume`, or `resolve` where a failure has parked it."""
+    calendars: str
+    schedule: str
+    zone: str
+    next_times: Sequence[Time]
+    last_runs: Sequence[RunRow]
+    parents: Sequence[str]
+    """What it runs after, and on which end."""
+
+
+class Preview(NamedTuple):
+    """What a schedule means, or why a text is none."""
+
+    zone: str
+    sentence: str
+    moments: Sequence[Time]
+    warnings: Sequence[str]
+    error: str | None = None
+    allowed: str | None = None
+
+
+def job_row(job: Job, runs: Sequence[Run], pauses: Sequence[Pause], now: Moment) -> JobRow:
+    """The job with these last runs, newest first, where these pauses are."""
+    definition, zone = job.definition, job.definition.time_zone
+    schedule = schedule_of(definition, job.anchor, job.id, job.days_off)
+    shown = NEXT_TIMES_SHOWN if job.runs_remaining is None else min(NEXT_TIMES_SHOWN, job.runs_remaining)
+    moments = next_moments(schedule, now, shown) if job.state is JobState.ENABLED else ()
+    return JobRow(
+        id=job.id,
+        name=definition.name,
+        description=definition.description,
+        owner=definition.owner,
+        command=_command(definition),
+        state=job.state.value,
+        why=_why(job, binding(definition.queue, pauses)),
+        is_stopped=job.state in (JobState.PAUSED, JobState.PARKED),
+        way_back="resolve" if job.state is JobState.PARKED else "resume",
+        calendars=_calendars(definition),
+        schedule=definition.schedule or ("after other jobs" if definition.parents else "on demand"),
+        zone=zone,
+        next_times=[time_of(moment, zone, now) for moment in moments],
+        last_runs=[run_row(run, zone, now) for run in reversed(runs)],
+        parents=[f"{edge.parent} {how(edge)}" for edge in edges_of(job.id, definition) if edge.child == job.id],
+    )
+
+
+def preview(explanation: Explanation, now: Moment) -> Preview:
+    """The explanation, its moments in its zone."""
+    zone = explanation.time_zone
+    moments = [
+        Time(format_moment(moment), full_time(moment, zone), zone, distance(moment, now))
+        for moment in explanation.moments
+    ]
+    return Preview(zone, explanation.sentence, moments, explanation.warnings)
+
+
+def _why(job: Job, pauses: Sequence[Pause]) -> str:
+    """By whom and why it is stopped, itself or with its queue."""
+    if job.state in (JobState.PAUSED, JobState.PARKED):
+        return " ".join(text for text in (job.by and f"by {job.by}", job.reason and f"“{job.reason}”") if text)
+    names = ("everything" if pause.queue == EVERYTHING else f"queue {pause.queue}" for pause in pauses)
+    return ", ".join(f"{name} is paused" for name in names)
+
+
+def _calendars(definition: Definition) -> str:
+    if not definition.calendars:
+        return ""
+    instead = "" if definition.shift is None else f", but on the {definition.shift} business day"
+    return f"not on days off of {', '.join(definition.calendars)}{instead}"
+
+
+def _command(definition: Definition) -> str:
+    match target_fields(definition.target).get("command"):
+        case str() as text:
+            return text
+        case tuple() as argv:
+            return shlex.join(argv)
+        case _:
+            return "noop"

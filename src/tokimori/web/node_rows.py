@@ -1,0 +1,72 @@
+"""Nodes, semaphores and pauses as the page shows them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tokimori.clock import Moment
+from tokimori.model.pause import EVERYTHING, Pause
+from tokimori.ports.nodes import NodeRecord
+from tokimori.service.semaphores import SemaphoreDetails
+from tokimori.web.times import Time, time_of
+
+HOLDERS_SHOWN = 5
+
+
+class NodeRow(NamedTuple):
+    """A node that takes part."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    labels: Sequence[str]
+    concurrency: int
+    started: Time
+
+
+class SemaphoreRow(NamedTuple):
+    """A semaphore, and the first who hold it."""
+
+    name: str
+    limit: int
+    used: int
+    waiting: int
+    holders: Sequence[str]
+
+
+class PauseRow(NamedTuple):
+    """That a queue, or everything, is paused; `path` is where its resume is asked for."""
+
+    what: str
+    since: Time
+    by: str | None
+    reason: str | None
+    path: str
+
+
+def node_row(node: NodeRecord, zone: str, now: Moment) -> NodeRow:
+    """The node, its start in this zone."""
+    return NodeRow(
+        id=node.id,
+        host=node.host,
+        pid=node.pid,
+        version=node.version,
+        labels=[f"{key}={value}" for key, value in sorted(node.labels.items())],
+        concurrency=node.concurrency,
+        started=time_of(node.started, zone, now),
+    )
+
+
+def semaphore_row(found: SemaphoreDetails) -> SemaphoreRow:
+    """The semaphore."""
+    holders = [
+        f"pid {each.pid} on {each.host}" if each.run_id is None else f"run {each.run_id}"
+        for each in found.holders[:HOLDERS_SHOWN]
+    ]
+    return SemaphoreRow(found.name, found.limit, found.used, found.waiting, holders)
+
+
+def pause_row(pause: Pause, zone: str, now: Moment) -> PauseRow:
+    """The pause, its start in this zone."""
+    what, base = ("Everything", "") if pause.queue == EVERYTHING else (f"Queue {pause.queue}", f"/queues/{pause.queue}")
+    return PauseRow(what, time_of(pause.since, zone, now), pause.by, pause.reason, f"/api/v2{base}/resume")

@@ -1,0 +1,34 @@
+"""Moments and lengths of time as the page shows them."""
+
+from typing import NamedTuple
+
+from tokimori.clock import Moment, format_moment
+from tokimori.web.words import clock_time, distance, duration, zone_name
+
+
+class Time(NamedTuple):
+    """A moment: for machines, for people in its zone, and how far away it is."""
+
+    rfc3339: str
+    text: str
+    zone: str
+    away: str
+
+
+def time_of(moment: Moment, zone: str, now: Moment) -> Time:
+    """The moment on the clocks of the zone."""
+    return Time(
+        rfc3339=format_moment(moment),
+        text=clock_time(moment, zone, now),
+        zone=zone_name(moment, zone),
+        away=distance(moment, now),
+    )
+
+
+def lasted(started: Moment | None, ended: Moment | None, now: Moment, *, is_running: bool) -> str:
+    """How long it took, or has taken; empty where it never began, or nobody knows its end."""
+    if started is None:
+        return ""
+    if ended is None:
+        return duration(now - started) if is_running else ""
+    return duration(ended - started)
