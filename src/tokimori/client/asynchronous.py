@@ -10,7 +10,7 @@ from tokimori.client.opening import Stores, load_store, session_on, this_program
 from tokimori.clock import Clock, SystemClock
 from tokimori.locks.holdings import Wanted
 from tokimori.locks.lock import Lock
-from tokimori.locks.session import Program
+from tokimori.locks.program import Program
 from tokimori.model.ids import RandomBytes
 from tokimori.service.copying import KindCopied, copy_store
 from tokimori.service.schema import open_prepared

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from tokimori.clock import Clock, SystemClock
 from tokimori.config.settings import DEFAULT, Loaded, Settings, load_settings
 from tokimori.errors import StoreError
-from tokimori.locks.session import Program, Session
+from tokimori.locks.program import Program
+from tokimori.locks.session import Session
 from tokimori.model.ids import RandomBytes, RunId, Token
 from tokimori.model.semaphores import permits_in
 from tokimori.ports.store import Store

@@ -13,7 +13,7 @@ from tokimori.client.client import open as open_client
 from tokimori.client.opening import Stores
 from tokimori.clock import SystemClock
 from tokimori.errors import InvalidConfig, InvalidInput, NotFound, Refused, SchemaMismatch
-from tokimori.locks.session import Program
+from tokimori.locks.program import Program
 from tokimori.model.job import JobState
 from tokimori.model.target import Command
 from tokimori.model.transitions import RunState

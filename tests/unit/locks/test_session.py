@@ -11,7 +11,7 @@ from tests.simulation.virtual_time import let_pass, run_virtually
 from tests.unit.locks.world import Member, a_store
 from tokimori.clock import Moment
 from tokimori.errors import NotGranted, PermitLost, Refused, StoreUnavailable
-from tokimori.locks.session import IDLE
+from tokimori.locks.membership import IDLE
 from tokimori.model.lease import LEASE, TICK_IDLE
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.semaphores import Answer, Grant, Wish
@@ -439,7 +439,7 @@ async def test_an_outage_is_told_once(store: MemoryStore) -> None:
     handler = logging.Handler()
     handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
     handler.setLevel(logging.WARNING)
-    logger = logging.getLogger("tokimori.locks.session")
+    logger = logging.getLogger("tokimori.locks.membership")
     logger.addHandler(handler)
     try:
         a, b = Member(store), Member(store)

@@ -1,0 +1,272 @@
+"""Membership: a program takes part in the cluster as a node that runs no jobs. It beats, and buries the dead.
+
+DESIGN §3: the rules by which nodes believe in each other hold for it too, so that the units of a program that died come
+back within 10 s even where only programs are left. Everything here happens on one loop.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from math import inf
+from typing import Protocol
+
+from tokimori.clock import Clock, Moment
+from tokimori.errors import StoreError
+from tokimori.locks.program import Program
+from tokimori.model.ids import NodeId, RandomBytes, uuid7
+from tokimori.model.lease import LEASE, TICK_IDLE, Lease
+from tokimori.model.timeline import Timeline, follow
+from tokimori.model.watch import LATE_TICK, Watch, next_overdue, observe, overdue
+from tokimori.ports.nodes import Beat, NodeRecord, Nodes, NodeState, Pulse
+from tokimori.ports.store import Schema
+
+log = logging.getLogger(__name__)
+
+RETRY = 0.5
+"""Seconds to the next beat after one that the store did not answer."""
+IDLE = 60.0
+"""Seconds after which a program that holds nothing and waits for nothing leaves, until it is needed again."""
+
+
+class MemberStore(Schema, Nodes, Protocol):
+    """What a membership asks of the store."""
+
+
+class Holder(Protocol):
+    """Whoever holds permits by a membership, or waits for them."""
+
+    def is_needed(self) -> bool:
+        """Whether it holds or waits for anything, or has releases to report, so that the program may not leave."""
+        ...
+
+    def has_unreported(self) -> bool:
+        """Whether there are releases of which the store has not been told yet."""
+        ...
+
+    async def report(self) -> None:
+        """Tell the store of these releases. Raises `StoreError`."""
+        ...
+
+    def wake(self) -> None:
+        """Look again: something may have changed."""
+        ...
+
+    def lapsed(self) -> None:
+        """Take everything that is held for lost: the store has not answered for too long."""
+        ...
+
+    def gone(self) -> None:
+        """Forget everything: the node under which it was had is dead, or has left."""
+        ...
+
+
+class Membership:
+    """One program on one store, from `join` until it is idle or leaves; afterwards it joins again under a new id.
+
+    `renewed` hears, as seconds of the clock, when each beat was sent that the store answered: leases count from there.
+    Without `rests` it beats until it leaves, however idle its holder is.
+    """
+
+    def __init__(
+        self,
+        store: MemberStore,
+        clock: Clock,
+        random: RandomBytes,
+        program: Program,
+        holder: Holder,
+        *,
+        renewed: Callable[[float], None],
+        rests: bool,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._program = program
+        self._holder = holder
+        self._renewed = renewed
+        self._rests = rests
+        self._joining = asyncio.Lock()
+        self._beating: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._lapse: asyncio.TimerHandle | None = None
+        self._watched = False
+        self._away = False
+        self._joined = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start a new life under a new id."""
+        now, at = self._clock.now(), self._clock.monotonic()
+        self.id = NodeId(uuid7(now, self._random))
+        self._timeline = Timeline(now, at)
+        self._watch = Watch()
+        self._lease = Lease(-inf)
+        self._unbroken = False
+        self._tick_at = at
+        self._needed_at = at
+
+    @property
+    def now(self) -> Moment:
+        """The corrected time."""
+        return self._timeline.now(self._clock.monotonic())
+
+    def is_current(self, node: NodeId) -> bool:
+        """Whether the program takes part under that id."""
+        return self._joined and self.id == node
+
+    def holds_lease(self) -> bool:
+        """Whether the store has answered a beat lately enough that nobody can take the program for dead."""
+        return self._lease.holds(self._clock.monotonic())
+
+    async def join(self) -> None:
+        """Take part, under a new id, unless the program does already. Raises `StoreError`."""
+        async with self._joining:
+            while not self._joined:
+                await self._register()
+                self._start_beating()
+                await self._tick()  # whoever stands in line goes by the store's clock
+            if not self._watched:
+                self._store.watch(self._holder.wake)
+                self._watched = True
+
+    async def leave(self) -> None:
+        """Leave the store, and with it everything that is held or waited for. What does not answer is left behind."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+        if self._lapse is not None:
+            self._lapse.cancel()
+        if not self._joined:
+            return
+        self.gone(self.id)
+        try:
+            await self._store.leave(self.id, self.now)
+        except StoreError as fault:
+            log.info("the session %s could not leave; it is declared dead soon: %s", self.id, fault)
+
+    def gone(self, node: NodeId) -> None:
+        """Learn that the node is dead: if it was this program, nothing that it held counts any more."""
+        if self.is_current(node):
+            self._joined = False
+            self._holder.gone()
+
+    def hurry(self) -> None:
+        """Look at once at what is to be done, and not with the next beat."""
+        self._news.set()
+
+    def note_away(self, fault: StoreError) -> None:
+        """Log that the store does not answer, once, however many ask how often."""
+        log.log(logging.DEBUG if self._away else logging.WARNING, "the store of the semaphores is away: %s", fault)
+        self._away = True
+
+    async def _register(self) -> None:
+        self._begin()
+        program = self._program
+        await self._store.register(
+            NodeRecord(
+                id=self.id,
+                host=program.host,
+                boot_id=program.boot_id,
+                pid=program.pid,
+                concurrency=0,
+                version=program.version,
+                started=self._clock.now(),
+                state=NodeState.ALIVE,
+            )
+        )
+        self._joined = True
+
+    def _start_beating(self) -> None:
+        self._tick_at = self._clock.monotonic() + RETRY
+        if self._beating is None or self._beating.done():
+            self._beating = asyncio.get_running_loop().create_task(self._beat(), name="tokimori-session")
+
+    async def _beat(self) -> None:
+        while self._joined:
+            try:
+                await self.cycle()
+            except StoreError as fault:
+                self.note_away(fault)
+            except Exception:
+                log.exception("a beat failed; the session goes on")
+            await nap(self._news, 0.0, self._delay())
+
+    async def cycle(self) -> None:
+        """Do what is to be done now: beat, bury, tell of releases; leave after long idleness."""
+        at = self._clock.monotonic()
+        if self._holder.is_needed():
+            self._needed_at = at
+        if self._rests and at >= self._needed_at + IDLE:
+            await self._rest()
+            return
+        if at >= self._tick_at:
+            self._tick_at, due = at + RETRY, self._tick_at
+            await self._tick(due)
+        await self._holder.report()
+
+    async def _rest(self) -> None:
+        """Leave; whoever asks meanwhile is told that this node is gone, and joins anew."""
+        node = self.id
+        await self._store.leave(node, self.now)
+        self.gone(node)
+
+    def _delay(self) -> float:
+        at = self._clock.monotonic()
+        overdue_at = next_overdue(self._watch)
+        if overdue_at is not None and overdue_at > at:
+            self._tick_at = min(self._tick_at, overdue_at)
+        delay = max(0.0, self._tick_at - at)
+        return min(RETRY, delay) if self._holder.has_unreported() else delay
+
+    async def _tick(self, due: float | None = None) -> None:
+        """Beat, and bury whoever fell silent. Late or failed ticks break the watch over the others, as a node's do."""
+        sent = self._clock.monotonic()
+        on_time = sent - (sent if due is None else due) <= LATE_TICK
+        unbroken, self._unbroken = self._unbroken and on_time, False
+        node = self.id
+        pulse = await self._store.tick(Beat(node=node), self.now)
+        if pulse is None:
+            log.warning("the session %s was declared dead: what it held is lost", node)
+            self.gone(node)
+        elif self.is_current(node):
+            self._note_pulse(pulse, sent, unbroken=unbroken)
+            await self._bury()
+
+    def _note_pulse(self, pulse: Pulse, sent: float, *, unbroken: bool) -> None:
+        at = self._clock.monotonic()
+        if self._away:
+            log.info("the store of the semaphores answers again")
+        self._away = False
+        self._check_lease()  # what ran out meanwhile stays lost
+        self._unbroken = at - sent <= LATE_TICK
+        self._tick_at = sent + TICK_IDLE
+        self._lease = Lease(max(sent, self._lease.sent))
+        self._timeline = follow(self._timeline, pulse.now, sent, at)
+        self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken and self._unbroken)
+        self._renewed(sent)
+        self._check_lease()
+
+    async def _bury(self) -> None:
+        for peer, beat in overdue(self._watch, self._clock.monotonic()):
+            if await self._store.bury(peer, beat, self.id, self.now):
+                log.warning("node %s has fallen silent; what it held is free", peer)
+                self._holder.wake()
+
+    def _check_lease(self) -> None:
+        """Tell the holders if the lease ran out, else look again when it would."""
+        if self._lapse is not None:
+            self._lapse.cancel()
+        left = self._lease.sent + LEASE - self._clock.monotonic()
+        if left > 0:
+            self._lapse = asyncio.get_running_loop().call_later(left, self._check_lease)
+        else:
+            self._holder.lapsed()
+
+
+async def nap(bell: asyncio.Event, least: float, most: float) -> None:
+    """Wait until the bell rings, at least and at most so many seconds."""
+    await asyncio.sleep(least)
+    handle = asyncio.get_running_loop().call_later(max(0.0, most - least), bell.set)
+    await bell.wait()
+    handle.cancel()
+    bell.clear()
