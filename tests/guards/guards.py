@@ -381,14 +381,6 @@ GUARDS = (
     ),
     Guard(
         LIMIT,
-        "in a file, a tick gives back what a program of before semaphores leaves of nodes that it buried",
-        "stores/sqlite/line.py",
-        "    for (node,) in db.execute(_OWNERS_GONE).fetchall():\n        drop_permits(db, node)\n",
-        "",
-        "tests/unit/stores/sqlite/test_working.py::test_what_an_older_program_leaves_is_given_back",
-    ),
-    Guard(
-        LIMIT,
         "more units than there are left are not taken",
         SQL,
         "WHERE (w ->> 1)::integer > coalesce(tokimori_unused(w ->> 0), 1)",

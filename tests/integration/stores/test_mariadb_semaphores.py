@@ -15,7 +15,7 @@ from tokimori.ports.semaphores import Grant, InLine, NodeGone
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict
 from tokimori.stores.mysql.sessions import Session
-from tokimori.stores.mysql.statements import Answer, sql
+from tokimori.stores.mysql.statements import Answer
 
 CLAIM_PACKETS, SETTLE_PACKETS = 3, 2
 TABLES = ("tokimori_permits", "tokimori_semaphores", "tokimori_runs_blocked", "tokimori_runs_keys")
@@ -169,41 +169,3 @@ async def test_what_wants_no_semaphore_asks_for_none(scene: Scene, monkeypatch: 
     assert await scene.store.settle(changes, scene.worker.id, NOW) == [Verdict.APPLIED] * 3
     assert len(asked) == CLAIM_PACKETS + SETTLE_PACKETS
     assert not any(table in text for packet in asked for text in packet for table in TABLES)
-
-
-async def as_an_older_program(store: Store, statement: str, *values: object) -> None:
-    """Write as a program that knows no permits."""
-    await store._db.ask(sql(statement, *values))  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("taken_over", ["DELETE FROM tokimori_runs", "UPDATE tokimori_runs SET token = token + 1"])
-async def test_a_tick_gives_back_what_an_older_program_took_over(scene: Scene, taken_over: str) -> None:
-    """A dead node's run that such a program ended, or runs, holds nothing for long: who waits is served."""
-    first, second = await add_runs(scene.store, await add_job(scene.store, semaphores=("db",)), 2)
-    assert len(await scene.worker.claim()) == 1
-    await scene.worker.die(scene.other)
-    await as_an_older_program(scene.store, f"{taken_over} WHERE id = %s", first.id)
-    await scene.other.tick()
-    assert await state_of(scene.store, second) == "ready"
-    assert (await scene.store.get_semaphore("db")).used == 0
-
-
-async def test_what_a_run_still_held_it_holds_once(scene: Scene) -> None:
-    """A run that an older program gave back is claimed again, with its units and no more."""
-    await scene.store.put_semaphore("db", 4, NOW)
-    await one(scene.store, "job", "db:2")
-    (holder,) = await scene.worker.claim()
-    await as_an_older_program(scene.store, "UPDATE tokimori_runs SET state = 'ready' WHERE id = %s", holder.run.id)
-    (again,) = await scene.other.claim()
-    (permit,) = (await scene.store.get_semaphore("db")).holders
-    assert (permit.node, permit.token, permit.weight) == (scene.other.id, again.run.token, 2)
-
-
-async def test_an_idle_tick_gives_back_what_a_dead_program_held(scene: Scene) -> None:
-    """Also where an older program buried its node, and nothing else is to be done."""
-    await scene.worker.acquire("db")
-    waiting = await scene.other.acquire("db")
-    await scene.other.tick()
-    await as_an_older_program(scene.store, "UPDATE tokimori_nodes SET state = 'dead' WHERE id = %s", scene.worker.id)
-    await scene.other.tick()
-    assert await scene.store.acquire(waiting.wish, NOW) == Grant(token=2)

@@ -120,8 +120,7 @@ class Admission:
         ]
         if rows:
             yield sql(f"UPDATE tokimori_runs {BY_KEY} SET holds = true WHERE id IN (%s)", [r.id for r in self._taken])
-        # A row may be left of a run whose claim an older program settled.
-        yield from insert("REPLACE", "tokimori_permits", PERMIT, rows)
+        yield from insert("INSERT", "tokimori_permits", PERMIT, rows)
         for refusing, runs in self._refused.items():
             joins = f"UPDATE tokimori_runs {BY_KEY} SET state = 'blocked', blocked_on = %s WHERE id IN (%s)"
             yield sql(joins, refusing or None, [run.id for run in runs])

@@ -45,14 +45,12 @@ DELETE t FROM tokimori_permits t FORCE INDEX (tokimori_permits_owned) WHERE t.no
 _EVER = -(2**63)
 _NOW = "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
 _BEAT = "UPDATE tokimori_beats SET beat = beat + 1 WHERE id = %s"
-# Whether anything runs, is ready, stands in a line of semaphores or was left behind, wherever: while nothing does no
-# more is asked.
+# Whether anything runs, is ready or stands in a line of semaphores, wherever: while nothing does no more is asked.
 _AT_REST = f"""
 SELECT {_NOW}, {_NEXT_DUE},
     EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_owned) WHERE state = 'running')
     OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready' AND lane > '')
     OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on > '{line_of("")}')
-    OR EXISTS ({permits.LEFT_BEHIND})
 """
 _NODES = f"""
 SELECT {prefixed(NODE, "n").replace("n.beat", "COALESCE(b.beat, n.beat)")}
@@ -90,14 +88,11 @@ class MysqlNodes(Part):
         answers = await beats.transact(lambda transaction: transaction.commit(*_tick(beat, raised=raised)))
         if not (answers[0].rows if raised else answers[0].changed):
             return None
-        clock, owned, peers, owners, left, lines, *rest = answers[-9:]
+        clock, owned, peers, owners, lines, *rest = answers[-8:]
         survey = _survey_of(*rest)
         ready = frozenset(Lane(lane) for _, lane in rest[1].rows if lane)  # those of paused queues, too
-        self._at_rest = not (owners.rows or left.rows or lines.rows or ready)
-        if left.rows:
-            names = [name for _, name in left.rows]
-            await self._db.transact(lambda transaction: permits.drop_left_behind(transaction, names))
-        if await self._swept([lane for _, lane in lines.rows], ready) or left.rows:
+        self._at_rest = not (owners.rows or lines.rows or ready)
+        if await self._swept([lane for _, lane in lines.rows], ready):
             survey = await self.survey(now)
         return Pulse(
             now=clock.rows[0][0],
@@ -172,7 +167,7 @@ def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:
     yield f"SELECT {_NOW}"
     yield sql("SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = %s", beat.node)
     yield sql(_PEERS, beat.node)
-    yield from (_OWNERS, permits.LEFT_BEHIND, permits.LINES, sql(f"SELECT {_NEXT_DUE}", _EVER), _LANES, PAUSED)
+    yield from (_OWNERS, permits.LINES, sql(f"SELECT {_NEXT_DUE}", _EVER), _LANES, PAUSED)
 
 
 def _survey_of(next_due: Answer, lanes: Answer, paused: Answer) -> Survey:

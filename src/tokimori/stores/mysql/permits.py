@@ -86,16 +86,6 @@ SELECT s.name, line.lane FROM (
 WHERE s."limit" > {USED} LIMIT {25 * MOST_SWEPT}
 """
 """Lanes of semaphores with free units in which runs wait: those in which nothing is ready are swept."""
-LEFT_BEHIND = """
-SELECT STRAIGHT_JOIN p.id, p.semaphore
-FROM (SELECT DISTINCT node_id FROM tokimori_permits FORCE INDEX (tokimori_permits_owned)) owner
-LEFT JOIN tokimori_nodes n ON n.id = owner.node_id AND n.state = 'alive'
-JOIN tokimori_permits p FORCE INDEX (tokimori_permits_owned) ON p.node_id = owner.node_id
-LEFT JOIN tokimori_runs r ON r.id = p.run_id AND r.state = 'running' AND r.token = p.token
-WHERE n.id IS NULL AND r.id IS NULL
-"""
-"""What is held in the name of nodes that are gone: by programs of nodes that an older program buried, and by runs that
-one took over. Owners are few, and so is what the gone ones hold."""
 REJOIN = """
 UPDATE tokimori_runs FORCE INDEX (tokimori_runs_line) SET state = 'ready', blocked_on = NULL
 WHERE incarnation = %s AND state = 'blocked' AND blocked_on IS NOT NULL
@@ -221,16 +211,6 @@ async def sweep(transaction: Transaction, stuck: Iterable[tuple[str, Lane]], rea
     lines, _ = await look(transaction, [name for name, _ in ours.rows], busy=ready)
     woken = [runs for line in lines if (runs := line.woken(()))]
     await transaction.commit(*(wake for runs in woken[:MOST_SWEPT] for wake in _wake(runs)))
-
-
-async def drop_left_behind(transaction: Transaction, names: Iterable[str]) -> None:
-    """Give back what is held of these semaphores in the name of nodes that are gone; nothing is waited for."""
-    (ours,) = await transaction.ask(sql(TRY_LOCK, sorted(set(names))))
-    locked = {name for name, _ in ours.rows}
-    (found,) = await transaction.ask(LEFT_BEHIND)
-    held = {permit: name for permit, name in found.rows if name in locked}
-    drop = [sql("DELETE FROM tokimori_permits WHERE id IN (%s)", sorted(held))] if held else []
-    await transaction.commit(*await serve(transaction, Freed(semaphores=set(held.values())), drop))
 
 
 async def look(

@@ -21,9 +21,8 @@ from tokimori.stores.sqlite.line import (
     units_in,
 )
 
-# A row may be left of a run whose claim an older program settled.
 _HOLD = """
-INSERT OR REPLACE INTO tokimori_permits (id, semaphore, node_id, run_id, weight, "rank", token, since)
+INSERT INTO tokimori_permits (id, semaphore, node_id, run_id, weight, "rank", token, since)
 SELECT ?, ?, node_id, id, ?, "rank", token, ? FROM tokimori_runs WHERE id = ?
 """
 

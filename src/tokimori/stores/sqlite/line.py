@@ -65,19 +65,6 @@ WITH RECURSIVE lines (line) AS (
     FROM lines WHERE lines.line IS NOT NULL)
 SELECT substr(line, length('semaphore:') + 1) FROM lines WHERE line IS NOT NULL LIMIT ?
 """
-_OWNERS_GONE = """
-WITH RECURSIVE owners (id) AS (
-    SELECT min(node_id) FROM tokimori_permits
-    UNION ALL
-    SELECT (SELECT min(node_id) FROM tokimori_permits WHERE node_id > owners.id)
-    FROM owners WHERE owners.id IS NOT NULL)
-SELECT o.id FROM owners o LEFT JOIN tokimori_nodes n ON n.id = o.id WHERE o.id IS NOT NULL AND n.state IS NOT 'alive'
-"""
-_LOST = """
-DELETE FROM tokimori_permits WHERE node_id = ? AND NOT EXISTS (
-    SELECT 1 FROM tokimori_runs r WHERE r.id = run_id AND r.state = 'running' AND r.token = tokimori_permits.token)
-RETURNING semaphore
-"""
 
 
 class Turn(NamedTuple):
@@ -298,16 +285,12 @@ def heaviest_in_line(db: sqlite3.Connection, name: str) -> int:
 
 def drop_permits(db: sqlite3.Connection, node: NodeId) -> None:
     """A node is gone, and with it what its programs hold and wait for; its runs keep theirs until they are settled."""
-    serve(db, Freed(semaphores={name for (name,) in db.execute(_LOST, (node,))}))
+    lost = "DELETE FROM tokimori_permits WHERE node_id = ? AND run_id IS NULL RETURNING semaphore"
+    serve(db, Freed(semaphores={name for (name,) in db.execute(lost, (node,))}))
 
 
 def sweep(db: sqlite3.Connection) -> None:
-    """Serve a few semaphores for which a run waits though it could have its units, and nothing of its lane is ready.
-
-    Nodes that an older program buried leave their permits, and runs that it settled.
-    """
-    for (node,) in db.execute(_OWNERS_GONE).fetchall():
-        drop_permits(db, node)
+    """Serve a few semaphores for which a run waits though it could have its units, and nothing of its lane is ready."""
     stuck: list[list[str]] = []
     for (name,) in db.execute(_NAMES, (MOST_LOOKED_AT,)):
         lanes = [lane for lane in lanes_in_line(db, name) if not _has_ready(db, lane)]

@@ -1,4 +1,4 @@
-"""A claim looks at a bounded number of ready runs; and what programs of older schemas leave behind is cleared away."""
+"""A claim looks at a bounded number of ready runs."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -6,11 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.stores.actors import NOW, a_claim, a_job, a_node, a_request
-from tokimori.model.ids import JobId, PermitId
-from tokimori.model.transitions import RunState
-from tokimori.ports.nodes import Beat
-from tokimori.ports.semaphores import Grant, Wish
-from tokimori.stores.sqlite import jobs, nodes, runs, schema, semaphores, working
+from tokimori.model.ids import JobId
+from tokimori.stores.sqlite import jobs, nodes, runs, schema, working
 
 
 @pytest.fixture
@@ -39,24 +36,3 @@ def test_a_claim_asked_again_gets_past_a_full_job(db: sqlite3.Connection, monkey
         got.append([claimed.run.job_id for claimed in working.claim(db, a_claim(node.id, lanes, 2), NOW)])
     assert got[0] == ["full"]
     assert 3 <= len(got) <= 5
-
-
-def test_what_an_older_program_leaves_is_given_back(db: sqlite3.Connection) -> None:
-    """A program that knows nothing of permits buries a node and settles its run: the next tick gives them back."""
-    owner, heir = a_node(), a_node()
-    for each in (owner, heir):
-        nodes.register(db, each)
-    job = a_job(semaphores=("db:2", "api"))
-    jobs.add_jobs(db, [job])
-    semaphores.put_semaphore(db, "db", 3, NOW)
-    lost, waiting = (runs.add_run(db, a_request(job, rank=NOW + n), NOW) for n in range(2))
-    working.claim(db, a_claim(owner.id, nodes.survey(db, NOW).lanes, 5), NOW)
-    wish = Wish(id=PermitId("p"), node=owner.id, semaphore="db", rank=NOW - 1)
-    assert semaphores.acquire(db, wish, NOW) == Grant(token=1)
-    db.execute("UPDATE tokimori_nodes SET state = 'dead' WHERE id = ?", (owner.id,))
-    nodes.tick(db, Beat(node=heir.id), NOW)
-    assert [each.used for each in semaphores.list_semaphores(db, limit=5)] == [1, 2]
-    db.execute("DELETE FROM tokimori_runs WHERE id = ?", (lost.id,))
-    nodes.tick(db, Beat(node=heir.id), NOW)
-    assert [each.used for each in semaphores.list_semaphores(db, limit=5)] == [0, 0]
-    assert runs.get_run(db, waiting.id).state is RunState.READY
