@@ -68,7 +68,7 @@ def parse_moment(text: str, *, field: str = "time") -> Moment:
     allowed = "a date and time with offset, such as 2030-01-01T00:00:00Z"
     found = _RFC_3339.match(text.strip())
     if found is None:
-        raise InvalidInput(f"{field}: {text!r} is not a moment", field=field, value=text, allowed=allowed)
+        raise InvalidInput(f"{field}: {text!r} is not a valid time", field=field, value=text, allowed=allowed)
     year, month, day, hour, minute, second, fraction, zulu, sign, offset_hours, offset_minutes = found.groups()
     try:
         local = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC)

@@ -158,7 +158,7 @@ def _yearly(text: str, month: int, day: int) -> tuple[int, int]:
 def _weekday(name: str) -> int:
     short = name.strip().lower()
     if short not in WEEKDAYS:
-        message = f"weekdays: {name!r} is not a day of the week"
+        message = f"weekdays: {name!r} is not allowed"
         raise InvalidInput(message, field="weekdays", value=name, allowed=", ".join(WEEKDAYS))
     return WEEKDAYS.index(short)
 

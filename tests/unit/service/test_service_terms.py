@@ -207,5 +207,5 @@ async def test_a_job_says_by_which_tzdata_it_was_reckoned(world: World) -> None:
 
 async def test_a_bound_is_quoted_as_typed(world: World) -> None:
     """The error shows what stood there, not what was made of it."""
-    with pytest.raises(InvalidSchedule, match=r"starts_at: 'tomorrow' is not a moment"):
+    with pytest.raises(InvalidSchedule, match=r"starts_at: 'tomorrow' is not a valid time"):
         await world.add({**MINUTELY, "starts_at": "tomorrow"}, "j")
