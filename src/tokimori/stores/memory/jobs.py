@@ -9,17 +9,18 @@ from tokimori.clock import Moment
 from tokimori.errors import Conflict
 from tokimori.model.decide import Due
 from tokimori.model.ids import JobId
-from tokimori.model.job import Job, JobState, encode_definition, units_here
+from tokimori.model.job import Job, JobState, encode_definition
 from tokimori.model.run import Skip
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import Family
-from tokimori.stores.memory.line import Freed, cancel, rejoin, serve
+from tokimori.stores.memory.lines import cancel, names_of, rejoin, serve
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rows import tombstone_of
 from tokimori.stores.rules.edits import edges_by_job, may_replace, was_replaced
 from tokimori.stores.rules.errors import is_parent, no_job
 from tokimori.stores.rules.lanes import lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
+from tokimori.stores.rules.turns import Freed
 
 
 def add_jobs(tables: Tables, jobs: Sequence[Job], family: int | None = None) -> None:
@@ -71,7 +72,7 @@ def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip] = (), 
         row = tables.live[run_id]
         row.run = replace(row.run, lane=lane if row.run.lane is None or forced_lane is None else forced_lane)
     rejoin(tables, new)
-    freed = Freed(semaphores={name for name, _ in units_here(stored.definition)})
+    freed = Freed(semaphores=set(names_of(stored)))
     freed.places[new.incarnation] = len(runs)
     serve(tables, freed)
 

@@ -9,7 +9,7 @@ from tokimori.model.pause import open_lanes
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
-from tokimori.stores.memory.line import drop_programs, sweep
+from tokimori.stores.memory.lines import drop_programs, sweep
 from tokimori.stores.memory.tables import RunRow, Tables, in_line
 
 

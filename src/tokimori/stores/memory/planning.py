@@ -12,7 +12,7 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.transitions import ACTIVE, Event, RunState, move
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.memory.jobs import due_of
-from tokimori.stores.memory.line import cancel
+from tokimori.stores.memory.lines import cancel
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, is_readable, may_apply, was_applied

@@ -10,11 +10,12 @@ from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, never_sta
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS, Event, move
 from tokimori.ports.store import RunFilter
-from tokimori.stores.memory.line import Freed, cancel, serve
+from tokimori.stores.memory.lines import cancel, names_of, serve
 from tokimori.stores.memory.tables import RunRow, Tables
 from tokimori.stores.rules.errors import full, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lanes import lane_for
+from tokimori.stores.rules.turns import Freed, turn_of
 
 
 def add_run(tables: Tables, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
@@ -57,7 +58,7 @@ def _newest(tables: Tables, run: Run) -> RunRow | None:
 
 def _put_off(tables: Tables, row: RunRow, asked: Run, lane: Lane, now: Moment) -> Run:
     freed = Freed()
-    freed.leave(row.run, tables.job_of(row.run.incarnation))
+    freed.leave(turn_of(row.run, names_of(tables.job_of(row.run.incarnation))))
     row.run = put_off(row.run, asked, lane)
     tables.requests[asked.id] = row.run.id, now
     serve(tables, freed)
@@ -109,7 +110,7 @@ def hold_run(tables: Tables, run_id: RunId, reason: str) -> Run:
     row = tables.row(run_id)
     if may_hold(row.run):
         freed = Freed()
-        freed.leave(row.run, tables.job_of(row.run.incarnation))
+        freed.leave(turn_of(row.run, names_of(tables.job_of(row.run.incarnation))))
         row.run = replace(row.run, state=move(row.run.state, Event.HOLD), error=reason, blocked_on=None)
         serve(tables, freed)
     return row.run

@@ -17,7 +17,7 @@ from tokimori.ports.semaphores import (
     Semaphore,
     Wish,
 )
-from tokimori.stores.memory.line import (
+from tokimori.stores.memory.lines import (
     grant_programs,
     place_of,
     programs_in_line,

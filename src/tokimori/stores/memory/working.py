@@ -6,21 +6,22 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
-from tokimori.model.job import units_here
 from tokimori.model.pause import open_lanes
 from tokimori.model.run import Output
 from tokimori.model.settle import parked
 from tokimori.model.transitions import Event, RunState, move
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
-from tokimori.stores.memory.admission import Admission
+from tokimori.stores.memory.admission import MemoryLines
 from tokimori.stores.memory.family import bear_children
-from tokimori.stores.memory.line import Freed, give_back, rejoin, serve
+from tokimori.stores.memory.lines import give_back, names_of, rejoin, serve
 from tokimori.stores.memory.nodes import claimed, owned_by
 from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
-from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run
+from tokimori.stores.rules.admission import Admission, candidate_of
+from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run, run_permit
 from tokimori.stores.rules.lanes import CLAIMABLE
 from tokimori.stores.rules.settling import Standing, ending, judge, settled_run
+from tokimori.stores.rules.turns import Freed, turn_of
 
 
 def claim(tables: Tables, claim: Claim, now: Moment) -> list[Claimed]:
@@ -38,21 +39,22 @@ def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
     """Walk the ready runs in order: what fits is taken, what does not joins a line and passes on its other turns."""
     lanes = open_lanes(claim.lanes, tables.pauses)
     ready = [row for row in tables.live.values() if row.run.state is RunState.READY and row.run.lane in lanes]
-    admission, freed, taken = Admission(tables), Freed(), list[RunRow]()
+    admission, taken = Admission(MemoryLines(tables)), list[RunRow]()
     for row in sorted(ready, key=in_line)[: claim.limit + MOST_EXAMINED]:
         if len(taken) == claim.limit:
             break
         job = tables.job_of(row.run.incarnation)
-        refused_by = admission.refusal(row.run, job)
-        if refused_by is not None:
-            freed.pass_on(row.run, job, refused_by)
-            row.run = replace(row.run, state=move(row.run.state, Event.REFUSE), blocked_on=refused_by or None)
-            continue
-        row.claim_id = claim.id
-        row.run = claimed_run(row.run, claim.node)
-        admission.take(row.run, job, now)
-        taken.append(row)
-    serve(tables, freed)
+        if job is not None and admission.takes(candidate_of(row.run, job.definition)):
+            row.claim_id = claim.id
+            row.run = claimed_run(row.run, claim.node)
+            taken.append(row)
+    for refused_by, run_id in admission.refused:
+        row = tables.live[run_id]
+        row.run = replace(row.run, state=move(row.run.state, Event.REFUSE), blocked_on=refused_by or None)
+    for run_id, name, weight in admission.held:
+        permit = run_permit(tables.live[run_id].run, name, weight, now)
+        tables.permits[permit.id] = permit
+    serve(tables, admission.freed)
     return taken
 
 
@@ -65,7 +67,7 @@ def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -
         row = tables.live.get(change.run_id) or tables.history.get(change.run_id)
         verdict = judge(change, None if row is None else _standing(row), by, nodes)
         if row is not None and verdict is Verdict.APPLIED:
-            freed.pass_on(row.run, None)
+            freed.pass_on(turn_of(row.run))
             freed.semaphores |= give_back(tables, row.run.id)
             _write(tables, row, change, by)
         verdicts.append(verdict)
@@ -104,7 +106,7 @@ def _park(tables: Tables, row: RunRow | None, freed: Freed) -> None:
     for run_id in tables.by_job.get(job.incarnation, ()):
         live = tables.live[run_id]
         live.run = replace(live.run, lane=None)
-    freed.semaphores.update(name for name, _ in units_here(job.definition))
+    freed.semaphores.update(names_of(job))
     rejoin(tables, job)
 
 

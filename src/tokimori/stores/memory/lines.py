@@ -1,8 +1,6 @@
 """Who waits for a place or for units, and who is next when some become free, in memory."""
 
-from collections import Counter
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import groupby
 
 from msgspec.structs import replace
@@ -11,38 +9,12 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
 from tokimori.model.job import Job, limit_of, units_here
 from tokimori.model.pause import open_lanes
-from tokimori.model.run import Run
-from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of, semaphore_of
+from tokimori.model.semaphores import KEY_LINE, line_of
 from tokimori.model.transitions import Event, RunState, move
 from tokimori.ports.semaphores import Permit
 from tokimori.stores.memory.tables import RunRow, Tables, in_line
 from tokimori.stores.rules.lines import MOST_SWEPT, Place, programs_served, room, runs_woken
-
-
-@dataclass(slots=True)
-class Freed:
-    """What became free in a transaction, or whose turn has to be passed on: served together, at its end."""
-
-    places: Counter[Incarnation] = field(default_factory=Counter)
-    keys: set[tuple[Incarnation, str]] = field(default_factory=set)
-    semaphores: set[str] = field(default_factory=set)
-
-    def pass_on(self, run: Run, job: Job | None, refused_by: str | None = None) -> None:
-        """The turn that the run may have had in each of its lines, but for the one that refuses it now."""
-        if refused_by != LIMIT_LINE:
-            self.places[run.incarnation] += 1
-        if run.concurrency_key is not None and refused_by != KEY_LINE:
-            self.keys.add((run.incarnation, run.concurrency_key))
-        names = () if job is None else units_here(job.definition)
-        self.semaphores.update(name for name, _ in names if line_of(name) != refused_by)
-
-    def leave(self, run: Run, job: Job | None) -> None:
-        """A ready run goes and passes its turn on; a blocked one makes way in the line of its semaphore."""
-        semaphore = semaphore_of(run.blocked_on)
-        if run.state is RunState.READY:
-            self.pass_on(run, job)
-        elif semaphore is not None:
-            self.semaphores.add(semaphore)
+from tokimori.stores.rules.turns import Freed, turn_of
 
 
 def cancel(tables: Tables, rows: Iterable[RunRow], reason: str, now: Moment, job: Job | None = None) -> None:
@@ -53,7 +25,7 @@ def cancel(tables: Tables, rows: Iterable[RunRow], reason: str, now: Moment, job
         if run.state is RunState.RUNNING:
             row.run = replace(run, cancel=run.cancel or reason)
             continue
-        freed.leave(run, job or tables.job_of(run.incarnation))
+        freed.leave(turn_of(run, names_of(job or tables.job_of(run.incarnation))))
         ended = replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now, blocked_on=None)
         tables.put(row, ended)
     serve(tables, freed)
@@ -64,6 +36,11 @@ def rejoin(tables: Tables, job: Job) -> None:
     for row in tables.runs_of(job.incarnation, RunState.BLOCKED):
         if row.run.blocked_on is not None:
             _wake(row)
+
+
+def names_of(job: Job | None) -> list[str]:
+    """The semaphores in this store that runs of the job want."""
+    return [] if job is None else [name for name, _ in units_here(job.definition)]
 
 
 def give_back(tables: Tables, run_id: RunId) -> set[str]:
@@ -113,7 +90,7 @@ def grant_programs(tables: Tables, name: str) -> bool:
     row, line = tables.semaphores[name], runs_in_line(tables, name)
     lanes = open_lanes({_lane(each) for each in line}, tables.pauses)
     first = next((place_of(tables, each, name) for each in line if _lane(each) in lanes), None)
-    served = programs_served(free_units(tables, name), map(_place, programs_in_line(tables, name)), first)
+    served = programs_served(free_units(tables, name), map(place_in_line, programs_in_line(tables, name)), first)
     for program in served:
         row.granted = max(row.granted, tables.newest_token) + 1
         tables.permits[PermitId(program.id)] = replace(tables.permits[PermitId(program.id)], token=row.granted)
@@ -122,7 +99,7 @@ def grant_programs(tables: Tables, name: str) -> bool:
 
 def wake_runs(tables: Tables, name: str, busy: Container[Lane] = ()) -> None:
     """Make ready the runs whose turn it is, but for those of the lanes that are busy."""
-    free, program = free_units(tables, name), next(map(_place, programs_in_line(tables, name)), None)
+    free, program = free_units(tables, name), next(map(place_in_line, programs_in_line(tables, name)), None)
     for lane, rows in _by_lane(runs_in_line(tables, name)):
         if lane not in busy:
             places = {place_of(tables, each, name): each for each in rows}
@@ -156,7 +133,7 @@ def runs_in_line(tables: Tables, name: str) -> list[RunRow]:
 def programs_in_line(tables: Tables, name: str) -> list[Permit]:
     """The places of programs that wait for a semaphore, in order."""
     places = (each for each in tables.permits.values() if each.semaphore == name and each.token is None)
-    return sorted(places, key=_place)
+    return sorted(places, key=place_in_line)
 
 
 def place_of(tables: Tables, row: RunRow, name: str) -> Place:
@@ -166,7 +143,8 @@ def place_of(tables: Tables, row: RunRow, name: str) -> Place:
     return Place(row.run.rank, row.run.id, names.get(name, 1))
 
 
-def _place(permit: Permit) -> Place:
+def place_in_line(permit: Permit) -> Place:
+    """The place of a program that waits."""
     return Place(permit.rank, permit.id, permit.weight)
 
 
@@ -187,7 +165,7 @@ def sweep(tables: Tables) -> None:
     for name in sorted(tables.semaphores):
         free = free_units(tables, name)
         heads = [next(rows) for lane, rows in _by_lane(runs_in_line(tables, name)) if lane not in ready]
-        program = next(map(_place, programs_in_line(tables, name)), None)
+        program = next(map(place_in_line, programs_in_line(tables, name)), None)
         if any(runs_woken(free, [place_of(tables, head, name)], program) for head in heads):
             stuck.append(name)
     for name in stuck[:MOST_SWEPT]:

@@ -1,0 +1,129 @@
+"""Admission: what stands between a ready run and its claim, which is its job's limit, its key's, and its semaphores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from tokimori.model.ids import Incarnation, Lane, RunId
+from tokimori.model.job import Definition, limit_of, units_here
+from tokimori.model.run import Run
+from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of
+from tokimori.model.transitions import RunState
+from tokimori.stores.rules.lines import Place, fits, must_join
+from tokimori.stores.rules.turns import Freed, Key, Turn
+
+
+class Candidate(NamedTuple):
+    """A ready run, and what its job says of limits."""
+
+    rank: int
+    id: RunId
+    incarnation: Incarnation
+    lane: Lane | None
+    max_running: int
+    concurrency_key: str | None = None
+    max_per_key: int = 1
+    units: Sequence[tuple[str, int]] = ()
+    """Names and weights of the semaphores that it wants, by name."""
+
+
+def candidate_of(run: Run, definition: Definition) -> Candidate:
+    """A ready run of a job that is defined so."""
+    return Candidate(
+        rank=run.rank,
+        id=run.id,
+        incarnation=run.incarnation,
+        lane=run.lane,
+        max_running=limit_of(definition),
+        concurrency_key=run.concurrency_key,
+        max_per_key=definition.max_running_per_key,
+        units=units_here(definition),
+    )
+
+
+class Lines(Protocol):
+    """What a store knows of lines, as it was before this claim; each is asked for once."""
+
+    def running(self, incarnation: Incarnation) -> int:
+        """How many runs of the job run."""
+        ...
+
+    def of_key(self, key: Key) -> tuple[int, Place | None]:
+        """How many runs of the key run, and the first one that waits for it."""
+        ...
+
+    def of_semaphore(self, name: str) -> tuple[int, Place | None]:
+        """Units that are free, below zero where the limit was lowered; and the first program that waits."""
+        ...
+
+    def head(self, name: str, lane: Lane | None) -> Place | None:
+        """The first run of the lane that waits for the semaphore."""
+        ...
+
+
+@dataclass(slots=True)
+class Admission:
+    """Judges the ready runs of one claim, in their order, and counts what it gave them.
+
+    `held` is what those that it took hold: run, semaphore, weight. `refused` has the line that each of the others
+    joins, and `freed` the turns that these pass on elsewhere.
+    """
+
+    lines: Lines
+    held: list[tuple[RunId, str, int]] = field(default_factory=list)
+    refused: list[tuple[str, RunId]] = field(default_factory=list)
+    freed: Freed = field(default_factory=Freed)
+    _running: dict[Incarnation | Key, int] = field(default_factory=dict)
+    _free: dict[str, int] = field(default_factory=dict)
+    _programs: dict[str, Place | None] = field(default_factory=dict)
+    _heads: dict[Key | tuple[str, Lane | None], Place | None] = field(default_factory=dict)
+
+    def takes(self, run: Candidate) -> bool:
+        """Whether it may run now; else it joins the line of the first constraint that refuses it."""
+        refused_by = self._refusal(run)
+        if refused_by is None:
+            self._take(run)
+            return True
+        self.refused.append((refused_by, run.id))
+        names = [name for name, _ in run.units]
+        self.freed.pass_on(Turn(run.incarnation, RunState.READY, run.concurrency_key, None, names), refused_by)
+        return False
+
+    def _refusal(self, run: Candidate) -> str | None:
+        if run.incarnation not in self._running:
+            self._running[run.incarnation] = self.lines.running(run.incarnation)
+        if not fits(self._running[run.incarnation], run.max_running):
+            return LIMIT_LINE
+        if run.concurrency_key is not None and self._key_refuses(run, (run.incarnation, run.concurrency_key)):
+            return KEY_LINE
+        return next((line_of(name) for name, weight in run.units if self._semaphore_refuses(run, name, weight)), None)
+
+    def _key_refuses(self, run: Candidate, key: Key) -> bool:
+        if key not in self._running:
+            self._running[key], self._heads[key] = self.lines.of_key(key)
+        return self._joins(key, Place(run.rank, run.id, 1), fits=fits(self._running[key], run.max_per_key))
+
+    def _semaphore_refuses(self, run: Candidate, name: str, weight: int) -> bool:
+        if name not in self._free:
+            self._free[name], self._programs[name] = self.lines.of_semaphore(name)
+        line = name, run.lane
+        if line not in self._heads:
+            self._heads[line] = self.lines.head(name, run.lane)
+        place, free = Place(run.rank, run.id, weight), weight <= self._free[name]
+        return self._joins(line, place, fits=free, program=self._programs[name])
+
+    def _joins(
+        self, line: Key | tuple[str, Lane | None], place: Place, *, fits: bool, program: Place | None = None
+    ) -> bool:
+        joins = must_join(place, fits=fits, ahead=self._heads[line], program=program)
+        if joins:
+            self._heads[line] = place  # before all that this claim still looks at
+        return joins
+
+    def _take(self, run: Candidate) -> None:
+        self._running[run.incarnation] += 1
+        if run.concurrency_key is not None:
+            self._running[run.incarnation, run.concurrency_key] += 1
+        for name, weight in run.units:
+            self._free[name] -= weight
+            self.held.append((run.id, name, weight))
