@@ -8,7 +8,9 @@ import pytest
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.document import LARGEST_TEXT, LONGEST_NAME, Document
+from tokimori.ports.copying import Kind
 from tokimori.ports.store import Store
+from tokimori.service.copying import DOCUMENTS
 
 LARGE = 64 * 1024
 EDITORS, EDITS = 6, 10
@@ -60,6 +62,13 @@ async def test_a_text_may_be_large(store: Store, size: int) -> None:
         document = a_document(f"large {n}", character * (size // len(character.encode())))
         await store.put_document(document, None)
         assert await store.get_document("calendar", document.name) == document
+
+
+async def test_a_page_of_large_texts_is_copied(store: Store) -> None:
+    """As many of the largest as a copy takes at a time, of nothing but what statements escape, are written at once."""
+    page = [a_document(f"large {n}", "'\\" * (LARGEST_TEXT // 2)) for n in range(DOCUMENTS)]
+    await store.import_rows(Kind.DOCUMENTS, page)
+    assert await store.export_rows(Kind.DOCUMENTS, None, DOCUMENTS) == page
 
 
 async def test_a_document_is_replaced_only_where_it_was_seen(store: Store) -> None:
