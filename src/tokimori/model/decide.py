@@ -9,7 +9,7 @@ from tokimori.clock import SECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, Lane
 from tokimori.model.job import Definition, Job, JobState, lane_of, limit_of, most_active, rank_of, schedule_of
 from tokimori.model.policies import AnchoredOn, Misfire, Overlap
-from tokimori.model.run import Skip, SkipReason, scheduled_origin
+from tokimori.model.run import Details, Skip, SkipReason, scheduled_origin
 from tokimori.model.timing import decidable, due_of, look_at
 from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.schedule import OnDemand, Schedule
@@ -71,6 +71,11 @@ class Plan(Struct, frozen=True, kw_only=True):
     walked: int = 0
     concurrency_key: str | None = None
     most_active: int | None = None
+
+    @property
+    def details(self) -> Details:
+        """What is known of each of the runs at its birth."""
+        return Details(tzdata=self.tzdata)
 
 
 @dataclass(slots=True)

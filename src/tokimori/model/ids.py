@@ -23,6 +23,9 @@ Lane = NewType("Lane", str)
 
 RandomBytes = Callable[[int], bytes]
 
+_BELOW_2_48 = 2**48 - 59
+"""The largest prime below 2^48."""
+
 JOB_ID_ALLOWED = "1 to 255 of A-Z a-z 0-9 . _ : @ + -, not starting with -"
 _JOB_ID = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,254}\Z", re.ASCII)
 
@@ -45,6 +48,25 @@ def uuid7(now: Moment, random: RandomBytes) -> str:
     value = (milliseconds & (1 << 48) - 1) << 80 | 7 << 76 | fraction << 64 | 2 << 62 | chance
     text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def births_of(parent: RunId) -> int:
+    """The number below 2^48 from which the ids of a run's children are made: the same on every store and at every try.
+
+    The remainder by a prime takes every bit of the parent's id into account, and is cheap enough for the hot path.
+    """
+    return int(parent.replace("-", ""), 16) % _BELOW_2_48
+
+
+def child_id(due: Moment, births: int, place: int) -> RunId:
+    """The id of the run of a dependent job: a UUID whose bits after the time are not drawn, but given.
+
+    `births` is that of the parent, `place` (below 2^24) the child's among those of this parent: a child that follows
+    its parent in two ways has two places, and so two ids.
+    """
+    after = f"{births:012x}{place:06x}"
+    text = f"{due // MILLISECOND:012x}7{after[:3]}8{after[3:]}"
+    return RunId(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
 
 
 def new_incarnation(random: RandomBytes) -> Incarnation:

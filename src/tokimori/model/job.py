@@ -290,7 +290,12 @@ def units_apart(lane: Lane) -> tuple[tuple[str, int], ...]:
 
 def rank_of(due: Moment, priority: int) -> int:
     """The order in a lane, smaller first: no run due more than 200 minutes later can overtake."""
-    return due - priority * MINUTE
+    return due - head_start(priority)
+
+
+def head_start(priority: int) -> int:
+    """By how many microseconds a run of this priority goes before one of priority 0 that is due at the same moment."""
+    return priority * MINUTE
 
 
 def check_definition(definition: Definition) -> Definition:

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+import msgspec
 from msgspec import Struct
 
 from tokimori.clock import Moment, format_moment
@@ -40,16 +41,37 @@ def asked_by(origin: str) -> str:
     return _ASKED_BY.get(origin[:2], "request")
 
 
+class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Facts of a run that no store looks at: they are kept as one text, so that a new fact costs no store anything.
+
+    `tzdata` is the version of the time zone data by which an occurrence got its moment, None for a request.
+    """
+
+    tzdata: str | None = None
+
+
+NO_DETAILS = Details()
+
+
+def encode_details(details: Details) -> str | None:
+    """The text that stores keep; None where there is nothing to tell."""
+    return None if details == NO_DETAILS else msgspec.json.encode(details).decode()
+
+
+def decode_details(text: str | None) -> Details:
+    """The facts in a text of `encode_details`."""
+    return NO_DETAILS if text is None else msgspec.json.decode(text, type=Details)
+
+
 class Run(Struct, frozen=True, kw_only=True):
     """What became of one occurrence or one request.
 
     `attempt` counts attempts begun; `failures` and `lost` are what the retry budgets have used. `node_id`, `pid`,
     `started`, `exit_code`, `signal` and `error` tell of the newest attempt. `cancel` holds the reason of an order to
-    end that its node has still to carry out. `lane` is None while the job is paused. `tzdata` is the version of the
-    time zone data by which an occurrence got its moment, None for a request. `parent_id` is the run whose end, or whose
-    code, asked for this one, and `root` where that chain began (`tokimori.model.dependents`). `result` is what the run
-    hands on to its children as their payload. `concurrency_key` is fixed when the run is made. `blocked_on` is the line
-    in which a blocked run stands (`tokimori.model.semaphores`): None is that of its job's `max_running`.
+    end that its node has still to carry out. `lane` is None while the job is paused. `parent_id` is the run whose end,
+    or whose code, asked for this one, and `root` where that chain began (`tokimori.model.dependents`). `result` is what
+    the run passes to its children as their payload. `concurrency_key` is fixed when the run is made. `blocked_on` is
+    the line in which a blocked run stands (`tokimori.model.semaphores`): None is that of its job's `max_running`.
     """
 
     id: RunId
@@ -76,7 +98,7 @@ class Run(Struct, frozen=True, kw_only=True):
     signal: int | None = None
     error: str | None = None
     cancel: str | None = None
-    tzdata: str | None = None
+    details: Details = NO_DETAILS
     parent_id: RunId | None = None
     root: str | None = None
     result: str | None = None

@@ -9,7 +9,7 @@ from msgspec import Struct
 from tokimori.clock import Moment
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId, Token
 from tokimori.model.job import Definition
-from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.run import Attempt, Details, Output, Run
 from tokimori.model.transitions import RunState
 
 
@@ -42,7 +42,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """The next state of a running run as finished values, which `settle` writes if (run, owner, token) still hold.
 
     `attempt` is None for an attempt that needs no row of its own (a first success, or one that never began). `result`
-    goes to the run's children. `parks`: if the run ends as failed, its job is parked with the run's error.
+    goes to the run's children. `details` take the place of the run's, None leaves them. `parks`: if the run ends as
+    failed, its job is parked with the run's error.
     """
 
     run_id: RunId
@@ -64,6 +65,7 @@ class Change(Struct, frozen=True, kw_only=True):
     attempt: Attempt | None = None
     output: Output | None = None
     result: str | None = None
+    details: Details | None = None
     parks: bool = False
 
 

@@ -1,7 +1,8 @@
 """From rows to values and back: the only place that knows the order of columns."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from tokimori.model.document import Document
@@ -11,13 +12,14 @@ from tokimori.model.job import (
     Job,
     JobState,
     encode_definition,
+    head_start,
     limit_of,
     most_active,
     stored_definition,
     units_here,
 )
 from tokimori.model.pause import Pause
-from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason
+from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason, decode_details, encode_details
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
@@ -31,16 +33,16 @@ JOB = (
     'id, incarnation, version, definition, state, reason, "by", created, updated, anchor, fired_through, next_due, '
     "runs_remaining, tzdata, days_off"
 )
-JOB_STAMPS = "max_running, lane, most_active, semaphores, max_per_key"
+JOB_STAMPS = "max_running, lane, most_active, semaphores, max_per_key, priority, head_start, concurrency_key"
 """What the store keeps of the definition in columns of its own."""
 
 RUN = (
     'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, attempt, '
-    'failures, lost, token, node_id, pid, started, ended, exit_code, "signal", error, cancel, tzdata, '
+    'failures, lost, token, node_id, pid, started, ended, exit_code, "signal", error, cancel, details, '
     "parent_id, root, result, concurrency_key, blocked_on"
 )
 BIRTH = (
-    'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, tzdata, '
+    'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, details, '
     "parent_id, root, concurrency_key"
 )
 """What a run is born with; the other columns are as yet empty."""
@@ -143,6 +145,9 @@ def job_row(job: Job) -> Row:
         most_active(job.definition),
         semaphores_column(job.definition),
         job.definition.max_running_per_key,
+        job.definition.priority,
+        head_start(job.definition.priority),
+        job.definition.concurrency_key,
     )
 
 
@@ -156,7 +161,7 @@ def run_of(row: Row) -> Run:
     """A run from the columns `RUN`."""
     (id_, job_id, incarnation, origin, nominal, due, state, priority, rank, lane, created, payload, *rest) = row
     attempt, failures, lost, token, node_id, pid, started, ended, exit_code, signal, error, cancel, *rest = rest
-    tzdata, parent_id, root, result, concurrency_key, blocked_on = rest
+    details, parent_id, root, result, concurrency_key, blocked_on = rest
     return Run(
         id=id_,
         job_id=job_id,
@@ -182,7 +187,7 @@ def run_of(row: Row) -> Run:
         signal=signal,
         error=error,
         cancel=cancel,
-        tzdata=tzdata,
+        details=decode_details(details),
         parent_id=parent_id,
         root=root,
         result=result,
@@ -191,9 +196,19 @@ def run_of(row: Row) -> Run:
     )
 
 
-def run_row(run: Run) -> Row:
-    """The columns `RUN` of a run."""
-    return tuple(getattr(run, name) for name in _names(RUN))
+def run_values(names: Sequence[str]) -> Callable[[Run], Row]:
+    """What takes these columns, `details` among them, from a run, in this order."""
+    values, place = attrgetter(*names), names.index("details")
+
+    def row(run: Run) -> Row:
+        found = values(run)
+        return *found[:place], encode_details(found[place]), *found[place + 1 :]
+
+    return row
+
+
+run_row = run_values(_names(RUN))
+"""The columns `RUN` of a run."""
 
 
 def all_claimed(rows: Sequence[Row]) -> list[Claimed]:

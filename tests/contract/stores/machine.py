@@ -18,7 +18,7 @@ from tests.contract.stores.lines import check_lines, no_more_than
 from tokimori.clock import SECOND
 from tokimori.errors import Conflict, TokimoriError
 from tokimori.model.dependents import Edge, follows
-from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, PermitId, RunId
+from tokimori.model.ids import ClaimId, Incarnation, JobId, NodeId, PermitId, RunId
 from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Run, Skip, child_origin
 from tokimori.model.transitions import RunState
@@ -26,7 +26,6 @@ from tokimori.ports.nodes import Pulse
 from tokimori.ports.semaphores import Grant, InLine, Semaphore, Wish
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
-from tokimori.stores.rules.births import child_run
 
 NAMES = [JobId(name) for name in ("a", "b", "c")]
 DOCUMENT_KINDS = ("k", "k-")
@@ -221,18 +220,6 @@ class Machine(RuleBasedStateMachine):
                 continue
             skips = self.ask(lambda store, name=edge.child: store.skips(name, limit=ALL))  # type: ignore[misc]
             assert (edge.child, child_origin(parent.id)) in origins or skips
-
-
-def child_run_by(digest: Callable[[bytes], Any]) -> Callable[..., Run]:
-    """`child_run` with the ids of a store that reckons them itself: with what its server can, from the same text."""
-
-    def born(parent: Run, edge: Edge, child: Job, place: int, lane: Lane | None) -> Run:
-        run = child_run(parent, edge, child, place, lane)
-        text = digest(f"{parent.id}/{child.incarnation}".encode()).hexdigest()
-        own = f"{run.due // 1000:012x}7{text[:3]}8{text[3:18]}"
-        return replace(run, id=RunId(str(UUID(own))))
-
-    return born
 
 
 async def answer_of(answer: Awaitable[object]) -> object:

@@ -12,7 +12,7 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
-from tokimori.model.run import Run, Skip, SkipReason
+from tokimori.model.run import Details, Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Verdict
@@ -373,3 +373,36 @@ async def test_a_child_born_as_its_job_is_parked_waits_in_no_lane(store: Store, 
     assert (await store.get_job(child.id)).state is JobState.PARKED
     assert [run.lane for run in await runs_of(store, "child") if run.state is RunState.READY] == [None]
     assert (await store.survey(NOW)).lanes == ()
+
+
+async def test_a_child_may_follow_one_end_in_two_ways(store: Store, worker: Worker) -> None:
+    """As the `on_failure_job` of a parent whose end also completes its join it gets two runs, under two ids."""
+    root = await add_job(store, "root")
+    repaired = a_job("p", parents=after("root"), on_failure_job="x")
+    await store.add_jobs([repaired], (await store.family()).version)
+    await add_child(store, "q", after("root"))
+    await add_child(store, "x", after("p", "q", on=On.ALWAYS), join=Join.ALL)
+    began = await work(store, worker, root)
+    both = {claimed.run.job_id: claimed for claimed in await worker.claim(now=later(1))}
+    assert await worker.settle(both[JobId("q")]) is Verdict.APPLIED
+    assert await worker.settle(both[JobId("p")], Failed("no")) is Verdict.APPLIED
+    found = await runs_of(store, "x")
+    assert {run.origin for run in found} == {f"c:{both[JobId('p')].run.id}", f"c:{began.id}"}
+    assert len({run.id for run in found}) == 2
+    assert {claimed.run.job_id for claimed in await worker.claim(now=later(2))} == {"x"}
+
+
+async def test_a_settle_brings_details(store: Store, worker: Worker) -> None:
+    """Facts that an attempt adds to a run are kept, on a run that goes on as on one that ends; none leaves them."""
+    job = await add_job(store, "job", retry=Retry(attempts=3))
+    run = await store.add_run(a_request(job, details=Details(tzdata="2028a")), NOW)
+    for outcome, brought, kept in (
+        (Failed("again"), None, "2028a"),
+        (Failed("again"), Details(tzdata="2029b"), "2029b"),
+        (Succeeded(0), Details(tzdata="2030c"), "2030c"),
+    ):
+        await store.promote(later(3600), 10)
+        (claimed,) = await worker.claim(now=later(3600))
+        change = msgspec.structs.replace(worker.change(claimed, outcome), details=brought)
+        assert await store.settle([change], worker.id, later(3600)) == [Verdict.APPLIED]
+        assert (await store.get_run(run.id)).details == Details(tzdata=kept)

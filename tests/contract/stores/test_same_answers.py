@@ -1,6 +1,5 @@
 """Every store gives the answers that the memory store gives, whatever it is asked and in whatever order."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,6 @@ from tests.contract.stores.machine import (
     Call,
     Machine,
     answer_of,
-    child_run_by,
     comparable,
     no_call,
 )
@@ -40,7 +38,6 @@ from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Claimed
 from tokimori.service.edits import Edit, edited, paused, resumed
-from tokimori.stores.memory import family as memory_family
 
 names = st.sampled_from(NAMES)
 outcomes: st.SearchStrategy[Outcome] = st.sampled_from(
@@ -308,28 +305,24 @@ def machine_for(kind: str) -> type[SameAnswers]:
     return type(f"SameAnswersOf{kind.title()}", (SameAnswers,), {"kind": kind})
 
 
-DIGESTS = {"postgres": hashlib.md5, "redis": hashlib.sha1}
-"""Of stores whose server makes the ids of children's runs."""
 others = pytest.mark.parametrize("kind", [kind for kind in STORES if kind != "memory"])
 
 
-def compare(kind: str, examples: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def compare(kind: str, examples: int, steps: int) -> None:
     """Ask this store and memory the same, in so many conversations."""
-    if kind in DIGESTS:
-        monkeypatch.setattr(memory_family, "child_run", child_run_by(DIGESTS[kind]))
     run_state_machine_as_test(machine_for(kind), settings=settings(max_examples=examples, stateful_step_count=steps))
 
 
 @pytest.mark.timeout(300)  # whatever it finds is made small first
 @others
-def test_a_store_answers_as_memory_does(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_answers_as_memory_does(kind: str) -> None:
     """Whatever a store is asked, in whatever order, it answers as the memory store does, and the promises hold."""
-    compare(kind, 6, 40, monkeypatch)
+    compare(kind, 6, 40)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(1200)
 @others
-def test_a_store_answers_as_memory_does_for_long(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_answers_as_memory_does_for_long(kind: str) -> None:
     """The same, with many more and longer conversations."""
-    compare(kind, 40, 60, monkeypatch)
+    compare(kind, 40, 60)

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, later, planned
+from tokimori.model.run import NO_DETAILS, Details
 from tokimori.ports.store import RunFilter, Store
 from tokimori.schedules.zones import tzdata_version
 
@@ -45,17 +46,23 @@ async def test_a_run_tells_by_which_tzdata_it_got_its_moment(store: Store, worke
     plan, ids = planned(due, later(2))
     await store.apply([(replace(plan, tzdata="2029z"), ids)], later(2))
     asked = await store.add_run(a_request(job), NOW)
-    backfilled = await store.add_run(a_request(job, tzdata="2028a"), NOW)
-    kept = {run.id: run.tzdata for run in await store.list_runs(RunFilter())}
-    assert kept == {ids[0]: "2029z", ids[1]: "2029z", asked.id: None, backfilled.id: "2028a"}
+    backfilled = await store.add_run(a_request(job, details=Details(tzdata="2028a")), NOW)
+    kept = {run.id: run.details for run in await store.list_runs(RunFilter())}
+    planned_by = Details(tzdata="2029z")
+    assert kept == {
+        ids[0]: planned_by,
+        ids[1]: planned_by,
+        asked.id: NO_DETAILS,
+        backfilled.id: Details(tzdata="2028a"),
+    }
     claimed = await worker.claim()
-    assert {each.run.id: each.run.tzdata for each in claimed} == kept
+    assert {each.run.id: each.run.details for each in claimed} == kept
     first = next(each for each in claimed if each.run.id == ids[0])
     await worker.settle(first)
-    assert (await store.get_run(ids[0])).tzdata == "2029z"
+    assert (await store.get_run(ids[0])).details == Details(tzdata="2029z")
     await store.delete_job(job.id, NOW)
     await store.cancel_run(ids[1], "enough", NOW)
-    assert (await store.get_run(ids[1])).tzdata == "2029z"
+    assert (await store.get_run(ids[1])).details == Details(tzdata="2029z")
 
 
 async def test_a_cancelled_run_keeps_its_tzdata(store: Store) -> None:
@@ -64,7 +71,7 @@ async def test_a_cancelled_run_keeps_its_tzdata(store: Store) -> None:
     (due,) = await store.due(later(1), 1)
     plan, ids = planned(due, later(1))
     await store.apply([(plan, ids)], later(1))
-    assert (await store.cancel_run(ids[0], "enough", NOW)).tzdata == tzdata_version()
+    assert (await store.cancel_run(ids[0], "enough", NOW)).details.tzdata == tzdata_version()
 
 
 async def test_outdated_jobs_are_those_with_a_moment_from_an_older_tzdata(store: Store) -> None:

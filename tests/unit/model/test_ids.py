@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tokimori.clock import MILLISECOND, Moment
 from tokimori.errors import InvalidInput
-from tokimori.model.ids import check_job_id, check_uuid, new_incarnation, uuid7
+from tokimori.model.ids import RunId, births_of, check_job_id, check_uuid, child_id, new_incarnation, uuid7
 
 ALPHABET = string.ascii_letters + string.digits + "._:@+-"
 MOMENTS = st.integers(0, 253_402_300_799_999_999).map(Moment)
@@ -67,3 +67,30 @@ def test_no_uuid(text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         check_uuid(text, field="run")
     assert (caught.value.field, caught.value.value, caught.value.allowed) == ("run", text, "a UUID")
+
+
+@given(
+    st.lists(
+        st.tuples(st.uuids(), st.integers(0, (1 << 24) - 1)),
+        unique_by=lambda birth: (births_of(RunId(str(birth[0]))), birth[1]),
+        min_size=2,
+        max_size=20,
+    ),
+    MOMENTS,
+)
+def test_children_of_one_moment_have_ids_of_their_own(births: list[tuple[UUID, int]], due: Moment) -> None:
+    """Parent and place make the id: it is a UUID of the child's moment, the same each time, and no other child's."""
+    ids = [child_id(due, births_of(RunId(str(parent))), place) for parent, place in births]
+    assert ids == [child_id(due, births_of(RunId(str(parent))), place) for parent, place in births]
+    assert len({*ids}) == len(ids)
+    for each in ids:
+        assert check_uuid(each, field="run") == each
+        assert UUID(each).int >> 80 == due // 1000
+        assert (UUID(each).version, each[19]) == (7, "8")
+
+
+@given(st.uuids(), MOMENTS, st.integers(0, (1 << 24) - 2))
+def test_children_of_one_parent_are_in_the_order_of_their_places(parent: UUID, due: Moment, place: int) -> None:
+    """Of two children that are due in one millisecond, the one that was added first has the smaller id."""
+    births = births_of(RunId(str(parent)))
+    assert child_id(due, births, place) < child_id(due, births, place + 1)

@@ -202,7 +202,7 @@ async def test_a_job_says_by_which_tzdata_it_was_reckoned(world: World) -> None:
     assert job.tzdata == tzdata_version()
     await fire_at(world, 60)
     (run,) = await runs_of(world)
-    assert (run.tzdata, format_moment(run.nominal)) == (tzdata_version(), "2030-01-01T00:01:00Z")
+    assert (run.details.tzdata, format_moment(run.nominal)) == (tzdata_version(), "2030-01-01T00:01:00Z")
 
 
 async def test_a_bound_is_quoted_as_typed(world: World) -> None:

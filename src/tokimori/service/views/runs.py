@@ -129,7 +129,7 @@ def run_view(
         signal=run.signal,
         error=run.error,
         cancel=run.cancel,
-        tzdata=run.tzdata,
+        tzdata=run.details.tzdata,
         parent_id=run.parent_id,
         result=run.result,
         concurrency_key=run.concurrency_key,

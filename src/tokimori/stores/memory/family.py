@@ -30,7 +30,7 @@ def _births(tables: Tables, parent: Run) -> Iterator[tuple[Run, Job, Edge, int]]
         return  # children of another job that has got the id of a deleted one
     edges = [edge for edge in tables.edges.get(parent.job_id, ()) if follows(edge.on, parent.state)]
     children = [(tables.jobs[edge.child], edge) for edge in edges if edge.child in tables.jobs]
-    children.sort(key=lambda pair: (pair[0].created, pair[0].id))
+    children.sort(key=lambda pair: (pair[0].created, pair[0].id, pair[1].on))
     for place, (child, edge) in enumerate(children):
         yield parent, child, edge, place
 

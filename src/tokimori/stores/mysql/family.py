@@ -110,7 +110,7 @@ def lock_bounded_children(parents: Iterable[JobId]) -> str:
 def children_of(answer: Answer, runs: Iterable[Run]) -> list[Child]:
     """Those that run after the ends of these runs, in the order in which they were added, arrivals in one order."""
     found = [(_edge_of(row[:_EDGE_COLUMNS]), job_of(row[_EDGE_COLUMNS:-2]), row[-2], row[-1]) for row in answer.rows]
-    found.sort(key=lambda each: (each[1].created, each[1].id))
+    found.sort(key=lambda each: (each[1].created, each[1].id, each[0].on))
     children = []
     for run in runs:
         if run.state in ENDS:

@@ -32,6 +32,7 @@ from tokimori.stores.rows import (
     attempt_row,
     output_row,
     run_of,
+    run_values,
 )
 from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run
 from tokimori.stores.rules.settling import Standing, ending, judge, settled_run
@@ -200,7 +201,7 @@ class _Batch:
         yield from line.end([(run, self.settled[run.id]) for run in self.runs.values() if run.state in ENDS])
         for run in self.runs.values():
             if run.state not in ENDS:
-                yield sql(_GO_ON, *(getattr(run, name) for name in _CHANGED), *self.settled[run.id], run.id)
+                yield sql(_GO_ON, *_changed(run), *self.settled[run.id], run.id)
         attempts = [attempt_row(change.attempt) for change in self.changes if change.attempt is not None]
         yield from insert("REPLACE", "tokimori_attempts", ATTEMPT, attempts)
         outputs = [change.output for change in self.changes if change.output is not None]
@@ -216,7 +217,21 @@ class _Batch:
                 yield sql(permits.REJOIN, ended.incarnation)
 
 
-_CHANGED = ("state", "due", "rank", "failures", "lost", "started", "pid", "ended", "exit_code", "signal", "error")
+_CHANGED = (
+    "state",
+    "due",
+    "rank",
+    "failures",
+    "lost",
+    "started",
+    "pid",
+    "ended",
+    "exit_code",
+    "signal",
+    "error",
+    "details",
+)
+_changed = run_values(_CHANGED)
 _GO_ON = f"""
 UPDATE tokimori_runs SET {", ".join(f'"{name}" = %s' for name in _CHANGED)}, settled_by = %s, settled_token = %s
 WHERE id = %s

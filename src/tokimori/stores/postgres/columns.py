@@ -16,7 +16,7 @@ _TYPES = {
     "uuid": "id, node_id, parent_id",
     "integer": "priority, attempt, failures, lost, pid, exit_code, signal",
     "bigint": "incarnation, nominal, due, rank, created, token, started, ended",
-    "text": "job_id, origin, state, lane, payload, error, cancel, tzdata, root, result, concurrency_key, blocked_on",
+    "text": "job_id, origin, state, lane, payload, error, cancel, details, root, result, concurrency_key, blocked_on",
 }
 """Of a run's columns."""
 

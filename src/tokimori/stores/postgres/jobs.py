@@ -10,7 +10,7 @@ from tokimori.errors import Conflict, FamilyChanged
 from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.job import Job, encode_definition, limit_of, most_active
+from tokimori.model.job import Job, encode_definition, head_start, limit_of, most_active
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.postgres.connections import Connections, Row
@@ -47,7 +47,7 @@ LEFT JOIN LATERAL (
 _TYPES = (
     *("text", "bigint", "int", "text", "text", "text", "text"),
     *("bigint", "bigint", "bigint", "bigint", "bigint", "int", "text", "text"),
-    *("int", "text", "int", "text", "int"),
+    *("int", "text", "int", "text", "int", "int", "bigint", "text"),
 )
 """Of the columns `JOB` and `JOB_STAMPS`."""
 _COLUMNS = ", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(_TYPES, start=1))
@@ -61,7 +61,7 @@ WITH declared AS (SELECT tokimori_declare(${len(_TYPES) + 1}, ${len(_TYPES) + 2}
 added AS ({_ADD.replace("ORDER BY", "WHERE (SELECT done FROM declared) ORDER BY")})
 SELECT done FROM declared
 """
-_REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 27))})"
+_REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 30))})"
 
 
 async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = None) -> None:
@@ -177,6 +177,9 @@ async def _replaced(
         semaphores_column(new.definition),
         new.definition.max_running_per_key,
         lane_of_forced(old, new),
+        new.definition.priority,
+        head_start(new.definition.priority),
+        new.definition.concurrency_key,
     )
     return answer
 

@@ -1,7 +1,6 @@
 """From schedules to runs: statements that find what is due and write what was decided."""
 
 from collections.abc import Sequence
-from operator import attrgetter
 
 from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
@@ -13,17 +12,17 @@ from tokimori.stores.postgres.columns import names_of, types_of, without
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
 from tokimori.stores.readable import readable
-from tokimori.stores.rows import BIRTH, JOB, job_of
+from tokimori.stores.rows import BIRTH, JOB, job_of, run_values
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
-DUE_NOW = f"""
+_DUE = f"""
 {DUE} WHERE j.state = 'enabled' AND j.next_due IS NOT NULL AND j.next_due <= $1
     AND (j.next_due, j.incarnation) > ($3, $4) AND j.incarnation % $5 = $6
 ORDER BY j.next_due, j.incarnation LIMIT $2
 """
-OUTDATED = f"""
+_OUTDATED = f"""
 SELECT {JOB} FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < $1
     AND (tzdata, incarnation) > ($3, $4)
 ORDER BY tzdata, incarnation LIMIT $2
@@ -35,7 +34,7 @@ _PLAN = (
 )
 _BORN = without(BIRTH, "state, created")
 _RUN = tuple(f"{type_}[]" for type_ in types_of(_BORN))
-_run_row = attrgetter(*names_of(_BORN))
+_run_row = run_values(names_of(_BORN))
 _ARGUMENTS = parameters((*_PLAN, *_RUN, "jsonb", "text", "bigint"))
 _APPLY = f"SELECT tokimori_apply({_ARGUMENTS})::text[]"
 _APPLY_COUNTED = f"SELECT tokimori_apply_counted({_ARGUMENTS})::text[]"
@@ -47,7 +46,7 @@ async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> l
 
     async def page(after: Job | None) -> list[Due]:
         place = _BEFORE_ALL if after is None else (after.next_due, after.incarnation)
-        return [due_of(row) for row in await db.rows(DUE_NOW, now, limit, *place, share.of, share.part)]
+        return [due_of(row) for row in await db.rows(_DUE, now, limit, *place, share.of, share.part)]
 
     return await readable(page, limit)
 
@@ -120,7 +119,7 @@ async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
 
     async def page(after: Job | None) -> list[Job]:
         place = ("", -1) if after is None else (after.tzdata, after.incarnation)
-        return [job_of(row) for row in await db.rows(OUTDATED, tzdata, limit, *place)]
+        return [job_of(row) for row in await db.rows(_OUTDATED, tzdata, limit, *place)]
 
     return await readable(page, limit)
 

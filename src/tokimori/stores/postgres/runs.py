@@ -14,7 +14,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.stores.postgres.columns import names_of, without
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import get_job
-from tokimori.stores.rows import ATTEMPT, BIRTH, OUTPUT, RUN, attempt_of, output_of, run_of
+from tokimori.stores.rows import ATTEMPT, BIRTH, OUTPUT, RUN, attempt_of, output_of, run_of, run_values
 from tokimori.stores.rules.errors import full, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lanes import CLAIMABLE
@@ -28,6 +28,7 @@ _LIVE_OF_JOB = """
         UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')
 """
 _ADDED, _ASKED = names_of(without(BIRTH, "lane")), names_of(BIRTH)
+_added, _asked = run_values(_ADDED), run_values(_ASKED)
 _ADD = f"SELECT * FROM tokimori_add_runs({', '.join(f'${n}' for n, _ in enumerate(_ADDED, 1))})"
 _ASK = f"SELECT answer, run::text FROM tokimori_ask_run({', '.join(f'${n}' for n in range(1, len(_ASKED) + 6))})"
 
@@ -41,7 +42,7 @@ async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Ru
     born = replace(run, lane=run.lane if manner.forced else None)
     ((answer, answered_by),) = await db.rows(
         _ASK,
-        *(getattr(born, name) for name in _ASKED),
+        *_asked(born),
         shared_prefix(run),
         manner.since,
         manner.replaces,
@@ -69,7 +70,7 @@ async def _answered_by(db: Connections, run: Run) -> Run | None:
 
 
 async def _add_run(db: Connections, run: Run) -> Run:
-    added = await db.row(_ADD, *([getattr(run, name)] for name in _ADDED))
+    added = await db.row(_ADD, *([value] for value in _added(run)))
     if added is not None:
         return replace(run, lane=added[1])
     known = await _run_with_origin(db, run)

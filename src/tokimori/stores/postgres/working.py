@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.ids import NodeId
-from tokimori.model.run import Attempt, Output
+from tokimori.model.ids import NodeId, births_of
+from tokimori.model.run import Attempt, Output, encode_details
 from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
@@ -27,6 +27,7 @@ _AS_READ = [
 _CHANGE = (
     *("uuid[]", "bigint[]", "uuid[]", "bigint[]", "text[]", "bigint[]", "bigint[]", "integer[]", "integer[]"),
     *("bigint[]", "bigint[]", "integer[]", "integer[]", "integer[]", "text[]", "text[]"),
+    *("text[]", "bigint[]"),
 )
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]")
 _SETTLE_TYPES = ("uuid", *_CHANGE, "bigint[]", "bigint[]", "jsonb", *_OUTPUT, "text", "text")
@@ -112,6 +113,8 @@ def _change_row(change: Change) -> Row:
         change.signal,
         None if change.error is None else storable(change.error),
         None if change.result is None else storable(change.result),
+        None if change.details is None else encode_details(change.details),
+        births_of(change.run_id),
     )
 
 

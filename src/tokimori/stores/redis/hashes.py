@@ -64,7 +64,10 @@ def run_hash(run: Run) -> Flat:
 
 def run_of(flat: Flat) -> Run:
     """A run from its hash."""
-    return msgspec.convert({"lane": None, **_fields(flat)}, Run, strict=False)
+    fields: dict[str, object] = {"lane": None, **_fields(flat)}
+    if "details" in fields:
+        fields["details"] = msgspec.json.decode(str(fields["details"]))
+    return msgspec.convert(fields, Run, strict=False)
 
 
 def node_hash(node: NodeRecord) -> Flat:

@@ -10,8 +10,9 @@ schema                  hash    version, oldest: `SCHEMA` and `OLDEST` of the ne
                                 in: prelude, schema.py
 
 job:<inc>               hash    a job: the columns of a row, and of its definition max_running, most_active (absent: any
-                                number), semaphores (JSON, {name, weight} each by name), max_per_key (absent: 1), and
-                                lane unless its runs wait nowhere
+                                number), semaphores (JSON, {name, weight} each by name), max_per_key (absent: 1),
+                                priority, head_start (how much it takes from the rank of a run), concurrency_key,
+                                and lane unless its runs wait nowhere
                                 in: add_jobs, add_run, apply, delete_job, get_job, lines, list_jobs, outdated, prelude,
                                     replace_job, settle
 job_ids                 hash    id -> incarnation

@@ -6,8 +6,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.ids import NodeId
-from tokimori.model.run import Attempt, Output
+from tokimori.model.ids import NodeId, births_of
+from tokimori.model.run import Attempt, Output, encode_details
 from tokimori.model.settle import PARKED_BY
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.redis.connections import Connections
@@ -53,6 +53,8 @@ def _change_map(change: Change) -> dict[str, object]:
         "signal": change.signal,
         "error": None if change.error is None else storable(change.error),
         "result": None if change.result is None else storable(change.result),
+        "details": None if change.details is None else encode_details(change.details),
+        "births": births_of(change.run_id),
         "parks": change.parks,
         "attempt": None if change.attempt is None else (change.attempt.number, _attempt_row(change.attempt)),
         "output": None if change.output is None else output_map(change.output),

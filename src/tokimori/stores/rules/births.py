@@ -1,12 +1,11 @@
 """Births: the first state of a run, and the run or the skip that a dependent job gets."""
 
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 
 from tokimori.clock import Moment
 from tokimori.model.decide import Plan
 from tokimori.model.dependents import Edge, origin_after, root_of
-from tokimori.model.ids import Lane, RunId, uuid7
+from tokimori.model.ids import Lane, RunId, births_of, child_id
 from tokimori.model.job import Job, JobState, rank_of
 from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
@@ -32,7 +31,7 @@ def planned_runs(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Run]
             rank=planned.rank,
             lane=planned.lane,
             created=now,
-            tzdata=plan.tzdata,
+            details=plan.details,
             concurrency_key=plan.concurrency_key,
         )
 
@@ -46,14 +45,12 @@ def child_run(parent: Run, edge: Edge, child: Job, place: int, lane: Lane | None
     `lane` is that of the child.
 
     It inherits the nominal time, and the parent's result as its payload (where there is none, the parent's own one).
-    Its id has the form of a UUIDv7 and is a function of parent and child: whoever repeats the settle makes the same.
     """
     ended = parent.due if parent.ended is None else parent.ended
     due = Moment(ended + place)
-    digest = sha256(f"{parent.id}/{child.incarnation}".encode()).digest()
     priority = child.definition.priority
     return Run(
-        id=RunId(uuid7(due, lambda size: digest[:size])),
+        id=child_id(due, births_of(parent.id), place),
         job_id=child.id,
         incarnation=child.incarnation,
         origin=origin_after(parent, edge),

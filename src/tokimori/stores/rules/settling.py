@@ -67,4 +67,5 @@ def settled_run(run: Run, change: Change, state: RunState, error: str | None) ->
         signal=change.signal,
         error=error,
         result=change.result if state is RunState.SUCCEEDED else None,
+        details=run.details if change.details is None else change.details,
     )

@@ -22,7 +22,7 @@ _CHILDREN = f"""
 SELECT {prefixed(RUN, "h")}, {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")}, j.lane, j.most_active
 FROM tokimori_history h JOIN tokimori_jobs p ON p.incarnation = h.incarnation
 JOIN tokimori_edges e ON e.parent = h.job_id JOIN tokimori_jobs j ON j.id = e.child
-WHERE h.id IN (SELECT value FROM json_each(?)) ORDER BY h.id, j.created, j.id
+WHERE h.id IN (SELECT value FROM json_each(?)) ORDER BY h.id, j.created, j.id, e."on"
 """
 _ADD = f"""
 INSERT INTO tokimori_runs ({RUN}) SELECT {marks(RUN)} WHERE NOT EXISTS (

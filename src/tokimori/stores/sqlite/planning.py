@@ -11,7 +11,7 @@ from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
-from tokimori.model.run import FIRST_TOKEN
+from tokimori.model.run import FIRST_TOKEN, encode_details
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.rows import JOB, Row, job_of
 from tokimori.stores.rules.births import born
@@ -21,7 +21,7 @@ from tokimori.stores.sqlite import line
 from tokimori.stores.sqlite.jobs import DUE, due_of, keep_skips
 
 _BORN = (
-    'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, tzdata, concurrency_key, '
+    'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, details, concurrency_key, '
     "token"
 )
 
@@ -105,6 +105,7 @@ def _cursor_row(plan: Plan) -> Row:
 
 
 def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Row]:
+    details = encode_details(plan.details)
     for planned, run_id in zip(plan.runs, ids, strict=True):
         yield (
             run_id,
@@ -118,7 +119,7 @@ def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Row]:
             planned.rank,
             planned.lane,
             now,
-            plan.tzdata,
+            details,
             plan.concurrency_key,
         )
 

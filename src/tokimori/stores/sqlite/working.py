@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
 from tokimori.model.pause import open_lanes
-from tokimori.model.run import Output
+from tokimori.model.run import Output, encode_details
 from tokimori.model.semaphores import LIMIT_LINE
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
@@ -52,20 +52,20 @@ FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))
 """
 _KEPT = (
     "id, job_id, incarnation, origin, nominal, priority, lane, created, payload, attempt, token, node_id, cancel, "
-    "tzdata, parent_id, root, concurrency_key"
+    "parent_id, root, concurrency_key"
 )
 """What a settle leaves as it is."""
 _SETTLED = (
     *("state", "due", '"rank"', "failures", "lost", "started", "pid"),
-    *("ended", "exit_code", "signal", "error", "result", "settled_by", "settled_token"),
+    *("ended", "exit_code", "signal", "error", "result", "details", "settled_by", "settled_token"),
 )
 """What a settle writes, in the order of `_settled_row`; after them stands the id."""
 
 
 def _new_value(column: str) -> str:
-    """The value in the row that a settle brings; where it knows no start, the one that a tick told stays."""
+    """The value in the row that a settle brings; where it knows no start or details, those of the run stay."""
     value = f"change.value ->> {_SETTLED.index(column)}"
-    return f"coalesce({value}, run.{column})" if column in {"started", "pid"} else value
+    return f"coalesce({value}, run.{column})" if column in {"started", "pid", "details"} else value
 
 
 # One statement for a whole batch: each step of a statement gives up the GIL, and taking it back is what costs.
@@ -213,6 +213,7 @@ def _settled_row(change: Change, state: RunState, error: str | None, by: NodeId)
         change.signal,
         error,
         change.result if state is RunState.SUCCEEDED else None,
+        None if change.details is None else encode_details(change.details),
         by,
         change.token,
         change.run_id,

@@ -23,7 +23,7 @@ def test_a_mark_becomes_its_columns(mark: str, columns: str) -> None:
 
 def test_columns_come_with_their_types() -> None:
     """As parameters they need no quotes, and may be arrays."""
-    few = "job_id, incarnation, origin, nominal, due, state, priority, lane, created, payload, tzdata, parent_id, root"
+    few = "job_id, incarnation, origin, nominal, due, state, priority, lane, created, payload, details, parent_id, root"
     assert filled_in(f"{{_BIRTH types - {few}, concurrency_key}}") == "_id uuid, _rank bigint"
     assert filled_in(f"{{_run_BIRTH arrays - {few}, id}}") == "_run_rank bigint[], _run_concurrency_key text[]"
     assert filled_in(f"{{BIRTH types - {few}, id}}") == '"rank" bigint, concurrency_key text'

@@ -23,6 +23,9 @@ CREATE TABLE tokimori_jobs (
     most_active INTEGER, -- how many runs may be active, those that wait included; NULL: any number
     semaphores LONGTEXT, -- JSON: [[name, weight], …] by name; NULL: none
     max_per_key INTEGER, -- NULL: 1
+    priority INTEGER NOT NULL,
+    head_start BIGINT NOT NULL, -- how much the priority takes from the rank of a run
+    concurrency_key VARCHAR(255),
     UNIQUE KEY tokimori_jobs_id (id),
     KEY tokimori_jobs_due (state, next_due, incarnation),
     KEY tokimori_jobs_tzdata (state, tzdata, incarnation)
@@ -55,7 +58,7 @@ CREATE TABLE tokimori_runs (
     "signal" INTEGER,
     error LONGTEXT,
     cancel LONGTEXT,
-    tzdata VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin,
+    details LONGTEXT, -- JSON: facts that no statement looks at
     parent_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
     root VARCHAR(300) CHARACTER SET ascii COLLATE ascii_bin,
     result LONGTEXT,
@@ -102,7 +105,7 @@ CREATE TABLE tokimori_history (
     "signal" INTEGER,
     error LONGTEXT,
     cancel LONGTEXT,
-    tzdata VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin,
+    details LONGTEXT, -- JSON: facts that no statement looks at
     parent_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
     root VARCHAR(300) CHARACTER SET ascii COLLATE ascii_bin,
     result LONGTEXT,

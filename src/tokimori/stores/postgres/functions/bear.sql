@@ -3,23 +3,23 @@
 -- nominal time a range of skips of its own schedule may begin, and take its place. A run of a deleted job has no
 -- children: those of another job that has got its id are not its own. The children's gates are locked. Arrivals are
 -- taken in one order, too: taking one is what lets each of two parents that end at a time know of the other.
-CREATE OR REPLACE FUNCTION tokimori_bear(_ended uuid[]) RETURNS void
+CREATE OR REPLACE FUNCTION tokimori_bear(_ended uuid[], _ids uuid[], _births bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _child record;
     _arrived text[];
-    _digest text;
+    _after text;  -- the bits of its id after the time, as in `model.ids.child_id`
 BEGIN
     FOR _child IN
         SELECT c.*, c.ended + c.place AS due FROM (
             SELECT h.id AS parent, h.job_id, h.nominal, h.ended, coalesce(h.result, h.payload) AS payload,
                 coalesce(h.root, CASE WHEN h.origin LIKE 's:%' THEN h.origin ELSE h.id::text END) AS root,
                 e.joins, j.id, j.incarnation, j.state, j.lane,
-                j.definition::jsonb ->> 'concurrency_key' AS key,
-                coalesce((j.definition::jsonb ->> 'priority')::integer, 0) AS priority,
-                row_number() OVER (PARTITION BY h.id ORDER BY j.created, j.id) - 1 AS place
+                j.concurrency_key AS key, j.priority, j.head_start, b.births,
+                row_number() OVER (PARTITION BY h.id ORDER BY j.created, j.id, e."on") - 1 AS place
             FROM tokimori_history h
+            JOIN unnest(_ids, _births) AS b (id, births) ON b.id = h.id
             JOIN tokimori_jobs p ON p.incarnation = h.incarnation
             JOIN tokimori_edges e ON e.parent = h.job_id
             JOIN tokimori_jobs j ON j.id = e.child
@@ -46,14 +46,14 @@ BEGIN
             SET last = excluded.last, count = s.count + 1, reason = excluded.reason;
             CONTINUE;
         END IF;
-        _digest := md5(_child.parent || '/' || _child.incarnation);
+        _after := lpad(to_hex(_child.births), 12, '0') || lpad(to_hex(_child.place), 6, '0');
         INSERT INTO tokimori_runs (
             id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, parent_id,
             root, concurrency_key)
-        SELECT (lpad(to_hex(_child.due / 1000), 12, '0') || '7' || substr(_digest, 1, 3) || '8'
-                || substr(_digest, 4, 15))::uuid,
+        SELECT (lpad(to_hex(_child.due / 1000), 12, '0') || '7' || substr(_after, 1, 3) || '8'
+                || substr(_after, 4))::uuid,
             _child.id, _child.incarnation, o.origin, _child.nominal, _child.due, 'ready', _child.priority,
-            _child.due - _child.priority * 60000000, _child.lane, _child.ended, _child.payload, _child.parent,
+            _child.due - _child.head_start, _child.lane, _child.ended, _child.payload, _child.parent,
             _child.root, _child.key
         FROM (SELECT 'c:' || CASE WHEN _child.joins > 0 THEN _child.root ELSE _child.parent::text END AS origin) o
         WHERE NOT EXISTS (

@@ -6,7 +6,8 @@ CREATE OR REPLACE FUNCTION tokimori_replace_job(
     _version integer, _definition text, _state text, _reason text, _by text, _updated bigint, _anchor bigint,
     _fired_through bigint, _next_due bigint, _max_running integer, _lane text, _most_active integer,
     _runs_remaining integer, _tzdata text, _days_off text, _skips jsonb,
-    _job text, _edges jsonb, _family bigint, _semaphores text, _max_per_key integer, _forced_lane text
+    _job text, _edges jsonb, _family bigint, _semaphores text, _max_per_key integer, _forced_lane text,
+    _priority integer, _head_start bigint, _concurrency_key text
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -33,7 +34,8 @@ BEGIN
         version = _version, definition = _definition, state = _state, reason = _reason, "by" = _by, updated = _updated,
         anchor = _anchor, fired_through = greatest(fired_through, _fired_through), next_due = _next_due,
         max_running = _max_running, lane = _lane, runs_remaining = _runs_remaining, tzdata = _tzdata,
-        days_off = _days_off, semaphores = _semaphores, max_per_key = _max_per_key, most_active = _most_active
+        days_off = _days_off, semaphores = _semaphores, max_per_key = _max_per_key, most_active = _most_active,
+        priority = _priority, head_start = _head_start, concurrency_key = _concurrency_key
     WHERE incarnation = _incarnation;
     PERFORM tokimori_keep_skips(_skips);
     -- All are locked, also those that run: nothing settles by the old limit once this is done.

@@ -4,7 +4,8 @@
 CREATE OR REPLACE FUNCTION tokimori_settle(
     _by uuid, _ids uuid[], _incarnations bigint[], _owners uuid[], _tokens bigint[], _states text[], _dues bigint[],
     _ranks bigint[], _failures integer[], _losts integer[], _ended bigint[], _started bigint[], _pids integer[],
-    _exit_codes integer[], _signals integer[], _errors text[], _results text[], _parks bigint[],
+    _exit_codes integer[], _signals integer[], _errors text[], _results text[], _details text[],
+    _births bigint[], _parks bigint[],
     _going_on bigint[], _attempts jsonb,
     _out_ids uuid[], _out_attempts integer[], _out_sizes bigint[], _out_heads bytea[], _out_tails bytea[],
     _deleted text, _parked_by text, OUT applied uuid[], OUT already uuid[],
@@ -63,18 +64,19 @@ BEGIN
         WITH gone AS (
             DELETE FROM tokimori_runs r
             USING unnest(_ids, _incarnations, _owners, _tokens, _states, _dues, _ranks, _failures, _losts, _ended,
-                    _started, _pids, _exit_codes, _signals, _errors, _results)
+                    _started, _pids, _exit_codes, _signals, _errors, _results, _details)
                 AS c (id, incarnation, owner, token, state, due, "rank", failures, lost, ended, started, pid, exit_code,
-                    signal, error, result)
+                    signal, error, result, details)
             WHERE r.id = c.id AND r.state IS NOT DISTINCT FROM 'running' AND r.node_id IS NOT DISTINCT FROM c.owner
                 AND r.token = c.token
                 AND c.owner <> ALL (_living)
                 AND (c.state IN ('succeeded', 'failed', 'cancelled', 'skipped') OR r.cancel IS NOT NULL
                     OR c.incarnation <> ALL (_jobs))
             RETURNING
-                {r.RUN - state, due, rank, failures, lost, pid, started, ended, exit_code, signal, error, result},
+                {r.RUN - state, due, rank, failures, lost, pid, started, ended, exit_code, signal, error, result, details},
                 c.state, c.due, c."rank", c.failures, c.lost, coalesce(c.pid, r.pid) AS pid,
-                coalesce(c.started, r.started) AS started, c.ended, c.exit_code, c.signal, c.error, c.result
+                coalesce(c.started, r.started) AS started, c.ended, c.exit_code, c.signal, c.error, c.result,
+                coalesce(c.details, r.details) AS details
         ), kept AS (
             INSERT INTO tokimori_history ({RUN - state, error, result}, {SETTLED}, state, error, result)
             SELECT
@@ -91,7 +93,7 @@ BEGIN
         )
         SELECT coalesce(array_agg(id), '{}') INTO applied FROM kept;
         IF _families THEN
-            PERFORM tokimori_bear(applied);
+            PERFORM tokimori_bear(applied, _ids, _births);
         END IF;
         IF cardinality(_parks) > 0 THEN
             _parked := tokimori_park(_parks, applied, _parked_by);
@@ -101,11 +103,11 @@ BEGIN
                 UPDATE tokimori_runs r
                 SET state = c.state, due = c.due, "rank" = c."rank", failures = c.failures, lost = c.lost,
                     started = coalesce(c.started, r.started), pid = coalesce(c.pid, r.pid), exit_code = c.exit_code,
-                    signal = c.signal, error = c.error, settled_by = _by, settled_token = c.token
+                    signal = c.signal, error = c.error, details = coalesce(c.details, r.details), settled_by = _by, settled_token = c.token
                 FROM unnest(_ids, _incarnations, _owners, _tokens, _states, _dues, _ranks, _failures, _losts, _started,
-                        _pids, _exit_codes, _signals, _errors)
+                        _pids, _exit_codes, _signals, _errors, _details)
                     AS c (id, incarnation, owner, token, state, due, "rank", failures, lost, started, pid, exit_code,
-                        signal, error)
+                        signal, error, details)
                 WHERE r.id = c.id AND r.state IS NOT DISTINCT FROM 'running' AND r.node_id IS NOT DISTINCT FROM c.owner
                 AND r.token = c.token
                     AND c.owner <> ALL (_living) AND c.incarnation = ANY (_jobs) AND r.cancel IS NULL

@@ -22,7 +22,10 @@ CREATE TABLE tokimori_jobs (
     max_running integer NOT NULL,                   -- 0: unlimited
     max_per_key integer,                            -- NULL: 1
     most_active integer,                            -- NULL: any number
-    semaphores text                                 -- JSON: [[name, weight], ...] by name; NULL: none
+    semaphores text,                                -- JSON: [[name, weight], ...] by name; NULL: none
+    priority integer NOT NULL,
+    head_start bigint NOT NULL,                     -- how much the priority takes from the rank of a run
+    concurrency_key text COLLATE "C"
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 
 -- Jobs that are due at the same moment are planned in the order of the primary key: neighbours share pages.
@@ -30,10 +33,9 @@ CREATE INDEX tokimori_jobs_due ON tokimori_jobs (next_due, incarnation)
 WHERE state = 'enabled' AND next_due IS NOT NULL;
 -- Jobs that no moment wakes: few of many.
 CREATE INDEX tokimori_jobs_idle ON tokimori_jobs (id) WHERE state = 'enabled' AND next_due IS NULL;
--- A node that starts looks for jobs whose next_due was reckoned with older time zone data. What is due was looked for
--- with this index, and sorted, where statistics were of a fuller table: so it asks for tzdata.
+-- A node that starts looks for jobs whose next_due was reckoned with older time zone data.
 CREATE INDEX tokimori_jobs_tzdata ON tokimori_jobs (tzdata, incarnation)
-WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata IS NOT NULL;
+WHERE state = 'enabled' AND next_due IS NOT NULL;
 
 -- Deleted jobs of which rows are left. Where a run of the job runs, its definition is kept, too.
 CREATE TABLE tokimori_deleted_jobs (
@@ -72,7 +74,7 @@ CREATE TABLE tokimori_runs (
     signal integer,
     error text,
     cancel text,
-    tzdata text,
+    details text,                -- JSON: facts that no statement looks at
     parent_id uuid,
     root text,
     result text,
@@ -128,7 +130,7 @@ CREATE TABLE tokimori_history (
     signal integer,
     error text,
     cancel text,
-    tzdata text,
+    details text,                -- JSON: facts that no statement looks at
     parent_id uuid,
     root text,
     result text,

@@ -42,6 +42,7 @@ local function put(key, change, state, fault)
         'settled_by', ask.by, 'settled_token', change.token}
     local told = {
         exit_code = change.exit_code, signal = change.signal, error = fault, started = change.started, pid = change.pid,
+        details = change.details,
         ended = ENDS[state] and change.ended or nil, result = state == 'succeeded' and change.result or nil}
     for field, value in pairs(told) do
         words[#words + 1], words[#words + 2] = field, value
@@ -99,11 +100,14 @@ local function children_of(job, state)
         local inc = call('HGET', P .. 'job_ids', id)
         if inc and FOLLOWS[on][state] then
             local created = tonumber(call('HGET', P .. 'job:' .. inc, 'created'))
-            children[#children + 1] = {id = id, inc = inc, joins = tonumber(joins), created = created}
+            children[#children + 1] = {id = id, inc = inc, on = on, joins = tonumber(joins), created = created}
         end
     end
     table.sort(children, function(a, b)
-        return a.created < b.created or (a.created == b.created and a.id < b.id)
+        if a.created ~= b.created then
+            return a.created < b.created
+        end
+        return a.id < b.id or (a.id == b.id and a.on < b.on)
     end)
     return children
 end
@@ -131,29 +135,27 @@ end
 
 -- The child's run, or where it is paused or parked its skip.
 local function bear(child, parent, place)
-    local state, lane, text = unpack(call('HMGET', P .. 'job:' .. child.inc, 'state', 'lane', 'definition'))
+    local state, lane, key, priority, head_start = unpack(
+        call('HMGET', P .. 'job:' .. child.inc, 'state', 'lane', 'concurrency_key', 'priority', 'head_start'))
     if state == 'paused' or state == 'parked' then
         return skip_child(child, parent.ended, state)
     elseif not has_room(child.inc, 1) then
         return skip_child(child, parent.ended, 'full')
     end
-    local definition = cjson.decode(text)
-    local priority = definition.priority or 0
     local due = tonumber(parent.ended) + place
-    local rank = string.format('%.0f', due - priority * 60000000)
-    local time, digest = string.format('%012x', math.floor(due / 1000)), redis.sha1hex(parent.id .. '/' .. child.inc)
+    local rank = string.format('%.0f', due - tonumber(head_start))
+    local time, after = string.format('%012x', math.floor(due / 1000)), string.format('%012x%06x', parent.births, place)
     local born = {job = child.id, inc = child.inc, state = 'ready', lane = lane, rank = rank}
     born.id = table.concat({
-        string.sub(time, 1, 8), string.sub(time, 9), '7' .. string.sub(digest, 1, 3), '8' .. string.sub(digest, 4, 6),
-        string.sub(digest, 7, 18)}, '-')
+        string.sub(time, 1, 8), string.sub(time, 9), '7' .. string.sub(after, 1, 3), '8' .. string.sub(after, 4, 6),
+        string.sub(after, 7)}, '-')
     born.origin = 'c:' .. (child.joins > 0 and parent.root or parent.id)
     born.row = {
         'id', born.id, 'job_id', child.id, 'incarnation', child.inc, 'origin', born.origin, 'nominal', parent.nominal,
         'due', string.format('%.0f', due), 'state', 'ready', 'priority', priority, 'rank', rank,
         'created', parent.ended, 'attempt', 0, 'failures', 0, 'lost', 0, 'token', 0, 'parent_id', parent.id, 'root', parent.root}
-    local key = definition.concurrency_key
     for name, value in pairs({
-        lane = lane or nil, payload = parent.result or parent.payload or nil, concurrency_key = key}) do
+        lane = lane or nil, payload = parent.result or parent.payload or nil, concurrency_key = key or nil}) do
         born.row[#born.row + 1], born.row[#born.row + 2] = name, value
     end
     add(born)
@@ -177,7 +179,7 @@ end
 -- What follows the end of a run: the runs of the jobs that depend on its job. Its own job is parked after all of them.
 local births, parks = {}, {}
 local function follow(change)
-    local parent = {id = change.run_id}
+    local parent = {id = change.run_id, births = change.births}
     local job, state, inc, origin, fault
     job, state, inc, origin, fault, parent.nominal, parent.ended, parent.payload, parent.result, parent.root =
         unpack(call('HMGET', P .. 'run:' .. change.run_id, 'job_id', 'state', 'incarnation', 'origin', 'error',

@@ -20,7 +20,10 @@ CREATE TABLE tokimori_jobs (
     days_off TEXT,                   -- JSON
     most_active INTEGER,             -- how many runs may be active, those that wait included; NULL: any number
     semaphores TEXT,                 -- JSON: [[name, weight], …] by name; NULL: none
-    max_per_key INTEGER              -- NULL: 1
+    max_per_key INTEGER,             -- NULL: 1
+    priority INTEGER NOT NULL,
+    head_start INTEGER NOT NULL,     -- how much the priority takes from the rank of a run
+    concurrency_key TEXT
 );
 
 -- What is due at the same moment is planned in the order of the table: neighbours share pages.
@@ -58,7 +61,7 @@ CREATE TABLE tokimori_runs (
     signal INTEGER,
     error TEXT,
     cancel TEXT,
-    tzdata TEXT,
+    details TEXT,                    -- JSON: facts that no statement looks at
     parent_id TEXT,
     root TEXT,
     result TEXT,
@@ -109,7 +112,7 @@ CREATE TABLE tokimori_history (
     signal INTEGER,
     error TEXT,
     cancel TEXT,
-    tzdata TEXT,
+    details TEXT,                    -- JSON: facts that no statement looks at
     parent_id TEXT,
     root TEXT,
     result TEXT,
