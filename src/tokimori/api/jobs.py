@@ -24,10 +24,11 @@ SHOWN_TIMES = 5
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Jobs by id, those greater than `after`."""
+    """Jobs by id, those greater than `after`, each with so many of its newest runs."""
 
     after: str | None = None
     limit: int = 100
+    last_runs: int = 0
 
 
 class NextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,8 +112,11 @@ class Jobs:
     async def list(self, request: Request) -> Response:
         """Jobs by id, a page at a time."""
         query = read_query(request, ListQuery)
-        jobs = await self._service(request).list(query.after, query.limit)
-        return page_of(request, [job_view(job) for job in jobs], query.limit, after=jobs[-1].id if jobs else None)
+        service = self._service(request)
+        jobs = await service.list(query.after, query.limit)
+        last = await service.last_runs([job.id for job in jobs], query.last_runs) if query.last_runs else {}
+        views = [job_view(job, last_runs=last.get(job.id)) for job in jobs]
+        return page_of(request, views, query.limit, after=jobs[-1].id if jobs else None)
 
     async def add(self, request: Request) -> Response:
         """Add a job: the fields of `JobFields`, and an `id` if it shall have a name of its own."""

@@ -85,6 +85,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     counts = synchronous(AsyncClient.counts)
     get_run = synchronous(AsyncClient.get_run)
     list_runs = synchronous(AsyncClient.list_runs)
+    last_runs = synchronous(AsyncClient.last_runs)
     summaries = synchronous(AsyncClient.summaries)
     cancel = synchronous(AsyncClient.cancel)
     hold = synchronous(AsyncClient.hold)

@@ -190,6 +190,10 @@ class Runs(Protocol):
         """Live and ended runs, newest first (by id)."""
         ...
 
+    async def last_runs(self, job_ids: Sequence[JobId], limit: int) -> list[Run]:
+        """The newest runs of each of these jobs, live and ended, at most so many of each; newest first (by id)."""
+        ...
+
     async def attempts(self, run_id: RunId) -> list[Attempt]:
         """The kept attempts, by number. The current attempt of a running run, and a first success, are in the run."""
         ...

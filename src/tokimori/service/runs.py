@@ -1,7 +1,7 @@
 """Runs, as people and programs ask for them."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Unpack
@@ -161,6 +161,15 @@ class RunService:
         if run.state in {RunState.RUNNING, *ENDS}:
             return ()
         return binding("" if run.lane is None else queue_of(run.lane), await self._store.list_pauses())
+
+    async def last_runs(self, job_ids: Sequence[str], limit: int = 1) -> Mapping[JobId, Sequence[Run]]:
+        """The newest runs of each of these jobs, at most `limit` of each, newest first; the store is asked once."""
+        ids = list(map(check_job_id, job_ids))
+        checked("limit", limit, MOST_LISTED // max(1, len(ids)))
+        found: dict[JobId, list[Run]] = {job_id: [] for job_id in ids}
+        for run in await self._store.last_runs(ids, limit):
+            found[run.job_id].append(run)
+        return found
 
     async def summaries(self, runs: Sequence[Run]) -> Sequence[RunSummary]:
         """These runs as a list shows them, in the same order."""

@@ -70,10 +70,8 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
 
 
 async def _jobs(service: Service, jobs: Sequence[Job], pauses: Sequence[Pause], now: Moment) -> Sequence[JobRow]:
-    return [
-        job_row(job, await service.list_runs(RunFilter(job_id=job.id, limit=LAST_RUNS_SHOWN)), pauses, now)
-        for job in jobs
-    ]
+    last = await service.last_runs([job.id for job in jobs], LAST_RUNS_SHOWN)
+    return [job_row(job, last[job.id], pauses, now) for job in jobs]
 
 
 async def _semaphores(service: Service) -> Sequence[SemaphoreRow]:

@@ -266,6 +266,7 @@ async def test_no_statement_reads_a_whole_table(store: Store) -> None:
     await runs.get_run(db, run.id)
     for wanted in (RunFilter(), RunFilter(job_id=job.id), RunFilter(before=run.id)):
         await runs.list_runs(db, wanted)
+    await runs.last_runs(db, [job.id], 8)
     await nodes.orphans(db, 10)
     await semaphores.list_semaphores(db, limit=10)
     await db.close()

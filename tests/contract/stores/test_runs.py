@@ -33,6 +33,25 @@ async def test_one_key_is_one_run(store: Store, worker: Worker) -> None:
     assert len(await store.list_runs(RunFilter())) == 2
 
 
+async def test_the_last_runs_of_jobs_are_listed_together(store: Store, worker: Worker) -> None:
+    """So many of each job, live and ended, newest first; a job without runs, or that is not there, has none."""
+    a, b, _ = [await add_job(store, name) for name in ("a", "b", "idle")]
+    runs = [run for _ in range(3) for job in (a, b) for run in await add_runs(store, job, 1)]
+    for claimed in await worker.claim(3):
+        await worker.settle(claimed)
+    newest = sorted((run.id for run in runs), reverse=True)
+    of_a, of_b = ([run.id for run in runs if run.job_id == job.id] for job in (a, b))
+    two_of_each = {*sorted(of_a)[-2:], *sorted(of_b)[-2:]}
+
+    async def last(limit: int, *names: str) -> list[RunId]:
+        return [run.id for run in await store.last_runs([JobId(name) for name in names], limit)]
+
+    assert await last(2, "b", "idle", "nobody", "a") == [run_id for run_id in newest if run_id in two_of_each]
+    assert await last(9, "a", "b") == newest
+    assert await last(9, "b") == [run.id for run in await store.list_runs(RunFilter(job_id=b.id))]
+    assert await last(1, "idle") == await last(1) == []
+
+
 async def test_a_run_that_is_not_there_is_not_found(store: Store) -> None:
     """A run id that nobody has is said to be unknown."""
     with pytest.raises(NotFound, match=NOBODY):

@@ -203,6 +203,7 @@ class SameAnswers(Machine):
         """Ask for a page of runs and for what another tzdata reckoned."""
         wanted = RunFilter(job_id=name, states=frozenset(states), before=self.some_run(which), limit=2)
         self.ask(lambda store: store.list_runs(wanted))
+        self.ask(lambda store: store.last_runs([name, JobId("a")], 2))
         self.ask(lambda store: store.outdated("9999z", 2))
 
     @rule(

@@ -69,6 +69,19 @@ async def test_taken_id(door: Asker) -> None:
     assert (answer.status, answer.error["code"], answer.error["value"]) == (409, "already_exists", "hello")
 
 
+async def test_a_list_with_last_runs(world: World, door: Asker) -> None:
+    """Each job of a list has as many of its newest runs as are asked for, none unless they are, in one question."""
+    for name in ("a", "b", "idle"):
+        await world.add({"noop": True}, name)
+    runs = [(await world.trigger(name)).id for _ in range(3) for name in ("a", "b")]
+    asked = world.count("last_runs")
+    listed = (await door.get(f"{JOBS}?last_runs=2")).json
+    assert [[run["id"] for run in job["last_runs"]] for job in listed] == [[runs[4], runs[2]], [runs[5], runs[3]], []]
+    assert "last_runs" not in (await door.get(JOBS)).json[0]
+    assert len(asked) == 1
+    assert (await door.get(f"{JOBS}?last_runs=1000")).error["field"] == "limit"
+
+
 async def test_list_by_pages(door: Asker) -> None:
     """A page that may not be the last names the address of the next, and all pages together are all jobs."""
     for name in "abcde":

@@ -80,6 +80,23 @@ class World:
         self.store = FickleStore(self.clock)
         self.service = Service(self.store, self.clock, os.urandom, time_zone="Europe/Paris", author="ada")
 
+    def count(self, method: str) -> list[str]:
+        """A list to which each call of this method of the store from now on adds its name."""
+        calls: list[str] = []
+        work = getattr(self.store, method)
+
+        async def counted(*args: object, **kwargs: object) -> object:
+            calls.append(method)
+            return await work(*args, **kwargs)
+
+        setattr(self.store, method, counted)
+        return calls
+
+    async def trigger(self, job_id: str) -> Run:
+        """Ask for a run a second later, so that it is newer than all others."""
+        self.pass_seconds(1)
+        return await self.service.trigger(job_id)
+
     def pass_seconds(self, n: float) -> None:
         self.clock.moment = Moment(self.clock.moment + round(n * SECOND))
 

@@ -93,6 +93,20 @@ async def test_jobs(world: World, door: Asker) -> None:
     assert posts == ["/api/v2/jobs/hello/trigger", "/api/v2/jobs/hello/pause"]
 
 
+async def test_the_store_is_asked_once_for_the_last_runs(world: World, door: Asker) -> None:
+    """However many jobs are listed; each shows its own, the oldest of the newest eight first."""
+    for name in ("first", "second", "third"):
+        await add(world, name)
+    runs = [await world.trigger("first") for _ in range(9)]
+    other = await world.trigger("second")
+    asked = world.count("last_runs"), world.count("list_runs")
+    page = elements(await door.get("/"))
+    assert [len(calls) for calls in asked] == [1, 1]
+    links = [str(link.get("href")) for link in page.named("a")]
+    shown = [run.id for run in (*runs, other) if links.count(f"/?run={run.id}") == 2]
+    assert shown == [run.id for run in (*runs[1:], other)]
+
+
 async def test_dependents(world: World, door: Asker) -> None:
     """A job says after which others it runs; for the chosen one the page draws what is before and after it."""
     await add(world, "first")

@@ -11,10 +11,11 @@ from tokimori.model.job import Job, Terms
 from tokimori.model.pause import Pause
 from tokimori.model.policies import Retry
 from tokimori.model.retention import DailyCount
-from tokimori.model.run import Skip
+from tokimori.model.run import Run, Skip
 from tokimori.model.target import Unreadable
 from tokimori.service.definitions import JobFields, target_fields
 from tokimori.service.views.queues import PauseView, pause_view
+from tokimori.service.views.runs import RunView, run_view
 from tokimori.service.views.stamps import stamp
 
 
@@ -54,6 +55,7 @@ class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
     edges: tuple[EdgeView, ...] | UnsetType = UNSET
     pauses: tuple[PauseView, ...] | UnsetType = UNSET
     too_heavy: tuple[str, ...] | UnsetType = UNSET
+    last_runs: tuple[RunView, ...] | UnsetType = UNSET
 
 
 class SkipView(Struct, frozen=True, kw_only=True):
@@ -80,6 +82,8 @@ def job_view(
     edges: Sequence[Edge] | None = None,
     pauses: Sequence[Pause] | None = None,
     too_heavy: Sequence[str] | None = None,
+    *,
+    last_runs: Sequence[Run] | None = None,
 ) -> JobView:
     """The job as JSON shows it."""
     definition = job.definition
@@ -102,6 +106,7 @@ def job_view(
         edges=UNSET if edges is None else tuple(map(edge_view, edges)),
         pauses=UNSET if pauses is None else tuple(map(pause_view, pauses)),
         too_heavy=UNSET if too_heavy is None else tuple(too_heavy),
+        last_runs=UNSET if last_runs is None else tuple(map(run_view, last_runs)),
         **(fields | target_fields(definition.target)),
     )
 

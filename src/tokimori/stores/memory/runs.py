@@ -1,10 +1,12 @@
 """Runs as people and programs ask for them, in memory."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
-from tokimori.model.ids import Lane, RunId
+from tokimori.model.ids import JobId, Lane, RunId
 from tokimori.model.job import lane_of, most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
@@ -75,6 +77,12 @@ def list_runs(tables: Tables, wanted: RunFilter) -> list[Run]:
     runs = [row.run for rows in (tables.live, tables.history) for row in rows.values() if _is_wanted(row.run, wanted)]
     runs.sort(key=lambda run: run.id, reverse=True)
     return runs[: wanted.limit]
+
+
+def last_runs(tables: Tables, job_ids: Sequence[JobId], limit: int) -> list[Run]:
+    """See `Runs.last_runs`."""
+    runs = [run for job_id in job_ids for run in list_runs(tables, RunFilter(job_id=job_id, limit=limit))]
+    return sorted(runs, key=lambda run: run.id, reverse=True)
 
 
 def _is_wanted(run: Run, wanted: RunFilter) -> bool:

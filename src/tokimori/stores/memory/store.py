@@ -96,6 +96,7 @@ class MemoryStore:
     add_run = telling(forwarded(runs.add_run))
     get_run = forwarded(runs.get_run)
     list_runs = forwarded(runs.list_runs)
+    last_runs = forwarded(runs.last_runs)
     attempts = forwarded(runs.attempts)
     output = forwarded(runs.output)
     cancel_run = telling(forwarded(runs.cancel_run))

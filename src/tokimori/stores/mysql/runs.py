@@ -22,8 +22,9 @@ from tokimori.stores.rules.holding import may_hold, may_resume
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 # A live run belongs to the job of now, or runs on though its job is gone.
 _INCARNATIONS = """
-SELECT incarnation FROM tokimori_jobs WHERE id = %s
-UNION SELECT incarnation FROM tokimori_runs FORCE INDEX (tokimori_runs_owned) WHERE state = 'running' AND job_id = %s
+SELECT id, incarnation FROM tokimori_jobs WHERE id IN (%s) UNION
+SELECT job_id, incarnation FROM tokimori_runs FORCE INDEX (tokimori_runs_owned)
+WHERE state = 'running' AND job_id IN (%s)
 """
 
 
@@ -58,15 +59,24 @@ class MysqlRuns(Part):
 
     async def list_runs(self, wanted: RunFilter) -> list[Run]:
         """See `Runs.list_runs`."""
-        live = await self._live_of(wanted.job_id)
-        parts = [_part(_LIVE, wanted, live), _part(_HISTORY, wanted, [])]
-        statement = f"{' UNION ALL '.join(parts)} ORDER BY id DESC LIMIT {wanted.limit:d}"
-        return [run_of(row) for row in await self._db.rows(statement)]
+        live = await self._live_of([] if wanted.job_id is None else [wanted.job_id])
+        return [run_of(row) for row in await self._db.rows(_listed(wanted, live))]
 
-    async def _live_of(self, job_id: JobId | None) -> list[Incarnation]:
-        if job_id is None:
+    async def last_runs(self, job_ids: Sequence[JobId], limit: int) -> list[Run]:
+        """See `Runs.last_runs`."""
+        if not job_ids:
             return []
-        return [incarnation for (incarnation,) in await self._db.rows(sql(_INCARNATIONS, job_id, job_id))]
+        live = await self._live_of(job_ids)
+        lists = (_listed(RunFilter(job_id=job_id, limit=limit), live) for job_id in job_ids)
+        rows = await self._db.rows(" UNION ALL ".join(f"SELECT * FROM ({each}) run" for each in lists))
+        return sorted(map(run_of, rows), key=lambda run: run.id, reverse=True)
+
+    async def _live_of(self, job_ids: Sequence[JobId]) -> list[tuple[JobId, Incarnation]]:
+        """The incarnations of which these jobs may have live runs."""
+        if not job_ids:
+            return []
+        ids = list(job_ids)
+        return [(job_id, incarnation) for job_id, incarnation in await self._db.rows(sql(_INCARNATIONS, ids, ids))]
 
     async def attempts(self, run_id: RunId) -> list[Attempt]:
         """See `Runs.attempts`."""
@@ -100,6 +110,12 @@ class MysqlRuns(Part):
             await self._db.ask(sql(resume, run_id))
             self._tell()
         return await self.get_run(run_id)
+
+
+def _listed(wanted: RunFilter, live: Sequence[tuple[JobId, Incarnation]]) -> str:
+    of_job = [incarnation for job_id, incarnation in live if job_id == wanted.job_id]
+    parts = [_part(_LIVE, wanted, of_job), _part(_HISTORY, wanted, [])]
+    return f"{' UNION ALL '.join(parts)} ORDER BY id DESC LIMIT {wanted.limit:d}"
 
 
 def _part(table: str, wanted: RunFilter, live: Sequence[Incarnation]) -> str:

@@ -1,12 +1,12 @@
 """Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
-from tokimori.model.ids import RunId
+from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
@@ -26,6 +26,14 @@ _LIVE_OF_JOB = """
     job_id = $1 AND incarnation IN (
         SELECT incarnation FROM tokimori_jobs WHERE id = $1
         UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')
+"""
+_LAST = " UNION ALL ".join(
+    f"(SELECT {RUN} FROM {table} WHERE {of_job} ORDER BY id DESC LIMIT $2)"
+    for table, of_job in ((_LIVE, _LIVE_OF_JOB.replace("$1", "wanted.job")), (_HISTORY, "job_id = wanted.job"))
+)
+_LAST_RUNS = f"""
+    SELECT run.* FROM unnest($1::text[]) AS wanted (job)
+    CROSS JOIN LATERAL ({_LAST} ORDER BY id DESC LIMIT $2) AS run ORDER BY run.id DESC
 """
 _ADDED, _ASKED = names_of(without(BIRTH, "lane")), names_of(BIRTH)
 _added, _asked = run_values(_ADDED), run_values(_ASKED)
@@ -114,6 +122,11 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
     statement = f"{' UNION ALL '.join(parts)} ORDER BY id DESC LIMIT $4"
     states = [str(state) for state in wanted.states]
     return [run_of(row) for row in await db.rows(statement, wanted.job_id, wanted.before, states, wanted.limit)]
+
+
+async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int) -> list[Run]:
+    """See `Runs.last_runs`."""
+    return [run_of(row) for row in await db.rows(_LAST_RUNS, list(job_ids), limit)]
 
 
 def _conditions(wanted: RunFilter, of_job: str) -> Iterator[str]:

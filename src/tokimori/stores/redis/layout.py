@@ -59,12 +59,12 @@ arrived:<inc>:<root>    set     for a child that waits for all of its parents: t
 run:<id>                hash    a run: the columns of a row; settled_by, settled_token: who settled it last; holds,
                                 while it runs: "name weight" for each semaphore
                                 in: add_run, apply, cancel_run, claim, count_runs, export_rows, hold_run, import_rows,
-                                    lines, list_runs, list_semaphores, orphans, prelude, promote, prune, resume_run,
-                                    runs.py, settle, tick
+                                    last_runs, lines, list_runs, list_semaphores, orphans, prelude, promote, prune,
+                                    resume_run, runs.py, settle, tick
 runs                    zset    ids of all runs: by name, which is by age
                                 in: export_rows, import_rows, lines, list_runs, prune
 runs:<job id>           zset    the same of all runs of a job
-                                in: count_runs, import_rows, lines, list_runs, prune
+                                in: count_runs, import_rows, last_runs, lines, list_runs, prune
 live                    zset    ids of those that have not ended: by name
                                 in: export_rows, lines, list_runs, prelude
 live:<inc>              set     the same of one job's life

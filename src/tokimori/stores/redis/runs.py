@@ -1,11 +1,13 @@
 """Runs as people and programs ask for them."""
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec.structs import replace
 
 from tokimori.clock import MILLISECOND, Moment
 from tokimori.errors import NotFound
-from tokimori.model.ids import RunId
+from tokimori.model.ids import JobId, RunId
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS
@@ -97,6 +99,12 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
             break
         runs += [run_of(flat) for flat in found]
     return runs
+
+
+async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int) -> list[Run]:
+    """See `Runs.last_runs`."""
+    found = await db.run("last_runs", jobs=list(job_ids), limit=limit)
+    return sorted(map(run_of, found), key=lambda run: run.id, reverse=True)
 
 
 async def attempts(db: Connections, run_id: RunId) -> list[Attempt]:

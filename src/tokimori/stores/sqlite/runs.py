@@ -1,13 +1,13 @@
 """Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
-from tokimori.model.ids import Lane, RunId
+from tokimori.model.ids import JobId, Lane, RunId
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
@@ -113,6 +113,12 @@ def list_runs(db: sqlite3.Connection, wanted: RunFilter) -> list[Run]:
         values = {"job_id": wanted.job_id, "before": wanted.before, "limit": wanted.limit}
         runs += [run_of(row) for row in db.execute(statement, values)]
     return sorted(runs, key=lambda run: run.id, reverse=True)[: wanted.limit]
+
+
+def last_runs(db: sqlite3.Connection, job_ids: Sequence[JobId], limit: int) -> list[Run]:
+    """See `Runs.last_runs`."""
+    runs = [run for job_id in job_ids for run in list_runs(db, RunFilter(job_id=job_id, limit=limit))]
+    return sorted(runs, key=lambda run: run.id, reverse=True)
 
 
 def _conditions(wanted: RunFilter, of_job: str) -> Iterator[str]:

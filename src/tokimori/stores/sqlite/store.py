@@ -168,6 +168,7 @@ class SqliteStore:
     add_run = telling(writing(runs.add_run))
     get_run = reading(runs.get_run)
     list_runs = reading(runs.list_runs)
+    last_runs = reading(runs.last_runs)
     attempts = reading(runs.attempts)
     output = reading(runs.output)
     cancel_run = telling(writing(runs.cancel_run))

@@ -54,6 +54,7 @@ def work(db: sqlite3.Connection) -> None:
     nodes.survey(db, NOW)
     runs.list_runs(db, RunFilter(job_id=job.id))
     runs.list_runs(db, RunFilter(before=claimed.run.id))
+    runs.last_runs(db, [job.id], 8)
     runs.get_run(db, claimed.run.id)
     runs.attempts(db, claimed.run.id)
     runs.cancel_run(db, requests[-1].id, "enough", NOW)
