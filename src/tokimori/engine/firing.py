@@ -8,6 +8,7 @@ from tokimori.engine.foresee import NOTHING, ahead_of, fire_foreseen, foresee
 from tokimori.engine.look import Lookout
 from tokimori.engine.rhythm import Rhythm, newest_tick, next_look
 from tokimori.engine.share import Turn, next_turn, share_of, share_of_many
+from tokimori.engine.stopwatch import Stopwatch
 from tokimori.model.ids import NodeId, RandomBytes
 
 
@@ -23,12 +24,14 @@ class Firing:
         random: RandomBytes,
         rhythm: Rhythm,
         now: Moment,
+        timed: Stopwatch,
     ) -> None:
         self._store = store
         self._lookout = lookout
         self._random = random
         self._schedules = schedules
         self._rhythm = rhythm
+        self._timed = timed
         self._aligned = now
         self._turn = Turn.ANYBODY
         self._foreseen = NOTHING
@@ -51,7 +54,7 @@ class Firing:
             self._turn = Turn.ANYBODY
             await self._foresee(next_look(self._aligned, next_due, self._rhythm), by, peers, now)
             return False
-        fired = await self._fire(by, peers)
+        fired = await self._timed("fire", self._fire(by, peers))
         turn, self._turn = self._turn, next_turn(self._turn, fired)
         if fired is None:
             if turn is Turn.ANYBODY:
@@ -86,4 +89,5 @@ class Firing:
         if self._foreseen.moment == moment or now < ahead_of(moment, now):
             return
         share = share_of_many(self._turn, by, peers)
-        self._foreseen = await foresee(self._store, moment, self._random, self._schedules, share)
+        foreseen = foresee(self._store, moment, self._random, self._schedules, share)
+        self._foreseen = await self._timed("foresee", foreseen)

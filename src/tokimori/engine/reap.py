@@ -8,6 +8,7 @@ from tokimori.clock import Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Lost
+from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.nodes import Nodes, Pulse
 from tokimori.ports.working import Change, Claimed, Verdict, Working
 
@@ -21,9 +22,10 @@ class Reaping(Nodes, Working, Protocol):
 class Reaper:
     """Takes over the runs of dead nodes, a batch at each step, from when a tick tells of any until none is left."""
 
-    def __init__(self, store: Reaping, chance: Callable[[], float]) -> None:
+    def __init__(self, store: Reaping, chance: Callable[[], float], meter: Meter = UNMETERED) -> None:
         self._store = store
         self._chance = chance
+        self._meter = meter
         self._orphans = False
 
     @property
@@ -37,11 +39,11 @@ class Reaper:
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`."""
-        self._orphans = await reap(self._store, by, now, self._chance) > 0
+        self._orphans = await reap(self._store, by, now, self._chance, self._meter) > 0
         return True
 
 
-async def reap(store: Reaping, by: NodeId, now: Moment, chance: Callable[[], float]) -> int:
+async def reap(store: Reaping, by: NodeId, now: Moment, chance: Callable[[], float], meter: Meter = UNMETERED) -> int:
     """Settle up to `BATCH` runs of dead nodes; how many this call settled.
 
     Zero: none is left, or others were faster.
@@ -51,6 +53,7 @@ async def reap(store: Reaping, by: NodeId, now: Moment, chance: Callable[[], flo
     if not changes:
         return 0
     verdicts = await store.settle(changes, by, now)
+    meter.settled(changes, verdicts)
     return sum(verdict is Verdict.APPLIED for verdict in verdicts)
 
 

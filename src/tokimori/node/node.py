@@ -16,6 +16,7 @@ from tokimori.engine.reap import Reaper
 from tokimori.engine.reckon import Reckoner
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
 from tokimori.engine.save import Saver
+from tokimori.engine.stopwatch import Stopwatch
 from tokimori.errors import StoreError
 from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.lease import TICK_IDLE
@@ -25,6 +26,7 @@ from tokimori.node.membership import Membership
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import Worker
 from tokimori.ports.executor import Executor, Report, StopReason
+from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
@@ -42,7 +44,7 @@ class Node:
 
     `cycle` does whatever is to be done and says when it wants to be called again; `run` calls it until the node has
     stopped. Everything that a node knows of the store's state is a copy that the next tick corrects. `source` is where
-    it finds its work: the store itself, unless something stands before that.
+    it finds its work: the store itself, unless something stands before that. `meter` counts what it does.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Node:
         rhythm: Rhythm = WHENEVER_DUE,
         source: WorkSource | None = None,
         stopping: Stopping | None = None,
+        meter: Meter = UNMETERED,
     ) -> None:
         self._store = store
         self._source = source or store
@@ -68,6 +71,8 @@ class Node:
         self._alarm = Alarm()
         self._deaf_until = clock.monotonic()
         self._schedules = Schedules()
+        self._meter = meter
+        self._timed = Stopwatch(meter, clock)
         self._stopping = stopping or Stopping(clock, identity.stop_grace)
         self.finished = False
         self._begin()
@@ -86,14 +91,22 @@ class Node:
             clock=self._clock,
             random=self._random,
             chance=self._chance,
+            meter=self._meter,
+            timed=self._timed,
         )
         self._firing = Firing(
-            self._store, self._lookout, self._schedules, random=self._random, rhythm=self._rhythm, now=self.now
+            self._store,
+            self._lookout,
+            self._schedules,
+            random=self._random,
+            rhythm=self._rhythm,
+            now=self.now,
+            timed=self._timed,
         )
         self._saver = Saver(source, self._worker.work)
         self._duties: tuple[Duty, ...] = (
             self._saver,
-            Reaper(self._store, self._chance),
+            Reaper(self._store, self._chance, self._meter),
             Reckoner(self._store, self._schedules),
             Pruner(self._store, at, self._chance, self._executor.forget),
         )
@@ -202,7 +215,7 @@ class Node:
         if fired is True or any(other is True for other in others) or self._clock.monotonic() >= lookout.next_at:
             lookout.stale = True
         if lookout.stale and claimed is not True:
-            await lookout.look(self.now, self._clock.monotonic())
+            await self._timed("survey", lookout.look(self.now, self._clock.monotonic()))
         worker.work.pace.note(ended, self._clock.monotonic())
         if worker.work.busy:
             self._membership.tick_soon()
@@ -217,7 +230,7 @@ class Node:
     async def _tick(self) -> None:
         self._lookout.stale = False  # a hint that comes while the tick is under way is one to follow
         started = self._worker.work.started()
-        heard = await self._membership.tick(started, busy=self._worker.work.busy)
+        heard = await self._timed("tick", self._membership.tick(started, busy=self._worker.work.busy))
         self._worker.work.told(started)
         if heard is None:
             await self._reborn()

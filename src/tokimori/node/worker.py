@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from tokimori.clock import MILLISECOND, Clock
 from tokimori.engine.hand_back import hand_back
 from tokimori.engine.look import Lookout
+from tokimori.engine.stopwatch import Stopwatch
 from tokimori.engine.work import Key, Work
 from tokimori.model.ids import ClaimId, Lane, RandomBytes
 from tokimori.node.membership import Membership
 from tokimori.node.stopping import Stopping
 from tokimori.ports.executor import Executor, Report, StopReason
+from tokimori.ports.meter import Meter
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.work_source import WorkSource
 from tokimori.ports.working import Claim
@@ -32,6 +34,8 @@ class Worker:
         clock: Clock,
         random: RandomBytes,
         chance: Callable[[], float],
+        meter: Meter,
+        timed: Stopwatch,
     ) -> None:
         self._source = source
         self._executor = executor
@@ -41,6 +45,8 @@ class Worker:
         self._clock = clock
         self._random = random
         self._chance = chance
+        self._meter = meter
+        self._timed = timed
         self._reports: list[Report] = []
         self.work = Work(membership.identity.concurrency)
 
@@ -69,6 +75,7 @@ class Worker:
         A claim may be answered after the node was asked to stop: what it gave is handed back, not begun.
         """
         while self._may_start() and (tasks := self.work.next_tasks()):
+            self._meter.started(tasks, self._membership.now)
             self._executor.start(tasks)
             self.take_reports()
 
@@ -90,7 +97,8 @@ class Worker:
             return False
         node = self._membership.id
         claim = Claim(id=ClaimId(self._random(16).hex()), node=node, lanes=lanes, limit=limit)
-        claimed = await self._source.claim(claim, self._membership.now)
+        claimed = await self._timed("claim", self._source.claim(claim, self._membership.now))
+        self._meter.claimed(claimed)
         self.work.accept(claimed, node, self._membership.now)
         self.start_tasks()  # the store may still be busy with what ended before
         if len(claimed) < limit:
@@ -102,7 +110,9 @@ class Worker:
         changes = self.work.changes()
         if not changes:
             return
-        verdicts = await self._source.settle(changes, self._membership.id, self._membership.now)
+        member = self._membership
+        verdicts = await self._timed("settle", self._source.settle(changes, member.id, member.now))
+        self._meter.settled(changes, verdicts)
         self._lookout.stale = True
         for change in self.work.settled(changes, verdicts):
             log.warning("run %s of %s was no longer this node's; its end changed nothing", change.run_id, change.job_id)

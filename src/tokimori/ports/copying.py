@@ -20,7 +20,7 @@ class Kind(StrEnum):
     JOBS = "jobs"
     """With their edges. Read by `Jobs.list_jobs`, written by `Jobs.add_jobs`."""
     DOCUMENTS = "documents"
-    """Of every kind."""
+    """Documents of every kind."""
     SEMAPHORES = "semaphores"
     """Without permits: as no node works, nobody holds any."""
     PAUSES = "pauses"

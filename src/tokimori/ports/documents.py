@@ -1,7 +1,7 @@
-"""What services ask of the shared database for documents. Every method is one transaction.
+"""Documents in the shared database, as services ask for them. Every method is one transaction.
 
-Calendars are documents. So is whatever the engine never asks for and only people change: a kind is a word, which the
-stores need not know. Kinds and names are checked by `tokimori.model.document`, and what the texts say by the service.
+Calendars are documents, and so is all that only people change and the engine never asks for. A kind is a word that the
+stores need not know. `tokimori.model.document` checks kinds and names, the service checks what the texts say.
 """
 
 from typing import Protocol
@@ -10,27 +10,27 @@ from tokimori.model.document import Document
 
 
 class Documents(Protocol):
-    """Texts by kind and name. Two who change one at the same time don't overwrite each other: versions are compared."""
+    """Texts by kind and name. Versions are compared, so that two people never overwrite each other's change."""
 
     async def put_document(self, document: Document, replaces: int | None) -> None:
-        """Keep it in place of the version that it `replaces`; None: there is no document of that name yet.
+        """Keep the document in place of version `replaces`; None: there must be none of that name yet.
 
-        Put again it stays as it is, as a reply may have been lost. Raises `Conflict` where the store has another
+        The same document may be put again, as a reply may have been lost. Raises `Conflict` where the store has another
         version, or none.
         """
         ...
 
     async def get_document(self, kind: str, name: str) -> Document:
-        """Raises `NotFound`."""
+        """The document of that kind and name. Raises `NotFound`."""
         ...
 
     async def list_documents(self, kind: str, *, prefix: str = "", after: str = "", limit: int = 100) -> list[Document]:
-        """Those whose names begin with `prefix`, by name (in the order of their bytes), greater than `after`.
+        """Documents whose names begin with `prefix` and are greater than `after`, in order of names (by their bytes).
 
-        Fewer than `limit`: there are no more.
+        Fewer than `limit` means that there are no more.
         """
         ...
 
     async def delete_document(self, kind: str, name: str, version: int) -> None:
-        """Forget this version; no document of that name is no error. Raises `Conflict` where it has another version."""
+        """Delete this version; it is no error if there is no such document. Raises `Conflict` for another version."""
         ...

@@ -1,4 +1,4 @@
-"""What whoever works on runs asks: to take part, to find work, and to tell what became of it."""
+"""What a worker asks: to take part, to find runs to work on, and to report their outcomes."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -11,9 +11,9 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict
 
 
 class WorkSource(Protocol):
-    """The store, or what stands before it. Nothing else is asked by the part of a node that works on runs.
+    """The store, or something in front of it. The part of a node that works on runs asks nothing else.
 
-    Every method but `watch` raises `StoreUnavailable` where trying again can help, and may be called again then.
+    Every method except `watch` raises `StoreUnavailable` where trying again can help, and may be called again then.
     """
 
     async def register(self, node: NodeRecord) -> None:

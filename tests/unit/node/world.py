@@ -17,6 +17,7 @@ from tokimori.model.transitions import RunState
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.ports.executor import Ended, Report, Started, StopReason, Task
+from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.store import RunFilter
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.testing.clock import VirtualClock
@@ -97,13 +98,15 @@ class ScriptedExecutor:
 class Member:
     """A node, its way to the store and its executor."""
 
-    def __init__(self, world: "World", offset: float, rhythm: Rhythm, **identity: object) -> None:
+    def __init__(
+        self, world: "World", offset: float, rhythm: Rhythm, meter: Meter = UNMETERED, **identity: object
+    ) -> None:
         self.clock = OffsetClock(world.clock, offset)
         self.link = Link(world.store)
         self.executor = ScriptedExecutor(self.clock)
         known = {"host": "h", "boot_id": "b", "pid": 1, "version": "0", "concurrency": 8, "stop_grace": 30.0}
         whole = Identity(**{**known, **identity})  # type: ignore[arg-type]
-        self.node = Node(self.link.store, self.executor, self.clock, world.random, whole, rhythm=rhythm)
+        self.node = Node(self.link.store, self.executor, self.clock, world.random, whole, rhythm=rhythm, meter=meter)
         self.frozen = False
 
     async def cycle(self) -> float:
@@ -132,9 +135,11 @@ class World:
         self.random = random.Random(seed).randbytes
         self.members: list[Member] = []
 
-    async def join(self, offset: float = 0, rhythm: Rhythm = WHENEVER_DUE, **identity: object) -> Member:
+    async def join(
+        self, offset: float = 0, rhythm: Rhythm = WHENEVER_DUE, meter: Meter = UNMETERED, **identity: object
+    ) -> Member:
         """A new node; its wall clock may be wrong by some seconds."""
-        member = Member(self, offset, rhythm, **identity)
+        member = Member(self, offset, rhythm, meter, **identity)
         await member.executor.open(member.node.hear)
         await member.node.start()
         self.members.append(member)

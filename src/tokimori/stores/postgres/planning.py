@@ -17,12 +17,12 @@ from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
 _Planned = tuple[Plan, Sequence[RunId]]
-_DUE = f"""
+DUE_NOW = f"""
 {DUE} WHERE j.state = 'enabled' AND j.next_due IS NOT NULL AND j.next_due <= $1
     AND (j.next_due, j.incarnation) > ($3, $4) AND j.incarnation % $5 = $6
 ORDER BY j.next_due, j.incarnation LIMIT $2
 """
-_OUTDATED = f"""
+OUTDATED = f"""
 SELECT {JOB} FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < $1
     AND (tzdata, incarnation) > ($3, $4)
 ORDER BY tzdata, incarnation LIMIT $2
@@ -46,7 +46,7 @@ async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> l
 
     async def page(after: Job | None) -> list[Due]:
         place = _BEFORE_ALL if after is None else (after.next_due, after.incarnation)
-        return [due_of(row) for row in await db.rows(_DUE, now, limit, *place, share.of, share.part)]
+        return [due_of(row) for row in await db.rows(DUE_NOW, now, limit, *place, share.of, share.part)]
 
     return await readable(page, limit)
 
@@ -119,7 +119,7 @@ async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
 
     async def page(after: Job | None) -> list[Job]:
         place = ("", -1) if after is None else (after.tzdata, after.incarnation)
-        return [job_of(row) for row in await db.rows(_OUTDATED, tzdata, limit, *place)]
+        return [job_of(row) for row in await db.rows(OUTDATED, tzdata, limit, *place)]
 
     return await readable(page, limit)
 

@@ -33,9 +33,10 @@ CREATE INDEX tokimori_jobs_due ON tokimori_jobs (next_due, incarnation)
 WHERE state = 'enabled' AND next_due IS NOT NULL;
 -- Jobs that no moment wakes: few of many.
 CREATE INDEX tokimori_jobs_idle ON tokimori_jobs (id) WHERE state = 'enabled' AND next_due IS NULL;
--- A node that starts looks for jobs whose next_due was reckoned with older time zone data.
+-- A node that starts looks for jobs whose next_due was reckoned with older time zone data. What is due was looked for
+-- with this index, and sorted, where statistics were of a fuller table: so it asks for tzdata.
 CREATE INDEX tokimori_jobs_tzdata ON tokimori_jobs (tzdata, incarnation)
-WHERE state = 'enabled' AND next_due IS NOT NULL;
+WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata IS NOT NULL;
 
 -- Deleted jobs of which rows are left. Where a run of the job runs, its definition is kept, too.
 CREATE TABLE tokimori_deleted_jobs (

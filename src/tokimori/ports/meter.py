@@ -1,0 +1,61 @@
+"""What counts the work of a node, for whoever shows figures."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tokimori.clock import Moment
+from tokimori.model.transitions import RunState
+from tokimori.ports.executor import Task
+from tokimori.ports.working import Change, Claimed, Verdict
+
+
+class Meter(Protocol):
+    """Is told what a node has done, once for a whole batch, on the node's loop: it must neither wait nor raise."""
+
+    def claimed(self, runs: Sequence[Claimed]) -> None:
+        """The node has claimed these runs; none is possible."""
+        ...
+
+    def started(self, tasks: Sequence[Task], now: Moment) -> None:
+        """These attempts begin at this moment. A task is late by what that is after its `due`."""
+        ...
+
+    def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
+        """The store has judged these changes, a verdict for each. `outcome_of` says how each attempt ended."""
+        ...
+
+    def asked(self, call: str, seconds: float) -> None:
+        """A call took so long, whether the store answered or failed: tick, survey, fire, foresee, claim or settle.
+
+        To fire and to foresee is to read, to decide and to write.
+        """
+        ...
+
+
+class Unmetered:
+    """Counts nothing."""
+
+    def claimed(self, runs: Sequence[Claimed]) -> None:
+        """See `Meter`."""
+
+    def started(self, tasks: Sequence[Task], now: Moment) -> None:
+        """See `Meter`."""
+
+    def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
+        """See `Meter`."""
+
+    def asked(self, call: str, seconds: float) -> None:
+        """See `Meter`."""
+
+
+UNMETERED = Unmetered()
+
+
+def outcome_of(change: Change) -> str:
+    """The outcome of the attempt that the change ends, as the rows of attempts name it.
+
+    Two kinds of attempt have no row: a first one that succeeded, and one that was given back before it began.
+    """
+    if change.attempt is not None:
+        return change.attempt.outcome
+    return "succeeded" if change.state is RunState.SUCCEEDED else "released"
