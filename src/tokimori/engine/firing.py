@@ -58,7 +58,7 @@ class Firing:
         turn, self._turn = self._turn, next_turn(self._turn, fired)
         if fired is None:
             if turn is Turn.ANYBODY:
-                self._lookout.look_past(self._aligned)  # what the store names as due is for newer nodes
+                self._lookout.look_past(self._aligned)  # what the store names as due can't be read here
             return True
         self._lookout.add(fired.lanes)
         return not fired.full

@@ -22,8 +22,8 @@ PREFETCH_SECONDS = 0.1
 """A node claims no more than it can start within about this time."""
 MOST_CLAIMED = 1000
 """And never more than this at once: one claim is one transaction."""
-FOR_NEWER_NODES = 2.0
-"""Seconds after which a run that this node can't read may be claimed again, perhaps by one that can."""
+UNREADABLE_WAIT = 2.0
+"""Seconds after which a run whose definition this node can't read may be claimed again, perhaps by one that can."""
 _SMOOTHING = 0.3
 
 
@@ -118,7 +118,7 @@ class Work:
         return max(0, min(MOST_CLAIMED, free + int(rate * PREFETCH_SECONDS)) - len(self._backlog))
 
     def accept(self, claimed: Iterable[Claimed], owner: NodeId, now: Moment) -> None:
-        """Take over what a claim answered. A run whose job is gone, or is one for newer nodes, is handed back at once.
+        """Take over what a claim answered. A run whose job is gone, or can't be read, is handed back at once.
 
         It comes back after a pause: this node would claim it again and again, and nothing else.
         """
@@ -129,7 +129,7 @@ class Work:
                 continue
             self._owned[key] = run
             if run.definition is None:
-                self._hand_back(run, owner, now, RetryIn(FOR_NEWER_NODES))
+                self._hand_back(run, owner, now, RetryIn(UNREADABLE_WAIT))
             else:
                 self._backlog.append(run)
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from enum import StrEnum
-from operator import attrgetter
 from typing import Annotated
 
 import msgspec
@@ -106,36 +105,6 @@ class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     apart: bool = False
 
 
-# fmt: off
-FIRST_FORMAT = frozenset((
-    "schedule", "time_zone", "gap", "fold", "name", "description", "owner",
-    "misfire", "late_after", "grace", "max_running", "on_overlap", "retry", "priority",
-    "queue", "labels", "timeout", "timeout_grace", "on_lost_lease", "mailto", "target",
-))
-SECOND_FORMAT = FIRST_FORMAT | frozenset((
-    "calendars", "shift", "starts_at", "ends_at", "delay", "jitter", "anchored_on",
-    "on_exhausted", "on_failure_job", "parents", "join", "auto_complete_success",
-))
-THIRD_FORMAT = SECOND_FORMAT | frozenset(("retention", "keep_runs"))
-# fmt: on
-"""The fields that programs of the first three formats of definitions read: nothing is ever added here."""
-FORMAT = 4
-"""The format of definitions that use what came after the third one."""
-_DEFAULTS = {
-    each.name: each.default if each.default_factory is msgspec.NODEFAULT else each.default_factory()
-    for each in msgspec.structs.fields(Definition)
-}
-_LATER_FIELDS = (
-    (FORMAT, sorted(_DEFAULTS.keys() - THIRD_FORMAT)),
-    (3, sorted(THIRD_FORMAT - SECOND_FORMAT)),
-    (2, sorted(SECOND_FORMAT - FIRST_FORMAT)),
-)
-_LATER = tuple(
-    (number, attrgetter(*names), tuple(_DEFAULTS[name] for name in names)) for number, names in _LATER_FIELDS
-)
-"""The newest format first: its number, the values of its fields, and what these are where nobody said any."""
-_FORMAT_LABEL = "tokimori:format"
-"""No label of a user's: those have no colon."""
 APART_LABEL = "tokimori:semaphores"
 """Of nodes that can have units in another store; in a lane its value says which: `NAME:WEIGHT+…`."""
 HANDLERS_LABEL = "tokimori:handlers"
@@ -246,14 +215,8 @@ def kills_on_lost_lease(definition: Definition, *, keyed: bool = False) -> bool:
 
 
 def lane_of(definition: Definition) -> Lane:
-    """Where ready runs of the job wait: `queue|handler|label=value,…`.
-
-    What programs of before could not read is marked as with a label that they don't carry.
-    """
+    """Where ready runs of the job wait: `queue|handler|label=value,…`."""
     labels = [f"{key}={value}" for key, value in sorted(definition.labels.items())]
-    number = next((number for number, values, defaults in _LATER if values(definition) != defaults), 1)
-    if number > 1:
-        labels.append(f"{_FORMAT_LABEL}={number}")
     if definition.apart and definition.semaphores:
         units = "+".join(f"{name}:{weight}" for name, weight in wanted(definition.semaphores))
         labels.append(f"{APART_LABEL}={units}")
@@ -268,8 +231,6 @@ def serves(labels: dict[str, str], lane: Lane, handlers: Sequence[Handler] = ())
 
 
 def _carries(labels: dict[str, str], key: str, value: str) -> bool:
-    if key == _FORMAT_LABEL:
-        return int(value) <= FORMAT
     return key in labels if key == APART_LABEL else labels.get(key) == value
 
 

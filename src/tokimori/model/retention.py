@@ -43,7 +43,7 @@ class DailyCount(Struct, frozen=True, kw_only=True):
 
 
 def expiry_of(job: Job, now: Moment) -> Expiry | None:
-    """What of the job may go; None where its definition is for newer programs, who know how long it stays.
+    """What of the job may go; None where its definition can't be read: nobody here knows how long it stays.
 
     Of a job without a schedule every run is a request or a child.
     """
@@ -82,6 +82,6 @@ def day_of(moment: Moment) -> Moment:
 def first_id_at(moment: Moment) -> RunId:
     """No run made at this moment or later has a smaller id: by it an index finds old runs.
 
-    The smallest of its millisecond: ids made by older nodes are ordered no finer.
+    The smallest of its millisecond: ids that databases make for runs of children are ordered no finer.
     """
     return RunId(uuid7(Moment(max(moment - moment % MILLISECOND, 0)), bytes))

@@ -56,9 +56,11 @@ Target = Command | Noop
 
 
 class Unreadable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="unreadable"):
-    """In place of a target where the stored definition is one that this program can't read: a newer one wrote it.
+    """In place of a target where the stored definition is one that this program can't read.
 
-    `text` is what is stored, and stays as it is; `why` says what is wrong with it.
+    A newer program may have written it, or its text is broken. `text` is what is stored, and stays as it is; `why` says
+    what is wrong with it. The job is shown with that and not fired; a run of it that is claimed all the same is handed
+    back unpenalised.
     """
 
     handler: ClassVar[str] = ""

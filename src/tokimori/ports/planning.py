@@ -27,7 +27,7 @@ class Planning(Protocol):
     """From schedules to runs."""
 
     async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
-        """Enabled jobs whose `next_due` has come, the longest due first; none that only newer nodes can read."""
+        """Enabled jobs whose `next_due` has come, the longest due first; none that this program can't read."""
         ...
 
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:

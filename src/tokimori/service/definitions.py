@@ -111,7 +111,7 @@ def patched(definition: Definition, changes: Mapping[str, object], *, time_zone:
 
 
 def check_readable(definition: Definition) -> None:
-    """Refuse what only a newer version can do. Raises `Refused`."""
+    """Refuse what a definition must be read for. Raises `Refused`."""
     if isinstance(definition.target, Unreadable):
         raise Refused(
             f"the job's definition can't be read by this version of Tokimori: {definition.target.why}",

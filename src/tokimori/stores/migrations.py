@@ -23,11 +23,11 @@ _OLDEST = re.compile(r"^-- Nodes since schema (\d+) work on this one\.$", re.MUL
 
 
 class Applied(NamedTuple):
-    """A row of the ledger. `oldest` is None in rows that programs wrote which knew nothing of it."""
+    """A row of the ledger."""
 
     version: int
     checksum: str
-    oldest: int | None
+    oldest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def status_of(applied: Iterable[Applied], known: Sequence[Migration]) -> SchemaS
         version=max(rows, default=None),
         newest=known[-1].version,
         pending=tuple(migration.name for migration in known if migration.version not in rows),
-        oldest=max((row.version if row.oldest is None else row.oldest for row in rows.values()), default=0),
+        oldest=max((row.oldest for row in rows.values()), default=0),
     )
 
 

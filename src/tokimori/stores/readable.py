@@ -13,7 +13,7 @@ T = TypeVar("T", Job, Due)
 async def readable(page: Callable[[Job | None], Awaitable[list[T]]], limit: int) -> list[T]:
     """The first `limit` that this program can read; `page` gives up to `limit` of those after a job.
 
-    What only newer programs can read counts for nothing: however much of it is in front, the others are found.
+    What it can't read counts for nothing: however much of it is in front, the others are found.
     """
     found: list[T] = []
     after: Job | None = None

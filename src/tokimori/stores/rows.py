@@ -117,7 +117,7 @@ def tombstone_of(job_id: JobId, row: Row) -> Job:
 
 
 def definition_of(text: str | None) -> Definition | None:
-    """The definition with which a node works on a claimed run: none where the job is gone, or for newer nodes alone."""
+    """The definition with which a node works on a claimed run: none where the job is gone, or can't be read."""
     found = None if text is None else stored_definition(text)
     return None if found is None or isinstance(found.target, Unreadable) else found
 

@@ -1,4 +1,4 @@
-"""A job that a newer program defined is for newer nodes alone, and keeps no other job from its work."""
+"""A definition that a newer program has put in place of one of ours keeps no other job from its work."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

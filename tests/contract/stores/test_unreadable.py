@@ -1,4 +1,4 @@
-"""A definition that this program can't read, because a newer one wrote it, hurts its own job and no other."""
+"""A definition that this program can't read hurts its own job and no other."""
 
 import pytest
 from msgspec.structs import replace
@@ -36,7 +36,7 @@ async def test_it_is_read_as_unreadable(store: Store, text: str) -> None:
     assert (await store.get_due(found.id)).job == found
 
 
-async def test_it_is_left_to_newer_nodes(store: Store) -> None:
+async def test_it_is_not_fired(store: Store) -> None:
     """It is not due here, nor reckoned anew, and nothing of it changes; the others fire."""
     await store.add_jobs([newer := unreadable(next_due=later(1))])
     plain = await add_job(store, "plain", schedule=EVERY_SECOND, next_due=later(1))
@@ -48,7 +48,7 @@ async def test_it_is_left_to_newer_nodes(store: Store) -> None:
 
 
 async def test_many_in_front_hide_nothing(store: Store) -> None:
-    """However many only newer nodes can read, those that this one can are found: they come first, and are limited."""
+    """However many can't be read, those that can are found: they come first, and are limited."""
     await store.add_jobs([unreadable(name=f"newer{n}", next_due=later(n % 2)) for n in range(7)])
     plain = [await add_job(store, f"plain{n}", schedule=EVERY_SECOND, next_due=later(1)) for n in range(3)]
     for limit in (1, 2, 3):

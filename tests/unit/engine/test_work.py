@@ -126,7 +126,7 @@ def test_one_that_ends_soon_makes_no_pace() -> None:
 
 
 def test_what_is_handed_back_at_once_makes_no_pace() -> None:
-    """Runs that only newer nodes can read are no reason to claim more of them."""
+    """Runs that this node can't read are no reason to claim more of them."""
     work = Work(4)
     work.accept([replace(claimed(name), definition=None) for name in "abcd"], ME, NEW_YEAR)
     assert (work.busy, work.room()) == (True, 4)

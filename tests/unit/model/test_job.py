@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from tests.unit.examples import NEW_YEAR, a_definition, seconds
 from tokimori.clock import MINUTE
 from tokimori.errors import InvalidInput, InvalidSchedule
-from tokimori.model import job
 from tokimori.model.handlers import Handler
 from tokimori.model.ids import Lane
 from tokimori.model.job import (
     APART_LABEL,
-    FIRST_FORMAT,
     Definition,
     check_definition,
     decode_definition,
@@ -79,23 +77,19 @@ def test_a_lane_is_the_same_for_the_same_needs() -> None:
     assert lane_of(one) == lane_of(other) == "default||a=1,b=2"
 
 
-def test_what_programs_of_before_cannot_read_waits_in_a_lane_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A definition that uses later fields has a lane that today's nodes serve, and those of its first format do."""
-    plain = lane_of(a_definition(labels={"a": "1"}))
-    second = lane_of(a_definition(delay=1, labels={"a": "1"}))
-    third = lane_of(a_definition(delay=1, retention="P7D", labels={"a": "1"}))
-    fourth = lane_of(a_definition(keep_runs=1, max_waiting=1, semaphores=("db",), labels={"a": "1"}))
-    lanes = (plain, second, third, fourth)
-    assert lanes[1:] == tuple(f"{plain},tokimori:format={number}" for number in (2, 3, 4))
-    assert [serves({"a": "1"}, lane) for lane in lanes] == [True, True, True, True]
-    monkeypatch.setattr(job, "FORMAT", 2)
-    assert [serves({"a": "1"}, lane) for lane in lanes] == [True, True, False, False]
+def test_a_lane_names_what_a_node_needs_and_nothing_else() -> None:
+    """Whatever else a definition says, its runs wait where those wait that say only the same queue and labels."""
+    plain = a_definition(queue="q", labels={"a": "1"})
+    rich = a_definition(
+        queue="q", labels={"a": "1"}, delay=1, retention="P7D", max_waiting=1, max_running=2, semaphores=("db",)
+    )
+    assert lane_of(rich) == lane_of(plain) == "q||a=1"
 
 
 def test_a_lane_says_which_units_its_runs_want_in_another_store() -> None:
     """Nodes that can have them there serve it, whatever they are; where they are with the job the lane says nothing."""
     lane = lane_of(a_definition(semaphores=("table", "api:2"), apart=True))
-    assert lane.endswith(",tokimori:semaphores=api:2+table:1")
+    assert lane == "default||tokimori:semaphores=api:2+table:1"
     assert units_apart(lane) == (("api", 2), ("table", 1))
     assert serves({APART_LABEL: "yes"}, lane)
     assert not serves({}, lane)
@@ -152,11 +146,6 @@ def test_how_many_runs_stay_is_bounded(keep_runs: int) -> None:
     with pytest.raises(InvalidInput) as refused:
         check_definition(a_definition(keep_runs=keep_runs))
     assert refused.value.field == "keep_runs"
-
-
-def test_the_first_format_is_what_the_first_programs_read() -> None:
-    """Each of its fields still exists: a stored definition stays readable."""
-    assert {each.name for each in msgspec.structs.fields(Definition)} >= FIRST_FORMAT
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_all_runs_of_a_job_without_schedule_have_keys() -> None:
     assert found.before == found.keyed_before == NEW_YEAR - KEYS_KEPT
 
 
-def test_what_only_newer_programs_can_read_stays() -> None:
+def test_rows_of_what_can_not_be_read_stay() -> None:
     """How long rows of an unreadable job are to stay nobody here knows."""
     assert expiry_of(a_job(a_definition(target=Unreadable(text="{}", why="new"))), NEW_YEAR) is None
 

@@ -54,7 +54,7 @@ async def test_an_occurrence_is_run_and_settled(world: World) -> None:
     assert await world.store.attempts(run.id) == []
 
 
-async def test_what_only_newer_nodes_can_fire_keeps_no_node_busy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_that_can_not_be_read_keeps_no_node_busy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A due job that the store does not give to this node is asked for with each tick, not all the time."""
     await world.add()
     member = await world.join()
@@ -72,7 +72,7 @@ async def test_what_only_newer_nodes_can_fire_keeps_no_node_busy(world: World, m
     assert len(member.executor.running) == 8
 
 
-async def test_what_only_newer_nodes_can_fire_makes_nothing_else_late(world: World) -> None:
+async def test_a_job_that_can_not_be_read_makes_nothing_else_late(world: World) -> None:
     """However long such a job stays due, the others are fired at their moments, not with the next tick."""
     await world.add("newer", schedule="* * * * * *")
     newer = world.store._tables.jobs[JobId("newer")]
@@ -85,9 +85,7 @@ async def test_what_only_newer_nodes_can_fire_makes_nothing_else_late(world: Wor
     assert {run.job_id for run in runs} == {"plain"}
 
 
-async def test_a_run_that_only_newer_nodes_can_read_keeps_no_node_busy(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_that_can_not_be_read_keeps_no_node_busy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A claim that meets one gives it back for a while, without a trace, and others run meanwhile."""
     newer, plain = await world.add("newer", schedule=None), await world.add("plain", schedule=None)
     claim = world.store.claim

@@ -1,4 +1,4 @@
-"""A job whose definition only a newer version can read."""
+"""A job whose definition this version can't read."""
 
 from collections.abc import Awaitable, Callable
 
@@ -54,7 +54,7 @@ async def test_nothing_is_done_that_would_lose_it(world: World, act: Callable[[S
 
 
 async def test_it_is_left_alone_paused_and_deleted_but_not_resumed(world: World) -> None:
-    """Firing leaves it to newer nodes; who resumes it needs a version that can read it; its text stays to the end."""
+    """It is not fired; who resumes it needs a version that can read it; its text stays to the end."""
     await a_newer_job(world, next_due=seconds(60))
     world.pass_seconds(60)
     await world.fire()

@@ -72,7 +72,7 @@ class Admission:
     _refused: dict[str, list[Run]] = field(default_factory=dict)
 
     def open(self, run: Run) -> _Gate | None:
-        """The job's gate; None: it, or a semaphore, is locked by somebody else, or not for this program."""
+        """The job's gate; None: it, or a semaphore, is locked by somebody else, or the job can't be read."""
         gate = self.gates.get(run.incarnation)
         return None if gate is None or any(name not in self.units for name, _ in gate.wanted) else gate
 
@@ -189,7 +189,7 @@ def _gates_of(rows: Iterable[tuple[Incarnation, int, str]]) -> dict[Incarnation,
         if text not in definitions:
             definitions[text] = definition_of(text)
         definition = definitions[text]
-        if definition is not None:  # else it is for newer nodes alone: its gate stays shut
+        if definition is not None:  # else it can't be read: its gate stays shut
             gates[incarnation] = _Gate(limit, definition, units_here(definition))
     return gates
 

@@ -75,7 +75,7 @@ def _edge_of(row: Row) -> Edge:
 class Child(NamedTuple):
     """A job that may run after the end of a run; `place` is its place among those that do.
 
-    What is kept beside the definition is known of a newer one, too.
+    What is kept beside the definition is known also where that can't be read.
     """
 
     parent: Run

@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
     name VARCHAR(255) NOT NULL,
     checksum VARCHAR(64) NOT NULL,
     applied BIGINT NOT NULL,
-    oldest INTEGER
+    oldest INTEGER NOT NULL
 ) ENGINE = InnoDB
 """
 _IS_THERE = """

@@ -12,7 +12,7 @@ REPLACED = "replaced by a newer run"
 
 
 def is_readable(job: Job) -> bool:
-    """Whether this program knows what the job's definition says; where not, the job is one for newer nodes alone."""
+    """Whether this program knows what the job's definition says; where not, it doesn't fire the job."""
     return not isinstance(job.definition.target, Unreadable)
 
 

@@ -95,7 +95,10 @@ def bear_children(db: sqlite3.Connection, ended: Sequence[RunId]) -> None:
 
 
 class _Child(NamedTuple):
-    """A job that may run after the end of a run; what is kept beside the definition is known of a newer one, too."""
+    """A job that may run after the end of a run.
+
+    What is kept beside the definition is known also where that can't be read.
+    """
 
     parent: Run
     edge: Edge

@@ -16,10 +16,10 @@ CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
     name TEXT NOT NULL,
     checksum TEXT NOT NULL,
     applied INTEGER NOT NULL,
-    oldest INTEGER
+    oldest INTEGER NOT NULL
 );
 """
-_ADD_OLDEST = "ALTER TABLE tokimori_schema_migrations ADD COLUMN oldest INTEGER;"
+_IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'tokimori_schema_migrations'"
 _PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name LIKE 'tokimori!_%' ESCAPE '!' AND sql NOT NULL"
 
 
@@ -47,30 +47,15 @@ def status(db: sqlite3.Connection, known: Sequence[Migration]) -> SchemaStatus:
 
 
 def _applied(db: sqlite3.Connection) -> list[Applied]:
-    columns = _ledger_columns(db)
-    if not columns:
+    if db.execute(_IS_THERE).fetchone() is None:
         return []
-    oldest = "oldest" if "oldest" in columns else "NULL"
-    return [Applied(*row) for row in db.execute(f"SELECT version, checksum, {oldest} FROM tokimori_schema_migrations")]
-
-
-def _ledger_columns(db: sqlite3.Connection) -> set[str]:
-    return {name for (name,) in db.execute("SELECT name FROM pragma_table_info('tokimori_schema_migrations')")}
-
-
-def _ledger(db: sqlite3.Connection) -> list[str]:
-    """What makes the ledger, or gives one that an older program made what it lacks."""
-    columns = _ledger_columns(db)
-    if not columns:
-        return [_LEDGER]
-    return [] if "oldest" in columns else [_ADD_OLDEST]
+    return [Applied(*row) for row in db.execute("SELECT version, checksum, oldest FROM tokimori_schema_migrations")]
 
 
 def script(db: sqlite3.Connection, known: Sequence[Migration], now: Moment, *, whole: bool) -> str:
     """See `Schema.script`."""
-    if whole:
-        return script_of(known, now, begin=_BEGIN, ledger=[_LEDGER])
-    return script_of(pending(status(db, known), known), now, begin=_BEGIN, ledger=_ledger(db))
+    missing = known if whole else pending(status(db, known), known)
+    return script_of(missing, now, begin=_BEGIN, ledger=[_LEDGER])
 
 
 def check(db: sqlite3.Connection, known: Sequence[Migration]) -> list[str]:
@@ -101,8 +86,8 @@ def _one_line(text: str) -> str:
 def migrate(db: sqlite3.Connection, known: Sequence[Migration], now: Moment) -> SchemaStatus:
     """See `Schema.migrate`. The caller's transaction keeps other processes out."""
     missing = pending(status(db, known), known)
-    for statement in _ledger(db) if missing else ():
-        db.execute(statement)
+    if missing:
+        db.execute(_LEDGER)
     for migration in missing:
         for statement in statements(migration.text):
             db.execute(statement)

@@ -61,16 +61,6 @@ def test_one_migration_that_allows_nobody_shuts_out(db: sqlite3.Connection) -> N
     assert not status(db, [FIRST, SECOND]).too_new
 
 
-def test_a_ledger_of_an_older_program_is_understood(db: sqlite3.Connection) -> None:
-    """Rows that say nothing of older programs shut them out; a ledger without that column gets it."""
-    db.execute("CREATE TABLE tokimori_schema_migrations (version INTEGER PRIMARY KEY, name, checksum, applied)")
-    db.execute("INSERT INTO tokimori_schema_migrations VALUES (1, ?, ?, 0)", (FIRST.name, FIRST.checksum))
-    db.execute("CREATE TABLE a (x)")
-    assert status(db, [FIRST]) == SchemaStatus(version=1, newest=1, pending=(), oldest=1)
-    assert migrate(db, [FIRST, SECOND], NOW) == SchemaStatus(version=2, newest=2, pending=(), oldest=2)
-    assert db.execute("SELECT oldest FROM tokimori_schema_migrations").fetchall() == [(None,), (2,)]
-
-
 def test_a_changed_migration_is_refused(db: sqlite3.Connection) -> None:
     """A migration that is not the one that was applied is named."""
     migrate(db, [FIRST], NOW)

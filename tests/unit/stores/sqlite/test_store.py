@@ -48,7 +48,7 @@ async def test_a_newer_file_is_refused(tmp_path: Path) -> None:
     await store.migrate()
     await store.close()
     with sqlite3.connect(tmp_path / "a.db") as db:
-        db.execute("INSERT INTO tokimori_schema_migrations VALUES (99, '0099_later', 'x', 0, NULL)")
+        db.execute("INSERT INTO tokimori_schema_migrations VALUES (99, '0099_later', 'x', 0, 99)")
     db.close()
     store = await opened(tmp_path / "a.db")
     assert (await store.schema()).version == 99
