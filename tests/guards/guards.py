@@ -373,8 +373,8 @@ GUARDS = (
     ),
     Guard(
         LIMIT,
-        "in a file, what one claim gave is counted before it gives more",
-        "stores/sqlite/admission.py",
+        "what one claim gave is counted before it gives more",
+        "stores/rules/admission.py",
         "self._free[name] -= weight",
         "pass",
         _contract("test_struggles.py::test_four_processes_share_one_sqlite_file"),

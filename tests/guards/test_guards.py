@@ -36,7 +36,8 @@ def test_a_test_fails_without_the_guard(guard: Guard, tmp_path: Path) -> None:
     for name in ("src", "tests"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    only = ("-k", "sqlite" if "sqlite" in guard.files else "postgres") if "contract" in guard.test else ()
+    by_python = "sqlite" in guard.files or "rules" in guard.files
+    only = ("-k", "sqlite" if by_python else "postgres") if "contract" in guard.test else ()
     assert guard.take_out(tmp_path / "src/tokimori")
     ended = subprocess.run(
         [

@@ -15,7 +15,7 @@ from tokimori.stores.rows import JOB, RUN, RUN_COLUMNS, SKIP, Row, job_of, marks
 from tokimori.stores.rules.births import NOT_RUN, child_run, child_skip
 from tokimori.stores.rules.errors import check_family, is_parent
 from tokimori.stores.rules.lines import has_room
-from tokimori.stores.sqlite import line
+from tokimori.stores.sqlite import lines
 
 _EDGE = 'parent, child, "on", joins, declared_by'
 _CHILDREN = f"""
@@ -135,7 +135,7 @@ def _joined(db: sqlite3.Connection, child: _Child) -> bool:
 def _bear(db: sqlite3.Connection, child: _Child, place: int) -> None:
     reason = NOT_RUN.get(child.job.state)
     most = child.most_active
-    if reason is None and most is not None and not has_room(line.count_active(db, child.job.incarnation), 1, most):
+    if reason is None and most is not None and not has_room(lines.count_active(db, child.job.incarnation), 1, most):
         reason = SkipReason.FULL
     if reason is None:
         run = child_run(child.parent, child.edge, child.job, place, child.lane)

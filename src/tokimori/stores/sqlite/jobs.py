@@ -30,7 +30,9 @@ from tokimori.stores.rules.edits import edges_by_job, may_replace, was_replaced
 from tokimori.stores.rules.errors import no_job
 from tokimori.stores.rules.lanes import lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
-from tokimori.stores.sqlite import line
+from tokimori.stores.rules.turns import Freed
+from tokimori.stores.sqlite import lines
+from tokimori.stores.sqlite.ending import cancel
 from tokimori.stores.sqlite.family import change_edges, leave_family
 
 _ACTIVE = "FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held'"
@@ -111,9 +113,9 @@ def replace_job(
     )
     keep_skips(db, [(new.incarnation, skip) for skip in skips])
     _relane(db, new, row["lane"], lane_of_forced(old, new))
-    freed.places[new.incarnation] = line.count_active(db, new.incarnation)
-    line.rejoin(db, new.incarnation)
-    line.serve(db, freed)
+    freed.places[new.incarnation] = lines.count_active(db, new.incarnation)
+    lines.rejoin(db, new.incarnation)
+    lines.serve(db, freed)
 
 
 def _relane(db: sqlite3.Connection, job: Job, lane: Lane | None, forced: Lane | None) -> None:
@@ -125,13 +127,13 @@ def _relane(db: sqlite3.Connection, job: Job, lane: Lane | None, forced: Lane | 
     db.execute(having, (forced, job.incarnation))
 
 
-def _units(db: sqlite3.Connection, incarnation: Incarnation) -> line.Freed:
+def _units(db: sqlite3.Connection, incarnation: Incarnation) -> Freed:
     """The semaphores for which runs of the job may stand in line, or have the turn."""
     (semaphores,) = db.execute("SELECT semaphores FROM tokimori_jobs WHERE incarnation = ?", (incarnation,)).fetchone()
-    return line.Freed(semaphores={name for name, _ in line.units_in(semaphores)})
+    return Freed(semaphores={name for name, _ in lines.units_in(semaphores)})
 
 
-def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None, freed: line.Freed) -> None:
+def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None, freed: Freed) -> None:
     """A job that is claimable stops, with the error of its run; nothing of it is claimed until it is resolved."""
     parked = db.execute(
         """UPDATE tokimori_jobs SET state = 'parked', reason = ?, "by" = ?, next_due = NULL, lane = NULL
@@ -140,7 +142,7 @@ def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None, fr
     )
     if parked.rowcount:
         db.execute("UPDATE tokimori_runs SET lane = NULL WHERE incarnation = ?", (incarnation,))
-        line.rejoin(db, incarnation)
+        lines.rejoin(db, incarnation)
         freed.semaphores |= _units(db, incarnation).semaphores
 
 
@@ -148,7 +150,7 @@ def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> None:
     """See `Jobs.delete_job`."""
     job = get_job(db, job_id)
     leave_family(db, job_id)
-    line.cancel(db, "incarnation = ? AND state <> 'running'", (job.incarnation,), JOB_DELETED, now)
+    cancel(db, "incarnation = ? AND state <> 'running'", (job.incarnation,), JOB_DELETED, now)
     db.execute("DELETE FROM tokimori_jobs WHERE incarnation = ?", (job.incarnation,))
     gone = f"INSERT INTO tokimori_deleted_jobs (incarnation, job_id, {TOMBSTONE}) VALUES (?, ?, {marks(TOMBSTONE)})"
     runs = db.execute(_RUNNING, (job.incarnation,)).fetchone() is not None

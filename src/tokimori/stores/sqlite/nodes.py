@@ -8,7 +8,7 @@ from tokimori.model.pause import open_lanes
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.rows import NODE, RUN, RUN_COLUMNS, Row, definition_of, marks, node_of, node_row, prefixed, run_of
-from tokimori.stores.sqlite import line
+from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.pauses import paused_queues
 
 CLAIMED = f"""
@@ -54,7 +54,7 @@ def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
     raised = db.execute("UPDATE tokimori_nodes SET beat = beat + 1 WHERE id = ? AND state = 'alive'", (beat.node,))
     if not raised.rowcount:
         return None
-    line.sweep(db)
+    lines.sweep(db)
     db.executemany(
         """UPDATE tokimori_runs SET pid = ?, started = ?
         WHERE id = ? AND state = 'running' AND node_id = ? AND token = ?""",
@@ -91,7 +91,7 @@ def bury(db: sqlite3.Connection, dead: NodeId, beat: int, by: NodeId, now: Momen
         (now, dead, beat, by),
     )
     if buried.rowcount:
-        line.drop_permits(db, dead)
+        lines.drop_permits(db, dead)
     return state_of(db, dead) is NodeState.DEAD
 
 
@@ -105,7 +105,7 @@ def leave(db: sqlite3.Connection, node: NodeId, now: Moment) -> bool:
         (now, node),
     )
     if left.rowcount:
-        line.drop_permits(db, node)
+        lines.drop_permits(db, node)
         db.execute("DELETE FROM tokimori_nodes WHERE id = ? AND concurrency = 0", (node,))
     return state_of(db, node) is not NodeState.ALIVE
 

@@ -17,7 +17,8 @@ from tokimori.stores.rows import JOB, Row, job_of
 from tokimori.stores.rules.births import born
 from tokimori.stores.rules.lines import has_room
 from tokimori.stores.rules.plans import REPLACED, Cursor, is_readable, may_apply, was_applied
-from tokimori.stores.sqlite import line
+from tokimori.stores.sqlite import lines
+from tokimori.stores.sqlite.ending import cancel
 from tokimori.stores.sqlite.jobs import DUE, due_of, keep_skips
 
 _BORN = (
@@ -52,7 +53,11 @@ def apply(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]],
     cursors = _cursors(db, [plan.incarnation for plan, _ in plans])
     answers, accepted = [], list[tuple[Plan, Sequence[RunId]]]()
     active: Counter[Incarnation] = Counter(
-        {plan.incarnation: line.count_active(db, plan.incarnation) for plan, _ in plans if plan.most_active is not None}
+        {
+            plan.incarnation: lines.count_active(db, plan.incarnation)
+            for plan, _ in plans
+            if plan.most_active is not None
+        }
     )
     for plan, ids in plans:
         cursor = cursors.get(plan.incarnation)
@@ -86,7 +91,7 @@ def _write(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]]
     for plan, _ in plans:
         if plan.replaces:
             scheduled = "incarnation = ? AND origin LIKE 's:%' AND state <> 'held'"
-            line.cancel(db, scheduled, (plan.incarnation,), REPLACED, now)
+            cancel(db, scheduled, (plan.incarnation,), REPLACED, now)
     db.execute(_BEAR, (json.dumps([row for plan, ids in plans for row in _births(plan, ids, now)]),))
     keep_skips(db, [(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips])
     db.execute(_ADVANCE, (json.dumps([_cursor_row(plan) for plan, _ in plans]),))

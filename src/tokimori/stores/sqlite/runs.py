@@ -15,7 +15,9 @@ from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, marks, output
 from tokimori.stores.rules.errors import full, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lines import has_room
-from tokimori.stores.sqlite import line
+from tokimori.stores.rules.turns import Freed
+from tokimori.stores.sqlite import lines
+from tokimori.stores.sqlite.ending import cancel
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 _INDEXED = ("1", "origin NOT LIKE 's:%'")
@@ -48,7 +50,7 @@ def add_run(db: sqlite3.Connection, run: Run, now: Moment, manner: Manner = PLAI
         return newest
     if newest is not None and manner.replaces and never_started(newest):
         return _put_off(db, newest, run, lane, now)
-    if most is not None and not has_room(line.count_active(db, run.incarnation), 1, most):
+    if most is not None and not has_room(lines.count_active(db, run.incarnation), 1, most):
         raise full(run.job_id, most)
     added = replace(run, lane=lane)
     db.execute(f"INSERT INTO tokimori_runs ({RUN}) VALUES ({marks(RUN)})", run_row(added))
@@ -73,15 +75,15 @@ def _newest(db: sqlite3.Connection, run: Run) -> Run | None:
 
 
 def _put_off(db: sqlite3.Connection, known: Run, asked: Run, lane: Lane, now: Moment) -> Run:
-    after, freed = put_off(known, asked, lane), line.Freed()
-    turn = db.execute(f"SELECT {line.TURN} FROM tokimori_runs WHERE id = ?", (known.id,)).fetchone()
-    freed.leave(line.Turn._make(turn))
+    after, freed = put_off(known, asked, lane), Freed()
+    turn = db.execute(f"SELECT {lines.TURN} FROM tokimori_runs WHERE id = ?", (known.id,)).fetchone()
+    freed.leave(lines.turn_in(turn))
     values = {name: getattr(after, name) for name in _PUT_OFF}
     assignments = ", ".join(f'"{name}" = :{name}' for name in values)
     db.execute(f"UPDATE tokimori_runs SET {assignments} WHERE id = :id", {**values, "id": known.id})
     db.execute("DELETE FROM tokimori_requests WHERE asked < ?", (now - REMEMBERED,))
     db.execute("INSERT INTO tokimori_requests (id, run_id, asked) VALUES (?, ?, ?)", (asked.id, known.id, now))
-    line.serve(db, freed)
+    lines.serve(db, freed)
     return after
 
 
@@ -146,19 +148,19 @@ def output(db: sqlite3.Connection, run_id: RunId, attempt: int) -> Output | None
 
 def cancel_run(db: sqlite3.Connection, run_id: RunId, reason: str, now: Moment) -> Run:
     """See `Runs.cancel_run`."""
-    line.cancel(db, "id = ?", (run_id,), reason, now)
+    cancel(db, "id = ?", (run_id,), reason, now)
     return get_run(db, run_id)
 
 
 def hold_run(db: sqlite3.Connection, run_id: RunId, reason: str) -> Run:
     """See `Runs.hold_run`."""
     if may_hold(get_run(db, run_id)):
-        freed = line.Freed()
-        turn = db.execute(f"SELECT {line.TURN} FROM tokimori_runs WHERE id = ?", (run_id,)).fetchone()
-        freed.leave(line.Turn._make(turn))
+        freed = Freed()
+        turn = db.execute(f"SELECT {lines.TURN} FROM tokimori_runs WHERE id = ?", (run_id,)).fetchone()
+        freed.leave(lines.turn_in(turn))
         held = "UPDATE tokimori_runs SET state = 'held', error = ?, blocked_on = NULL WHERE id = ?"
         db.execute(held, (reason, run_id))
-        line.serve(db, freed)
+        lines.serve(db, freed)
     return get_run(db, run_id)
 
 

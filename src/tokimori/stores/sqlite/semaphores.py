@@ -19,7 +19,7 @@ from tokimori.ports.semaphores import (
 )
 from tokimori.stores.rows import PERMIT, marks, permit_of, permit_row
 from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
-from tokimori.stores.sqlite.line import (
+from tokimori.stores.sqlite.lines import (
     free_units,
     grant_programs,
     heaviest_in_line,

@@ -13,16 +13,17 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
 from tokimori.model.pause import open_lanes
 from tokimori.model.run import Output, encode_details
-from tokimori.model.semaphores import LIMIT_LINE
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.rows import ATTEMPT, OUTPUT, Row, attempt_row, marks, output_row
+from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import MOST_EXAMINED
-from tokimori.stores.rules.lines import fits
 from tokimori.stores.rules.settling import Standing, ending, judge
-from tokimori.stores.sqlite import line
-from tokimori.stores.sqlite.admission import Admission, Candidate
+from tokimori.stores.rules.turns import Freed
+from tokimori.stores.sqlite import lines
+from tokimori.stores.sqlite.admission import Ready, SqliteLines, hold
+from tokimori.stores.sqlite.ending import forget
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.jobs import park
 from tokimori.stores.sqlite.nodes import CLAIMED, claimed_of, state_of
@@ -95,32 +96,25 @@ def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
 
 
 def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
-    """Walk the ready runs in order: what fits is taken, what does not joins a line. Whether any was taken."""
-    running: dict[Incarnation, int] = {}
-    taken: list[RunId] = []
-    refused: list[tuple[str | None, RunId]] = []
-    admission = Admission(db)
+    """Walk the ready runs in order: what fits is taken, what does not joins a lines. Whether any was taken."""
+    known, taken = SqliteLines(db), list[RunId]()
+    admission = Admission(known)
     with closing(_ready(db, claim.lanes, claim.limit + MOST_EXAMINED)) as ready:
-        for rank, run_id, incarnation, limit, counted, stated in ready:
+        for row in ready:
             if len(taken) == claim.limit:
                 break
-            others = running.setdefault(incarnation, counted)
-            refused_by = None if fits(others, limit) else LIMIT_LINE
-            if stated is not None:
-                refused_by = admission.admit(Candidate(rank, run_id, incarnation, *json.loads(stated)), refused_by)
-            if refused_by is None:
-                running[incarnation] = others + 1
-                taken.append(run_id)
-            else:
-                refused.append((refused_by or None, run_id))
+            run = known.candidate(row)
+            if admission.takes(run):
+                taken.append(run.id)
     db.execute(_TAKE, (claim.node, claim.id, json.dumps(taken)))
+    refused = [(refused_by or None, run_id) for refused_by, run_id in admission.refused]
     db.executemany("UPDATE tokimori_runs SET state = 'blocked', blocked_on = ? WHERE id = ?", refused)
-    admission.hold(now)
-    line.serve(db, admission.freed)
+    hold(db, admission.held, now)
+    lines.serve(db, admission.freed)
     return bool(taken)
 
 
-def _ready(db: sqlite3.Connection, lanes: Sequence[Lane], limit: int) -> Generator[Row, None, None]:
+def _ready(db: sqlite3.Connection, lanes: Sequence[Lane], limit: int) -> Generator[Ready, None, None]:
     """The ready runs of these lanes in one order, read as far as they are asked for."""
     with ExitStack() as stack:
         cursors = [
@@ -161,17 +155,17 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: M
     for change, state, error in accepted:
         if change.parks and state is RunState.FAILED:
             park(db, change.incarnation, error, freed)
-    line.serve(db, freed)
+    lines.serve(db, freed)
     return verdicts
 
 
-def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> line.Freed:
+def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> Freed:
     """What these runs held: places, and where there were any keys and units."""
     holders = [run_id for run_id, run in settled.items() if run.holds]
-    return line.Freed(
+    return Freed(
         places=Counter(run.incarnation for run in settled.values()),
         keys={(run.incarnation, run.key) for run in settled.values() if run.key is not None},
-        semaphores=line.give_back(db, holders) if holders else set(),
+        semaphores=lines.give_back(db, holders) if holders else set(),
     )
 
 
@@ -188,7 +182,7 @@ def _write(db: sqlite3.Connection, accepted: Sequence[tuple[Change, RunState, st
     rows = [(state in ENDS, _settled_row(change, state, error, by)) for change, state, error in accepted]
     db.execute(_GO_ON, (json.dumps([row for ends, row in rows if not ends]),))
     db.execute(_END, (json.dumps([row for ends, row in rows if ends]),))
-    line.forget(db, [change.run_id for change, state, _ in accepted if state in ENDS])
+    forget(db, [change.run_id for change, state, _ in accepted if state in ENDS])
     db.executemany(
         f"INSERT OR REPLACE INTO tokimori_attempts ({ATTEMPT}) VALUES ({marks(ATTEMPT)})",
         [attempt_row(change.attempt) for change, _, _ in accepted if change.attempt is not None],

@@ -1,28 +1,18 @@
-"""Moves that several methods share: ending runs, cancelling them, and serving those who wait for what became free."""
+"""Who waits for a place or for units, and who is next when some become free."""
 
 import json
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any
 
-from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
 from tokimori.model.pause import open_lanes
-from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of, semaphore_of
-from tokimori.model.transitions import RunState
-from tokimori.stores.rows import RUN, SETTLED
 from tokimori.stores.rules.lines import MOST_SWEPT, Place, programs_served, room, runs_woken
+from tokimori.stores.rules.turns import Freed, Turn
 from tokimori.stores.sqlite.pauses import paused_queues
 
-_ENDING = {"state", "error", "ended", "blocked_on"}
-_KEPT = [column for column in f"{RUN}, {SETTLED}".split(", ") if column not in _ENDING]
-_CANCEL = f"""
-INSERT INTO tokimori_history (state, error, ended, {", ".join(_KEPT)})
-SELECT 'cancelled', ?, ?, {", ".join(_KEPT)} FROM tokimori_runs WHERE id = ?
-"""
 TURN = (
     "incarnation, state, concurrency_key, blocked_on, "
     "(SELECT semaphores FROM tokimori_jobs WHERE incarnation = tokimori_runs.incarnation)"
@@ -67,39 +57,10 @@ SELECT substr(line, length('semaphore:') + 1) FROM lines WHERE line IS NOT NULL 
 """
 
 
-class Turn(NamedTuple):
-    """What of a run says whose turn it may have: the columns `TURN`."""
-
-    incarnation: Incarnation
-    state: RunState
-    concurrency_key: str | None
-    blocked_on: str | None
-    semaphores: str | None
-
-
-@dataclass(slots=True)
-class Freed:
-    """What became free in a transaction, or whose turn has to be passed on: served together, at its end."""
-
-    places: Counter[Incarnation] = field(default_factory=Counter)
-    keys: set[tuple[Incarnation, str]] = field(default_factory=set)
-    semaphores: set[str] = field(default_factory=set)
-
-    def pass_on(self, turn: Turn, refused_by: str | None = None) -> None:
-        """The turn that the run may have had in each of its lines, but for the one that refuses it now."""
-        if refused_by != LIMIT_LINE:
-            self.places[turn.incarnation] += 1
-        if turn.concurrency_key is not None and refused_by != KEY_LINE:
-            self.keys.add((turn.incarnation, turn.concurrency_key))
-        self.semaphores.update(name for name, _ in units_in(turn.semaphores) if line_of(name) != refused_by)
-
-    def leave(self, turn: Turn) -> None:
-        """A ready run goes and passes its turn on; a blocked one makes way in the line of its semaphore."""
-        semaphore = semaphore_of(turn.blocked_on)
-        if turn.state == RunState.READY:
-            self.pass_on(turn)
-        elif semaphore is not None:
-            self.semaphores.add(semaphore)
+def turn_in(row: Sequence[Any]) -> Turn:
+    """What the columns `TURN` say."""
+    incarnation, state, key, blocked_on, semaphores = row
+    return Turn(incarnation, state, key, blocked_on, [name for name, _ in units_in(semaphores)])
 
 
 def units_in(semaphores: str | None) -> list[tuple[str, int]]:
@@ -113,28 +74,6 @@ def count_active(db: sqlite3.Connection, incarnation: Incarnation) -> int:
         "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND state <> 'held'", (incarnation,)
     ).fetchone()
     return int(active)
-
-
-def forget(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
-    """Take runs that have been written to the history out of the live ones."""
-    db.execute("DELETE FROM tokimori_runs WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(runs),))
-
-
-def cancel(db: sqlite3.Connection, which: str, values: tuple[object, ...], reason: str, now: Moment) -> None:
-    """End the runs that have not started, order the others to end. Their job, if it goes, goes after them."""
-    rows = db.execute(f"SELECT id, {TURN} FROM tokimori_runs WHERE {which}", values).fetchall()
-    turns = {run_id: Turn(*turn) for run_id, *turn in rows}
-    running = [run_id for run_id, turn in turns.items() if turn.state == RunState.RUNNING]
-    ended = [run_id for run_id, turn in turns.items() if turn.state != RunState.RUNNING]
-    db.executemany(
-        "UPDATE tokimori_runs SET cancel = coalesce(cancel, ?) WHERE id = ?", [(reason, run_id) for run_id in running]
-    )
-    db.executemany(_CANCEL, [(reason, now, run_id) for run_id in ended])
-    forget(db, ended)
-    freed = Freed()
-    for run_id in ended:
-        freed.leave(turns[run_id])
-    serve(db, freed)
 
 
 def rejoin(db: sqlite3.Connection, incarnation: Incarnation) -> None:
