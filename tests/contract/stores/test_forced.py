@@ -84,6 +84,17 @@ async def test_an_edit_of_a_stopped_job_moves_its_forced_runs_alone(store: Store
     assert [claimed.run.id for claimed in await worker.claim()] == [forced.id]
 
 
+async def test_a_forced_request_from_before_an_edit_waits_where_it_says(store: Store) -> None:
+    """Every store keeps the lane that the request brings; an edit moves only the runs that there are."""
+    job = await add_job(store)
+    paused = await stop(store, job)
+    definition = replace(job.definition, queue="other")
+    await store.replace_job(paused, replace(paused, version=3, definition=definition))
+    forced = await store.add_run(a_request(job), NOW, FORCED)
+    assert forced.lane == lane_of(job.definition)
+    assert (await store.get_run(forced.id)).lane == forced.lane
+
+
 async def test_after_a_resume_force_means_nothing(store: Store, worker: Worker) -> None:
     """A resume gives all runs their lane, and the next pause takes it from all of them."""
     job = await add_job(store)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
 from tokimori.model.ids import JobId, Lane, RunId
-from tokimori.model.job import lane_of, most_active
+from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS, Event, move
@@ -28,7 +28,7 @@ def add_run(tables: Tables, run: Run, now: Moment, manner: Manner = PLAIN) -> Ru
     job = tables.job(run.job_id)
     if job.incarnation != run.incarnation:
         raise NotFound(f"the job {run.job_id!r} was deleted meanwhile", field="id", value=run.job_id)
-    lane = lane_for(job) or (lane_of(job.definition) if manner.forced else None)
+    lane = lane_for(job) or (run.lane if manner.forced else None)
     if lane is None:
         raise stopped(job.id, job.state)
     newest = _newest(tables, run) if manner.shares_key else None
