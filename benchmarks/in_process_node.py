@@ -12,13 +12,10 @@ from redis.asyncio import Redis
 
 from benchmarks.postgres_peers.program import Drained, Watch
 from tokimori.clock import Moment, SystemClock
-from tokimori.executors.command import CommandExecutor
-from tokimori.executors.executors import Executors
-from tokimori.executors.noop import NoopExecutor
+from tokimori.executors.executors import executors_of
 from tokimori.model.ids import JobId, new_incarnation
 from tokimori.model.job import Definition
 from tokimori.model.run import Run
-from tokimori.model.target import Command, Noop
 from tokimori.model.transitions import RunState
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
@@ -77,8 +74,7 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
     """A new node ends all these runs, which are due."""
     clock = SystemClock()
     async with opened_store(url) as store, watching(url) as has_live:
-        command = CommandExecutor(clock, runs_dir=folder / "runs", state_dir=folder)
-        executors = Executors({Noop: NoopExecutor(clock), Command: command})
+        executors = executors_of(clock, folder)
         identity = Identity(host="bench", boot_id="bench", pid=os.getpid(), version="0", concurrency=concurrency)
         node = Node(store, executors, clock, os.urandom, identity)
         await executors.open(node.hear)

@@ -15,12 +15,10 @@ from benchmarks.in_process_node import CONCURRENCY, opened_store
 from benchmarks.postgres_peers.program import LOOK_EVERY, Watch
 from benchmarks.store_servers import Place, each_on_its_own, mariadb_server, postgres_server, redis_server
 from tokimori.clock import SystemClock
-from tokimori.executors.command import CommandExecutor
-from tokimori.executors.executors import Executors
-from tokimori.executors.noop import NoopExecutor
+from tokimori.executors.executors import executors_of
 from tokimori.model.ids import NodeId, PermitId, uuid7
 from tokimori.model.job import Definition
-from tokimori.model.target import Command, Noop
+from tokimori.model.target import Noop
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState
@@ -80,8 +78,7 @@ class Counting:
 async def a_node(store: Store, folder: Path) -> AsyncIterator[Counting]:
     """A node at work."""
     clock, counting = SystemClock(), Counting(store)
-    command = CommandExecutor(clock, runs_dir=folder / "runs", state_dir=folder)
-    executors = Executors({Noop: NoopExecutor(clock), Command: command})
+    executors = executors_of(clock, folder)
     identity = Identity(host="bench", boot_id="bench", pid=os.getpid(), version="0", concurrency=CONCURRENCY)
     node = Node(counting, executors, clock, os.urandom, identity)  # type: ignore[arg-type]
     await executors.open(node.hear)

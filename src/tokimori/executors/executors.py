@@ -1,12 +1,15 @@
 """One executor for every kind of target."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import get_args
 
-from tokimori.clock import Moment
+from tokimori.clock import Clock, Moment
 from tokimori.errors import Bug
+from tokimori.executors.command import CommandExecutor
+from tokimori.executors.noop import NoopExecutor
 from tokimori.model.ids import RunId, Token
-from tokimori.model.target import Target
+from tokimori.model.target import Command, Noop, Target
 from tokimori.ports.executor import Executor, Report, StopReason, Task
 
 
@@ -53,3 +56,13 @@ class Executors:
         """End whatever is left."""
         for executor in self._by_kind.values():
             await executor.close()
+
+
+def executors_of(clock: Clock, state_dir: Path) -> Executors:
+    """What runs the targets of a node with this folder. A new kind of target is a line here."""
+    return Executors(
+        {
+            Noop: NoopExecutor(clock),
+            Command: CommandExecutor(clock, runs_dir=state_dir / "runs", state_dir=state_dir),
+        }
+    )

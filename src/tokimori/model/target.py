@@ -1,4 +1,4 @@
-"""Targets: what a run does. A new kind is one struct here, one executor, and one line in `tokimori.node.wiring`."""
+"""Targets: what a run does. A new kind is one struct here, one executor, and one line in `executors_of`."""
 
 from typing import ClassVar
 

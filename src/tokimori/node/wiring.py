@@ -16,12 +16,9 @@ from tokimori.clock import Clock
 from tokimori.config.settings import Settings
 from tokimori.engine.rhythm import Rhythm
 from tokimori.errors import StoreUnavailable
-from tokimori.executors.command import CommandExecutor
-from tokimori.executors.executors import Executors
-from tokimori.executors.noop import NoopExecutor
+from tokimori.executors.executors import executors_of
 from tokimori.locks.session import Session
 from tokimori.model.job import APART_LABEL
-from tokimori.model.target import Command, Noop
 from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
@@ -50,8 +47,7 @@ async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
     """
     random = os.urandom
     make_state_dir(settings.state_dir)
-    command = CommandExecutor(clock, runs_dir=settings.state_dir / "runs", state_dir=settings.state_dir)
-    executor: Executor = Executors({Noop: NoopExecutor(clock), Command: command})
+    executor: Executor = executors_of(clock, settings.state_dir)
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
