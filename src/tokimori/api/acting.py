@@ -1,4 +1,4 @@
-"""Who acts: a request gets the service as whoever sent it uses it."""
+"""Who acts: each request uses the service in the name of its author."""
 
 from collections.abc import Callable
 
@@ -7,11 +7,11 @@ from starlette.requests import Request
 from tokimori.service.service import Service
 
 AuthorOf = Callable[[Request], str | None]
-"""Tells who sent a request."""
+"""A function that tells who sent a request."""
 ServiceFor = Callable[[Request], Service]
-"""The service, acting as whoever sent the request."""
+"""A function that gives the service, acting as the author of the request."""
 
 
 def unknown_author(_: Request) -> str:
-    """The door asks nobody who they are yet: whatever comes through it is recorded as the door's."""
+    """The author of every request, as long as the door does not ask people who they are."""
     return "http"

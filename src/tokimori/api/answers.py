@@ -1,4 +1,4 @@
-"""From a request to values, and from values to a response."""
+"""Requests are read into values, and values are written as responses."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -18,13 +18,13 @@ _T = TypeVar("_T")
 
 
 def answer(value: object, status: int = 200, *, location: str | None = None) -> Response:
-    """The value as JSON; `location` is where something new is found."""
+    """A response with the value as JSON; `location` is the path of a new resource."""
     headers = None if location is None else {"location": location}
     return Response(json.encode(value), status, headers, JSON)
 
 
 def page_of(request: Request, values: Sequence[object], limit: int, **after: str | None) -> Response:
-    """A list as JSON; where it may go on, a `Link` header (RFC 8288) says with which parameter `after`."""
+    """A response with a list as JSON. If there may be more, a `Link` header (RFC 8288) names the next page."""
     response = answer(values)
     if len(values) == limit:
         others = [(key, value) for key, value in request.query_params.multi_items() if key not in after]
@@ -33,20 +33,20 @@ def page_of(request: Request, values: Sequence[object], limit: int, **after: str
 
 
 def error_answer(error: TokimoriError) -> Response:
-    """The error as JSON, under its status."""
+    """A response with the error as JSON, under its status."""
     return answer(error_view(error), error.status)
 
 
 def refusal(
     status: int, code: str, message: str, *, field: str | None = None, value: str | None = None, allowed: str | None
 ) -> Response:
-    """A refusal of the request itself, before anybody has looked at what it asks for."""
+    """A response that refuses a request, before anybody has looked at its content."""
     fault = Fault(code=code, message=message, field=field, value=value, allowed=allowed)
     return answer(ErrorView(error=fault), status)
 
 
 async def read_body(request: Request, kind: type[_T]) -> _T:
-    """The body, JSON, as a value; an empty one is an empty object. Raises `InvalidInput` naming the field."""
+    """The JSON body as a value; an empty body counts as an empty object. Raises `InvalidInput` naming the field."""
     body = await request.body() or b"{}"
     try:
         return json.decode(body, type=kind)
@@ -62,7 +62,7 @@ _Query = TypeVar("_Query", bound=Struct)
 
 
 def read_query(request: Request, kind: type[_Query], *, lists: frozenset[str] = frozenset()) -> _Query:
-    """The query's parameters as a value; those in `lists` may be repeated. Raises `InvalidInput` naming the field."""
+    """The query parameters as a value; those in `lists` may be repeated. Raises `InvalidInput` naming the field."""
     query = request.query_params
     given = {name: query.getlist(name) if name in lists else query[name] for name in query}
     try:

@@ -27,11 +27,11 @@ from tokimori.service.service import Service
 from tokimori.service.views.nodes import node_view
 
 PARTS = (Jobs, Runs, Schedules, Calendars, Semaphores, Queues)
-"""What the API consists of."""
+"""The parts of the API; each has its own paths."""
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """How a node is: `status` is `ok` or says in a word what is wrong."""
+    """The health of a node: `status` is `ok`, or says what is wrong."""
 
     status: str
     node_id: str
@@ -49,9 +49,9 @@ def create_app(
     host_name: str | None = None,
     author_of: AuthorOf = unknown_author,
 ) -> ASGIApp:
-    """The door of a node that listens on the interface: `/healthz`, `/api/v2` and these pages, behind every guard.
+    """The HTTP door of a node that listens on the interface: `/healthz`, `/api/v2` and these pages, behind all guards.
 
-    What a request orders is recorded as ordered by its `author_of`.
+    Orders are recorded under the author that `author_of` gives for their request.
     """
 
     def service_for(request: Request) -> Service:
@@ -92,7 +92,7 @@ async def _on_error(_: Request, error: Exception) -> Response:
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
-    """What Starlette itself refuses: an unknown path, or a method that it does not have."""
+    """Answer what Starlette itself refuses: an unknown path, or a method that it does not have."""
     assert isinstance(error, HTTPException)  # noqa: S101 Starlette chose it by its type
     status = HTTPStatus(error.status_code)
     where = f"{request.method} {request.url.path}"
@@ -103,5 +103,5 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 
 
 async def _on_bug(_: Request, error: Exception) -> Response:
-    """Starlette raises the error again after this, so that it is logged with its traceback."""
+    """Answer a bug. Starlette raises the error again afterwards, so that it is logged with its traceback."""
     return error_answer(Bug(f"{type(error).__name__}; the node's log says more"))

@@ -1,4 +1,4 @@
-"""`/api/v2/calendars`"""
+"""The paths under `/api/v2/calendars`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,13 +14,13 @@ from tokimori.service.views.schedules import calendar_view
 
 
 class Calendars:
-    """What the door does with named days off."""
+    """The part of the API for calendars."""
 
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
     def routes(self) -> Sequence[Route]:
-        """The paths."""
+        """The paths of this part."""
         one = "/api/v2/calendars/{name}"
         return [
             Route("/api/v2/calendars", self.list, methods=["GET"]),
@@ -31,30 +31,30 @@ class Calendars:
         ]
 
     async def list(self, request: Request) -> Response:
-        """All, by name."""
+        """All calendars, by name."""
         return answer([calendar_view(calendar) for calendar in await self._service(request).calendars.list()])
 
     async def add(self, request: Request) -> Response:
-        """Keep a new one: `name`, and `dates`, `weekdays`, `description`."""
+        """Add a calendar: `name`, and `dates`, `weekdays`, `description`."""
         fields = await read_body(request, dict[str, Any])
         name = fields.pop("name", None)
         if not isinstance(name, str):
-            raise InvalidInput("name: a calendar needs one", field="name", value=name, allowed="a text")
+            raise InvalidInput("name: a calendar needs a name", field="name", value=name, allowed="a text")
         calendar = await self._service(request).calendars.add(name, **fields)
         return answer(calendar_view(calendar), 201, location=f"/api/v2/calendars/{name}")
 
     async def show(self, request: Request) -> Response:
-        """A calendar, and the jobs that keep it."""
+        """A calendar, and the jobs that use it."""
         name, calendars = _name(request), self._service(request).calendars
         return answer(calendar_view(await calendars.get(name), await calendars.jobs(name)))
 
     async def update(self, request: Request) -> Response:
-        """Change fields; null empties one. The jobs that name it take over the days."""
+        """Change fields of a calendar; null empties a field. The jobs that use it take over its days."""
         changes = await read_body(request, dict[str, Any])
         return answer(calendar_view(await self._service(request).calendars.update(_name(request), **changes)))
 
     async def delete(self, request: Request) -> Response:
-        """Forget a calendar that no job names."""
+        """Delete a calendar that no job uses."""
         name = _name(request)
         await self._service(request).calendars.delete(name)
         return answer({"name": name, "deleted": True})

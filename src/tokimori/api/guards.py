@@ -1,8 +1,8 @@
-"""What every request must pass before anybody looks at what it asks for: this door executes commands.
+"""Guards that every request must pass before anybody looks at its content, because this door executes commands.
 
-A web page of a stranger, open in the browser of somebody who can reach the door, must be able to do nothing here. Its
-requests carry its `Origin`; under a DNS name that it points here ("DNS rebinding") they carry its `Host`; and what a
-form can send without the browser asking first is never JSON.
+A stranger's web page, open in the browser of somebody who can reach the door, must be able to do nothing here. Its
+requests carry its `Origin`. If it makes its own DNS name point here ("DNS rebinding"), they carry that name as `Host`.
+And a form that the browser sends without asking us first is never JSON.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from tokimori.api.answers import refusal
 from tokimori.clock import SECOND, Clock
 
 MOST_BODY = 1 << 20
-"""Bytes of the largest body that is read."""
+"""The size of the largest body that is read, in bytes."""
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
@@ -43,7 +43,7 @@ def guarded(
     host_name: str,
     is_answered: Callable[[Scope], bool] = lambda _: True,
 ) -> ASGIApp:
-    """The app behind every guard. `interface` is where the door listens, `host_name` the name of this machine.
+    """The app behind all guards. `interface` is where the door listens, `host_name` the name of this machine.
 
     `is_answered` says whether the app does anything for a request but refuse its path or method.
     """
@@ -52,10 +52,10 @@ def guarded(
 
 
 def host_rule(interface: str, host_name: str) -> Callable[[str], bool]:
-    """Whether a name may stand in `Host`: those of loopback, and that of the interface.
+    """The rule for `Host`: allowed are the names of the loopback, and the interface.
 
-    Where the door listens on every interface any address may (no attacker can give it a meaning in DNS), and the name
-    of this machine.
+    If the door listens on every interface, all addresses are allowed (no attacker can redirect an address by DNS), and
+    the name of this machine.
     """
     names = _LOOPBACK | {interface.casefold()}
     if interface not in ("0.0.0.0", "::"):  # noqa: S104 compared, not bound
@@ -65,7 +65,7 @@ def host_rule(interface: str, host_name: str) -> Callable[[str], bool]:
 
 
 def host_of(header: str) -> str | None:
-    """The name or address in a `Host` header, without port and brackets; None if it is none."""
+    """The name or address in a `Host` header, without port and brackets; None if the header is not valid."""
     try:
         parts = urlsplit(f"//{header}")
         _ = parts.port
@@ -75,7 +75,7 @@ def host_of(header: str) -> str | None:
 
 
 class HostAndOrigin:
-    """Answers 403 to requests for another host, and to those from the pages of another."""
+    """Answers 403 to a request for another host, and to one from the page of another site."""
 
     def __init__(self, app: ASGIApp, is_ours: Callable[[str], bool]) -> None:
         self._app = app
@@ -112,7 +112,7 @@ class HostAndOrigin:
 
 
 class JsonBody:
-    """Reads the body of a write: 413 if it is too large, 415 if it is for somebody and isn't said to be JSON."""
+    """Reads the body of a write. Answers 413 if it is too large, and 415 if its path exists and it is not JSON."""
 
     def __init__(self, app: ASGIApp, is_answered: Callable[[Scope], bool]) -> None:
         self._app = app
@@ -130,7 +130,9 @@ class JsonBody:
         content_type = Headers(scope=scope).get("content-type", "")
         needs_json = (body or scope["method"] not in _WITHOUT_BODY) and self._is_answered(scope)
         if body is None:
-            response = refusal(413, "too_large", "the body is too large", allowed=f"at most {MOST_BODY} bytes")
+            response = refusal(
+                413, "too_large", f"the body is larger than {MOST_BODY} bytes", allowed=f"at most {MOST_BODY} bytes"
+            )
             response.headers["connection"] = "close"
         elif needs_json and not _is_json(content_type):
             response = refusal(
@@ -148,7 +150,7 @@ class JsonBody:
 
 
 class ResponseHeaders:
-    """Adds to every response what keeps a browser from doing more with it than is meant, and the date."""
+    """Adds the date to every response, and headers that restrict what a browser does with it."""
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self._app = app
@@ -169,7 +171,7 @@ class ResponseHeaders:
 
 
 async def _read(scope: Scope, receive: Receive) -> bytes | None:
-    """The whole body; None if it is too large. Raises `ClientDisconnect`: half a request is none."""
+    """The whole body; None if it is too large. Raises `ClientDisconnect` if only a part of it arrives."""
     length = Headers(scope=scope).get("content-length", "0")
     if not length.isdecimal() or int(length) > MOST_BODY:
         return None
@@ -187,7 +189,7 @@ async def _read(scope: Scope, receive: Receive) -> bytes | None:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Gives the body once, then goes on with what comes after it."""
+    """A receiver that gives the body once, and then whatever comes after it."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -197,7 +199,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _is_json(content_type: str) -> bool:
-    """`application/json`, or a kind of it such as RFC 7396's `application/merge-patch+json`."""
+    """Whether this is `application/json`, or a kind of it such as `application/merge-patch+json` of RFC 7396."""
     kind = content_type.partition(";")[0].strip().casefold()
     return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
 

@@ -1,4 +1,4 @@
-"""`/api/v2/jobs`"""
+"""The paths under `/api/v2/jobs`, and `/api/v2/graph`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,11 +20,11 @@ from tokimori.service.views.runs import backfill_view
 from tokimori.service.views.schedules import explanation_view
 
 SHOWN_TIMES = 5
-"""How many next moments a shown job has."""
+"""How many next moments are shown with a job."""
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Jobs by id, those greater than `after`, each with so many of its newest runs."""
+    """Jobs by id, from the first one behind `after`; `last_runs`: with how many of its newest runs each is shown."""
 
     after: str | None = None
     limit: int = 100
@@ -39,55 +39,55 @@ class NextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class SkipsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The newest skips."""
+    """How many of the newest skips are wanted."""
 
     limit: int = 100
 
 
 class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a job is paused, and whether what runs is cancelled."""
+    """Why a job is paused; `now`: whether its running runs are cancelled."""
 
     reason: str | None = None
     now: bool = False
 
 
 class DeleteQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether what runs only after the job goes, too, and whether what runs now is cancelled."""
+    """`cascade`: whether jobs that run only after it are deleted too; `now`: whether its running runs are cancelled."""
 
     cascade: bool = False
     now: bool = False
 
 
 class Range(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The occurrences of a backfill: `from` and `to` are included."""
+    """The range of a backfill; `from` and `to` are included."""
 
     first: str = field(name="from")
     last: str = field(name="to")
 
     def moments(self) -> tuple[Moment, Moment]:
-        """Both ends. Raises `InvalidInput`."""
+        """Both ends of the range. Raises `InvalidInput`."""
         return parse_moment(self.first, field="from"), parse_moment(self.last, field="to")
 
 
 class BackfillRequest(Range, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to make: all that is missing, or only as many as `max_running` leaves room for; `dry_run`: nothing."""
+    """How many runs to make: all that are missing, at most `max_running` active at a time, or (`dry_run`) none."""
 
     max_running: int = 0
     dry_run: bool = False
 
 
 class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Nothing more to say."""
+    """A body without fields."""
 
 
 class Jobs:
-    """What the door does with jobs."""
+    """The part of the API for jobs."""
 
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
     def routes(self) -> Sequence[Route]:
-        """The paths."""
+        """The paths of this part."""
         job = "/api/v2/jobs/{job_id}"
         return [
             Route("/api/v2/jobs", self.list, methods=["GET"]),
@@ -119,7 +119,7 @@ class Jobs:
         return page_of(request, views, query.limit, after=jobs[-1].id if jobs else None)
 
     async def add(self, request: Request) -> Response:
-        """Add a job: the fields of `JobFields`, and an `id` if it shall have a name of its own."""
+        """Add a job: the fields of `JobFields`, and an `id` (else it gets a UUID)."""
         fields = await read_body(request, dict[str, Any])
         job_id = fields.pop("id", None)
         if not isinstance(job_id, str | None):
@@ -128,7 +128,7 @@ class Jobs:
         return answer(job_view(job), 201, location=f"/api/v2/jobs/{job.id}")
 
     async def show(self, request: Request) -> Response:
-        """A job, its next moments, and what runs before and after it."""
+        """A job, its next moments, its edges, and what keeps its runs from starting."""
         service = self._service(request)
         job = await service.get(_job_id(request))
         edges = direct(await service.graph(job.id), job.id)
@@ -142,18 +142,18 @@ class Jobs:
         return answer(job_view(await self._service(request).update(_job_id(request), **changes)))
 
     async def delete(self, request: Request) -> Response:
-        """Forget a job."""
+        """Delete a job."""
         job_id = _job_id(request)
         await self._service(request).delete(job_id, **asdict(read_query(request, DeleteQuery)))
         return answer({"id": job_id, "deleted": True})
 
     async def pause(self, request: Request) -> Response:
-        """Let nothing of the job start until it is resumed."""
+        """Pause a job: none of its runs starts until it is resumed."""
         wanted = await read_body(request, PauseRequest)
         return answer(job_view(await self._service(request).pause(_job_id(request), wanted.reason, now=wanted.now)))
 
     async def resume(self, request: Request) -> Response:
-        """Go on, without catching up."""
+        """Resume a job, without making up for what it missed."""
         await read_body(request, NoRequest)
         return answer(job_view(await self._service(request).resume(_job_id(request))))
 
@@ -168,7 +168,7 @@ class Jobs:
         return await ask(self._service(request), _job_id(request), wanted)
 
     async def backfill(self, request: Request) -> Response:
-        """Make runs of occurrences that have none; with `max_running`, ask again until none is missing."""
+        """Make runs for occurrences that have none; with `max_running`, ask again until none is missing."""
         wanted = await read_body(request, BackfillRequest)
         first, last = wanted.moments()
         done = await self._service(request).backfill(
@@ -177,30 +177,30 @@ class Jobs:
         return answer(backfill_view(done))
 
     async def cancel_backfill(self, request: Request) -> Response:
-        """Cancel what a backfill made and has not ended."""
+        """Cancel a backfill: its runs that have not ended, and the making of more."""
         first, last = (await read_body(request, Range)).moments()
         return answer(backfill_view(await self._service(request).cancel_backfill(_job_id(request), first, last)))
 
     async def next_times(self, request: Request) -> Response:
-        """The next moments that the job's schedule names."""
+        """The next moments of the job's schedule."""
         query = read_query(request, NextQuery)
         after = None if query.after is None else parse_moment(query.after, field="after")
         moments = await self._service(request).next_times(_job_id(request), query.n, after)
         return answer([{"job_id": _job_id(request), "time": format_moment(moment)} for moment in moments])
 
     async def explain(self, request: Request) -> Response:
-        """What the job's schedule means."""
+        """What the schedule of the job means."""
         query = read_query(request, NextQuery)
         after = None if query.after is None else parse_moment(query.after, field="after")
         return answer(explanation_view(await self._service(request).explain_job(_job_id(request), query.n, after)))
 
     async def skips(self, request: Request) -> Response:
-        """Occurrences that became no run, newest first."""
+        """The skips of the job, newest first."""
         query = read_query(request, SkipsQuery)
         return answer([skip_view(skip) for skip in await self._service(request).skips(_job_id(request), query.limit)])
 
     async def graph(self, request: Request) -> Response:
-        """Which jobs run after which: all, or what is above and below one."""
+        """The edges between jobs: all, or those above and below one job."""
         edges = await self._service(request).graph(request.path_params.get("job_id"))
         return answer([edge_view(edge) for edge in edges])
 

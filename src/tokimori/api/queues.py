@@ -1,4 +1,4 @@
-"""`/api/v2/queues`, `/api/v2/pauses`, and pausing everything"""
+"""The paths under `/api/v2/queues`, `/api/v2/pauses`, and those that pause and resume everything."""
 
 from collections.abc import Sequence
 
@@ -13,24 +13,24 @@ from tokimori.service.views.queues import pause_view, queue_view
 
 
 class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why it is paused, and whether what runs is cancelled."""
+    """Why it is paused; `now`: whether its running runs are cancelled."""
 
     reason: str | None = None
     now: bool = False
 
 
 class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Nothing more to say."""
+    """A body without fields."""
 
 
 class Queues:
-    """What the door does with queues."""
+    """The part of the API for queues."""
 
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
     def routes(self) -> Sequence[Route]:
-        """The paths; without a queue they mean everything."""
+        """The paths of this part; those without a queue concern everything."""
         queue = "/api/v2/queues/{queue}"
         return [
             Route("/api/v2/queues", self.list, methods=["GET"]),
@@ -44,18 +44,18 @@ class Queues:
         return answer([queue_view(queue) for queue in await self._service(request).queues.list()])
 
     async def pauses(self, request: Request) -> Response:
-        """What is paused; everything comes first."""
+        """All pauses; the pause of everything comes first."""
         return answer([pause_view(pause) for pause in await self._service(request).queues.pauses()])
 
     async def pause(self, request: Request) -> Response:
-        """Let nothing of it start until it is resumed; what is paused stays as it is."""
+        """Pause a queue or everything: no run starts until it is resumed. A pause that exists stays as it is."""
         wanted = await read_body(request, PauseRequest)
         return answer(
             pause_view(await self._service(request).queues.pause(_queue(request), wanted.reason, now=wanted.now))
         )
 
     async def resume(self, request: Request) -> Response:
-        """Let it go on: what waits is run."""
+        """Resume a queue or everything."""
         await read_body(request, NoRequest)
         queue = _queue(request)
         was = await self._service(request).queues.resume(queue)

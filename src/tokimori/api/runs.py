@@ -1,4 +1,4 @@
-"""`/api/v2/runs`"""
+"""The paths under `/api/v2/runs`."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from tokimori.service.views.runs import output_view, run_details_view, run_view
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Runs, newest first: of one job, in some states, older than the run `before`."""
+    """A filter of runs: of one job, in some states, older than the run `before`."""
 
     job_id: str | None = None
     state: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: int = 100
 
     def filter(self) -> RunFilter:
-        """What the service is asked for. Raises `InvalidInput`."""
+        """The filter as the service takes it. Raises `InvalidInput`."""
         return RunFilter(
             job_id=None if self.job_id is None else check_job_id(self.job_id),
             states=frozenset(map(_state, self.state)),
@@ -36,7 +36,7 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class OutputQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which attempt's output; by default the newest's."""
+    """The attempt whose output is wanted, by default the newest."""
 
     attempt: int | None = None
 
@@ -48,7 +48,7 @@ class HoldRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Nothing more to say."""
+    """A body without fields."""
 
 
 class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,13 +58,13 @@ class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Runs:
-    """What the door does with runs."""
+    """The part of the API for runs."""
 
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
     def routes(self) -> Sequence[Route]:
-        """The paths."""
+        """The paths of this part."""
         run = "/api/v2/runs/{run_id}"
         return [
             Route("/api/v2/runs", self.list, methods=["GET"]),
@@ -92,23 +92,23 @@ class Runs:
         return answer(run_details_view(await self._service(request).get_run(_run_id(request))))
 
     async def output(self, request: Request) -> Response:
-        """What an attempt wrote, as far as it is known; null if nothing is."""
+        """The output of an attempt, as far as it is known; null if nothing is."""
         query = read_query(request, OutputQuery)
         output = await self._service(request).output(_run_id(request), query.attempt)
         return answer(None if output is None else output_view(output))
 
     async def cancel(self, request: Request) -> Response:
-        """End a run, or order its node to."""
+        """Cancel a run; if it runs, its node ends it."""
         wanted = await read_body(request, CancelRequest)
         return answer(run_view(await self._service(request).cancel(_run_id(request), wanted.reason)))
 
     async def hold(self, request: Request) -> Response:
-        """Keep a run that has not started from starting."""
+        """Hold a run that has not started."""
         wanted = await read_body(request, HoldRequest)
         return answer(run_view(await self._service(request).hold(_run_id(request), wanted.reason)))
 
     async def resume(self, request: Request) -> Response:
-        """Let a held run go on."""
+        """Resume a held run."""
         await read_body(request, NoRequest)
         return answer(run_view(await self._service(request).resume_run(_run_id(request))))
 

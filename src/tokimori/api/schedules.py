@@ -1,4 +1,4 @@
-"""`/api/v2/schedules`"""
+"""The paths under `/api/v2/schedules`."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from tokimori.service.views.schedules import explanation_view
 
 
 class ExplainQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A schedule text, and where and when it is meant: by default in the node's zone, after now.
+    """The text of a schedule, its time zone (by default that of the node), and the moment after which to look (now).
 
     `calendars` may be repeated.
     """
@@ -31,17 +31,17 @@ class ExplainQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Schedules:
-    """What the door does with schedules that no job has yet."""
+    """The part of the API for schedules that no job has yet."""
 
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
     def routes(self) -> Sequence[Route]:
-        """The paths."""
+        """The paths of this part."""
         return [Route("/api/v2/schedules/explain", self.explain, methods=["GET"])]
 
     async def explain(self, request: Request) -> Response:
-        """Say what a schedule text means."""
+        """Explain a schedule."""
         query = read_query(request, ExplainQuery, lists=frozenset({"calendars"}))
         after = None if query.after is None else parse_moment(query.after, field="after")
         explanation = await self._service(request).explain(

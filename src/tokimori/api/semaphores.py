@@ -1,4 +1,4 @@
-"""`/api/v2/semaphores`"""
+"""The paths under `/api/v2/semaphores`."""
 
 from collections.abc import Sequence
 
@@ -14,26 +14,26 @@ from tokimori.service.views.semaphores import semaphore_view
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Semaphores by name, those behind `after`."""
+    """Semaphores by name, from the first one behind `after`."""
 
     after: str | None = None
     limit: int = MOST_LISTED
 
 
 class LimitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many units a semaphore is to have."""
+    """The number of units of a semaphore."""
 
     limit: int
 
 
 class Semaphores:
-    """What the door does with semaphores."""
+    """The part of the API for semaphores."""
 
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
     def routes(self) -> Sequence[Route]:
-        """The paths."""
+        """The paths of this part."""
         one = "/api/v2/semaphores/{name}"
         return [
             Route("/api/v2/semaphores", self.list, methods=["GET"]),
@@ -43,23 +43,23 @@ class Semaphores:
         ]
 
     async def list(self, request: Request) -> Response:
-        """By name, with who holds what, a page at a time."""
+        """Semaphores by name, with their holders, a page at a time."""
         query = read_query(request, ListQuery)
         found = await self._service(request).semaphores.list(query.after, query.limit)
         views = [semaphore_view(each) for each in found]
         return page_of(request, views, query.limit, after=found[-1].name if found else None)
 
     async def show(self, request: Request) -> Response:
-        """One of them."""
+        """One semaphore."""
         return answer(semaphore_view(await self._service(request).semaphores.get(_name(request))))
 
     async def put(self, request: Request) -> Response:
-        """Make it, or give it another limit."""
+        """Make a semaphore, or change its limit."""
         wanted = await read_body(request, LimitRequest)
         return answer(semaphore_view(await self._service(request).semaphores.set(_name(request), wanted.limit)))
 
     async def delete(self, request: Request) -> Response:
-        """Forget one that nobody holds or waits for."""
+        """Delete a semaphore that nobody holds or waits for."""
         name = _name(request)
         await self._service(request).semaphores.delete(name)
         return answer({"name": name, "deleted": True})

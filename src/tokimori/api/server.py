@@ -1,4 +1,4 @@
-"""uvicorn within our own loop: without its signal handlers, and without its clock that ticks ten times a second."""
+"""The server: uvicorn in our own loop, without its signal handlers and its clock that ticks ten times a second."""
 
 import errno
 import logging
@@ -14,14 +14,14 @@ from tokimori.errors import InvalidInput, Refused
 log = logging.getLogger(__name__)
 
 NEXT_PORTS = 100
-"""How many ports after the one that is taken are tried."""
+"""How many ports are tried after one that is taken."""
 STOP_GRACE = 5
-"""Seconds that requests get to be answered when the door closes."""
+"""Seconds for requests that are still being answered when the door closes."""
 _BACKLOG = 1024
 
 
 class HttpDoor:
-    """An ASGI application at an address, from `start` to `stop`."""
+    """A server for an ASGI application, from `start` to `stop`."""
 
     def __init__(self, app: ASGIApp, *, interface: str, port: int, port_fixed: bool) -> None:
         self._interface = interface
@@ -46,18 +46,18 @@ class HttpDoor:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port on which it listens."""
         port: int = self._sockets[0].getsockname()[1]
         return port
 
     @property
     def url(self) -> str:
-        """Where a browser on this machine finds it."""
+        """The address for a browser on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._interface, self._interface)  # noqa: S104 compared
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     async def start(self) -> None:
-        """Listen. Raises `InvalidInput` and, where the port is taken, `Refused`."""
+        """Begin to listen. Raises `InvalidInput`, and `Refused` if the port is taken."""
         self._sockets = listening_sockets(self._interface, self._wanted, port_fixed=self._port_fixed)
         if not all(_is_loopback(each) for each in self._sockets):
             log.warning(
@@ -70,12 +70,12 @@ class HttpDoor:
         await self._server.startup(list(self._sockets))
 
     async def stop(self) -> None:
-        """Accept no more, answer what was asked, close."""
+        """Accept no more requests, answer those that came, and close."""
         await self._server.shutdown(list(self._sockets))
 
 
 def listening_sockets(interface: str, port: int, *, port_fixed: bool) -> Sequence[socket.socket]:
-    """Sockets on every address of the interface, all at one port: this one, or unless it is fixed the next free one."""
+    """Sockets on all addresses of the interface, at the same port: this one or, unless it is fixed, the next free."""
     addresses = _addresses(interface)
     last = port if port_fixed or port == 0 else min(port + NEXT_PORTS, 65535)
     for candidate in range(port, last + 1):
@@ -107,7 +107,7 @@ def _addresses(interface: str) -> Sequence[tuple[socket.AddressFamily, str]]:
 
 
 def _listen(addresses: Sequence[tuple[socket.AddressFamily, str]], port: int) -> Sequence[socket.socket]:
-    """A socket on each address that this machine has: `localhost` may name ::1 where there is no IPv6."""
+    """A socket on each address that this machine has. `localhost` may mean ::1 where there is no IPv6."""
     sockets: list[socket.socket] = []
     missing: OSError | None = None
     for family, address in addresses:
@@ -130,7 +130,7 @@ def _close(sockets: Sequence[socket.socket]) -> None:
 
 
 def _listening_socket(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
-    """It listens at once: two that are only bound may share a port, and the second finds out too late."""
+    """A socket that listens at once. Two that are only bound could share a port, and one would fail too late."""
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,1 +1,1 @@
-"""The door for Python programs."""
+"""The client: the door for Python programs."""

@@ -1,4 +1,4 @@
-"""The client of asynchronous programs: the service of one store, with the locks of this program."""
+"""The client for asynchronous programs: the service on one store, with locks."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -21,8 +21,8 @@ from tokimori.stores.open import open_store
 class AsyncClient(Service, Locking[Lock]):
     """Jobs, runs and locks of one store: `async with tokimori.open_async(url) as client:`.
 
-    Entering opens the store, leaving closes it. The first lock makes this program a member of the cluster, until the
-    client is closed. In a program that a run has started, that run is the parent of those that it asks for.
+    Entering opens the store, leaving closes it. With its first lock this program becomes a member of the cluster, until
+    the client is closed. In a program that was started by a run, that run is the parent of runs for which it asks.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class AsyncClient(Service, Locking[Lock]):
     disable, enable = Service.pause, Service.resume
 
     async def copy_to(self, url: str) -> Sequence[KindCopied]:
-        """Copy everything to the store at `url`, which is empty or holds a part of this copy. See `copy_store`."""
+        """Copy everything to the store at `url`, which must be empty or hold a part of this copy. See `copy_store`."""
         target = open_store(url, self._clock)
         await target.open()
         try:
@@ -61,7 +61,7 @@ class AsyncClient(Service, Locking[Lock]):
         return Lock(self._session, wanted)
 
     async def __aenter__(self) -> Self:
-        """Open the store. Raises `StoreError`, and `SchemaMismatch` where its tables are too old or too new."""
+        """Open the store. Raises `StoreError`, and `SchemaMismatch` if its tables are too old or too new."""
         await open_prepared(self._store)
         return self
 
@@ -87,9 +87,9 @@ def open_async(
     author: str | None = None,
     semaphore_store: str | None = None,
 ) -> AsyncClient:
-    """A client of the store at `url` for asynchronous programs, opened by `async with`; otherwise like `tokimori.open`.
+    """A client for the store at `url` in asynchronous programs, which `async with` opens; else like `tokimori.open`.
 
-    Raises `InvalidConfig`, `InvalidInput` for a URL that names no store, and `StoreError` where its driver is not
+    Raises `InvalidConfig`, `InvalidInput` for a URL that names no store, and `StoreError` if its driver is not
     installed.
     """
     return client_maker(url, time_zone=time_zone, author=author, semaphore_store=semaphore_store)()
@@ -98,7 +98,7 @@ def open_async(
 def client_maker(
     url: str | None, *, time_zone: str | None, author: str | None, semaphore_store: str | None
 ) -> Callable[[], AsyncClient]:
-    """What makes clients of the store at `url`, one for each process that needs one. Raises what `open_async` does."""
+    """A function that makes clients for the store at `url`, one for each process. Raises what `open_async` does."""
     loaded, new_stores = load_store(url, time_zone, semaphore_store)
     return lambda: AsyncClient(
         new_stores(),

@@ -1,4 +1,4 @@
-"""The client of synchronous programs, made from that of asynchronous ones: each method and each part is a line here."""
+"""The client for synchronous programs, made from the asynchronous one: each of its methods is one line here."""
 
 from collections.abc import Callable
 from copy import copy
@@ -15,7 +15,7 @@ from tokimori.service.semaphores import Semaphores as AsyncSemaphores
 
 
 class Calendars(Facade[AsyncCalendars]):
-    """Calendars: named days off, and the jobs that keep them."""
+    """Calendars: named days off, and the jobs that use them."""
 
     add = synchronous(AsyncCalendars.add)
     get = synchronous(AsyncCalendars.get)
@@ -26,7 +26,7 @@ class Calendars(Facade[AsyncCalendars]):
 
 
 class Queues(Facade[AsyncQueues]):
-    """Queues: which there are, and pausing one of them, or everything."""
+    """Queues: the list of them, and pausing one of them or everything."""
 
     list = synchronous(AsyncQueues.list)
     pauses = synchronous(AsyncQueues.pauses)
@@ -35,7 +35,7 @@ class Queues(Facade[AsyncQueues]):
 
 
 class Semaphores(Facade[AsyncSemaphores]):
-    """Semaphores as people see them; `Client.semaphore` holds units of one."""
+    """Semaphores as people see them. To hold units of one use `Client.semaphore`."""
 
     list = synchronous(AsyncSemaphores.list)
     get = synchronous(AsyncSemaphores.get)
@@ -46,7 +46,7 @@ class Semaphores(Facade[AsyncSemaphores]):
 class Client(Facade[AsyncClient], Locking[SyncLock]):
     """Jobs, runs and locks of one store: `with tokimori.open(url) as client:`. See `AsyncClient`.
 
-    Safe to share between threads; survives a fork.
+    It may be shared between threads, and survives a fork.
     """
 
     def __init__(self, new_client: Callable[[], AsyncClient]) -> None:
@@ -101,7 +101,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
 
     @property
     def time_zone(self) -> str:
-        """The zone of jobs that name none."""
+        """The time zone of jobs that do not name one."""
 
         async def zone(client: AsyncClient) -> str:
             return client.time_zone
@@ -109,7 +109,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
         return self._run(zone)
 
     def acting_as(self, author: str | None) -> Self:
-        """The same client for another author, who is recorded with what is ordered through it. Nothing is opened."""
+        """The same client for another author, who is recorded with the orders given through it. Nothing is opened."""
         run, other = self._run, copy(self)
         other._act_through(lambda act: run(lambda client: act(client.acting_as(author))))
         return other
@@ -137,10 +137,10 @@ def open(
     author: str | None = None,
     semaphore_store: str | None = None,
 ) -> Client:
-    """A client of the store at `url`; what is not given comes from the environment and the configuration file.
+    """A client for the store at `url`. What is not given comes from the environment and the configuration file.
 
-    `semaphore_store` is the URL of another store, in which semaphores are. Nothing is connected before the first call.
-    Raises `InvalidConfig`, `InvalidInput` for a URL that names no store, and `StoreError` where its driver is not
+    `semaphore_store` is the URL of another store that keeps semaphores. Nothing is connected before the first call.
+    Raises `InvalidConfig`, `InvalidInput` for a URL that names no store, and `StoreError` if its driver is not
     installed.
     """
     return Client(client_maker(url, time_zone=time_zone, author=author, semaphore_store=semaphore_store))

@@ -1,5 +1,6 @@
-"""How something asynchronous is used by synchronous programs, whatever it is: a loop in a thread of its own, and a
-façade whose methods are made from those behind it.
+"""Façades: through one a synchronous program uses an asynchronous object, which lives on a loop in its own thread.
+
+The methods of a façade are made from those of the object, never written again.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ _Behind_co = TypeVar("_Behind_co", covariant=True)
 
 
 class Runner(Protocol[_Behind_co]):
-    """Does something with what is behind a façade, and waits for it in the caller's thread."""
+    """Calls a function with the object behind a façade, and waits for it in the caller's thread."""
 
     def __call__(self, act: Callable[[_Behind_co], Awaitable[_T]], /) -> _T:
         """What `act` returns or raises."""
@@ -28,7 +29,7 @@ class Runner(Protocol[_Behind_co]):
 
 
 class Facade(Generic[_Behind_co]):
-    """What synchronous programs see of something asynchronous: the same methods, which return when they are done."""
+    """The synchronous side of an asynchronous object: the same methods, which return when they are done."""
 
     def __init__(self, run: Runner[_Behind_co]) -> None:
         self._run = run
@@ -37,7 +38,7 @@ class Facade(Generic[_Behind_co]):
 def synchronous(
     method: Callable[Concatenate[_Behind, _P], Awaitable[_T]],
 ) -> Callable[Concatenate[Facade[_Behind], _P], _T]:
-    """The same method, for callers that wait for its result in their own thread."""
+    """The same method for synchronous callers: it waits for the result in their thread."""
 
     @wraps(method)
     def call(facade: Facade[_Behind], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -47,9 +48,9 @@ def synchronous(
 
 
 class Background(Generic[_Behind]):
-    """A thread with an event loop, in which something asynchronous lives; the first call opens it.
+    """A thread with an event loop, in which an asynchronous object lives. The first call opens the object.
 
-    After a fork neither thread nor loop exist in the child, so the first call there makes new ones. Safe to share
+    After a fork the child has neither the thread nor the loop, so its first call makes new ones. It may be shared
     between threads.
     """
 
@@ -58,7 +59,7 @@ class Background(Generic[_Behind]):
         self._by_process: dict[int, _Loop[_Behind]] = {}
 
     def run(self, act: Callable[[_Behind], Awaitable[_T]]) -> _T:
-        """What `act` returns or raises, when it is done. Raises `Refused` where this is closed, or closed meanwhile."""
+        """Call `act` and wait for it. Raises what `act` does, and `Refused` if this is closed, or closed meanwhile."""
         # The parent's entry stays, unused: closing a database's files in a child would drop the parent's locks.
         process = os.getpid()
         if process not in self._by_process:
@@ -66,7 +67,7 @@ class Background(Generic[_Behind]):
         return self._by_process[process].run(act)
 
     def close(self) -> None:
-        """Close what was opened and end the thread; calls of other threads that still wait are given up."""
+        """Close the object and end the thread. Calls of other threads that still wait are given up."""
         loop = self._by_process.get(os.getpid())
         if loop is not None:
             loop.close()
@@ -135,7 +136,7 @@ def _wait(future: "Future[_T]") -> _T:
     try:
         return future.result()
     except CancelledError:
-        raise Refused("this client was closed meanwhile") from None
+        raise Refused("this client was closed while the call waited") from None
     except BaseException:  # a caller that is interrupted gives the work up
         future.cancel()
         raise

@@ -1,4 +1,4 @@
-"""What both clients offer of semaphores, and `with`: units of one for as long as a block of a program runs."""
+"""Mutexes and semaphores of both clients, and locks for `with`: they hold units while a block of code runs."""
 
 import os
 import threading
@@ -16,14 +16,14 @@ _Lock = TypeVar("_Lock")
 
 
 class Locking(Generic[_Lock]):
-    """Mutexes and semaphores, for `with` or `async with`."""
+    """The methods that make locks, for `with` or `async with`."""
 
     def mutex(self, name: str, *, wait: float | None = None, on_lost: Callable[[], None] | None = None) -> _Lock:
         """Hold the only unit of a semaphore while a block runs: `with client.mutex("table-x"):`.
 
-        `wait`: seconds, None for as long as it takes. Entering raises `NotGranted` (not in time), `Refused` (its limit
-        is another one) and `InvalidInput`; leaving raises `PermitLost`. `on_lost` is called at once when it is lost, on
-        the client's loop.
+        `wait` is in seconds; None means as long as it takes. Entering raises `NotGranted` (not in time), `Refused` (the
+        semaphore has another limit) and `InvalidInput`; leaving raises `PermitLost`. `on_lost` is called on the
+        client's loop as soon as the unit is lost.
         """
         return self.semaphore(name, limit=1, wait=wait, on_lost=on_lost)
 
@@ -36,20 +36,20 @@ class Locking(Generic[_Lock]):
         wait: float | None = None,
         on_lost: Callable[[], None] | None = None,
     ) -> _Lock:
-        """Hold `weight` units of a semaphore while a block runs; made with `limit` units if nobody has made it yet.
+        """Hold `weight` units of a semaphore while a block runs; it is made with `limit` units if it does not exist.
 
-        Otherwise like `mutex`; what the block gets has a `token`, which grows with each grant, and says whether it is
-        `lost`. A thread or task may take again what it holds.
+        Everything else is as with `mutex`. The block gets an object with a `token`, which grows with each grant, and
+        `lost`. A thread or task may enter again what it holds.
         """
         return self._lock(Wanted(name=name, weight=weight, limit=limit, wait=wait, on_lost=on_lost))
 
     @abstractmethod
     def _lock(self, wanted: Wanted) -> _Lock:
-        """What holds the units while a block runs."""
+        """A lock that holds the units while a block runs."""
 
 
 class SyncLock:
-    """Holds the units between enter and exit. It may be used again and again, nested and by many threads at once."""
+    """A lock that holds units between enter and exit. It may be used repeatedly, nested and by many threads."""
 
     def __init__(self, run: Runner[Session], wanted: Wanted) -> None:
         self._run = run
@@ -57,7 +57,7 @@ class SyncLock:
         self._process = os.getpid()
 
     def __enter__(self) -> Held:
-        """Raises what `Session.acquire` does."""
+        """Acquire the units. Raises what `Session.acquire` does."""
         self._process = os.getpid()
         thread = threading.current_thread()
         return self._run(lambda session: session.acquire(self._wanted, thread))
@@ -65,7 +65,7 @@ class SyncLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Raises `PermitLost`, unless the block has raised something itself."""
+        """Release the units. Raises `PermitLost`, unless the block has raised an error itself."""
         if os.getpid() != self._process:
             return  # a child that was forked within the block: its parent holds the units
         thread = threading.current_thread()

@@ -1,4 +1,4 @@
-"""From the settings to the store that they name, and who it is that opens it."""
+"""The stores that the settings name, and the identity of the program that opens them."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Stores(NamedTuple):
-    """Where jobs are kept, and where semaphores are: None = with the jobs."""
+    """The store of jobs, and the store of semaphores; None if semaphores are kept with the jobs."""
 
     job: Store
     semaphore: StoreOnDemand | None = None
@@ -35,10 +35,10 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 def load_store(
     url: str | None, time_zone: str | None, semaphore_store: str | None
 ) -> tuple[Loaded, Callable[[], Stores]]:
-    """The settings, where these stand above the environment and the configuration file; and what makes the stores.
+    """The settings, over which these arguments have precedence, and a function that makes the stores.
 
     Nothing is connected yet. Raises `InvalidConfig`, `InvalidInput` for a URL that names no store, and `StoreError`
-    where its driver is not installed.
+    if its driver is not installed.
     """
     flags = {"store": url, "time_zone": time_zone, "datasource.semaphore.url": semaphore_store}
     given = {name: value for name, value in flags.items() if value is not None}
@@ -50,7 +50,7 @@ def load_store(
 
 
 def this_program(environment: Mapping[str, str]) -> Program:
-    """Who this process is; the environment says of which run's command it is a part."""
+    """The identity of this process. The environment says which run has started it, if one has."""
     run_id, token = environment.get("TOKIMORI_RUN_ID"), environment.get("TOKIMORI_TOKEN", "")
     return Program(
         host=socket.gethostname(),
@@ -64,7 +64,7 @@ def this_program(environment: Mapping[str, str]) -> Program:
 
 
 def stores_of(loaded: Loaded, clock: Clock) -> Stores:
-    """The stores, not yet connected; the folder of the default one is made. Raises `InvalidInput` and `StoreError`."""
+    """The stores, not yet connected. Makes the folder of the default store. Raises `InvalidInput` and `StoreError`."""
     if loaded.origins["store"] == DEFAULT:
         make_state_dir(loaded.settings.state_dir)
     return Stores(open_store(loaded.settings.job_store, clock), semaphore_store_of(loaded.settings, clock))
@@ -82,7 +82,7 @@ def session_on(
     program: Program,
     renewed: Callable[[float], None] = lambda _sent: None,
 ) -> Session:
-    """A program's session, where the semaphores are."""
+    """A session of the program in the store of the semaphores."""
     if stores.semaphore is None:
         return Session(stores.job, clock, random, program, renewed=renewed)
     return Session(stores.semaphore.store, clock, random, program, renewed=renewed, prepare=stores.semaphore.opened)

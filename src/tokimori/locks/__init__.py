@@ -1,1 +1,1 @@
-"""Semaphores and mutexes for programs: a session that holds and waits for permits as a node that runs no jobs."""
+"""Semaphores and mutexes for programs."""

@@ -1,4 +1,4 @@
-"""What a program holds and what it wants, and for which of its threads or tasks. No I/O, no waiting."""
+"""Units that a program holds or wants, for its threads and tasks. No I/O, no waiting."""
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from tokimori.model.semaphores import MOST_UNITS
 from tokimori.model.words import check_word
 
 Owner = Hashable
-"""A thread or a task: what it holds it may take again, and nobody else in the program may."""
+"""A thread or a task. It may take again the units that it holds; others in the program may not."""
 
 POLL = 0.5
-"""Seconds between two questions of who stands in line: the truth underneath, whatever the store tells."""
+"""Seconds after which one who waits in line asks the store again, even if the store has told of no change."""
 HASTE = 0.05
-"""Seconds for each who stands before: so long a place in line does not ask again, even if something has changed."""
+"""Seconds for each one ahead in line: one who waits does not ask again sooner, even after a change."""
 
 
 _UNITS = f"1 to {MOST_UNITS}"
@@ -22,11 +22,11 @@ _UNITS = f"1 to {MOST_UNITS}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Units of a semaphore that somebody wants.
+    """Units of a semaphore that a thread or task wants.
 
-    `limit` is the one that the semaphore has to have; None: whatever it has, 1 if nobody made it. `wait` is for how
-    many seconds at most, None for as long as it takes. `rank` is its place in line; None: it begins now. `on_lost` is
-    called once, on the session's loop, if they are lost.
+    `limit` is the limit that the semaphore must have; None means any (1 if nobody made it). `wait` is the most seconds
+    to wait, None as long as it takes. `rank` is the place in line; None means behind all others. `on_lost` is called
+    once, on the session's loop, if the units are lost.
     """
 
     name: str
@@ -37,21 +37,22 @@ class Wanted:
     on_lost: Callable[[], None] | None = None
 
     def check(self) -> None:
-        """Raises `InvalidInput` for what no semaphore could grant."""
+        """Check that a semaphore could grant this. Raises `InvalidInput`."""
         check_word("semaphore", self.name)
         for field, units in (("weight", self.weight), ("limit", self.limit)):
             if units is not None and not 1 <= units <= MOST_UNITS:
                 raise InvalidInput(f"{field}: {units} is out of range", field=field, value=units, allowed=_UNITS)
         if self.wait is not None and not self.wait >= 0:
-            raise InvalidInput(f"wait: {self.wait} is no time", field="wait", value=self.wait, allowed="≥ 0 seconds")
+            raise InvalidInput(
+                f"wait: {self.wait} is not a valid time", field="wait", value=self.wait, allowed="≥ 0 seconds"
+            )
 
 
 class Held:
-    """Units of a semaphore in somebody's hands.
+    """Units of a semaphore that a thread or task holds.
 
-    `token` grows with each grant of the semaphore: what is written elsewhere can be refused where a larger one was
-    seen. `permit` is None for units that the run holds as whose command this program was started: its node answers
-    for them.
+    `token` grows with each grant of the semaphore, so that another system can refuse a write with an old token.
+    `permit` is None for units of the run by which this program was started: the node of that run keeps them.
     """
 
     __slots__ = ("_doubtful", "_lost", "depth", "name", "node", "on_lost", "permit", "token", "weight")
@@ -77,20 +78,20 @@ class Held:
 
     @property
     def lost(self) -> bool:
-        """Whether somebody else may hold them by now, or soon: the store has not answered for 5 s, or gave them away.
+        """Whether others may hold the units by now, or soon: the store has not answered for 5 s, or gave them away.
 
-        True for good: whoever was told once is not told otherwise later.
+        Once it is True it stays True.
         """
         self._lost = self._lost or self._doubtful()
         return self._lost
 
     def lose(self) -> None:
-        """From now on they are lost."""
+        """Mark the units as lost."""
         self._lost = True
 
 
 class Holdings:
-    """Everything that the threads and tasks of one program hold."""
+    """The units that the threads and tasks of one program hold."""
 
     def __init__(self) -> None:
         self._held: dict[tuple[Owner, str], Held] = {}
@@ -99,7 +100,7 @@ class Holdings:
         return iter(list(self._held.values()))
 
     def enter(self, owner: Owner, wanted: Wanted) -> Held | None:
-        """Take again what this owner holds; None: it holds none of these. Raises `PermitLost`, and `Refused`."""
+        """Take units again that this owner holds; None if it holds none. Raises `PermitLost`, and `Refused`."""
         held = self._held.get((owner, wanted.name))
         if held is None:
             return None
@@ -110,11 +111,11 @@ class Holdings:
         return held
 
     def add(self, owner: Owner, held: Held) -> None:
-        """The owner was given these."""
+        """Note units that the owner was granted."""
         self._held[owner, held.name] = held
 
     def leave(self, owner: Owner, name: str) -> Held:
-        """Give back once what was taken; it is over where its `depth` is 0. Raises `Refused`."""
+        """Release units that were taken once; at `depth` 0 the owner no longer holds them. Raises `Refused`."""
         held = self._held.get((owner, name))
         if held is None:
             raise Refused(f"semaphore: this thread or task holds nothing of {name!r}", field="semaphore", value=name)
@@ -125,24 +126,27 @@ class Holdings:
 
 
 def check_weight(wanted: Wanted, weight: int) -> None:
-    """Who waits for more than it holds would wait for itself. Raises `Refused`."""
+    """Check that the owner holds as much as it wants: for more it would wait for itself. Raises `Refused`."""
     if wanted.weight > weight:
-        message = f"weight: {weight} of {wanted.name!r} are held here already, and nothing can be had on top of them"
+        message = (
+            f"weight: {weight} of {wanted.name!r} are held here already, and no more can be taken: release them first"
+        )
         raise Refused(message, field="weight", value=wanted.weight, allowed=f"at most {weight}")
 
 
 def pauses(ahead: int) -> tuple[float, float]:
-    """How many seconds who has so many before it waits before it asks again: at least, and at most.
+    """The seconds to wait before asking again, at least and at most, with so many ahead in line.
 
-    Of a thousand in line only the first few can be next: were all to ask at each change, nobody would get through.
+    Of a thousand in line only the first few can be next. If all of them asked after each change, the store would be
+    too busy to answer anybody.
     """
     return min(POLL, HASTE * ahead), POLL
 
 
 def lost(held: Held) -> PermitLost:
-    """The error that says so."""
+    """The error that says that these units were lost."""
     return PermitLost(
-        f"semaphore: what was held of {held.name!r} (token {held.token}) was lost: others may have had it meanwhile",
+        f"semaphore: the units of {held.name!r} (token {held.token}) were lost: others may have held them meanwhile",
         field="semaphore",
         value=held.name,
         allowed="a program that reaches its store at least every 5 s",

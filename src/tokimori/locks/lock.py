@@ -1,4 +1,4 @@
-"""`async with`: units of a semaphore for as long as a block of code runs."""
+"""Locks for `async with`: they hold units of a semaphore while a block of code runs."""
 
 import asyncio
 from types import TracebackType
@@ -9,20 +9,20 @@ from tokimori.locks.session import Session
 
 
 class Lock:
-    """Holds the units between enter and exit. It may be used again and again, nested and by many tasks at once."""
+    """A lock that holds units between enter and exit. It may be used repeatedly, nested and by many tasks."""
 
     def __init__(self, session: Session, wanted: Wanted) -> None:
         self._session = session
         self._wanted = wanted
 
     async def __aenter__(self) -> Held:
-        """Raises what `Session.acquire` does."""
+        """Acquire the units. Raises what `Session.acquire` does."""
         return await self._session.acquire(self._wanted, _task())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Raises `PermitLost`, unless the block has raised something itself."""
+        """Release the units. Raises `PermitLost`, unless the block has raised an error itself."""
         try:
             await self._session.release(_task(), self._wanted.name)
         except PermitLost:
@@ -33,5 +33,5 @@ class Lock:
 def _task() -> Owner:
     task = asyncio.current_task()
     if task is None:
-        raise Refused("semaphore: only a task can hold one")
+        raise Refused("semaphore: only a task can hold one: enter the block within a task")
     return task

@@ -1,7 +1,7 @@
-"""Membership: a program takes part in the cluster as a node that runs no jobs. It beats, and buries the dead.
+"""Membership: a program takes part in the cluster as a node that runs no jobs. It beats, and buries dead nodes.
 
-DESIGN §3: the rules by which nodes believe in each other hold for it too, so that the units of a program that died come
-back within 10 s even where only programs are left. Everything here happens on one loop.
+It follows the same rules as nodes (DESIGN §3), so that the units of a program that died are free again within 10 s even
+if only programs are left. Everything here happens on one loop.
 """
 
 import asyncio
@@ -23,17 +23,17 @@ from tokimori.ports.store import Schema
 log = logging.getLogger(__name__)
 
 RETRY = 0.5
-"""Seconds to the next beat after one that the store did not answer."""
+"""Seconds from a beat that the store did not answer to the next one."""
 IDLE = 60.0
-"""Seconds after which a program that holds nothing and waits for nothing leaves, until it is needed again."""
+"""Seconds after which a program leaves if it holds nothing and waits for nothing. It joins again when needed."""
 
 
 class MemberStore(Schema, Nodes, Protocol):
-    """What a membership asks of the store."""
+    """The part of the store that a membership uses."""
 
 
 class Holder(Protocol):
-    """Whoever holds permits by a membership, or waits for them."""
+    """The one who holds permits under a membership, or waits for them."""
 
     def is_needed(self) -> bool:
         """Whether it holds or waits for anything, or has releases to report, so that the program may not leave."""
@@ -48,23 +48,23 @@ class Holder(Protocol):
         ...
 
     def wake(self) -> None:
-        """Look again: something may have changed."""
+        """Look again, because something may have changed."""
         ...
 
     def lapsed(self) -> None:
-        """Take everything that is held for lost: the store has not answered for too long."""
+        """Treat everything that is held as lost, because the store has not answered for too long."""
         ...
 
     def gone(self) -> None:
-        """Forget everything: the node under which it was had is dead, or has left."""
+        """Forget everything, because the node under which it was held is dead or has left."""
         ...
 
 
 class Membership:
     """One program on one store, from `join` until it is idle or leaves; afterwards it joins again under a new id.
 
-    `renewed` hears, as seconds of the clock, when each beat was sent that the store answered: leases count from there.
-    Without `rests` it beats until it leaves, however idle its holder is.
+    `renewed` is called with the time at which an answered beat was sent, in seconds of the clock: the lease counts from
+    there. Without `rests` the program never leaves because it is idle.
     """
 
     def __init__(
@@ -107,19 +107,19 @@ class Membership:
 
     @property
     def now(self) -> Moment:
-        """The corrected time."""
+        """The current time, corrected by the store's clock."""
         return self._timeline.now(self._clock.monotonic())
 
     def is_current(self, node: NodeId) -> bool:
-        """Whether the program takes part under that id."""
+        """Whether the program takes part under that id now."""
         return self._joined and self.id == node
 
     def holds_lease(self) -> bool:
-        """Whether the store has answered a beat lately enough that nobody can take the program for dead."""
+        """Whether the store answered a beat so lately that no other node can have declared this program dead."""
         return self._lease.holds(self._clock.monotonic())
 
     async def join(self) -> None:
-        """Take part, under a new id, unless the program does already. Raises `StoreError`."""
+        """Take part under a new id, unless the program takes part already. Raises `StoreError`."""
         async with self._joining:
             while not self._joined:
                 await self._register()
@@ -130,7 +130,7 @@ class Membership:
                 self._watched = True
 
     async def leave(self) -> None:
-        """Leave the store, and with it everything that is held or waited for. What does not answer is left behind."""
+        """Leave the cluster, with everything that is held or waited for, even if the store does not answer."""
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
@@ -142,20 +142,20 @@ class Membership:
         try:
             await self._store.leave(self.id, self.now)
         except StoreError as fault:
-            log.info("the session %s could not leave; it is declared dead soon: %s", self.id, fault)
+            log.info("the session %s could not leave and will be declared dead soon: %s", self.id, fault)
 
     def gone(self, node: NodeId) -> None:
-        """Learn that the node is dead: if it was this program, nothing that it held counts any more."""
+        """Note that the node is dead. If it was this program, it no longer holds anything."""
         if self.is_current(node):
             self._joined = False
             self._holder.gone()
 
     def hurry(self) -> None:
-        """Look at once at what is to be done, and not with the next beat."""
+        """Start the next cycle at once, and not with the next beat."""
         self._news.set()
 
     def note_away(self, fault: StoreError) -> None:
-        """Log that the store does not answer, once, however many ask how often."""
+        """Log that the store does not answer, once for each outage."""
         log.log(logging.DEBUG if self._away else logging.WARNING, "the store of the semaphores is away: %s", fault)
         self._away = True
 
@@ -192,7 +192,7 @@ class Membership:
             await nap(self._news, 0.0, self._delay())
 
     async def cycle(self) -> None:
-        """Do what is to be done now: beat, bury, tell of releases; leave after long idleness."""
+        """Do what is due now: beat, bury dead nodes, report releases; or leave after long idleness."""
         at = self._clock.monotonic()
         if self._holder.is_needed():
             self._needed_at = at
@@ -205,7 +205,7 @@ class Membership:
         await self._holder.report()
 
     async def _rest(self) -> None:
-        """Leave; whoever asks meanwhile is told that this node is gone, and joins anew."""
+        """Leave. A thread that asks meanwhile learns that this node is gone, and joins again."""
         node = self.id
         await self._store.leave(node, self.now)
         self.gone(node)
@@ -219,7 +219,7 @@ class Membership:
         return min(RETRY, delay) if self._holder.has_unreported() else delay
 
     async def _tick(self, due: float | None = None) -> None:
-        """Beat, and bury whoever fell silent. Late or failed ticks break the watch over the others, as a node's do."""
+        """Beat, and bury nodes that fell silent. A late or failed tick restarts the watch over others, as in a node."""
         sent = self._clock.monotonic()
         on_time = sent - (sent if due is None else due) <= LATE_TICK
         unbroken, self._unbroken = self._unbroken and on_time, False
@@ -249,11 +249,11 @@ class Membership:
     async def _bury(self) -> None:
         for peer, beat in overdue(self._watch, self._clock.monotonic()):
             if await self._store.bury(peer, beat, self.id, self.now):
-                log.warning("node %s has fallen silent; what it held is free", peer)
+                log.warning("the node %s was declared dead: what it held is free", peer)
                 self._holder.wake()
 
     def _check_lease(self) -> None:
-        """Tell the holders if the lease ran out, else look again when it would."""
+        """Tell the holder if the lease has run out, else look again when it would."""
         if self._lapse is not None:
             self._lapse.cancel()
         left = self._lease.sent + LEASE - self._clock.monotonic()
@@ -264,7 +264,7 @@ class Membership:
 
 
 async def nap(bell: asyncio.Event, least: float, most: float) -> None:
-    """Wait until the bell rings, at least and at most so many seconds."""
+    """Wait until the bell rings, for at least `least` and at most `most` seconds."""
     await asyncio.sleep(least)
     handle = asyncio.get_running_loop().call_later(max(0.0, most - least), bell.set)
     await bell.wait()

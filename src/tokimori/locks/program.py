@@ -1,4 +1,4 @@
-"""A program that holds permits, as it tells the store of itself."""
+"""The identity of a program that holds permits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from tokimori.model.ids import RunId, Token
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What a program says of itself. `run_id` and `token` are those of the run as whose command it was started.
+    """What a program tells the store about itself. `run_id` and `token` are of the run that started it, if one did.
 
-    `permits`: (weight, token) by name of what that run holds in a store apart from that of its job.
+    `permits` are the units, as (weight, token) by name, that this run holds in another store than that of its job.
     """
 
     host: str

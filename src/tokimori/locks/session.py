@@ -1,4 +1,4 @@
-"""A program's session: what it holds of semaphores, and what it stands in line for, as a member of the cluster."""
+"""The session of a program: the units of semaphores that it holds, and the lines in which it waits."""
 
 import asyncio
 import logging
@@ -17,21 +17,21 @@ from tokimori.ports.semaphores import Grant, InLine, NodeGone, Semaphores, Wish
 log = logging.getLogger(__name__)
 
 LATE_REPLY = 6.0
-"""Seconds for which what was asked and given up may still reach the store: so long it is released again and again."""
+"""Seconds. A request that was given up may still reach the store so much later: until then it is released again."""
 
 
 async def _nothing() -> None:
-    """There is nothing to prepare."""
+    """Prepare nothing."""
 
 
 class SessionStore(MemberStore, Semaphores, Protocol):
-    """What a session asks of the store."""
+    """The part of the store that a session uses."""
 
 
 class Session:
-    """What one program holds on one store. It joins with the first thing that it wants, and leaves when it is idle.
+    """The units that one program holds in one store. It joins the cluster when it first wants some.
 
-    `prepare` is done before the store is first asked for anything, and may open it. For `renewed` and `rests` see
+    `prepare` is awaited before the store is asked for anything, and may open it. For `renewed` and `rests` see
     `Membership`.
     """
 
@@ -58,29 +58,29 @@ class Session:
 
     @property
     def id(self) -> NodeId:
-        """The id of the node as which the program takes part; another one after it was away."""
+        """The id of the node as which the program takes part. It changes when the program joins again."""
         return self._membership.id
 
     @property
     def now(self) -> Moment:
-        """The corrected time."""
+        """The current time, corrected by the store's clock."""
         return self._membership.now
 
     async def join(self) -> None:
-        """Take part from now on, unless it does already. Raises `StoreError`."""
+        """Take part from now on, unless the program takes part already. Raises `StoreError`."""
         await self._prepare()
         await self._membership.join()
 
     async def close(self) -> None:
-        """Leave the store, and with it everything that is held or waited for. What does not answer is left behind."""
+        """Leave the cluster, with everything that is held or waited for, even if the store does not answer."""
         await self._membership.leave()
 
     # Taking and releasing
 
     async def acquire(self, wanted: Wanted, owner: Owner) -> Held:
-        """Wait for the units, and hold them for the owner; what it holds already is taken again without waiting.
+        """Wait for the units, and hold them for the owner. Units that it holds already are taken again at once.
 
-        Raises `NotGranted` (not in time), `Refused` (its weight is above the limit, or the limit another one),
+        Raises `NotGranted` (not in time), `Refused` (the weight is above the limit, or the limit is another one),
         `InvalidInput` and `PermitLost`.
         """
         wanted.check()
@@ -92,7 +92,7 @@ class Session:
         return held
 
     async def release(self, owner: Owner, name: str) -> None:
-        """Release the units at once, if nothing around it needs them. Raises `PermitLost`, and `Refused`."""
+        """Release the units, unless an outer block still needs them. Raises `PermitLost`, and `Refused`."""
         held = self._holdings.leave(owner, name)
         if held.depth == 0 and held.permit is not None and not await self._release(held.permit, held.node):
             held.lose()
@@ -100,7 +100,7 @@ class Session:
             raise lost(held)
 
     async def _of_own_run(self, wanted: Wanted) -> Held | None:
-        """What the run holds as whose command this program runs; its node ends this program if the run is lost."""
+        """The units of the run that started this program, if it holds some. Its node ends this program with the run."""
         if wanted.name in self._program.permits:
             weight, token = self._program.permits[wanted.name]
             check_weight(wanted, weight)
@@ -142,9 +142,9 @@ class Session:
             self._bells.discard(bell)
 
     async def _wait(self, wanted: Wanted, answer: Grant | InLine | None, bell: asyncio.Event, began: float) -> None:
-        """Until it is time to ask again. Raises `NotGranted`.
+        """Wait until it is time to ask again. Raises `NotGranted`.
 
-        A grant that came when the lease had run out counts as none: only a beat that is answered says that it is ours.
+        A grant that came when the lease had run out does not count: only an answered beat says that it is ours.
         """
         left = inf if wanted.wait is None else began + wanted.wait - self._clock.monotonic()
         if left <= 0:
@@ -163,7 +163,7 @@ class Session:
         )
 
     async def _ask(self, wish: Wish) -> Grant | InLine | NodeGone | None:
-        """None: the store did not answer."""
+        """The store's answer to the wish; None if there was none."""
         try:
             answer = await self._store.acquire(wish, self.now)
             return answer if self._membership.is_current(wish.node) else NodeGone()  # it took long
@@ -181,7 +181,7 @@ class Session:
         )
 
     async def _release(self, permit: PermitId, node: NodeId) -> bool:
-        """False: others may hold it. A store that does not answer is told later."""
+        """Release a permit, later if the store does not answer now. False if others may have held it."""
         try:
             return await self._store.release(permit, node, self.now)
         except StoreUnavailable:
@@ -213,7 +213,7 @@ class Session:
                 self._unreported.pop((permit, node), None)
 
     def wake(self) -> None:
-        """Something may have changed: who stands in line asks again soon."""
+        """Let those who wait in line ask again soon, because something may have changed."""
         for bell in self._bells:
             bell.set()
 
@@ -235,13 +235,13 @@ class Session:
             try:
                 told()
             except Exception:
-                log.exception("what was to be told of a lost permit failed")
+                log.exception("on_lost failed for a permit that was lost")
 
 
 def _not_granted(wanted: Wanted, answer: object) -> NotGranted:
-    ahead = f"{answer.ahead} before it in line" if isinstance(answer, InLine) else "the store does not answer"
+    ahead = f"{answer.ahead} ahead in line" if isinstance(answer, InLine) else "the store does not answer"
     return NotGranted(
-        f"semaphore: {wanted.name!r} was not to be had within {wanted.wait or 0:g} s ({ahead})",
+        f"semaphore: {wanted.name!r} could not be acquired within {wanted.wait or 0:g} s ({ahead})",
         field="wait",
         value=wanted.wait,
         allowed="more seconds, or none for as long as it takes",

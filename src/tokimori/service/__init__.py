@@ -1,1 +1,1 @@
-"""What users ask for, checked and carried out."""
+"""What users ask for: it is checked and carried out here."""

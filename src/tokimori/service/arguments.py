@@ -1,7 +1,7 @@
 """The keyword arguments by which a program says a job, a calendar or a request: `add("id", command="make report")`.
 
-They are those of `JobFields`, `Calendar` and `Request`, where it is written what they mean; a type checker finds a
-misspelt one. None stands for the default everywhere.
+Their meaning is written at `JobFields`, `Calendar` and `Request`. A type checker finds a misspelt one. None always
+stands for the default.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class _Parent(TypedDict):
 
 
 class ParentArguments(_Parent, total=False):
-    """A job after which this one runs, and on which end of it (`Parent`)."""
+    """A job after which this one runs, and which end of it counts (`Parent`)."""
 
     on: str
 

@@ -1,4 +1,4 @@
-"""What every request has in common: it is checked, and asked again where a reply was lost."""
+"""What all requests have in common: they are checked, and asked again after a lost reply."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from enum import StrEnum
@@ -13,13 +13,13 @@ _T = TypeVar("_T")
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 MOST_TRIES = 10
-"""How often a change is tried that others keep changing under our hands."""
+"""How often a change is tried again while others change the same thing."""
 MOST_LISTED = 1_000
-"""How many rows one answer has."""
+"""The most rows that one answer has."""
 
 
 async def retried(act: Callable[[], Awaitable[_T]], *again: type[Exception]) -> _T:
-    """Do it again after these errors: `act` starts from what the store says now, so that a lost reply is harmless."""
+    """Call `act` again after these errors. It starts from what the store says now, so a lost reply does no harm."""
     for _ in range(MOST_TRIES - 1):
         try:
             return await act()
@@ -29,7 +29,7 @@ async def retried(act: Callable[[], Awaitable[_T]], *again: type[Exception]) -> 
 
 
 async def all_jobs(store: Jobs, *, idle: bool = False) -> AsyncIterator[Job]:
-    """All jobs by id, however many pages they fill. `idle`: only enabled ones without a next moment."""
+    """All jobs by id, read in pages. `idle`: only enabled jobs that have no next moment."""
     after: JobId | None = None
     while page := await store.list_jobs(after=after, limit=MOST_LISTED, idle=idle):
         for job in page:
@@ -38,14 +38,14 @@ async def all_jobs(store: Jobs, *, idle: bool = False) -> AsyncIterator[Job]:
 
 
 def checked(name: str, value: int, most: int) -> int:
-    """The number, if it is one of 1 to `most`. Raises `InvalidInput`."""
+    """The number itself, if it is from 1 to `most`. Raises `InvalidInput`."""
     if not 1 <= value <= most:
         raise InvalidInput(f"{name}: {value} is out of range", field=name, value=value, allowed=f"1..{most}")
     return value
 
 
 def chosen(kind: type[_Choice], name: str, word: str) -> _Choice:
-    """What the word means. Raises `InvalidInput` naming the choices."""
+    """The member of `kind` that the word names. Raises `InvalidInput` with the words that are allowed."""
     try:
         return kind(word)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Backfill, carried out: one look at the job's runs, and as many new ones as there is room for."""
+"""How a backfill is carried out: look at the job's runs, and make as many new ones as there is room for."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
@@ -14,16 +14,16 @@ from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import RunFilter, Store
 
 BATCH = 200
-"""How many runs are asked for at once."""
+"""How many runs the store is asked for at once."""
 PAGE = 1_000
 MOST_RUNNING = 1_000_000
 CANCELLED = "the backfill was cancelled"
 QUIET = 1.0
-"""Seconds, more than from one step of a paced backfill to the next: if nothing is made for so long, nobody makes it."""
+"""Seconds. A paced backfill makes its next step sooner: if no run is made for so long, it has stopped."""
 
 
 class Backfills:
-    """What the service does about backfills: one look at the job's runs, and one batch of new ones."""
+    """The part of the service that concerns backfills."""
 
     def __init__(self, store: Store, clock: Clock, random: RandomBytes) -> None:
         self._store = store
@@ -31,13 +31,13 @@ class Backfills:
         self._random = random
 
     async def look(self, job_id: str, first: Moment, last: Moment) -> Backfill:
-        """How far the backfill is, and what it would make."""
+        """The state of the backfill: which runs it has, and which it would make."""
         job = await self._store.get_job(check_job_id(job_id))
         runs = await _runs(self._store, job, first)
         return backfill_of(job, schedule_of(job.definition, job.anchor, job.id, job.days_off), first, last, runs)
 
     async def make(self, job_id: str, first: Moment, last: Moment, max_running: int, *, dry_run: bool) -> Backfill:
-        """Make what there is room for; how far the backfill is then. Raises `Refused` where the job is stopped."""
+        """Make the runs for which there is room; the state afterwards. Raises `Refused` for a paused or parked job."""
         if not 0 <= max_running <= MOST_RUNNING:
             message, allowed = f"max_running: {max_running} is out of range", f"0..{MOST_RUNNING}"
             raise InvalidInput(message, field="max_running", value=max_running, allowed=allowed)
@@ -50,9 +50,9 @@ class Backfills:
         return await self.look(job_id, first, last) if runs else backfill
 
     async def cancel(self, job_id: str, first: Moment, last: Moment) -> Backfill:
-        """Cancel its runs that have not started, and order the others to end.
+        """Cancel the runs of the backfill that have not started, and order the others to end.
 
-        Whoever still makes some sees that, and stops; what it made meanwhile is cancelled too.
+        A program that is still making runs sees that and stops; the runs that it made meanwhile are cancelled too.
         """
         quiet = False
         while True:
@@ -77,7 +77,7 @@ def _cancelled(backfill: Backfill) -> int:
 
 
 def _run(job: Job, nominal: Moment, now: Moment, number: int, random: RandomBytes) -> Run:
-    """Ready now, and in line behind what was due before; among its like the oldest occurrence is first."""
+    """A run that is ready now, in line behind runs that were due before; the oldest occurrence comes first."""
     priority = job.definition.priority
     return Run(
         id=RunId(uuid7(now, random)),
@@ -96,14 +96,14 @@ def _run(job: Job, nominal: Moment, now: Moment, number: int, random: RandomByte
 
 
 async def _all(calls: Iterable[Awaitable[Run]]) -> None:
-    """Every call to its end, whichever fails: an error leaves nothing under way behind it."""
+    """Wait for every call, even if one of them fails: after an error nothing goes on in the background."""
     for result in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
 
 
 async def _runs(store: Store, job: Job, first: Moment) -> Sequence[Run]:
-    """The job's runs that can be those of occurrences from `first` on: no run is made before its nominal time."""
+    """The runs of the job for occurrences from `first` on. No run is made before its nominal time."""
     oldest = first_id_at(first)
     found: list[Run] = []
     before: RunId | None = None

@@ -1,4 +1,4 @@
-"""Calendars: named days off, and the jobs that keep them."""
+"""Calendars: named days off, and the jobs that use them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, Unpack
@@ -26,7 +26,7 @@ class CalendarStore(DocumentStore, Jobs, Protocol):
 
 
 class Calendars:
-    """Named days off. `refresh` has a job take over the days of its calendars, as an edit of it does.
+    """Named days off. `refresh` makes a job take over the days of its calendars.
 
     Every method may raise `StoreError`; those that name a calendar raise `NotFound` where there is none.
     """
@@ -39,7 +39,7 @@ class Calendars:
         self._refresh = refresh
 
     async def add(self, name: str, /, **fields: Unpack[CalendarArguments]) -> Calendar:
-        """Keep named days off: `dates`, `weekdays`, `description`. Raises `InvalidInput` and `AlreadyExists`."""
+        """Add a calendar: `dates`, `weekdays`, `description`. Raises `InvalidInput` and `AlreadyExists`."""
         calendar = _calendar(Calendar(name=name), fields)
         await self._documents.add(name, calendar)
         return calendar
@@ -53,11 +53,11 @@ class Calendars:
         return await self._documents.list()
 
     async def update(self, name: str, /, **changes: Unpack[CalendarArguments]) -> Calendar:
-        """Change fields of a calendar; None empties one. Every job that names it takes over the days from now on.
+        """Change fields of a calendar; None empties a field. All jobs that use it take over the new days.
 
-        Everything up to now is decided by the old days. Fields that somebody else changes at the same time stay as they
-        are there. If it was interrupted, the same call again goes on: jobs that have the days already stay as they are.
-        Raises `InvalidInput`, and `Conflict` where others keep changing the calendar.
+        Occurrences up to now are decided by the old days. Fields that somebody else changes at the same time keep that
+        change. After an interruption call it again: jobs that have the new days already stay as they are. Raises
+        `InvalidInput`, and `Conflict` while others keep changing the calendar.
         """
         calendar = await self._documents.change(_checked(name), lambda known: _calendar(known, changes))
         async for job in self._jobs_of(name):
@@ -68,7 +68,7 @@ class Calendars:
         return calendar
 
     async def delete(self, name: str) -> None:
-        """Forget a calendar. Raises `Refused` where a job names it, and `Conflict` where others keep changing it."""
+        """Delete a calendar. Raises `Refused` if a job uses it, and `Conflict` while others keep changing it."""
         _checked(name)
         await retried(lambda: self._delete(name), Conflict)
 
@@ -83,14 +83,14 @@ class Calendars:
             raise
 
     async def jobs(self, name: str) -> Sequence[JobId]:
-        """The ids of the jobs that name the calendar."""
+        """The ids of the jobs that use the calendar."""
         await self.get(name)
         return [job.id async for job in self._jobs_of(name)]
 
     async def _check_unused(self, name: str) -> None:
         async for job in self._jobs_of(name):
-            message = f"calendar: the job {job.id!r} keeps {name!r}"
-            raise Refused(message, field="calendar", value=name, allowed="a calendar that no job names")
+            message = f"calendar: {name!r} can't be deleted, because the job {job.id!r} uses it"
+            raise Refused(message, field="calendar", value=name, allowed="a calendar that no job uses")
 
     async def _jobs_of(self, name: str) -> AsyncIterator[Job]:
         async for job in all_jobs(self._store):
@@ -128,4 +128,6 @@ def _texts(name: str, value: object) -> tuple[str, ...]:
     try:
         return () if value is None else msgspec.convert(value, tuple[str, ...])
     except msgspec.ValidationError:
-        raise InvalidInput(f"{name}: {value!r} is no list of texts", field=name, value=value, allowed="texts") from None
+        raise InvalidInput(
+            f"{name}: {value!r} is not a list of texts", field=name, value=value, allowed="texts"
+        ) from None

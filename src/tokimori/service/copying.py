@@ -1,7 +1,7 @@
-"""Copying everything from one store to another: page by page, in the order of keys, and compared from both sides.
+"""Copying everything from one store to another: page by page in the order of keys, then compared on both sides.
 
-What the other store holds must be the beginning of what is copied: so a copy that was interrupted goes on when it is
-asked for again, and nothing is doubled, and nothing else is ever mixed with it.
+Whatever the other store holds must be the first part of the same copy. So a copy that was interrupted can be asked for
+again and goes on; no row is copied twice, and rows of other origin are never mixed with it.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -31,7 +31,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class KindCopied(msgspec.Struct, frozen=True, kw_only=True):
-    """How many rows of a kind both stores hold, how many of them this copy wrote, and the SHA-256 of all of them."""
+    """The result for one kind of rows: how many both stores hold, how many this copy wrote, and the SHA-256 of all."""
 
     kind: Kind
     rows: int
@@ -40,7 +40,7 @@ class KindCopied(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a copy is: rows of this kind that are copied, or (`verifying`) read again, from both sides together."""
+    """The progress of a copy: rows of this kind copied so far, or (`verifying`) read again, on both sides together."""
 
     kind: Kind
     verifying: bool
@@ -52,29 +52,29 @@ Tell = Callable[[Step], None]
 
 
 class Tally:
-    """Counts rows, and makes one digest of them in their order, however they are cut into pages."""
+    """Counts rows and makes one digest of them in their order; pages of any size give the same digest."""
 
     def __init__(self) -> None:
         self.rows = 0
         self._hash = sha256()
 
     def add(self, rows: Iterable[Row]) -> None:
-        """These come next."""
+        """Add the rows that come next."""
         for row in rows:
             self.rows += 1
             self._hash.update(_encode(row) + b"\n")
 
     @property
     def digest(self) -> str:
-        """SHA-256 in hex."""
+        """The SHA-256 of all rows so far, in hex."""
         return self._hash.hexdigest()
 
 
 async def copy_store(source: Store, target: Store, tell: Tell) -> Sequence[KindCopied]:
     """Copy all of one open store to another one that is empty, or holds an earlier part of the same copy.
 
-    Raises `Refused` while nodes work on either, or where a run was left running; `Conflict` where the target holds
-    anything else, or the source changed meanwhile; `SchemaMismatch`.
+    Raises `Refused` while nodes work on either store, or if a run was left running; `Conflict` if the target holds
+    anything else, or the source changed meanwhile; and `SchemaMismatch`.
     """
     await _prepare(source, target)
     await _check_idle(source, target)
@@ -115,7 +115,7 @@ async def _check_idle(source: Store, target: Store) -> None:
 
 
 async def _compare_first(source: Store, target: Store, kind: Kind) -> None:
-    """Before anything is written, whatever kind is first to differ."""
+    """Compare the first rows of a kind, before anything is written. Raises `Conflict`."""
     first = await _page(target, kind, None, 1)
     if first and first != await _page(source, kind, None, 1):
         raise _mixed(kind, first[0])
@@ -157,7 +157,7 @@ def _check_readable(job: Job) -> None:
 
 
 async def _pages(store: Store, kind: Kind) -> AsyncIterator[Sequence[Row]]:
-    """All rows of a kind."""
+    """All rows of a kind, in pages."""
     after: Key | None = None
     while rows := await retried(partial(_page, store, kind, after, _limit(kind)), StoreUnavailable):
         yield rows
@@ -177,7 +177,7 @@ def _limit(kind: Kind) -> int:
 
 
 async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tuple[int, int]:
-    """How many rows there are, and how many of them were written."""
+    """Copy one kind of rows: how many there are, and how many of them were written."""
     after: Key | None = None
     done = written = 0
     async for rows in _pages(source, kind):

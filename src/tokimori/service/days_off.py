@@ -1,4 +1,4 @@
-"""The days off that a job takes over from the calendars it names, and calendars that must not be lost meanwhile."""
+"""The days off that a job takes over from its calendars; a calendar that is deleted meanwhile is restored."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,16 +26,16 @@ async def read_days_off(calendars: Documents[Calendar], names: Sequence[str]) ->
             found.append(await calendars.get(name))
         except NotFound:
             known = ", ".join(calendar.name for calendar in await calendars.list())
-            message = f"calendars: there is no {name!r}"
+            message = f"calendars: there is no calendar {name!r}"
             allowed = f"one of {known}" if known else "none: there are no calendars yet"
             raise InvalidInput(message, field="calendars", value=name, allowed=allowed) from None
     return _united(found)
 
 
 async def read_again(calendars: Documents[Calendar], days: DaysOff) -> DaysOff:
-    """The days off of the same calendars, now that a job is written that names them.
+    """The days off of the same calendars, after a job that names them was written.
 
-    A calendar that was deleted at that moment is kept again.
+    A calendar that was deleted at that moment is added again.
     """
     return _united([await _read_again(calendars, calendar) for calendar in days.calendars])
 
@@ -49,7 +49,7 @@ async def _read_again(calendars: Documents[Calendar], calendar: Calendar) -> Cal
 
 
 async def restore(calendars: Documents[Calendar], calendar: Calendar) -> None:
-    """Keep a deleted calendar again, unless there is another one of its name by now."""
+    """Add a deleted calendar again, unless there is another one of its name by now."""
     with suppress(AlreadyExists):
         await calendars.add(calendar.name, calendar)
 

@@ -1,4 +1,4 @@
-"""The flat form in which every door writes a job, and the way from it to a definition and back. Pure."""
+"""Jobs in the flat form that all doors use, and its conversion to a definition and back. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ MOST_RUNS = 1_000_000_000
 
 
 class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a user says of a job, with its target beside its terms.
+    """The fields in which a user describes a job, target and terms side by side.
 
     `command` is a text for the shell, or a program and its arguments; `noop` instead of it runs nothing. `env`, `cwd`,
-    `user`, `stdin` and `shell_path` are those of the command. `runs_remaining` is no part of the definition: the job
-    keeps how many are left.
+    `user`, `stdin` and `shell_path` are those of the command. `runs_remaining` is not part of the definition: the job
+    counts how many are left.
     """
 
     runs_remaining: Annotated[int, Meta(ge=1, le=MOST_RUNS)] | None = None
@@ -43,7 +43,7 @@ _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
 
 
 def definition_from(fields: Mapping[str, object], *, time_zone: str = "UTC") -> Definition:
-    """The definition that these fields of `JobFields` say; a null is the default, `time_zone` is that of a job without.
+    """The definition that these fields describe; a null is the default, `time_zone` is the zone of a job without one.
 
     Raises `InvalidInput` naming the field. The schedule's text is checked by `schedule_of`.
     """
@@ -55,7 +55,7 @@ def definition_from(fields: Mapping[str, object], *, time_zone: str = "UTC") -> 
 
 
 def runs_remaining_in(fields: Mapping[str, object], otherwise: int | None = None) -> int | None:
-    """How many scheduled runs these fields allow, None = without end; `otherwise` where they do not say it.
+    """How many scheduled runs these fields allow (None: no limit), or `otherwise` if they do not say.
 
     Raises `InvalidInput`.
     """
@@ -65,7 +65,7 @@ def runs_remaining_in(fields: Mapping[str, object], otherwise: int | None = None
 
 
 def job_fields_of(job: Job) -> JobArguments:
-    """The fields that say this job, as it stands now, defaults left out; adding them makes one that goes on like it."""
+    """The fields that describe the job as it is now, without defaults, so that a job added with them goes on alike."""
     fields = fields_of(job.definition)
     if job.runs_remaining is not None:
         fields["runs_remaining"] = job.runs_remaining
@@ -73,7 +73,7 @@ def job_fields_of(job: Job) -> JobArguments:
 
 
 def fields_of(definition: Definition) -> JobArguments:
-    """The fields that say this definition, defaults left out; `definition_from` reads them back."""
+    """The fields that describe this definition, without defaults; `definition_from` reads them back."""
     terms: dict[str, object] = msgspec.to_builtins(definition)
     del terms["target"]
     terms.pop("apart", None)
@@ -82,7 +82,7 @@ def fields_of(definition: Definition) -> JobArguments:
 
 
 def target_fields(target: Target | Unreadable) -> dict[str, object]:
-    """The fields of `JobFields` that say this target, defaults left out."""
+    """The fields of `JobFields` that describe this target, without defaults."""
     match target:
         case Command():
             command = target.argv if target.shell is None else target.shell
@@ -97,8 +97,8 @@ def target_fields(target: Target | Unreadable) -> dict[str, object]:
 def patched(definition: Definition, changes: Mapping[str, object], *, time_zone: str = "UTC") -> Definition:
     """The definition after a JSON merge patch (RFC 7396) of its fields; a null brings the default back.
 
-    Naming another kind of target drops the fields of the old one. Raises `InvalidInput`, and `Refused` for a definition
-    that can't be read: whatever it says would be lost.
+    A change to another kind of target drops the fields of the old one. Raises `InvalidInput`, and `Refused` for a
+    definition that can't be read, because its content would be lost.
     """
     check_readable(definition)
     _check_names(changes)
@@ -111,11 +111,11 @@ def patched(definition: Definition, changes: Mapping[str, object], *, time_zone:
 
 
 def check_readable(definition: Definition) -> None:
-    """Refuse what a definition must be read for. Raises `Refused`."""
+    """Check that this version can read the definition. Raises `Refused`."""
     if isinstance(definition.target, Unreadable):
         raise Refused(
             f"the job's definition can't be read by this version of Tokimori: {definition.target.why}",
-            allowed="to pause or delete it; or a newer version",
+            allowed="to pause or delete the job, or a newer version of Tokimori",
         )
 
 
@@ -154,7 +154,9 @@ def _target(fields: JobFields) -> Target:
 def _noop(fields: JobFields) -> Noop:
     for name, value in (("env", fields.env), ("cwd", fields.cwd), ("user", fields.user), ("stdin", fields.stdin)):
         if value:
-            raise InvalidInput(f"{name}: only a command has it", field=name, value=value, allowed="no value with noop")
+            raise InvalidInput(
+                f"{name}: only a command has this field", field=name, value=value, allowed="no value with noop"
+            )
     return Noop()
 
 
@@ -174,7 +176,7 @@ def _convert(fields: Mapping[str, object]) -> JobFields:
 
 
 def _invalid(fault: str, fields: Mapping[str, object]) -> InvalidInput:
-    """What msgspec found wrong: `Expected …, got …`, `Invalid enum value …` or `Object contains unknown field …`."""
+    """Our error for one of msgspec: `Expected …, got …`, `Invalid enum value …`, `Object contains unknown field …`."""
     said, _, place = fault.partition(" - at `$")
     path = _INDEX.sub("", place.strip("`."))
     value = _at(fields, path)
@@ -188,14 +190,14 @@ def _invalid(fault: str, fields: Mapping[str, object]) -> InvalidInput:
 
 
 def _words(name: str) -> str:
-    """The values of a field that is a choice."""
+    """The words that are allowed in a field."""
     hint = get_type_hints(JobFields)[name]
     choices = (kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and issubclass(kind, StrEnum))
     return ", ".join(member.value for choice in choices for member in choice)
 
 
 def _at(fields: object, path: str) -> object:
-    """What stands at `a.b` of nested mappings."""
+    """The value at the path `a.b` of nested mappings."""
     for name in path.split("."):
         if isinstance(fields, Mapping):
             fields = fields.get(name)

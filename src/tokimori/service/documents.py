@@ -1,4 +1,4 @@
-"""Documents of one kind as the values that they say: what every kind has in common."""
+"""Documents of one kind, read and written as values: what all kinds have in common."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from tokimori.service.asking import retried
 
 Value = TypeVar("Value")
 PAGE = 100
-"""How many documents are read with one question to the store."""
+"""How many documents the store is asked for at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentKind(Generic[Value]):
-    """A kind of document: the word that the store and errors have for it, and how its values are written as texts."""
+    """A kind of document: its name in the store and in errors, and how its values become texts and back."""
 
     word: str
     encode: Callable[[Value], str]
@@ -25,7 +25,7 @@ class DocumentKind(Generic[Value]):
 
 
 class Documents(Generic[Value]):
-    """The documents of one kind. Every method may raise `StoreError`, and `InvalidInput` for what can't be a name."""
+    """The documents of one kind. Every method may raise `StoreError`, and `InvalidInput` for an invalid name."""
 
     def __init__(self, store: DocumentStore, kind: DocumentKind[Value], random: RandomBytes) -> None:
         self._store = store
@@ -33,7 +33,7 @@ class Documents(Generic[Value]):
         self._random = random
 
     async def add(self, name: str, value: Value) -> None:
-        """Keep a new one. Raises `AlreadyExists`, and `InvalidInput` where it is too large."""
+        """Add a document. Raises `AlreadyExists`, and `InvalidInput` if it is too large."""
         document = self._document(name, value, new_version(self._random))
         try:
             await self._put(document, None)
@@ -43,7 +43,7 @@ class Documents(Generic[Value]):
             raise AlreadyExists(message, field=word, value=name, allowed="a name not in use") from None
 
     async def get(self, name: str) -> Value:
-        """Its value. Raises `NotFound`."""
+        """The value of a document. Raises `NotFound`."""
         return self.value_of(await self.find(name))
 
     async def find(self, name: str) -> Document:
@@ -52,11 +52,11 @@ class Documents(Generic[Value]):
         return await self._store.get_document(self._kind.word, name)
 
     def value_of(self, document: Document) -> Value:
-        """What its text says."""
+        """The value that the text of a document says."""
         return self._kind.decode(document.text)
 
     async def list(self, prefix: str = "") -> Sequence[Value]:
-        """Those whose names begin so, by name."""
+        """The values of documents whose names begin with `prefix`, by name."""
         return [self.value_of(document) async for document in self._all(prefix)]
 
     async def _all(self, prefix: str) -> AsyncIterator[Document]:
@@ -69,9 +69,9 @@ class Documents(Generic[Value]):
             after = page[-1].name
 
     async def change(self, name: str, change: Callable[[Value], Value]) -> Value:
-        """Put what `change` makes of its value in its place, which others may have changed: then it is made anew.
+        """Replace the value of a document by what `change` makes of it; made anew if others change it meanwhile.
 
-        Raises `NotFound`, what `change` raises, and `Conflict` where others keep changing it.
+        Raises `NotFound`, what `change` raises, and `Conflict` while others keep changing it.
         """
         return await retried(lambda: self._change(name, change), Conflict, StoreUnavailable)
 
@@ -84,7 +84,7 @@ class Documents(Generic[Value]):
         return value
 
     async def delete(self, document: Document) -> None:
-        """Forget it; none of that name is no error. Raises `Conflict` where it was changed meanwhile."""
+        """Delete a document; it is no error if it is gone. Raises `Conflict` if it was changed meanwhile."""
         asked = document.kind, document.name, document.version
         await retried(lambda: self._store.delete_document(*asked), StoreUnavailable)
 

@@ -1,4 +1,4 @@
-"""What adding, editing, pausing and resuming make of a job: finished values for the store. Pure."""
+"""How a job is added, edited, paused and resumed: each gives finished values for the store. Pure."""
 
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ _WHY_SKIPPED = {
 
 
 class Edit(NamedTuple):
-    """A job's next value, and what becomes of its occurrences that are not decided yet."""
+    """The new value of a job, and the skips of its occurrences that were not decided yet."""
 
     job: Job
     skips: tuple[Skip, ...]
@@ -38,7 +38,7 @@ def new_job(
     *,
     days_off: str | None = None,
 ) -> Job:
-    """A job as it is added. Raises `InvalidInput`, also where its schedule has no moment after now."""
+    """A new job. Raises `InvalidInput`, also if its schedule has no moment after now."""
     check_definition(definition)
     schedule = schedule_of(definition, now, job_id, days_off)
     _check_moments(definition, schedule, now, runs_remaining)
@@ -61,10 +61,10 @@ def new_job(
 def edited(
     due: Due, definition: Definition, now: Moment, runs_remaining: int | None, days_off: str | None = None
 ) -> Edit:
-    """The job under a new definition: what it has not decided up to now is skipped. Raises `InvalidInput`.
+    """The job with a new definition; its occurrences up to now that are not decided yet are skipped.
 
-    Where its schedule changes, `every …` counts from now on, there must be a moment left, and what only waits for its
-    delay is skipped too.
+    If the schedule changes, `every …` counts from now on, there must be a moment left, and occurrences that only wait
+    for their delay are skipped too. Raises `InvalidInput`.
     """
     check_definition(definition)
     job = due.job
@@ -95,12 +95,12 @@ def edited(
 
 
 def paused(job: Job, now: Moment, reason: str | None, by: str | None) -> Job:
-    """The job, paused."""
+    """The job in state `paused`."""
     return replace(job, state=JobState.PAUSED, reason=reason, by=by, updated=now, next_due=None)
 
 
 def resumed(due: Due, now: Moment) -> Edit:
-    """The job, enabled again: what it missed is one range of skips, without catch-up."""
+    """The job, enabled again; the occurrences that it missed become one range of skips and are not made up for."""
     job = due.job
     schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
     plan = skip_all(due, schedule, now, _WHY_SKIPPED[job.state])

@@ -1,4 +1,4 @@
-"""Which jobs run after which: what adding, editing and deleting a job have to know of the others."""
+"""Jobs that run after others: checks for adding, editing and deleting a job."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,9 +10,9 @@ from tokimori.ports.store import Jobs
 
 
 async def checked_family(store: Jobs, jobs: Sequence[Job]) -> int | None:
-    """The version of the family into which these jobs fit; None where none of them has a parent or a failure job.
+    """The version of the family with which these jobs agree; None if none of them has a parent or a failure job.
 
-    Raises `InvalidInput` for a job that there is not, and for a cycle.
+    Raises `InvalidInput` for a parent that does not exist, and for a cycle.
     """
     declared = [edge for job in jobs for edge in edges_of(job.id, job.definition)]
     if not declared:
@@ -35,17 +35,18 @@ async def _check_known(store: Jobs, ids: Iterable[JobId]) -> None:
 
 
 async def dependents_of(store: Jobs, job_id: JobId) -> list[JobId]:
-    """The jobs that say that they run after this one."""
+    """The jobs whose own definition says that they run after this one."""
     edges = (await store.family()).edges
     return sorted({edge.child for edge in edges if edge.parent == job_id and edge.declared_by == edge.child})
 
 
 async def check_childless(store: Jobs, job_id: JobId) -> None:
-    """Raises `Refused` where jobs run after this one."""
+    """Check that no job runs after this one. Raises `Refused`."""
     children = await dependents_of(store, job_id)
     if children:
         raise Refused(
-            f"{', '.join(children)} run after {job_id}: delete them first, or with it (cascade)",
+            f"{job_id} can't be deleted, because {', '.join(children)} run after it: delete them first, or all of them "
+            f"with `tokimori job delete {job_id} --cascade`",
             field="id",
             value=job_id,
             allowed="a job after which none runs",

@@ -1,4 +1,4 @@
-"""Which jobs run after which, as a picture: a tree of lines, or DOT for Graphviz. Pure."""
+"""The graph of jobs that run after others, drawn as a tree of lines or as DOT for Graphviz. Pure."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,7 +7,7 @@ from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
 
 SHOWN_ABOVE = "…"
-"""Behind a job whose children stand further up already."""
+"""The mark of a job whose children were drawn further up already."""
 
 
 def direct(edges: Iterable[Edge], job_id: JobId) -> list[Edge]:
@@ -16,7 +16,7 @@ def direct(edges: Iterable[Edge], job_id: JobId) -> list[Edge]:
 
 
 def around(edges: Sequence[Edge], job_id: JobId) -> list[Edge]:
-    """The edges by which a job, however many others are between, is above or below this one."""
+    """The edges above and below this job, however many other jobs are between."""
     above = _reached(edges, job_id, lambda edge: (edge.child, edge.parent))
     below = _reached(edges, job_id, lambda edge: (edge.parent, edge.child))
     return [edge for edge in edges if edge.child in above or edge.parent in below]
@@ -35,7 +35,7 @@ def _reached(edges: Iterable[Edge], start: JobId, ends: Callable[[Edge], tuple[J
 
 
 def tree(edges: Sequence[Edge]) -> list[str]:
-    """A line for each job that nothing runs before, those after it indented below; no children are shown twice."""
+    """A tree for each job without parents, its children indented below it. The children of a job are drawn once."""
     children: dict[JobId, list[Edge]] = {}
     for edge in sorted(edges):
         children.setdefault(edge.parent, []).append(edge)
@@ -48,7 +48,7 @@ def tree(edges: Sequence[Edge]) -> list[str]:
 
 
 def _branches(root: JobId, children: dict[JobId, list[Edge]], shown: set[JobId]) -> Iterator[str]:
-    """Depth first, without recursion: a chain may be longer than Python's stack."""
+    """The lines below a job, depth first. There is no recursion, as a chain may be longer than Python's stack."""
     stack = [(iter(children[root]), len(children[root]), "")]
     shown.add(root)
     while stack:
@@ -67,12 +67,12 @@ def _branches(root: JobId, children: dict[JobId, list[Edge]], shown: set[JobId])
 
 
 def how(edge: Edge) -> str:
-    """`on success`, or `on success (all of 3)` where the child waits for all of its parents."""
+    """The condition of an edge: `on success`, or `on success (all of 3)` if the child waits for all of its parents."""
     return f"on {edge.on}" + (f" (all of {edge.joins})" if edge.joins else "")
 
 
 def dot(edges: Sequence[Edge], alone: JobId | None = None) -> str:
-    """The graph in Graphviz' language; `alone` is a job that is in it even without edges."""
+    """The graph in the language of Graphviz; `alone` is a job that is in it even if it has no edges."""
     nodes = {end for edge in edges for end in (edge.parent, edge.child)} | ({alone} if alone else set())
     lines = [f"  {_quoted(node)};" for node in sorted(nodes)]
     lines += [

@@ -1,4 +1,4 @@
-"""Jobs, as people and programs ask for them: added, edited, stopped and forgotten."""
+"""Jobs as people and programs use them: they add, edit, stop and delete them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -32,21 +32,21 @@ from tokimori.service.semaphores import Semaphores
 from tokimori.service.weights import Weights
 
 LONGEST_LANE = 2048
-"""Characters that every store can keep."""
+"""The most characters of a lane that every store can keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What an import did with its jobs."""
+    """The result of an import: the jobs that it added, and those that were there already."""
 
     added: tuple[JobId, ...]
     unchanged: tuple[JobId, ...]
 
 
 class JobService(RunService):
-    """The part of the service that changes jobs. `author` is kept with what is ordered.
+    """The part of the service that changes jobs. `author` is recorded with every order.
 
-    Semaphores may be in a store of their own (`semaphore_store`), which is opened when it is needed.
+    Semaphores may be in a store of their own (`semaphore_store`), which is opened when it is first needed.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class JobService(RunService):
         self._act_as(author)
 
     def acting_as(self, author: str | None) -> Self:
-        """The same service for another author, who is recorded with what is ordered through it. Nothing is opened."""
+        """The same service for another author, who is recorded with the orders given through it. Nothing is opened."""
         other = copy(self)
         other._act_as(author)
         return other
@@ -82,7 +82,7 @@ class JobService(RunService):
         return self._store if self._semaphore_store is None else await self._semaphore_store.opened()
 
     def _placed(self, definition: Definition) -> Definition:
-        """The definition, saying where its semaphores are. Raises `InvalidInput`."""
+        """The definition with the place of its semaphores filled in. Raises `InvalidInput`."""
         apart = self._semaphore_store is not None and bool(definition.semaphores)
         placed = msgspec.structs.replace(definition, apart=apart)
         if apart and len(lane_of(placed)) > LONGEST_LANE:
@@ -95,7 +95,7 @@ class JobService(RunService):
         return placed
 
     async def add(self, job_id: str | None = None, /, **fields: Unpack[JobArguments]) -> Job:
-        """Add a job, said in the fields of `JobFields`, under a new UUID if no id is given.
+        """Add a job, described by the fields of `JobFields`; its id is a new UUID if none is given.
 
         Raises `InvalidInput` and `AlreadyExists`.
         """
@@ -126,7 +126,7 @@ class JobService(RunService):
         return await self.refresh(job.id)
 
     async def _add_jobs(self, jobs: Sequence[Job]) -> None:
-        """Add them all, or none; again where which jobs run after which changes under our hands."""
+        """Add all of these jobs, or none. It is tried again if the edges between jobs change meanwhile."""
 
         async def act() -> None:
             await self._store.add_jobs(jobs, await checked_family(self._store, jobs))
@@ -136,10 +136,10 @@ class JobService(RunService):
     async def import_all(
         self, jobs: Sequence[tuple[str, Definition]], paused_because: Mapping[str, str] | None = None
     ) -> Imported:
-        """Add those whose ids are free, and leave the others as they are: all in one transaction, or nothing.
+        """Add the jobs whose ids are free, all in one transaction, and leave the others as they are.
 
-        Those in `paused_because`, which gives reasons by id, are added paused. Raises `InvalidInput` if any job is
-        invalid, or two have one id.
+        `paused_because` gives reasons by id: these jobs are added paused. Raises `InvalidInput` if any job is invalid;
+        `AlreadyExists` if two have the same id.
         """
         now = self._clock.now()
         new: dict[JobId, Job] = {}
@@ -161,7 +161,7 @@ class JobService(RunService):
         return Imported(added=tuple(added), unchanged=tuple(job_id for job_id in new if job_id not in added))
 
     async def _add_missing(self, new: Mapping[JobId, Job]) -> dict[JobId, Job]:
-        """Add those that are not there; ours from a first try whose reply was lost count as added."""
+        """Add the jobs that are missing. Jobs that a first try added, though its reply was lost, count as added."""
         missing: dict[JobId, Job] = {}
         for job_id, job in new.items():
             try:
@@ -176,23 +176,23 @@ class JobService(RunService):
         return missing
 
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Job]:
-        """Jobs by id, those greater than `after`."""
+        """Jobs by id, from the first one behind `after`."""
         first = None if after is None else check_job_id(after)
         return await self._store.list_jobs(after=first, limit=checked("limit", limit, MOST_LISTED))
 
     async def update(self, job_id: str, /, **changes: Unpack[JobArguments]) -> Job:
-        """Change fields of `JobFields`, as a JSON merge patch does; None brings a field's default back.
+        """Change fields of a job (`JobFields`) like a JSON merge patch; None brings the default of a field back.
 
-        Everything up to now is first decided by the old definition. Raises `InvalidInput`, and `Conflict` where others
-        keep changing the job.
+        Occurrences up to now are first decided by the old definition. Raises `InvalidInput`, and `Conflict` while
+        others keep changing the job.
         """
         return await self._edit(check_job_id(job_id), changes)
 
     async def refresh(self, job_id: str) -> Job:
-        """Bring a job up to date with what its definition only names: the days of its calendars, and the store of its
-        semaphores. This is an edit without changes; a job that is up to date stays as it is.
+        """Bring a job up to date with the days of its calendars and with the store that now keeps its semaphores.
 
-        Raises `Refused` for a definition that can't be read, and `Conflict` where others keep changing the job.
+        Its definition only names them. A job that is up to date stays as it is. Raises `Refused` for a definition that
+        can't be read, and `Conflict` while others keep changing the job.
         """
         return await self._edit(check_job_id(job_id), {})
 
@@ -216,7 +216,7 @@ class JobService(RunService):
         return edit.job, days
 
     async def _decided(self, due: Due, now: Moment) -> Due:
-        """The job after its occurrences up to now are decided; what a full catch-up leaves is skipped by the edit."""
+        """The job after its occurrences up to now were decided. If a catch-up is full, the edit skips the rest."""
         for _ in range(MOST_TRIES):
             job = due.job
             if job.state is not JobState.ENABLED or job.next_due is None or job.next_due > now:
@@ -226,10 +226,10 @@ class JobService(RunService):
         return due
 
     async def delete(self, job_id: str, *, cascade: bool = False, now: bool = False) -> None:
-        """Forget the job; its runs that have not started are cancelled, those that run go on unless it is to be `now`.
+        """Delete a job and cancel its runs that have not started. Running ones go on; with `now` they are cancelled.
 
-        Raises `Refused` where other jobs run after it. With `cascade` those go too that have no other parent (and what
-        runs after them), and the others lose this one.
+        Raises `Refused` if other jobs run after it. With `cascade` the jobs that have no other parent are deleted too,
+        with all that run after them; jobs that have other parents lose this one.
         """
         checked_id = check_job_id(job_id)
         if cascade:
@@ -254,9 +254,9 @@ class JobService(RunService):
                 await self.delete(child, cascade=True, now=now)
 
     async def pause(self, job_id: str, reason: str | None = None, *, now: bool = False) -> Job:
-        """From now on nothing of the job is claimed. A paused job stays as it is.
+        """Pause a job: from now on none of its runs is claimed. A paused job stays as it is.
 
-        What runs goes on to its end; with `now` it is cancelled, on whatever node it is.
+        Its running runs go on; with `now` they are cancelled, on whatever node they are.
         """
         check_text("reason", reason or "")
         checked = check_job_id(job_id)
@@ -274,7 +274,7 @@ class JobService(RunService):
         return after
 
     async def resume(self, job_id: str) -> Job:
-        """Enable a paused or parked job; what it missed is recorded as skipped. Others stay as they are."""
+        """Enable a paused or parked job; the occurrences that it missed are recorded as skipped. Others stay as is."""
         checked = check_job_id(job_id)
         return await retried(lambda: self._resume(checked), Conflict, StoreUnavailable)
 
@@ -288,10 +288,12 @@ class JobService(RunService):
         return edit.job
 
     async def resolve(self, job_id: str) -> Job:
-        """Enable a job that a failure has parked. Raises `Refused` for one that is not parked."""
+        """Enable a job that a failure has parked. Raises `Refused` for a job that is not parked."""
         job = await self._store.get_job(check_job_id(job_id))
         if job.state is not JobState.PARKED:
-            raise Refused(f"{job.id} is {job.state}", field="state", value=job.state, allowed="a parked job")
+            hint = f": resume it with `tokimori job resume {job.id}`" if job.state is JobState.PAUSED else ""
+            message = f"the job {job.id!r} is {job.state}, not parked{hint}"
+            raise Refused(message, field="state", value=job.state, allowed="a parked job")
         return await self.resume(job_id)
 
 

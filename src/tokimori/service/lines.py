@@ -1,4 +1,4 @@
-"""What a blocked run waits for, in words."""
+"""Why a run waits, in words."""
 
 from tokimori.model.job import units_apart
 from tokimori.model.run import Run
@@ -7,7 +7,7 @@ from tokimori.model.transitions import RunState
 
 
 def waits_for(run: Run) -> str | None:
-    """In whose line a blocked run stands, and what a ready one needs of another store, in words; else None."""
+    """The reason why a blocked run waits, or what a ready run needs from another store, in words; else None."""
     if run.state is RunState.READY and run.lane is not None and (apart := units_apart(run.lane)):
         return f"units of the semaphores in another store: {', '.join(name for name, _ in apart)}"
     if run.state is not RunState.BLOCKED:

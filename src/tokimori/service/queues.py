@@ -1,4 +1,4 @@
-"""Queues: which there are, and pausing one of them, or everything."""
+"""Queues: the list of them, and pausing one of them or everything."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -21,7 +21,7 @@ from tokimori.service.asking import MOST_LISTED, all_jobs, retried
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """A queue, how many jobs are in it, and which pauses bind it: its own, and that of everything."""
+    """A queue, the number of its jobs, and the pauses that apply to it: its own, and that of everything."""
 
     name: str
     jobs: int
@@ -29,7 +29,7 @@ class Queue:
 
 
 class QueueStore(Pausing, Jobs, Runs, Protocol):
-    """What queues ask of the store."""
+    """The part of the store that queues use."""
 
 
 class Queues:
@@ -44,21 +44,21 @@ class Queues:
         self._cancel = cancel
 
     async def list(self) -> Sequence[Queue]:
-        """Those that jobs name, and those that are paused, by name."""
+        """The queues that jobs are in, and those that are paused, by name."""
         jobs = Counter([job.definition.queue async for job in all_jobs(self._store)])
         pauses = await self.pauses()
         names = {*jobs, *(pause.queue for pause in pauses if pause.queue != EVERYTHING)}
         return [Queue(name=name, jobs=jobs[name], pauses=binding(name, pauses)) for name in sorted(names)]
 
     async def pauses(self) -> Sequence[Pause]:
-        """What is paused, by queue; everything comes first."""
+        """All pauses, by queue; the pause of everything (`*`) comes first."""
         return await self._store.list_pauses()
 
     async def pause(self, queue: str | None = None, reason: str | None = None, *, now: bool = False) -> Pause:
-        """From now on nothing of the queue, or of any (None), is claimed; what is paused stays as it is.
+        """Pause a queue, or everything (None): from now on no run of it is claimed. A pause that exists stays as it is.
 
-        Runs go on to be made, and wait. What runs goes on to its end; with `now` it is cancelled, on whatever node it
-        is. Raises `InvalidInput`.
+        Runs are still made, and wait. Running runs go on; with `now` they are cancelled, on whatever node they are.
+        Raises `InvalidInput`.
         """
         wanted = Pause(queue=_name(queue), since=self._clock.now(), reason=reason, by=self._author)
         check_text("reason", reason or "")
@@ -79,7 +79,7 @@ class Queues:
             running = replace(running, before=runs[-1].id)
 
     async def _queue(self, run: Run) -> str | None:
-        """A run of a job that is paused itself has no lane any more."""
+        """The queue of a run. The run of a paused job has no lane any more, so the job is asked."""
         if run.lane is not None:
             return queue_of(run.lane)
         try:
@@ -88,9 +88,9 @@ class Queues:
             return None
 
     async def resume(self, queue: str | None = None) -> Pause | None:
-        """Let the queue, or everything (None), go on: what waits is claimed in its order. The pause that it had.
+        """Resume a queue, or everything (None): waiting runs are claimed in their order. The pause that was ended.
 
-        A queue with a pause of its own stays paused when everything goes on. Raises `InvalidInput`.
+        A queue with a pause of its own stays paused when everything is resumed. Raises `InvalidInput`.
         """
         name = _name(queue)
         known = [pause for pause in await self.pauses() if pause.queue == name]
@@ -106,7 +106,7 @@ def _name(queue: str | None) -> str:
 
 
 def binding(queue: str, pauses: Collection[Pause]) -> tuple[Pause, ...]:
-    """Those that keep runs of this queue from being claimed."""
+    """The pauses that keep runs of this queue from being claimed."""
     return tuple(pause for pause in pauses if pause.queue in (EVERYTHING, queue))
 
 

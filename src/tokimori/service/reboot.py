@@ -1,4 +1,4 @@
-"""What runs when a machine starts: the jobs with the schedule `@reboot`."""
+"""Jobs with the schedule `@reboot`, which run when a machine starts."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,7 +16,7 @@ from tokimori.service.jobs import JobService, schedule_for
 async def trigger_reboot(
     store: Jobs, service: JobService, host: str, boot_id: str, serves: Callable[[Lane], bool]
 ) -> Sequence[Run]:
-    """Ask for a run of every `@reboot` job whose lane the node of this host serves: once for each host and boot."""
+    """Ask for a run of every `@reboot` job whose lane the node of this host serves: once for each boot of a host."""
     runs: list[Run] = []
     async for job in all_jobs(store, idle=True):
         if isinstance(schedule_for(job), Reboot) and serves(lane_of(job.definition)):

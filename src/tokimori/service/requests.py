@@ -1,4 +1,4 @@
-"""What somebody asks of a run before there is one: checked, and as the values that the store needs. Pure."""
+"""Requests for runs: they are checked, and become the values that the store needs. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,15 +19,15 @@ from tokimori.schedules.stamp import parse_stamp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked of a job: a run, now or `at` a moment. A text without offset is a time in the job's zone.
+    """A request for a run of a job, now or `at` a moment. A text without offset is a time in the job's zone.
 
-    The same `key` again gives the same run, whatever else is asked. `priority` is the job's unless given; `parent` is
-    the run whose code asks; `force`: also where the job is paused or parked. As many runs of one `concurrency_key` run
-    at a time as the job's `max_running_per_key` says; it is the job's unless given.
+    The same `key` again gives the same run, whatever else the request says. `priority` is that of the job unless given.
+    `parent` is the run whose code asks. `force` asks for a run even if the job is paused or parked. Of runs with the
+    same `concurrency_key` (that of the job unless given) only `max_running_per_key` run at a time.
 
-    With one of these the key is shared by several runs, one after the other. `debounce`: a run that has not started is
-    put off to so many seconds from now, and gets this payload and priority. `replace`: the same, for whatever moment is
-    asked. `throttle`: a run that was asked for in the last so many seconds answers.
+    With one of these three, several runs share the key, one after the other. `debounce`: a run of the key that has not
+    started is put off until so many seconds from now, and gets this payload and priority. `replace`: the same, but the
+    request says the moment. `throttle`: a run of the key that was asked for in the last so many seconds answers.
     """
 
     key: str | None = None
@@ -43,30 +43,30 @@ class Request:
 
 
 class Became(StrEnum):
-    """What became of a request."""
+    """What happened to a request."""
 
     MADE = "made"
-    """A new run."""
+    """It made a new run."""
     KNOWN = "known"
-    """There was a run of that key already."""
+    """A run of that key existed already."""
     REPLACED = "replaced"
-    """A run that had not started takes what was asked for now."""
+    """A run that had not started took over this request."""
     DEBOUNCED = "debounced"
-    """The same, put off by a debounce."""
+    """A run that had not started was put off, and took over this request."""
     THROTTLED = "throttled"
-    """A run that was asked for shortly before answers."""
+    """A run that was asked for shortly before answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The run that answers a request, and how it came to that."""
+    """The run that answers a request, and what happened to the request."""
 
     run: Run
     became: Became
 
 
 def requested_run(job: Job, request: Request, run_id: RunId, now: Moment) -> Run:
-    """The run that is asked for, as it would be made. Raises `InvalidInput`."""
+    """The run for which the request asks, as it would be made. Raises `InvalidInput`."""
     _check(request)
     due = _due(job, request, now)
     priority = job.definition.priority if request.priority is None else request.priority
@@ -89,7 +89,7 @@ def requested_run(job: Job, request: Request, run_id: RunId, now: Moment) -> Run
 
 
 def manner_of(request: Request, now: Moment) -> Manner:
-    """How the store is to take the request."""
+    """How the store has to treat the request."""
     return Manner(
         forced=request.force,
         replaces=request.replace or request.debounce is not None,
@@ -98,7 +98,7 @@ def manner_of(request: Request, now: Moment) -> Manner:
 
 
 def became(request: Request, run_id: RunId, run: Run) -> Became:
-    """What the store's answer to a request means."""
+    """What happened to a request, as the store's answer tells."""
     if run.id == run_id:
         return Became.MADE
     match request:
@@ -115,7 +115,7 @@ def became(request: Request, run_id: RunId, run: Run) -> Became:
 
 
 def _sharing(request: Request) -> list[str]:
-    """The fields that make runs share a key, as far as they are used."""
+    """The fields of the request by which runs share a key."""
     used = {"debounce": request.debounce is not None, "throttle": request.throttle is not None}
     return [name for name, is_used in (*used.items(), ("replace", request.replace)) if is_used]
 
@@ -124,16 +124,21 @@ def _check(request: Request) -> None:
     check_text("payload", request.payload or "")
     sharing = _sharing(request)
     if len(sharing) > 1:
-        message = f"{sharing[1]}: not together with {sharing[0]}"
+        message = f"{sharing[1]}: it can't be used together with {sharing[0]}"
         raise InvalidInput(message, field=sharing[1], allowed="one of debounce, throttle, replace")
     if sharing and request.key is None:
-        message = f"key: {sharing[0]} concerns the runs of a key"
+        message = f"key: {sharing[0]} needs a key"
         raise InvalidInput(message, field="key", allowed=f"a key beside {sharing[0]}")
     if request.debounce is not None and request.at is not None:
-        raise InvalidInput("at: a debounce says when", field="at", value=request.at, allowed="no moment with debounce")
+        raise InvalidInput(
+            "at: it can't be used together with debounce, which says when",
+            field="at",
+            value=request.at,
+            allowed="no moment with debounce",
+        )
     for name, seconds in (("debounce", request.debounce), ("throttle", request.throttle)):
         if seconds is not None and not 0 < seconds <= LONGEST:
-            message, allowed = f"{name}: {seconds} is no duration", "seconds above 0, at most a hundred years"
+            message, allowed = f"{name}: {seconds} is not a valid duration", "seconds above 0, at most a hundred years"
             raise InvalidInput(message, field=name, value=seconds, allowed=allowed)
     if request.priority is not None and not -100 <= request.priority <= 100:
         message = f"priority: {request.priority} is out of range"
@@ -151,5 +156,7 @@ def _due(job: Job, request: Request, now: Moment) -> Moment:
 def _origin(request: Request, run_id: RunId) -> str:
     key = run_id if request.key is None else request.key
     if not 1 <= len(key) <= 255 or not key.isprintable():
-        raise InvalidInput(f"key: {key!r} is no key", field="key", value=key, allowed="1 to 255 printable characters")
+        raise InvalidInput(
+            f"key: {key!r} is not a valid key", field="key", value=key, allowed="1 to 255 printable characters"
+        )
     return shared_origin(key, run_id) if _sharing(request) else manual_origin(key)

@@ -1,4 +1,4 @@
-"""Runs, as people and programs ask for them."""
+"""Runs as people and programs use them."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,14 +28,14 @@ from tokimori.service.requests import Asked, Request, became, manner_of, request
 from tokimori.service.weights import Weights
 
 POLL = 0.1
-"""Seconds between two looks at a run that somebody waits for."""
+"""Seconds between two looks at a run for which somebody waits."""
 MOST_ATTEMPTS = 2**31 - 1
-"""A larger number than any attempt has, and than some databases can be asked for."""
+"""The largest number of an attempt for which every database can be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptDetails:
-    """An attempt and the host of its node; `outcome` of one that runs is `running`."""
+    """An attempt, and the host of its node. The `outcome` of an attempt that still runs is `running`."""
 
     attempt: Attempt
     host: str | None
@@ -43,9 +43,9 @@ class AttemptDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """A run as a list shows it: with the zone of its job, and whether that is gone.
+    """A run as a list shows it: with the time zone of its job, and whether that job is gone.
 
-    A run whose job nobody knows any more is shown in the zone of the service.
+    If nobody knows the job any more, the zone is that of the service.
     """
 
     run: Run
@@ -55,9 +55,10 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetails(RunSummary):
-    """A run with its attempts by number, and for what it waits.
+    """A run with its attempts by number, and why it waits.
 
-    `waits_for`: as `waits_for` says, and why that never comes. `pauses`: those for which it waits.
+    `pauses` are the pauses that keep it from starting. `waits_for` is any other reason in words, and if so why it would
+    wait for ever.
     """
 
     attempts: tuple[AttemptDetails, ...]
@@ -66,10 +67,7 @@ class RunDetails(RunSummary):
 
 
 class RunService:
-    """The part of the service that concerns runs.
-
-    `parent` is the run on whose behalf runs are asked for, where a request does not say.
-    """
+    """The part of the service that concerns runs. `parent` is the parent of runs whose request does not name one."""
 
     def __init__(
         self,
@@ -92,11 +90,11 @@ class RunService:
     async def trigger(
         self, job_id: str, key: str | None = None, payload: str | None = None, **fields: Unpack[RequestArguments]
     ) -> Run:
-        """Ask for a run, now or at a moment, and get the one that answers: `Request` says what the fields mean.
+        """Ask for a run of a job, now or at a moment. `Request` says what the fields mean.
 
-        In a program that a run has started that run is the parent, unless `parent` says another one, or None. Raises
-        `InvalidInput`, and `Refused` for a paused or parked job (unless `force`) and for one where as many runs wait as
-        may.
+        The run that answers is returned: a new one, or one of the same key. In a program that was started by a run,
+        that run is the parent unless `parent` says otherwise. Raises `InvalidInput`, and `Refused` for a job that is
+        paused or parked (unless `force`) or has as many waiting runs as it may.
         """
         return (await self.ask(job_id, key, payload, **fields)).run
 
@@ -117,15 +115,15 @@ class RunService:
     async def backfill(
         self, job_id: str, first: Moment, last: Moment, *, max_running: int = 0, dry_run: bool = False
     ) -> Backfill:
-        """Make runs of the occurrences from `first` to `last` (included) that have none; how far that is then.
+        """Make runs for the occurrences from `first` to `last` (included) that have none; the state of that backfill.
 
-        At most `max_running` of them are active at a time (0 = unlimited): ask again until none is missing. `dry_run`
-        makes nothing. Raises `InvalidInput`, and `Refused` for a paused or parked job.
+        At most `max_running` of them are active at a time (0: no limit): ask again until none is missing. `dry_run`
+        makes no runs. Raises `InvalidInput`, and `Refused` for a paused or parked job.
         """
         return await self._backfills.make(job_id, first, last, max_running, dry_run=dry_run)
 
     async def cancel_backfill(self, job_id: str, first: Moment, last: Moment) -> Backfill:
-        """Cancel what a backfill of these occurrences made and has not ended; nobody goes on with it."""
+        """Cancel a backfill of these occurrences: its runs that have not ended, and the making of more."""
         return await self._backfills.cancel(job_id, first, last)
 
     async def get_run(self, run_id: str) -> RunDetails:
@@ -157,7 +155,7 @@ class RunService:
         return "; ".join([words, *await self._weights.too_heavy(job.definition)])
 
     async def _pauses_of(self, run: Run) -> tuple[Pause, ...]:
-        """What keeps a run that has not started from starting."""
+        """The pauses that keep a run which has not started from starting."""
         if run.state in {RunState.RUNNING, *ENDS}:
             return ()
         return binding("" if run.lane is None else queue_of(run.lane), await self._store.list_pauses())
@@ -180,7 +178,7 @@ class RunService:
         ]
 
     async def _jobs_of(self, runs: Iterable[Run]) -> dict[JobId, Job]:
-        """The jobs of these runs; of those that are gone the deleted ones of which something still runs."""
+        """The jobs of these runs, by id. A deleted job is known as long as one of its runs still runs."""
         found = {}
         for job_id in {run.job_id for run in runs}:
             with suppress(NotFound):
@@ -188,7 +186,7 @@ class RunService:
         return found
 
     async def get(self, job_id: str) -> Job:
-        """The job; while runs of one that was deleted run, and its id is free, what is left of that."""
+        """The job of that id. A deleted job is found, as `deleted`, until its last run ends or its id is reused."""
         checked_id = check_job_id(job_id)
         try:
             return await self._store.get_job(checked_id)
@@ -199,29 +197,31 @@ class RunService:
         return self.time_zone if job is None else job.definition.time_zone
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
-        """The run when it has ended. Raises `Refused` if it has not after so many seconds."""
+        """Wait for the end of a run; the run then. Raises `Refused` if it has not ended after `timeout` seconds."""
         checked = _run_id(run_id)
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         while (run := await self._store.get_run(checked)).state not in ENDS:
             if deadline is not None and self._clock.monotonic() > deadline:
-                raise Refused(f"run {checked} is still {run.state} after {timeout} s", field="timeout", value=timeout)
+                raise Refused(
+                    f"the run {checked} is still {run.state} after {timeout} s", field="timeout", value=timeout
+                )
             await asyncio.sleep(POLL)
         return run
 
     async def list_runs(self, wanted: RunFilter) -> Sequence[Run]:
-        """Runs, newest first."""
+        """The runs that the filter wants, newest first."""
         checked("limit", wanted.limit, MOST_LISTED)
         return await self._store.list_runs(wanted)
 
     async def cancel(self, run_id: str, reason: str = "cancelled by hand") -> Run:
-        """End a run, or order its node to; an ended one stays as it is."""
+        """Cancel a run. Its node ends it if it runs; a run that has ended stays as it is."""
         check_text("reason", reason)
         checked = _run_id(run_id)
         now = self._clock.now()
         return await retried(lambda: self._store.cancel_run(checked, reason, now), StoreUnavailable)
 
     async def _cancel_running(self, job: Job, reason: str) -> None:
-        """Cancel what runs of a job of which nothing more is claimed."""
+        """Cancel the running runs of a job that is paused, so that no more are claimed."""
         running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED)
         while runs := await self._store.list_runs(running):
             for run in runs:
@@ -231,34 +231,34 @@ class RunService:
             running = structs.replace(running, before=runs[-1].id)
 
     async def hold(self, run_id: str, reason: str = "held by hand") -> Run:
-        """Keep a run that has not started from starting, until it is resumed. Raises `Refused` for any other."""
+        """Hold a run that has not started, until it is resumed. Raises `Refused` for a run that has started."""
         check_text("reason", reason)
         checked = _run_id(run_id)
         return await retried(lambda: self._store.hold_run(checked, reason), StoreUnavailable)
 
     async def resume_run(self, run_id: str) -> Run:
-        """Let a held run go on. Raises `Refused` for one that has ended."""
+        """Resume a held run. Raises `Refused` for a run that has ended."""
         checked = _run_id(run_id)
         return await retried(lambda: self._store.resume_run(checked), StoreUnavailable)
 
     async def output(self, run_id: str, attempt: int | None = None) -> Output | None:
-        """What an attempt wrote, as far as it is known; the newest attempt by default."""
+        """The output of an attempt, by default of the newest one, as far as the store knows it."""
         if attempt is not None and not 0 <= attempt <= MOST_ATTEMPTS:
             allowed = f"0..{MOST_ATTEMPTS}"
             raise InvalidInput(f"attempt: {attempt} is out of range", field="attempt", value=attempt, allowed=allowed)
         found = await self._store.get_run(_run_id(run_id))
         if attempt is not None and attempt > found.attempt:
-            raise NotFound(f"run {run_id} has no attempt {attempt}", field="attempt", value=attempt)
+            raise NotFound(f"the run {run_id} has no attempt {attempt}", field="attempt", value=attempt)
         return await self._store.output(found.id, found.attempt if attempt is None else attempt)
 
 
 def _is_deleted(job: Job | None, run: Run) -> bool:
-    """Whether the run's own job is gone, given what has its id now."""
+    """Whether the job of the run is gone; `job` is the one that has its id now."""
     return job is None or job.state is JobState.DELETED or job.incarnation != run.incarnation
 
 
 def _newest_attempt(run: Run) -> Attempt | None:
-    """The newest attempt as the run tells of it; None where it never began or its row says it all."""
+    """The newest attempt as the run's own row tells it; None if it has not begun or has a row of its own."""
     if run.state is not RunState.RUNNING and (run.started is None or run.ended is None):
         return None
     return Attempt(

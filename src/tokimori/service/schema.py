@@ -7,7 +7,7 @@ from tokimori.ports.store import Schema, Store
 
 
 class StoreOnDemand:
-    """A store that is opened, with its tables, when it is first needed: while it is away, all else goes on."""
+    """A store that is opened when it is first needed. While it does not answer, everything else goes on."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -15,7 +15,7 @@ class StoreOnDemand:
         self._is_open = False
 
     async def opened(self) -> Store:
-        """The store, open. Raises `StoreError`; asked again, it tries again."""
+        """The open store. Raises `StoreError`; the next call tries again."""
         async with self._opening:
             if not self._is_open:
                 await open_prepared(self.store)
@@ -29,7 +29,7 @@ class StoreOnDemand:
 
 
 async def open_prepared(store: Schema) -> None:
-    """Open the store, with its tables. Raises `StoreError`; the store is closed then."""
+    """Open the store and prepare its tables. If that raises `StoreError`, the store is closed again."""
     await store.open()
     try:
         await prepare_schema(store)
@@ -39,12 +39,12 @@ async def open_prepared(store: Schema) -> None:
 
 
 async def prepare_schema(store: Schema) -> None:
-    """Create what an empty store lacks. Raises `SchemaMismatch` where its tables are older, or too new."""
+    """Create the tables of an empty store. Raises `SchemaMismatch` if its tables are too old or too new."""
     status = await store.schema()
     if status.too_new:
         raise SchemaMismatch(
             f"the store's schema is {status.version}, which nodes since {status.oldest} can use, and this version of "
-            f"Tokimori knows {status.newest}: install a newer one",
+            f"Tokimori knows {status.newest}: install a newer version",
             field="schema",
             value=status.version,
             allowed=f"at most {status.newest}",

@@ -1,4 +1,4 @@
-"""Semaphores, as people ask for them: with the processes that hold their units."""
+"""Semaphores as people see them: with the processes that hold their units."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
@@ -17,7 +17,7 @@ from tokimori.service.asking import MOST_LISTED, checked, retried
 
 
 class Holder(Struct, frozen=True, kw_only=True):
-    """Who holds units: a run, or a program; and in which process, as far as that is still known."""
+    """A holder of units: a run or a program, with its process as far as that is still known."""
 
     node_id: NodeId
     run_id: RunId | None
@@ -29,7 +29,7 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 class SemaphoreDetails(Struct, frozen=True, kw_only=True):
-    """A semaphore: `used` of `limit` units are held, and so many runs and programs wait."""
+    """A semaphore: `used` of its `limit` units are held, and `waiting` runs and programs wait."""
 
     name: str
     limit: int
@@ -39,7 +39,7 @@ class SemaphoreDetails(Struct, frozen=True, kw_only=True):
 
 
 class SemaphoreStore(StoredSemaphores, Nodes, Protocol):
-    """What semaphores ask of the store."""
+    """The part of the store that semaphores use."""
 
 
 class Semaphores:
@@ -53,7 +53,7 @@ class Semaphores:
         self._clock = clock
 
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[SemaphoreDetails]:
-        """By name, those greater than `after`."""
+        """Semaphores by name, from the first one behind `after`."""
         first = "" if after is None else _checked(after)
         store = await self._opened()
         found = await store.list_semaphores(after=first, limit=checked("limit", limit, MOST_LISTED))
@@ -66,9 +66,9 @@ class Semaphores:
         return _details(await store.get_semaphore(checked_name), await _nodes(store))
 
     async def set(self, name: str, limit: int) -> SemaphoreDetails:
-        """Make it, or give it another limit: who waits is served where there is room now, what is held stays held.
+        """Make a semaphore, or change its limit. Those who wait are served if there is room now; held units stay held.
 
-        Raises `Refused` where somebody in its line wants more units than that.
+        Raises `Refused` if somebody in its line wants more units than the new limit.
         """
         named, units = _checked(name), checked("limit", limit, MOST_UNITS)
         store = await self._opened()
@@ -76,7 +76,7 @@ class Semaphores:
         return await self.get(named)
 
     async def delete(self, name: str) -> None:
-        """Forget it. Raises `NotFound`, and `Refused` while somebody holds units or waits for them."""
+        """Delete a semaphore. Raises `NotFound`, and `Refused` while somebody holds units or waits for them."""
         checked_name, store = _checked(name), await self._opened()
         await store.get_semaphore(checked_name)
         await retried(lambda: store.delete_semaphore(name), StoreUnavailable)

@@ -1,4 +1,4 @@
-"""Everything that a door can ask for, checked and carried out."""
+"""Everything that a door can ask for."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,13 +28,13 @@ MOST_MOMENTS = 10_000
 
 
 class Service(JobService):
-    """One store, as people and programs use it.
+    """One store as people and programs use it.
 
     Every method may raise `StoreError`; those that name a job or a run raise `NotFound` where there is none.
     """
 
     async def next_times(self, job_id: str, n: int = 10, after: Moment | None = None) -> Sequence[Moment]:
-        """The next moments that the job's schedule names, whatever its state; no more than it has runs remaining."""
+        """The next moments of the job's schedule, whatever its state; at most as many as it has runs remaining."""
         job = await self.get(job_id)
         start = self._clock.now() if after is None else after
         wanted = checked("n", n, MOST_MOMENTS)
@@ -59,7 +59,7 @@ class Service(JobService):
         calendars: Sequence[str] = (),
         shift: str | None = None,
     ) -> Explanation:
-        """What a schedule's text means to a job added now. Raises `InvalidSchedule`, and `InvalidInput` otherwise."""
+        """What the text of a schedule would mean for a job that is added now. Raises `InvalidInput`."""
         days = await read_days_off(self._calendars, calendars)
         return explain(
             text,
@@ -73,7 +73,7 @@ class Service(JobService):
         )
 
     async def explain_job(self, job_id: str, n: int = 5, after: Moment | None = None) -> Explanation:
-        """What the job's schedule means, and its next moments as `next_times` gives them."""
+        """What the schedule of a job means, with the next moments as `next_times` gives them."""
         job = await self.get(job_id)
         explanation = explained(
             job.definition.schedule or "on demand",
@@ -93,29 +93,29 @@ class Service(JobService):
         return replace(explanation, moments=tuple(await self.next_times(job_id, n, after)), warnings=warnings)
 
     async def pauses_of(self, job_id: str) -> Sequence[Pause]:
-        """The pauses of the job's queue and of everything, whatever the job's own state."""
+        """The pauses of the job's queue and of everything, whatever the state of the job itself."""
         return binding((await self.get(job_id)).definition.queue, await self.queues.pauses())
 
     async def too_heavy(self, job_id: str) -> Sequence[str]:
-        """Which weights of the job are above a limit, a sentence each: until that is raised nothing of it starts."""
+        """A sentence for each weight of the job above its semaphore's limit: until that is raised no run starts."""
         return await self._weights.too_heavy((await self.get(job_id)).definition)
 
     async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:
-        """The job's occurrences that became no run, newest first; none of a deleted job."""
+        """The skips of a job (occurrences that became no run), newest first; a deleted job has none."""
         if (await self.get(job_id)).state is JobState.DELETED:
             return ()
         return await self._store.skips(check_job_id(job_id), limit=checked("limit", limit, MOST_LISTED))
 
     async def graph(self, job_id: str | None = None) -> Sequence[Edge]:
-        """Which jobs run after which, by parent; with an id only what is above and below that job."""
+        """The edges between jobs, by parent; with an id only those above and below that job."""
         checked_id = None if job_id is None else (await self.get(job_id)).id
         edges = sorted((await self._store.family()).edges)
         return edges if checked_id is None else around(edges, checked_id)
 
     async def counts(self, job_id: str) -> Sequence[DailyCount]:
-        """What ended and what was skipped by day and outcome, of all that ever had this id, pruned or not.
+        """How many runs ended and occurrences were skipped, by day and outcome, pruned or not.
 
-        Raises `NotFound` where nothing has or had it.
+        All jobs that ever had this id are counted. Raises `NotFound` if there was never one.
         """
         checked = check_job_id(job_id)
         counts = await self._store.counts(checked)
@@ -124,23 +124,23 @@ class Service(JobService):
         return counts
 
     async def nodes(self) -> Sequence[NodeRecord]:
-        """Living nodes and programs first, then those that went."""
+        """All nodes and programs: the living ones first, then those that left or died."""
         return await self._store.list_nodes()
 
     async def schema(self) -> SchemaStatus:
-        """Which migrations have been applied."""
+        """The version of the store's schema, and which migrations are pending."""
         return await self._store.schema()
 
     async def migrate(self) -> SchemaStatus:
-        """Apply what is pending. Raises `SchemaMismatch` for a newer schema."""
+        """Apply the migrations that are pending. Raises `SchemaMismatch` for a newer schema."""
         return await self._store.migrate()
 
     async def schema_script(self, *, whole: bool = False) -> str:
-        """What `migrate` would do as SQL, or all that makes the tables of an empty store. Raises `Refused`."""
+        """The SQL of the pending migrations, or (`whole`) all SQL for an empty store. Raises `Refused`."""
         return await self._store.script(whole=whole)
 
     async def check_schema(self) -> Sequence[str]:
-        """How the store's tables differ from what this version made of them, a sentence each. Raises `Refused`."""
+        """The differences between the store's tables and those of this version, a sentence each. Raises `Refused`."""
         return await self._store.differences()
 
 

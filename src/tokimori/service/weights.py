@@ -1,4 +1,4 @@
-"""Weights: how many units of its semaphores a job wants, and whether they ever fit."""
+"""Weights: how many units of its semaphores a job wants, and whether these ever fit."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -9,30 +9,31 @@ from tokimori.ports.semaphores import Semaphores
 
 
 class Weights:
-    """What jobs want of semaphores, beside the limits of these. `opened` gives the store that keeps them."""
+    """The weights of jobs, compared with the limits of semaphores. `opened` gives the store that keeps these."""
 
     def __init__(self, opened: Callable[[], Awaitable[Semaphores]]) -> None:
         self._opened = opened
 
     async def check(self, definition: Definition) -> None:
-        """Refuse a weight above the limit of its semaphore: its runs would wait for ever. Raises `InvalidInput`.
+        """Refuse a weight above the limit of its semaphore: the runs would wait for ever. Raises `InvalidInput`.
 
-        A semaphore that nobody made has a limit of one. Who deletes it later makes it a mutex again, and who lowers its
-        limit is refused by what stands in its line alone: for more every job would have to be read. Such runs then
-        wait, and say for what (`too_heavy`).
+        A semaphore that nobody made has a limit of one. If it is deleted later it becomes a mutex again, and its limit
+        can be lowered later if nobody in its line wants more: to know better, every job would have to be read. Then the
+        runs wait, and say for what (`too_heavy`).
         """
         async for name, weight, limit in self._above_their_limits(definition):
             raise InvalidInput(
-                f"semaphores: {name!r} has a limit of {limit}, so that {weight} units never fit",
+                f"semaphores: {name!r} has a limit of {limit}, so that {weight} units never fit: raise it with "
+                f"`tokimori lock set {name} --limit {weight}`",
                 field="semaphores",
                 value=f"{name}:{weight}",
                 allowed=f"{name}:1{f' to {name}:{limit}' if limit > 1 else ''}, or a larger limit first",
             )
 
     async def too_heavy(self, definition: Definition) -> tuple[str, ...]:
-        """A sentence for each weight that is above its semaphore's limit, which was lowered since: nothing starts.
+        """A sentence for each weight above the limit of its semaphore, which was lowered since: no run starts.
 
-        None while their store does not answer.
+        There are none while the store of the semaphores does not answer.
         """
         try:
             heavy = [found async for found in self._above_their_limits(definition)]
@@ -43,7 +44,7 @@ class Weights:
         )
 
     async def _above_their_limits(self, definition: Definition) -> AsyncIterator[tuple[str, int, int]]:
-        """(name, weight, limit). One unit always fits."""
+        """(name, weight, limit) of each weight that does not fit. One unit always fits."""
         for name, weight in wanted(definition.semaphores):
             if weight > DEFAULT_LIMIT and weight > (limit := await self._limit(name)):
                 yield name, weight, limit

@@ -1,1 +1,1 @@
-"""The page."""
+"""The page of a node, for browsers."""

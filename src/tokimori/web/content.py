@@ -1,4 +1,4 @@
-"""What the page shows, read from the service, as texts for the templates."""
+"""The content of the page: it is read from the service, and becomes texts for the templates."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,7 +24,7 @@ SEMAPHORES_SHOWN = 50
 
 
 class Content(NamedTuple):
-    """All that the page shows; `more_…` is the address of what comes next."""
+    """All that the page shows. `more_jobs` and `more_runs` are the addresses of the next page of each."""
 
     view: View
     pauses: Sequence[PauseRow]
@@ -36,17 +36,17 @@ class Content(NamedTuple):
     nodes: Sequence[NodeRow]
     semaphores: Sequence[SemaphoreRow]
     of_job: Preview | None
-    """Of the job whose runs are listed."""
+    """The schedule of the job whose runs are listed."""
     graph: Sequence[str]
-    """What is above and below that job, as a tree; empty where it is alone."""
+    """The jobs above and below that job, as a tree; empty if there are none."""
     of_text: Preview | None
-    """Of the text that somebody typed."""
+    """The schedule that somebody typed."""
     zone: str
-    """Where a typed text is meant, unless somebody says otherwise."""
+    """The time zone for a typed schedule, unless somebody says otherwise."""
 
 
 async def content(service: Service, clock: Clock, view: View) -> Content:
-    """What the page shows for this view. Raises `InvalidInput`, `NotFound` and `StoreError`."""
+    """The content of the page for this view. Raises `InvalidInput`, `NotFound` and `StoreError`."""
     now = clock.now()
     jobs = await service.list(view.after, JOBS_SHOWN)
     runs = await service.summaries(await service.list_runs(_filter(view)))
@@ -75,7 +75,7 @@ async def _jobs(service: Service, jobs: Sequence[Job], pauses: Sequence[Pause], 
 
 
 async def _semaphores(service: Service) -> Sequence[SemaphoreRow]:
-    """None where they have a store of their own, which is away: all else is shown."""
+    """The semaphores; none if they have a store of their own that does not answer, so that all else is shown."""
     try:
         return [semaphore_row(each) for each in await service.semaphores.list(limit=SEMAPHORES_SHOWN)]
     except StoreUnavailable:
@@ -83,7 +83,7 @@ async def _semaphores(service: Service) -> Sequence[SemaphoreRow]:
 
 
 async def _of_job(service: Service, job_id: str | None, now: Moment) -> Preview | None:
-    """None where there is no such job: its runs may be there still."""
+    """The schedule of the job; None if there is no such job, of which runs may still be listed."""
     try:
         return None if job_id is None else preview(await service.explain_job(job_id, MOMENTS_SHOWN), now)
     except NotFound:

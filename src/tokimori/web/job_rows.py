@@ -32,18 +32,18 @@ class JobRow(NamedTuple):
     why: str
     is_stopped: bool
     way_back: str
-    """What a stopped one needs: `resume`, or `resolve` where a failure has parked it."""
+    """The action that a stopped job needs: `resume`, or `resolve` if a failure has parked it."""
     calendars: str
     schedule: str
     zone: str
     next_times: Sequence[Time]
     last_runs: Sequence[RunRow]
     parents: Sequence[str]
-    """What it runs after, and on which end."""
+    """The jobs after which it runs, and on which end."""
 
 
 class Preview(NamedTuple):
-    """What a schedule means, or why a text is none."""
+    """The meaning of a schedule, or why a text is not a schedule."""
 
     zone: str
     sentence: str
@@ -54,7 +54,7 @@ class Preview(NamedTuple):
 
 
 def job_row(job: Job, runs: Sequence[Run], pauses: Sequence[Pause], now: Moment) -> JobRow:
-    """The job with these last runs, newest first, where these pauses are."""
+    """The row of a job with its last runs (newest first) and all pauses that exist."""
     definition, zone = job.definition, job.definition.time_zone
     schedule = schedule_of(definition, job.anchor, job.id, job.days_off)
     shown = NEXT_TIMES_SHOWN if job.runs_remaining is None else min(NEXT_TIMES_SHOWN, job.runs_remaining)
@@ -79,7 +79,7 @@ def job_row(job: Job, runs: Sequence[Run], pauses: Sequence[Pause], now: Moment)
 
 
 def preview(explanation: Explanation, now: Moment) -> Preview:
-    """The explanation, its moments in its zone."""
+    """The preview for an explanation, its moments in its own time zone."""
     zone = explanation.time_zone
     moments = [
         Time(format_moment(moment), full_time(moment, zone), zone, distance(moment, now))
@@ -89,7 +89,7 @@ def preview(explanation: Explanation, now: Moment) -> Preview:
 
 
 def _why(job: Job, pauses: Sequence[Pause]) -> str:
-    """By whom and why it is stopped, itself or with its queue."""
+    """By whom and why the job is stopped, by itself or with its queue."""
     if job.state in (JobState.PAUSED, JobState.PARKED):
         return " ".join(text for text in (job.by and f"by {job.by}", job.reason and f"“{job.reason}”") if text)
     names = ("everything" if pause.queue == EVERYTHING else f"queue {pause.queue}" for pause in pauses)

@@ -25,7 +25,7 @@ class NodeRow(NamedTuple):
 
 
 class SemaphoreRow(NamedTuple):
-    """A semaphore, and the first who hold it."""
+    """A semaphore, and its first holders."""
 
     name: str
     limit: int
@@ -35,7 +35,7 @@ class SemaphoreRow(NamedTuple):
 
 
 class PauseRow(NamedTuple):
-    """That a queue, or everything, is paused; `path` is where its resume is asked for."""
+    """A pause of a queue or of everything; `path` is the path of the API that resumes it."""
 
     what: str
     since: Time
@@ -45,7 +45,7 @@ class PauseRow(NamedTuple):
 
 
 def node_row(node: NodeRecord, zone: str, now: Moment) -> NodeRow:
-    """The node, its start in this zone."""
+    """The row of a node, with times in this zone."""
     return NodeRow(
         id=node.id,
         host=node.host,
@@ -58,7 +58,7 @@ def node_row(node: NodeRecord, zone: str, now: Moment) -> NodeRow:
 
 
 def semaphore_row(found: SemaphoreDetails) -> SemaphoreRow:
-    """The semaphore."""
+    """The row of a semaphore."""
     holders = [
         f"pid {each.pid} on {each.host}" if each.run_id is None else f"run {each.run_id}"
         for each in found.holders[:HOLDERS_SHOWN]
@@ -67,6 +67,6 @@ def semaphore_row(found: SemaphoreDetails) -> SemaphoreRow:
 
 
 def pause_row(pause: Pause, zone: str, now: Moment) -> PauseRow:
-    """The pause, its start in this zone."""
+    """The row of a pause, with times in this zone."""
     what, base = ("Everything", "") if pause.queue == EVERYTHING else (f"Queue {pause.queue}", f"/queues/{pause.queue}")
     return PauseRow(what, time_of(pause.since, zone, now), pause.by, pause.reason, f"/api/v2{base}/resume")

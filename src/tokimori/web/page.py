@@ -1,4 +1,4 @@
-"""The page at `/`: rendered here, kept fresh by a small script of its own, with no build step."""
+"""The page at `/`. It is rendered here, and a small script keeps it up to date; there is no build step."""
 
 import hashlib
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class Page:
         self._templates.globals["static"] = self._address
 
     def routes(self) -> Sequence[Route]:
-        """The paths."""
+        """The paths of the page and its files."""
         return [Route("/", self.show), Route("/static/{name}", self.file)]
 
     async def show(self, request: Request) -> Response:
@@ -47,14 +47,14 @@ class Page:
         return self._render("page.html", 200, page=shown, view=view, host=request.headers["host"])
 
     async def file(self, request: Request) -> Response:
-        """A style, a script or a picture."""
+        """A file of the page: a style, a script or a picture."""
         name: str = request.path_params["name"]
         if name not in KINDS:
             return PlainTextResponse("there is no such file", 404)
         return Response(self._files[name], media_type=KINDS[name], headers=_FOR_EVER)
 
     def _address(self, name: str) -> str:
-        """The path of a file, another one for other bytes, so that it can be kept for ever."""
+        """The path of a file. It differs for other bytes, so that browsers can keep the file for ever."""
         return f"/static/{name}?{hashlib.sha256(self._files[name]).hexdigest()[:12]}"
 
     def _render(self, template: str, status: int, **values: object) -> Response:

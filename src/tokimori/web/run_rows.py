@@ -29,7 +29,7 @@ class RunRow(NamedTuple):
 
 
 class AttemptRow(NamedTuple):
-    """An attempt of the run that is shown."""
+    """An attempt of the run in the panel."""
 
     number: int
     outcome: str
@@ -44,7 +44,7 @@ class AttemptRow(NamedTuple):
 
 
 class RunPanel(NamedTuple):
-    """The run that is shown."""
+    """The panel with one run."""
 
     row: RunRow
     parent: str | None
@@ -60,7 +60,7 @@ class RunPanel(NamedTuple):
 
 
 def run_row(run: Run, zone: str, now: Moment, *, is_job_deleted: bool = False) -> RunRow:
-    """The run in this zone."""
+    """The row of a run, with times in this zone."""
     awaits_start = run.state in _BEFORE_START
     return RunRow(
         id=run.id,
@@ -76,7 +76,7 @@ def run_row(run: Run, zone: str, now: Moment, *, is_job_deleted: bool = False) -
 
 
 def panel_of(details: RunDetails, number: int, output: Output | None, now: Moment) -> RunPanel:
-    """The run with its attempts, and what the attempt of that number wrote."""
+    """The panel of a run with its attempts and the output of the attempt `number`."""
     run, zone = details.run, details.time_zone
     return RunPanel(
         row=run_row(run, zone, now, is_job_deleted=details.is_job_deleted),
@@ -112,7 +112,7 @@ def _attempt_rows(details: RunDetails, now: Moment) -> Sequence[AttemptRow]:
 
 
 def _origin(run: Run, zone: str, now: Moment) -> str:
-    """By what it was asked for; of a backfill also which occurrence it makes good, for it starts at another time."""
+    """The origin of a run in words; of a backfill with its occurrence, because the run starts at another time."""
     name = asked_by(run.origin)
     return f"{name} of {clock_time(run.nominal, zone, now)}" if name == "backfill" else name
 

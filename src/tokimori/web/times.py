@@ -7,7 +7,7 @@ from tokimori.web.words import clock_time, distance, duration, zone_name
 
 
 class Time(NamedTuple):
-    """A moment: for machines, for people in its zone, and how far away it is."""
+    """A moment for machines and for people in a time zone, and how far away it is."""
 
     rfc3339: str
     text: str
@@ -16,7 +16,7 @@ class Time(NamedTuple):
 
 
 def time_of(moment: Moment, zone: str, now: Moment) -> Time:
-    """The moment on the clocks of the zone."""
+    """The moment as clocks in the zone show it."""
     return Time(
         rfc3339=format_moment(moment),
         text=clock_time(moment, zone, now),
@@ -26,7 +26,7 @@ def time_of(moment: Moment, zone: str, now: Moment) -> Time:
 
 
 def lasted(started: Moment | None, ended: Moment | None, now: Moment, *, is_running: bool) -> str:
-    """How long it took, or has taken; empty where it never began, or nobody knows its end."""
+    """How long it took or has taken so far; empty if it never began, or nobody knows its end."""
     if started is None:
         return ""
     if ended is None:

@@ -7,7 +7,7 @@ from tokimori.schedules.zones import zone_info
 
 
 def clock_time(moment: Moment, zone: str, now: Moment) -> str:
-    """What clocks in the zone show, with the day where it is another than today, the year likewise."""
+    """The time in the zone, with the day if it is not today, and the year if it is not this year."""
     local, today = _local(moment, zone), _local(now, zone)
     day = "" if local.date() == today.date() else f"{local:%a} {local.day} {local:%b} "
     year = "" if local.year == today.year else f"{local.year} "
@@ -15,7 +15,7 @@ def clock_time(moment: Moment, zone: str, now: Moment) -> str:
 
 
 def full_time(moment: Moment, zone: str) -> str:
-    """Day, time and offset on the zone's clocks, with what people there call their time, where that is a name."""
+    """The day, time and offset in the zone, with the name of that time if it has one (`CET`)."""
     local = _local(moment, zone)
     letters = local.tzname() or ""
     precision = "milliseconds" if local.microsecond else "seconds"
@@ -23,7 +23,7 @@ def full_time(moment: Moment, zone: str) -> str:
 
 
 def zone_name(moment: Moment, zone: str) -> str:
-    """What people there call their time at that moment: `CET`, or the offset where it has no name."""
+    """The name of the time in the zone at that moment: `CET`, or the offset if it has no name."""
     return _local(moment, zone).tzname() or zone
 
 

@@ -92,7 +92,7 @@ async def test_who_was_not_served_in_time_stands_in_no_line(store: MemoryStore) 
     """It is told so after its wait, and whoever comes next is not behind it."""
     a, b = Member(store), Member(store)
     await a.acquire()
-    with pytest.raises(NotGranted, match="0 before it"):
+    with pytest.raises(NotGranted, match="0 ahead in line"):
         await b.acquire(wait=3)
     assert 3 <= seconds() < 3.1
     with pytest.raises(NotGranted):

@@ -235,7 +235,7 @@ async def test_a_name_is_taken_once_and_is_a_word(world: World) -> None:
 
 async def test_a_job_is_refused_whose_calendar_nobody_knows(world: World) -> None:
     """The error says which there are; so is one that its calendars leave no moment, and a shift without calendars."""
-    with pytest.raises(InvalidInput, match="there is no 'de'") as caught:
+    with pytest.raises(InvalidInput, match="there is no calendar 'de'") as caught:
         await a_job(world)
     assert (caught.value.field, caught.value.value) == ("calendars", "de")
     await world.service.calendars.add("de", **WEEKEND)

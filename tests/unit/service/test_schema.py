@@ -60,7 +60,7 @@ async def test_a_newer_schema_is_used_whose_migrations_allow_it() -> None:
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (SchemaStatus(version=4, newest=2, pending=(), oldest=3), "nodes since 3 can use.*install a newer one"),
+        (SchemaStatus(version=4, newest=2, pending=(), oldest=3), "nodes since 3 can use.*install a newer version"),
         (SchemaStatus(version=1, newest=2, pending=("0002",), oldest=1), "tokimori db migrate"),
     ],
 )

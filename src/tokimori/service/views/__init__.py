@@ -1,1 +1,1 @@
-"""The one JSON shape of everything that a door prints. Moments are RFC 3339 texts in UTC, states are words. Pure."""
+"""The JSON form of everything, the same for all doors. Moments are RFC 3339 texts in UTC, states are words. Pure."""

@@ -6,7 +6,7 @@ from tokimori.errors import TokimoriError
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """What went wrong: which field, what stood there and what may stand there."""
+    """A mistake: its code and message, the field, its value, and what is allowed there."""
 
     code: str
     message: str
@@ -22,7 +22,7 @@ class ErrorView(Struct, frozen=True, kw_only=True):
 
 
 def error_view(error: TokimoriError) -> ErrorView:
-    """The error as JSON shows it; a value that JSON has no form for is shown as text."""
+    """The error as JSON shows it; a value that JSON can't express is shown as text."""
     value = error.value if isinstance(error.value, str | int | float | bool | None) else str(error.value)
     return ErrorView(
         error=Fault(code=error.code, message=error.message, field=error.field, value=value, allowed=error.allowed)

@@ -1,4 +1,4 @@
-"""Jobs as JSON: their fields, which run after which, and what became no run."""
+"""Jobs as JSON: their fields, edges, skips and counts."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ class RetryView(Retry, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class EdgeView(Struct, frozen=True, kw_only=True):
-    """That `child` runs after `parent`; `joins`: it waits for so many parents, 0 where each is a run of its own."""
+    """An edge: `child` runs after `parent`. `joins`: for how many parents it waits, 0 if it runs once after each."""
 
     parent: str
     child: str
@@ -34,10 +34,11 @@ class EdgeView(Struct, frozen=True, kw_only=True):
 
 
 class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
-    """A job: its fields as typed, and how it stands.
+    """A job: its fields as typed, and its state.
 
     `next_times`, `edges` (from and to it), `pauses` (of its queue and of everything) and `too_heavy` (which weights no
-    limit lets in) only where somebody asked for them; `unreadable` says why the fields are not known.
+    limit lets in) are there only if somebody asked for them, as are `last_runs`; `unreadable` says why the fields are
+    not known.
     """
 
     id: str
@@ -68,7 +69,7 @@ class SkipView(Struct, frozen=True, kw_only=True):
 
 
 class CountView(Struct, frozen=True, kw_only=True):
-    """How many runs of a job ended so on a day (UTC), or were skipped for that reason; `pruned` of them have no row."""
+    """How many runs of a job had this outcome on a day (UTC), or how many skips; `pruned`: how many rows are gone."""
 
     day: str
     outcome: str

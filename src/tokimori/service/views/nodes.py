@@ -8,7 +8,7 @@ from tokimori.service.views.stamps import stamp
 
 
 class NodeView(Struct, frozen=True, kw_only=True):
-    """A node; its `kind` is `program` for one that runs no jobs, but holds or waits for permits."""
+    """A node. Its `kind` is `program` if it runs no jobs, but holds permits or waits for them."""
 
     id: str
     kind: str

@@ -8,7 +8,7 @@ from tokimori.service.queues import Queue
 
 
 class PauseView(Struct, frozen=True, kw_only=True):
-    """That nothing of a queue, or (`*`) of any, starts."""
+    """A pause of a queue, or (`*`) of everything: no run of it starts."""
 
     queue: str
     since: str
@@ -17,7 +17,7 @@ class PauseView(Struct, frozen=True, kw_only=True):
 
 
 class QueueView(Struct, frozen=True, kw_only=True):
-    """A queue, how many jobs are in it, and which pauses bind it: its own, and that of everything."""
+    """A queue, the number of its jobs, and the pauses that apply to it: its own, and that of everything."""
 
     name: str
     jobs: int

@@ -17,7 +17,7 @@ from tokimori.service.views.stamps import stamp
 
 
 class AttemptView(Struct, frozen=True, kw_only=True):
-    """One try at a run; `outcome` is `running` until it ends."""
+    """An attempt; its `outcome` is `running` until it ends."""
 
     number: int
     outcome: str
@@ -32,10 +32,10 @@ class AttemptView(Struct, frozen=True, kw_only=True):
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """A run; `attempts`, the `pauses` for which it waits, and whether its job is gone only where a single run is shown.
+    """A run. `attempts`, `pauses` (which keep it from starting) and `job_deleted` are there if a single run is shown.
 
-    `cancel` is an order to end, not carried out yet. `waits_for` says in words what a blocked run waits for. `became`:
-    what became of the request that this answers (`tokimori.service.requests.Became`).
+    `cancel` is the reason of an order to end that is not carried out yet. `waits_for` says in words why a blocked run
+    waits. `became` says what happened to the request that the run answers (`tokimori.service.requests.Became`).
     """
 
     id: str
@@ -70,7 +70,7 @@ class RunView(Struct, frozen=True, kw_only=True):
 
 
 class LeftOutView(Struct, frozen=True, kw_only=True):
-    """An occurrence that a backfill makes no run of, and the run that it has."""
+    """An occurrence for which a backfill makes no run, with the run that it has already."""
 
     nominal: str
     reason: str
@@ -79,7 +79,7 @@ class LeftOutView(Struct, frozen=True, kw_only=True):
 
 
 class BackfillView(Struct, frozen=True, kw_only=True):
-    """How far the backfill of a range is: `missing` are to be made, `runs` counts what was made by state."""
+    """The state of a backfill: `missing` runs are still to be made, `runs` counts the runs that were made, by state."""
 
     job_id: str
     first: str = field(name="from")
@@ -91,7 +91,7 @@ class BackfillView(Struct, frozen=True, kw_only=True):
 
 
 class OutputView(Struct, frozen=True, kw_only=True):
-    """What an attempt wrote: `size` bytes in all, of which the first and the last are kept, as UTF-8 text."""
+    """The output of an attempt as UTF-8 text: `size` bytes in all, of which the first and the last are kept."""
 
     run_id: str
     attempt: int
@@ -185,7 +185,7 @@ def backfill_view(backfill: Backfill) -> BackfillView:
 
 
 def output_view(output: Output) -> OutputView:
-    """The output as JSON shows it; bytes that are no UTF-8 are replaced."""
+    """The output as JSON shows it; bytes that are not UTF-8 are replaced."""
     return OutputView(
         run_id=output.run_id,
         attempt=output.attempt,

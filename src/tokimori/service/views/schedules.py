@@ -13,7 +13,7 @@ from tokimori.schedules.zones import zone_info
 
 
 class MomentView(Struct, frozen=True, kw_only=True):
-    """A moment, and the same on the clocks of the schedule's zone, with offset; `zone` is what these clocks go by."""
+    """A moment in UTC, and in the schedule's time zone with its offset; `zone` is the short name of that time."""
 
     time: str
     local: str
@@ -21,7 +21,7 @@ class MomentView(Struct, frozen=True, kw_only=True):
 
 
 class ExplanationView(Struct, frozen=True, kw_only=True):
-    """What a schedule text means: a sentence in English, the next moments, and what may surprise."""
+    """The meaning of a schedule: a sentence in English, the next moments, and warnings."""
 
     schedule: str
     time_zone: str
@@ -31,7 +31,7 @@ class ExplanationView(Struct, frozen=True, kw_only=True):
 
 
 class CalendarView(Calendar, frozen=True, kw_only=True, omit_defaults=False):
-    """Named days off; `jobs`, the ids of those that keep them, only where a single calendar is shown."""
+    """A calendar. `jobs`, the ids of the jobs that use it, are there only if a single calendar is shown."""
 
     jobs: tuple[str, ...] | UnsetType = UNSET
 

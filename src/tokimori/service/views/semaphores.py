@@ -7,7 +7,7 @@ from tokimori.service.semaphores import SemaphoreDetails
 
 
 class HolderView(Struct, frozen=True, kw_only=True):
-    """Who holds units; `run_id` is null for a program."""
+    """A holder of units; `run_id` is null for a program."""
 
     node_id: str
     host: str | None
@@ -19,7 +19,7 @@ class HolderView(Struct, frozen=True, kw_only=True):
 
 
 class SemaphoreView(Struct, frozen=True, kw_only=True):
-    """A semaphore: `used` of `limit` units are held, so many runs and programs wait, and the first hundred hold."""
+    """A semaphore and its first hundred holders: `used` of `limit` units are held, `waiting` runs and programs wait."""
 
     name: str
     limit: int
