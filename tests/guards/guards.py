@@ -286,7 +286,7 @@ GUARDS = (
     Guard(
         LIMIT,
         "on MariaDB, who counts the units of a semaphore for a claim is alone",
-        "stores/mysql/permits.py",
+        "stores/mysql/lines.py",
         "WHERE name IN (%s) ORDER BY name FOR UPDATE SKIP LOCKED",
         "WHERE name IN (%s) ORDER BY name",
         f"{MARIADB}::test_a_claim_goes_around_a_semaphore_that_is_being_taken",
@@ -294,7 +294,7 @@ GUARDS = (
     Guard(
         LIMIT,
         "on MariaDB, who gives units back serves the line alone",
-        "stores/mysql/permits.py",
+        "stores/mysql/lines.py",
         "ORDER BY s.name FOR UPDATE",
         "ORDER BY s.name",
         f"{MARIADB}::test_two_that_end_at_once_wake_two",
@@ -311,8 +311,8 @@ GUARDS = (
         LIMIT,
         "on MariaDB, units are given back only with the semaphores locked before the runs",
         "stores/mysql/working.py",
-        "    if wanted != besides or places.keys() - ours:\n",
-        "    if places.keys() - ours:\n",
+        "        if wanted == besides and not locked.places.keys() - locked.gates:\n",
+        "        if not locked.places.keys() - locked.gates:\n",
         f"{MARIADB}::test_a_unit_that_is_given_back_finds_who_joins_meanwhile",
     ),
     Guard(

@@ -20,7 +20,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Grant, InLine
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Claimed, Verdict
-from tokimori.stores.mysql.permits import STUCK
+from tokimori.stores.mysql.lines import STUCK
 
 SESSIONS = 4
 """Stores, each with sessions of its own."""

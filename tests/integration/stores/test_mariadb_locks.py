@@ -33,7 +33,7 @@ from tokimori.model.outcome import Released
 from tokimori.ports.nodes import Beat
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict
-from tokimori.stores.mysql import line
+from tokimori.stores.mysql import limits
 from tokimori.stores.mysql.address import Address
 from tokimori.stores.mysql.sessions import Session, Sessions, T, Transaction, connect
 from tokimori.stores.mysql.statements import SHARED, Answer, sql
@@ -302,8 +302,8 @@ async def test_a_limit_that_comes_while_runs_end_is_counted_alone(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A settle that finds that its job has got a limit meanwhile begins anew, with the gate that it did not ask for."""
-    lock_gates = Mock(wraps=line.lock_gates)
-    monkeypatch.setattr(line, "lock_gates", lock_gates)
+    lock_gates = Mock(wraps=limits.lock_gates)
+    monkeypatch.setattr(limits, "lock_gates", lock_gates)
     job = await add_job(scene.store, max_running=0)
     await add_runs(scene.store, job, 3)
     first, second = await scene.worker.claim(2)
@@ -411,11 +411,11 @@ async def test_places_are_counted_as_of_now(scene: Scene) -> None:
     job = await add_job(scene.store, max_running=2)
     await add_runs(scene.store, job, 2)
 
-    async def look_twice(transaction: Transaction) -> list[line.Place]:
+    async def look_twice(transaction: Transaction) -> list[limits.Places]:
         places = []
         for _ in range(2):
-            (counted,) = await transaction.ask(line.count_places([job.incarnation]))
-            places.append(line.places_of(counted)[job.incarnation])
+            (counted,) = await transaction.ask(limits.count_places([job.incarnation]))
+            places.append(limits.places_of(counted)[job.incarnation])
             await scene.worker.claim(1)
         return places
 

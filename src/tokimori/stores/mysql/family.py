@@ -11,7 +11,7 @@ from tokimori.model.job import Job
 from tokimori.model.run import Run, SkipReason
 from tokimori.model.transitions import ACTIVE, ENDS
 from tokimori.ports.store import Family
-from tokimori.stores.mysql import line
+from tokimori.stores.mysql import limits
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import JOB, RUN, SKIP, Row, job_of, prefixed, run_row, skip_row
@@ -173,8 +173,8 @@ async def _reasons(
     rooms: dict[Incarnation, int] = {}
     if bounded:
         gates = f"SELECT 1 FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s) ORDER BY incarnation FOR UPDATE"
-        _, counted = await transaction.ask(sql(gates, bounded), line.count_active(bounded))
-        rooms = {job: left + leaving[job] for job, left in line.rooms_of(counted).items()}
+        _, counted = await transaction.ask(sql(gates, bounded), limits.count_active(bounded))
+        rooms = {job: left + leaving[job] for job, left in limits.rooms_of(counted).items()}
     reasons = []
     for child in children:
         reason = NOT_RUN.get(child.job.state)

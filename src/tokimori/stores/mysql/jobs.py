@@ -1,6 +1,5 @@
 """Definitions: statements on the tables of jobs and skips."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tokimori.clock import Moment
@@ -10,10 +9,9 @@ from tokimori.model.ids import Incarnation, JobId, Lane
 from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
-from tokimori.stores.mysql import line, permits
+from tokimori.stores.mysql import ending, limits, lines
 from tokimori.stores.mysql.family import READ_FAMILY, change_edges, family_of, has_children
 from tokimori.stores.mysql.part import Part
-from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import insert, sql
 from tokimori.stores.rows import (
@@ -34,6 +32,7 @@ from tokimori.stores.rules.edits import edges_by_job, may_replace, was_replaced
 from tokimori.stores.rules.errors import is_parent, no_job
 from tokimori.stores.rules.lanes import lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
+from tokimori.stores.rules.turns import Freed
 
 _ACTIVE = """FROM tokimori_runs
     WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running')"""
@@ -158,7 +157,7 @@ async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence
     (found,) = await transaction.ask(sql(gate, old.id))
     if not found.rows:
         raise no_job(old.id)
-    stored, freed = job_of(found.rows[0][:JOB_COLUMNS]), Freed(semaphores={*permits.names_in(found.rows[0][-1])})
+    stored, freed = job_of(found.rows[0][:JOB_COLUMNS]), Freed(semaphores={*lines.names_in(found.rows[0][-1])})
     if was_replaced(stored, new):
         return
     if not may_replace(stored, old):
@@ -168,17 +167,17 @@ async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence
     row["fired_through"] = max(stored.fired_through, new.fired_through)
     values = ", ".join(f"{column} = %s" for column in row)
     *_, live, running = await transaction.ask(
-        *permits.locks(freed),
+        *lines.locks(freed),
         sql(f"UPDATE tokimori_jobs SET {values} WHERE incarnation = %s", *row.values(), old.incarnation),
         *keep_skips([(new.incarnation, skip) for skip in skips]),
         _relane(new, row["lane"], lane_of_forced(old, new)),
-        sql(permits.REJOIN, new.incarnation),
+        sql(lines.REJOIN, new.incarnation),
         sql("SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s", new.incarnation),
         sql("SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s AND state = 'running'", new.incarnation),
     )
-    place = line.Place(limit_of(new.definition), running.rows[0][0], has_line=True)
-    woken = line.wake(Counter({new.incarnation: live.rows[0][0]}), {new.incarnation: place})
-    await transaction.commit(*await permits.serve(transaction, freed, woken))
+    freed.places[new.incarnation] = live.rows[0][0]
+    places = {new.incarnation: limits.Places(limit_of(new.definition), running.rows[0][0], has_line=True)}
+    await transaction.commit(*await lines.serve(transaction, freed, places=places))
 
 
 def _relane(job: Job, lane: object, forced: Lane | None) -> str:
@@ -201,15 +200,15 @@ async def _delete(transaction: Transaction, job_id: JobId, now: Moment) -> None:
     await change_edges(transaction, {job_id: ()}, {})
     ((incarnation, version, definition, created, semaphores),) = found.rows
     *_, runs, running = await transaction.ask(
-        *permits.locks(Freed(semaphores={*permits.names_in(semaphores)})),
-        line.locked("incarnation = %s AND state <> 'running'", incarnation),
+        *lines.locks(Freed(semaphores={*lines.names_in(semaphores)})),
+        ending.locked("incarnation = %s AND state <> 'running'", incarnation),
         sql("SELECT 1 FROM tokimori_runs WHERE incarnation = %s AND state = 'running' LIMIT 1", incarnation),
     )
     kept = (incarnation, job_id, version, definition if running.rows else None, created, now)
     writes = (
         sql("DELETE FROM tokimori_jobs WHERE incarnation = %s", incarnation),
         sql(f"INSERT INTO tokimori_deleted_jobs (incarnation, job_id, {TOMBSTONE}) VALUES %s", kept),
-        *line.cancel(runs.rows, JOB_DELETED, now),
+        *ending.cancel(runs.rows, JOB_DELETED, now),
     )
-    left = line.left_by(runs.rows, {incarnation: semaphores})
-    await transaction.commit(*await permits.serve(transaction, left, writes))
+    left = ending.left_by(runs.rows, {incarnation: semaphores})
+    await transaction.commit(*await lines.serve(transaction, left, writes))

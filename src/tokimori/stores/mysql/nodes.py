@@ -7,14 +7,14 @@ from tokimori.model.ids import Lane, NodeId
 from tokimori.model.semaphores import line_of
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
-from tokimori.stores.mysql import permits
+from tokimori.stores.mysql import lines
 from tokimori.stores.mysql.address import Address
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.pauses import MAKE_GATE, PAUSED, listed
-from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import Answer, insert, sql
 from tokimori.stores.rows import NODE, RUN, all_claimed, node_of, node_row, prefixed
+from tokimori.stores.rules.turns import Freed
 
 CLAIMED = f"""
 SELECT {prefixed(RUN, "r")}, j.definition
@@ -124,10 +124,10 @@ class MysqlNodes(Part):
         """Whether lanes of semaphores' lines in which nothing is ready were served, as some may have to be."""
         if not any(lane is not None and lane not in ready for lane in lanes):
             return False
-        stuck = [(name, lane) for name, lane in await self._db.rows(permits.STUCK) if lane is not None]
+        stuck = [(name, lane) for name, lane in await self._db.rows(lines.STUCK) if lane is not None]
         if all(lane in ready for _, lane in stuck):
             return False
-        await self._db.transact(lambda transaction: permits.sweep(transaction, stuck, ready))
+        await self._db.transact(lambda transaction: lines.sweep(transaction, stuck, ready))
         return True
 
     async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
@@ -167,7 +167,7 @@ def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:
     yield f"SELECT {_NOW}"
     yield sql("SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = %s", beat.node)
     yield sql(_PEERS, beat.node)
-    yield from (_OWNERS, permits.LINES, sql(f"SELECT {_NEXT_DUE}", _EVER), _LANES, PAUSED)
+    yield from (_OWNERS, lines.LINES, sql(f"SELECT {_NEXT_DUE}", _EVER), _LANES, PAUSED)
 
 
 def _survey_of(next_due: Answer, lanes: Answer, paused: Answer) -> Survey:
@@ -184,7 +184,7 @@ async def _bury(transaction: Transaction, dead: NodeId, beat: int, by: NodeId, n
     nodes, beats, held = await transaction.ask(
         sql("SELECT id, state FROM tokimori_nodes WHERE id IN (%s) ORDER BY id FOR UPDATE", sorted({dead, by})),
         sql("SELECT beat FROM tokimori_beats WHERE id = %s FOR UPDATE", dead),
-        permits.lock(of_programs=[dead]),
+        lines.lock(of_programs=[dead]),
     )
     states = dict(nodes.rows)
     if beats.rows != [(beat,)] or states.get(by) != NodeState.ALIVE:
@@ -198,7 +198,7 @@ async def _leave(transaction: Transaction, node: NodeId, now: Moment) -> bool:
     nodes, beats, held, owned = await transaction.ask(
         sql("SELECT concurrency FROM tokimori_nodes WHERE id = %s FOR UPDATE", node),
         sql("SELECT beat FROM tokimori_beats WHERE id = %s FOR UPDATE", node),
-        permits.lock(of_programs=[node]),
+        lines.lock(of_programs=[node]),
         sql("SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = %s LIMIT 1", node),
     )
     if not beats.rows:
@@ -221,4 +221,4 @@ async def _drop_programs(transaction: Transaction, node: NodeId, held: Answer, w
     """The node goes, and with it what its programs hold of these semaphores; what is still to be written."""
     freed = Freed(semaphores={name for (name,) in held.rows})
     drop = [sql(_DROP, node)] if held.rows else []
-    return await permits.serve(transaction, freed, [*writes, *drop])
+    return await lines.serve(transaction, freed, [*writes, *drop])

@@ -7,16 +7,16 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
-from tokimori.stores.mysql import line, permits
+from tokimori.stores.mysql import ending, limits, lines
 from tokimori.stores.mysql.jobs import DUE, due_of, keep_skips
 from tokimori.stores.mysql.part import Part
-from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
 from tokimori.stores.readable import readable
 from tokimori.stores.rows import JOB, RUN, job_of, run_row
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, may_apply, was_applied
+from tokimori.stores.rules.turns import Freed
 
 _Planned = tuple[Plan, Sequence[RunId]]
 _CURSORS = f"""
@@ -107,8 +107,8 @@ async def _rooms(transaction: Transaction, plans: Sequence[Plan]) -> dict[Incarn
     """How many more active runs their jobs may have. The gates are locked."""
     if not plans:
         return {}
-    (counted,) = await transaction.ask(line.count_active(plan.incarnation for plan in plans))
-    return line.rooms_of(counted)
+    (counted,) = await transaction.ask(limits.count_active(plan.incarnation for plan in plans))
+    return limits.rooms_of(counted)
 
 
 def _known(ids: Sequence[RunId]) -> Iterator[str]:
@@ -121,13 +121,13 @@ async def _make_way(transaction: Transaction, jobs: Mapping[Incarnation, str | N
     if not jobs:
         return
     which = "incarnation IN (%s) AND LEFT(origin, 2) = 's:' AND state <> 'held'"
-    names = {name for wanted in jobs.values() for name in permits.names_in(wanted)}
+    names = {name for wanted in jobs.values() for name in lines.names_in(wanted)}
     *_, runs, counted = await transaction.ask(
-        *permits.locks(Freed(semaphores=names)), line.locked(which, list(jobs)), line.count_places(jobs)
+        *lines.locks(Freed(semaphores=names)), ending.locked(which, list(jobs)), limits.count_places(jobs)
     )
-    woken = line.wake(line.turns(runs.rows), line.places_of(counted))
-    left = line.left_by(runs.rows, jobs)
-    writes = await permits.serve(transaction, left, (*line.cancel(runs.rows, REPLACED, now), *woken))
+    left = ending.left_by(runs.rows, jobs)
+    cancelled = ending.cancel(runs.rows, REPLACED, now)
+    writes = await lines.serve(transaction, left, cancelled, limits.places_of(counted))
     if writes:
         await transaction.ask(*writes)
 

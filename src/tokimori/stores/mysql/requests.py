@@ -7,7 +7,7 @@ from tokimori.errors import NotFound
 from tokimori.model.ids import Lane
 from tokimori.model.request import REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Run
-from tokimori.stores.mysql import line, permits
+from tokimori.stores.mysql import ending, limits, lines
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
 from tokimori.stores.rows import RUN, RUN_COLUMNS, run_of, run_row
@@ -40,7 +40,7 @@ async def add_in_manner(transaction: Transaction, run: Run, manner: Manner, now:
     job, known, counted = await transaction.ask(
         sql(_GATE, run.incarnation, run.job_id),
         sql(_KNOWN, run.incarnation, run.origin, run.incarnation, run.origin, run.id, run.id),
-        line.count_active([run.incarnation]),
+        limits.count_active([run.incarnation]),
     )
     for row in known.rows:
         return run_of(row)
@@ -57,7 +57,7 @@ async def add_in_manner(transaction: Transaction, run: Run, manner: Manner, now:
         taken_over = await _put_off(transaction, newest, run, lane, now)
         if taken_over is not None:
             return taken_over
-    if line.rooms_of(counted).get(run.incarnation, 1) < 1:
+    if limits.rooms_of(counted).get(run.incarnation, 1) < 1:
         raise full(run.job_id, most)
     added = replace(run, lane=lane)
     await transaction.commit(*insert("INSERT", "tokimori_runs", RUN, [run_row(added)]))
@@ -73,7 +73,7 @@ async def _newest(transaction: Transaction, run: Run) -> Run | None:
 
 async def _put_off(transaction: Transaction, newest: Run, asked: Run, lane: Lane, now: Moment) -> Run | None:
     """None: it was claimed meanwhile. A claim that shares the gate may hold it locked; then it is waited for."""
-    rows, left, woken = await line.apart(transaction, newest.id)
+    rows, left, places = await ending.apart(transaction, newest.id)
     runs = [run_of(row[:RUN_COLUMNS]) for row in rows]
     if not runs or not never_started(runs[0]):
         return None
@@ -87,7 +87,6 @@ async def _put_off(transaction: Transaction, newest: Run, asked: Run, lane: Lane
         ),
         sql("DELETE FROM tokimori_requests WHERE asked < %s", now - REMEMBERED),
         *insert("INSERT", "tokimori_requests", "id, run_id, asked", [(asked.id, after.id, now)]),
-        *woken,
     )
-    await transaction.commit(*await permits.serve(transaction, left, writes))
+    await transaction.commit(*await lines.serve(transaction, left, writes, places))
     return after

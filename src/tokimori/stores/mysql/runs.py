@@ -10,7 +10,7 @@ from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
-from tokimori.stores.mysql import line, permits
+from tokimori.stores.mysql import ending, limits, lines
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.requests import add_in_manner
 from tokimori.stores.mysql.sessions import Transaction
@@ -161,10 +161,10 @@ async def _gate(transaction: Transaction, run: Run) -> tuple[str | None, str | N
         if most is None:
             return state, lane, None, 1
     bounded, counted = await transaction.ask(
-        sql(_BOUNDED_GATE, run.incarnation, run.job_id), line.count_active([run.incarnation])
+        sql(_BOUNDED_GATE, run.incarnation, run.job_id), limits.count_active([run.incarnation])
     )
     for state, lane, most in bounded.rows:
-        return state, lane, most, line.rooms_of(counted).get(run.incarnation, 1)
+        return state, lane, most, limits.rooms_of(counted).get(run.incarnation, 1)
     return None, None, None, 0
 
 
@@ -174,15 +174,13 @@ def _with_origin(table: str, column: str, run: Run) -> str:
 
 
 async def _cancel(transaction: Transaction, run_id: RunId, reason: str, now: Moment) -> None:
-    rows, left, woken = await line.apart(transaction, run_id)
-    writes = (*line.cancel(rows, reason, now), *woken)
-    await transaction.commit(*await permits.serve(transaction, left, writes))
+    rows, left, places = await ending.apart(transaction, run_id)
+    await transaction.commit(*await lines.serve(transaction, left, ending.cancel(rows, reason, now), places))
 
 
 async def _hold(transaction: Transaction, run_id: RunId, reason: str) -> None:
-    rows, left, woken = await line.apart(transaction, run_id)
+    rows, left, places = await ending.apart(transaction, run_id)
     for row in rows:
         if may_hold(run_of(row[:RUN_COLUMNS])):
             hold = "UPDATE tokimori_runs SET state = 'held', error = %s, blocked_on = NULL WHERE id = %s"
-            writes = (sql(hold, reason, run_id), *woken)
-            await transaction.commit(*await permits.serve(transaction, left, writes))
+            await transaction.commit(*await lines.serve(transaction, left, [sql(hold, reason, run_id)], places))

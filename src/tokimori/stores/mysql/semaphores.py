@@ -1,4 +1,4 @@
-"""Semaphores as people and programs ask for them: statements on semaphores and permits."""
+"""Semaphores as people and programs ask for them: statements on semaphores and lines."""
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId
@@ -13,13 +13,13 @@ from tokimori.ports.semaphores import (
     Semaphore,
     Wish,
 )
-from tokimori.stores.mysql import permits
+from tokimori.stores.mysql import lines
 from tokimori.stores.mysql.part import Part
-from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
 from tokimori.stores.rows import PERMIT, permit_of
 from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.rules.turns import Freed
 
 _IN_LINE = f"""(
     SELECT COUNT(*) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
@@ -28,7 +28,7 @@ _IN_LINE = f"""(
     SELECT COUNT(*) FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked)
     WHERE blocked_on = CONCAT('{line_of("")}', s.name))"""
 _SEMAPHORES = f"""
-SELECT name, "limit", {permits.USED}, LEAST({MOST_COUNTED}, {_IN_LINE}) FROM tokimori_semaphores s {BY_KEY}
+SELECT name, "limit", {lines.USED}, LEAST({MOST_COUNTED}, {_IN_LINE}) FROM tokimori_semaphores s {BY_KEY}
 """
 _HOLDERS = f"""
 SELECT {PERMIT} FROM (
@@ -115,19 +115,19 @@ class MysqlSemaphores(Part):
 
 async def _put(transaction: Transaction, name: str, limit: int) -> None:
     *_, programs, jobs = await transaction.ask(
-        *permits.made([name]),
+        *lines.made([name]),
         sql(_WEIGHTS, name),
         sql(_JOBS_IN_LINE, line_of(name)),
     )
-    weights = [permits.names_in(semaphores).get(name, 1) for (semaphores,) in jobs.rows]
+    weights = [lines.names_in(semaphores).get(name, 1) for (semaphores,) in jobs.rows]
     check_lowered(name, limit, max([programs.rows[0][0], *weights]))
     change = sql('UPDATE tokimori_semaphores SET "limit" = %s WHERE name = %s', limit, name)
-    await transaction.commit(*await permits.serve(transaction, Freed(semaphores={name}), [change]))
+    await transaction.commit(*await lines.serve(transaction, Freed(semaphores={name}), [change]))
 
 
 async def _delete(transaction: Transaction, name: str) -> None:
     _, permit, run = await transaction.ask(
-        permits.lock([name]),
+        lines.lock([name]),
         sql("SELECT 1 FROM tokimori_permits FORCE INDEX (tokimori_permits_line) WHERE semaphore = %s LIMIT 1", name),
         sql("SELECT 1 FROM tokimori_runs WHERE blocked_on = %s LIMIT 1", line_of(name)),
     )
@@ -158,7 +158,7 @@ async def _still_waits(transaction: Transaction, wish: Wish) -> InLine | None:
     place, hindered, free = await transaction.ask(
         sql(_AHEAD, line_of(wish.semaphore), wish.id),
         sql(_HINDERED, line_of(wish.semaphore), wish.id),
-        sql(f'SELECT "limit" - {permits.USED} FROM tokimori_semaphores s {BY_KEY} WHERE name = %s', wish.semaphore),
+        sql(f'SELECT "limit" - {lines.USED} FROM tokimori_semaphores s {BY_KEY} WHERE name = %s', wish.semaphore),
     )
     for ahead, token in place.rows:
         units = free.rows[0][0] if free.rows else 0
@@ -172,7 +172,7 @@ async def _acquire(transaction: Transaction, wish: Wish, now: Moment) -> Answer:
     limit = DEFAULT_LIMIT if wish.limit is None else wish.limit
     alive, _, semaphore, permit = await transaction.ask(
         sql(f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED}", wish.node),
-        *permits.made([wish.semaphore], limit),
+        *lines.made([wish.semaphore], limit),
         sql('SELECT "limit" FROM tokimori_semaphores WHERE name = %s', wish.semaphore),
         sql("SELECT token FROM tokimori_permits WHERE id = %s", wish.id),
     )
@@ -187,9 +187,9 @@ async def _acquire(transaction: Transaction, wish: Wish, now: Moment) -> Answer:
         check_weight(wish.semaphore, wish.weight, limit)
         row = (wish.id, wish.semaphore, wish.node, None, wish.weight, wish.rank, None, now)
         join += insert("INSERT", "tokimori_permits", PERMIT, [row])
-    lines, _ = await permits.look(transaction, [wish.semaphore], join)
-    turns = [(line, granted) for line in lines if (granted := line.grants())]
-    served = [write for turn in turns for write in permits.serve_line(*turn)]
+    found, _ = await lines.look(transaction, [wish.semaphore], join)
+    turns = [(line, granted) for line in found if (granted := line.grants())]
+    served = [write for turn in turns for write in lines.serve_line(*turn)]
     *_, place = await transaction.commit(*served, sql(_AHEAD, line_of(wish.semaphore), wish.id))
     ((ahead, token),) = place.rows
     return InLine(ahead=ahead) if token is None else Grant(token=token)
@@ -198,11 +198,11 @@ async def _acquire(transaction: Transaction, wish: Wish, now: Moment) -> Answer:
 async def _release(transaction: Transaction, permit: PermitId, node: NodeId) -> bool:
     of_node = "id = %s AND node_id = %s AND run_id IS NULL"
     locked, gone = await transaction.ask(
-        permits.lock(permits=[permit]),
+        lines.lock(permits=[permit]),
         sql(f"DELETE FROM tokimori_permits WHERE {of_node}", permit, node),
     )
     if not gone.changed:
         return False
     freed = Freed(semaphores={name for (name,) in locked.rows})
-    await transaction.commit(*await permits.serve(transaction, freed))
+    await transaction.commit(*await lines.serve(transaction, freed))
     return True

@@ -1,7 +1,6 @@
 """From ready runs to ended ones: each method locks and reads a batch, judges it by the rules, and writes the batch."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,14 +13,13 @@ from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
-from tokimori.stores.mysql import family, line, permits
-from tokimori.stores.mysql.admission import Admission, admission
+from tokimori.stores.mysql import ending, family, limits, lines
+from tokimori.stores.mysql.admission import MysqlLines, lock_lines, writes_of
 from tokimori.stores.mysql.nodes import CLAIMED
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.pauses import SHARED_PAUSED, claimable
-from tokimori.stores.mysql.permits import Freed
 from tokimori.stores.mysql.sessions import Transaction
-from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
+from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import (
     ATTEMPT,
     OUTPUT,
@@ -34,8 +32,11 @@ from tokimori.stores.rows import (
     run_of,
     run_values,
 )
+from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run
-from tokimori.stores.rules.settling import Standing, ending, judge, settled_run
+from tokimori.stores.rules.settling import Standing, judge, settled_run
+from tokimori.stores.rules.settling import ending as ending_of
+from tokimori.stores.rules.turns import Freed, turn_of
 
 _ALIVE = f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED} SKIP LOCKED"
 # The limit is read without a lock: it only tells which lock to ask for.
@@ -64,7 +65,7 @@ class MysqlWorking(Part):
             if not isinstance(claimed, frozenset):
                 return claimed
             # By themselves: who makes one of them at the same time is waited for, which a claim never does.
-            await self._db.ask(*permits.made(claimed))
+            await self._db.ask(*lines.made(claimed))
 
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
         """See `Working.settle`."""
@@ -85,28 +86,18 @@ def _insert_outputs(verb: str, outputs: Sequence[Output], rest: str = "", *, set
 
 @dataclass(slots=True)
 class _Catch:
-    """A claim under way."""
+    """A claim under way. `freed`: whose turns are passed on when it ends; it examines none of those once more."""
 
     claim: Claim
-    taken: list[Claimed] = field(default_factory=list)
+    taken: dict[RunId, Claimed] = field(default_factory=dict)
     busy: set[Incarnation] = field(default_factory=set)
-    unknown: frozenset[str] = frozenset()
     examined: int = 0
     freed: Freed = field(default_factory=Freed)
-    passed: Counter[Incarnation] = field(default_factory=Counter)
-    places: dict[Incarnation, line.Place] = field(default_factory=dict)
+    places: dict[Incarnation, limits.Places] = field(default_factory=dict)
 
     @property
     def wanted(self) -> int:
         return self.claim.limit - len(self.taken)
-
-    def pass_on(self, admitted: Admission) -> None:
-        """Note whose turns are to be passed on when the claim ends: none of those is examined by it once more."""
-        freed = admitted.freed()
-        self.freed.keys |= freed.keys
-        self.freed.semaphores |= freed.semaphores
-        self.passed += admitted.passed()
-        self.places |= admitted.places()
 
     def look(self, batch: int) -> list[str]:
         """Lock the first ready runs of each lane."""
@@ -130,14 +121,15 @@ async def _claim(transaction: Transaction, claim: Claim, now: Moment) -> list[Cl
     catch.claim = replace(claim, lanes=lanes)
     while True:
         found = sorted((row for answer in ready for row in answer.rows), key=_in_line)[:batch]
-        writes = await _judge(transaction, catch, found, now)
-        if catch.unknown:
-            return catch.unknown
+        runs = [(run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS]) for row in found]
+        locked = await lock_lines(transaction, runs)
+        if locked.unknown:
+            return locked.unknown
+        writes = _admit(catch, [run for run, _ in runs], locked, now)
         catch.examined += len(found)
         if not catch.wanted or len(found) < batch or catch.examined >= claim.limit + MOST_EXAMINED:
-            served = (*writes, *line.wake(catch.passed, catch.places))
-            await transaction.commit(*await permits.serve(transaction, catch.freed, served))
-            return catch.taken
+            await transaction.commit(*await lines.serve(transaction, catch.freed, writes, catch.places))
+            return list(catch.taken.values())
         batch = max(catch.wanted, min(4 * batch, _MOST_AT_ONCE))
         ready = (await transaction.ask(*writes, *catch.look(batch)))[len(writes) :]
 
@@ -149,47 +141,41 @@ def _in_line(row: Row) -> tuple[int, RunId]:
     return row[_RANK], row[_ID]
 
 
-async def _judge(transaction: Transaction, catch: _Catch, found: Sequence[Row], now: Moment) -> list[str]:
+def _admit(catch: _Catch, runs: Iterable[Run], locked: MysqlLines, now: Moment) -> list[str]:
     """Take what fits, send what does not to its line; what is still to be written."""
-    if not found:
-        return []
-    runs = [(run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS]) for row in found]
-    admitted = await admission(transaction, runs)
-    catch.unknown = admitted.unknown
-    taken = []
-    for run, _ in runs:
-        if not catch.wanted:
+    admission, taken = Admission(locked, freed=catch.freed), dict[RunId, Run]()
+    for run in runs:
+        if len(taken) == catch.wanted:
             break
-        gate = admitted.open(run)
-        if gate is None:
+        candidate = locked.candidate(run)
+        if candidate is None:
             catch.busy.add(run.incarnation)
-        elif not admitted.refuses(run, gate):
-            mine = claimed_run(run, catch.claim.node)
-            admitted.take(mine, gate)
-            catch.taken.append(Claimed(run=mine, definition=gate.definition))
-            taken.append(run.id)
-    catch.pass_on(admitted)
-    writes = [sql(_TAKE, catch.claim.node, catch.claim.id, taken)] if taken else []
-    return [*writes, *admitted.writes(now)]
+        elif admission.takes(candidate):
+            taken[run.id] = claimed_run(run, catch.claim.node)
+    for run_id, run in taken.items():
+        catch.taken[run_id] = Claimed(run=run, definition=locked.gates[run.incarnation].definition)
+    for job, gate in locked.gates.items():
+        if gate.limit:
+            catch.places[job] = limits.Places(gate.limit, admission.running.get(job, gate.running), has_line=True)
+    writes = [sql(_TAKE, catch.claim.node, catch.claim.id, list(taken))] if taken else []
+    return [*writes, *writes_of(admission, taken, now)]
 
 
 @dataclass(slots=True)
 class _Batch:
     """What a settle writes."""
 
-    freed: Counter[Incarnation] = field(default_factory=Counter)
-    lines: Freed = field(default_factory=Freed)
+    freed: Freed = field(default_factory=Freed)
     runs: dict[RunId, Run] = field(default_factory=dict)
     settled: dict[RunId, Row] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
 
     def add(self, run: Run, change: Change, by: NodeId, *, job_exists: bool) -> None:
         """A change that holds."""
-        self.runs[run.id] = settled_run(run, change, *ending(change, cancel=run.cancel, job_exists=job_exists))
+        self.runs[run.id] = settled_run(run, change, *ending_of(change, cancel=run.cancel, job_exists=job_exists))
         self.settled[run.id] = (by, change.token)
         self.changes.append(change)
-        self.freed[run.incarnation] += 1
-        self.lines.pass_on(run, ())
+        self.freed.pass_on(turn_of(run))
 
     @property
     def parks(self) -> bool:
@@ -198,7 +184,7 @@ class _Batch:
 
     def writes(self) -> Iterator[str]:
         """Move what ended to the history, and rewrite what goes on."""
-        yield from line.end([(run, self.settled[run.id]) for run in self.runs.values() if run.state in ENDS])
+        yield from ending.end([(run, self.settled[run.id]) for run in self.runs.values() if run.state in ENDS])
         for run in self.runs.values():
             if run.state not in ENDS:
                 yield sql(_GO_ON, *_changed(run), *self.settled[run.id], run.id)
@@ -214,7 +200,7 @@ class _Batch:
             if change.parks and ended.state is RunState.FAILED:
                 yield sql(_PARK, ended.error, PARKED_BY, ended.incarnation)
                 yield sql(_STOP, ended.incarnation, ended.incarnation)
-                yield sql(permits.REJOIN, ended.incarnation)
+                yield sql(lines.REJOIN, ended.incarnation)
 
 
 _CHANGED = (
@@ -265,75 +251,114 @@ class _Besides(NamedTuple):
     def locks(self) -> list[str]:
         """In order: behind the gates, before the runs."""
         some = self.holders or self.semaphores
-        return [permits.lock(self.semaphores, of_runs=self.holders)] if some else []
+        return [lines.lock(self.semaphores, of_runs=self.holders)] if some else []
+
+
+class _Locked(NamedTuple):
+    """What a settle has locked and read: by node, by job, of runs, and the children that may follow."""
+
+    nodes: Mapping[NodeId, NodeState]
+    gates: Set[Incarnation]
+    places: Mapping[Incarnation, limits.Places]
+    jobs: Mapping[Incarnation, str | None]
+    """Those that exist, with the semaphores that they want."""
+    semaphores: Sequence[str]
+    rows: Mapping[RunId, Row]
+    children: Answer
+
+    @property
+    def runs(self) -> dict[RunId, Run]:
+        """The live ones."""
+        return {run_id: run_of(row[:RUN_COLUMNS]) for run_id, row in self.rows.items()}
 
 
 async def _settle(transaction: Transaction, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
-    besides = _Besides()
-    while isinstance(settled := await _try(transaction, changes, by, besides), _Besides):
-        besides = settled
-        await transaction.undo()
-    return settled
-
-
-async def _try(
-    transaction: Transaction, changes: Sequence[Change], by: NodeId, besides: _Besides
-) -> list[Verdict] | _Besides:
-    """Locked in order: nodes, gates, semaphores, runs. Anew with what is to be locked besides, where that was found.
-
-    So too where a job was given a limit meanwhile, and its gate is not ours.
+    """Anew with what is to be locked besides, where that was found: so too where a job was given a limit meanwhile, and
+    its gate is not ours.
     """
+    besides = _Besides()
+    while True:
+        locked = await _lock(transaction, changes, by, besides)
+        wanted = _wanted(locked, changes, besides)
+        if wanted == besides and not locked.places.keys() - locked.gates:
+            break
+        besides = wanted
+        await transaction.undo()
+    batch, verdicts = await _judge(transaction, locked, changes, by)
+    await _write(transaction, locked, batch, sorted(besides.holders & batch.runs.keys()))
+    return verdicts
+
+
+async def _lock(transaction: Transaction, changes: Sequence[Change], by: NodeId, besides: _Besides) -> _Locked:
+    """In order: nodes, gates, semaphores, runs."""
     jobs = {change.incarnation for change in changes}
     nodes = sorted({by, *(change.owner for change in changes)})
     ids = sorted({change.run_id for change in changes})
     going_on = {change.incarnation for change in changes if change.state not in ENDS or change.parks}
-    living, _, related, gates, *locked, live, counted, exist = await transaction.ask(
+    living, _, children, gates, *semaphores, live, counted, existing = await transaction.ask(
         sql(f"SELECT id, state FROM tokimori_nodes WHERE id IN (%s) ORDER BY id {SHARED}", nodes),
         family.lock_bounded_children(change.job_id for change in changes),
         family.lock_children(change.job_id for change in changes),
-        line.lock_gates(jobs, all_of=going_on | besides.gates),
+        limits.lock_gates(jobs, all_of=going_on | besides.gates),
         *besides.locks(),
-        sql(f"SELECT {line.KEPT}, holds FROM tokimori_runs {BY_KEY} WHERE id IN (%s) ORDER BY id FOR UPDATE", ids),
-        line.count_places(jobs),
+        sql(f"SELECT {ending.KEPT}, holds FROM tokimori_runs {BY_KEY} WHERE id IN (%s) ORDER BY id FOR UPDATE", ids),
+        limits.count_places(jobs),
         sql("SELECT incarnation, semaphores FROM tokimori_jobs WHERE incarnation IN (%s)", sorted(jobs)),
     )
-    places, ours = line.places_of(counted), {incarnation for (incarnation,) in gates.rows}
-    runs = {row[_ID]: run_of(row[:RUN_COLUMNS]) for row in live.rows}
-    wanted = besides.with_found(
-        (run.incarnation for run in runs.values() if run.concurrency_key is not None and run.incarnation not in ours),
-        (row[_ID] for row in live.rows if row[-1]),
-        _wanted_by_parking(changes, dict(exist.rows)),
+    return _Locked(
+        nodes={node_id: NodeState(state) for node_id, state in living.rows},
+        gates={incarnation for (incarnation,) in gates.rows},
+        places=limits.places_of(counted),
+        jobs=dict(existing.rows),
+        semaphores=[name for answer in semaphores for (name,) in answer.rows],
+        rows={row[_ID]: row for row in live.rows},
+        children=children,
     )
-    if wanted != besides or places.keys() - ours:
-        return wanted
-    standings = {row[_ID]: _standing(row) for row in live.rows}
-    standings |= await _finished(transaction, [run_id for run_id in ids if run_id not in standings])
-    batch = _Batch()
-    states = {node_id: NodeState(state) for node_id, state in living.rows}
-    existing = {incarnation for incarnation, _ in exist.rows}
-    verdicts = []
+
+
+def _wanted(locked: _Locked, changes: Sequence[Change], besides: _Besides) -> _Besides:
+    """What is to be locked besides: the same, or more."""
+    runs = locked.runs.values()
+    return besides.with_found(
+        (run.incarnation for run in runs if run.concurrency_key is not None and run.incarnation not in locked.gates),
+        (run_id for run_id, row in locked.rows.items() if row[-1]),
+        _wanted_by_parking(changes, locked.jobs),
+    )
+
+
+async def _judge(
+    transaction: Transaction, locked: _Locked, changes: Sequence[Change], by: NodeId
+) -> tuple[_Batch, list[Verdict]]:
+    """Those that hold, and the verdicts on all."""
+    batch, verdicts, runs = _Batch(), [], locked.runs
+    standings = {run_id: _standing(row) for run_id, row in locked.rows.items()}
+    standings |= await _finished(transaction, sorted({change.run_id for change in changes} - standings.keys()))
     for change in changes:
         standing = standings.get(change.run_id)
-        verdict = judge(change, standing, by, states)
+        verdict = judge(change, standing, by, locked.nodes)
         if standing is not None and verdict is Verdict.APPLIED:
-            batch.add(runs[change.run_id], change, by, job_exists=change.incarnation in existing)
+            batch.add(runs[change.run_id], change, by, job_exists=change.incarnation in locked.jobs)
             standings[change.run_id] = standing._replace(running=False, settled_by=by, settled_token=change.token)
         verdicts.append(verdict)
-    left = {job: place._replace(running=place.running - batch.freed[job]) for job, place in places.items()}
-    parents = [run for run in batch.runs.values() if run.incarnation in existing]
-    born = await family.bear(transaction, family.children_of(related, parents), batch.runs.values())
-    given_back = sorted(besides.holders & batch.runs.keys())
-    writes = [*batch.writes(), *_give_back(given_back), *born, *batch.stops(), *line.wake(batch.freed, left)]
+    return batch, verdicts
+
+
+async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given_back: Sequence[RunId]) -> None:
+    """What the changes say, the permits of these runs, their children; and who is next."""
+    freed = batch.freed
+    parents = [run for run in batch.runs.values() if run.incarnation in locked.jobs]
+    born = await family.bear(transaction, family.children_of(locked.children, parents), batch.runs.values())
+    writes = [*batch.writes(), *_give_back(given_back), *born, *batch.stops()]
     if given_back or batch.parks:
-        batch.lines.semaphores.update(name for answer in locked for (name,) in answer.rows)
-    await transaction.commit(*await permits.serve(transaction, batch.lines, writes))
-    return verdicts
+        freed.semaphores.update(locked.semaphores)
+    left = {job: each._replace(running=each.running - freed.places[job]) for job, each in locked.places.items()}
+    await transaction.commit(*await lines.serve(transaction, freed, writes, left))
 
 
 def _wanted_by_parking(changes: Sequence[Change], semaphores: Mapping[Incarnation, str | None]) -> set[str]:
     """The runs of a job that parks leave the lines in which they stand."""
     parking = {change.incarnation for change in changes if change.parks}
-    return {name for job in parking for name in permits.names_in(semaphores.get(job))}
+    return {name for job in parking for name in lines.names_in(semaphores.get(job))}
 
 
 def _give_back(runs: Sequence[RunId]) -> Iterator[str]:

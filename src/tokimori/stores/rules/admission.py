@@ -73,7 +73,7 @@ class Admission:
     held: list[tuple[RunId, str, int]] = field(default_factory=list)
     refused: list[tuple[str, RunId]] = field(default_factory=list)
     freed: Freed = field(default_factory=Freed)
-    _running: dict[Incarnation | Key, int] = field(default_factory=dict)
+    running: dict[Incarnation | Key, int] = field(default_factory=dict)
     _free: dict[str, int] = field(default_factory=dict)
     _programs: dict[str, Place | None] = field(default_factory=dict)
     _heads: dict[Key | tuple[str, Lane | None], Place | None] = field(default_factory=dict)
@@ -90,18 +90,18 @@ class Admission:
         return False
 
     def _refusal(self, run: Candidate) -> str | None:
-        if run.incarnation not in self._running:
-            self._running[run.incarnation] = self.lines.running(run.incarnation)
-        if not fits(self._running[run.incarnation], run.max_running):
+        if run.incarnation not in self.running:
+            self.running[run.incarnation] = self.lines.running(run.incarnation)
+        if not fits(self.running[run.incarnation], run.max_running):
             return LIMIT_LINE
         if run.concurrency_key is not None and self._key_refuses(run, (run.incarnation, run.concurrency_key)):
             return KEY_LINE
         return next((line_of(name) for name, weight in run.units if self._semaphore_refuses(run, name, weight)), None)
 
     def _key_refuses(self, run: Candidate, key: Key) -> bool:
-        if key not in self._running:
-            self._running[key], self._heads[key] = self.lines.of_key(key)
-        return self._joins(key, Place(run.rank, run.id, 1), fits=fits(self._running[key], run.max_per_key))
+        if key not in self.running:
+            self.running[key], self._heads[key] = self.lines.of_key(key)
+        return self._joins(key, Place(run.rank, run.id, 1), fits=fits(self.running[key], run.max_per_key))
 
     def _semaphore_refuses(self, run: Candidate, name: str, weight: int) -> bool:
         if name not in self._free:
@@ -121,9 +121,9 @@ class Admission:
         return joins
 
     def _take(self, run: Candidate) -> None:
-        self._running[run.incarnation] += 1
+        self.running[run.incarnation] += 1
         if run.concurrency_key is not None:
-            self._running[run.incarnation, run.concurrency_key] += 1
+            self.running[run.incarnation, run.concurrency_key] += 1
         for name, weight in run.units:
             self._free[name] -= weight
             self.held.append((run.id, name, weight))

@@ -6,19 +6,18 @@ gate of its job.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
 from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
 from tokimori.model.pause import open_lanes
-from tokimori.model.run import Run
-from tokimori.model.semaphores import DEFAULT_LIMIT, KEY_LINE, line_of, semaphore_of
-from tokimori.model.transitions import RunState
+from tokimori.model.semaphores import DEFAULT_LIMIT, KEY_LINE, line_of
+from tokimori.stores.mysql.limits import Places, wake
 from tokimori.stores.mysql.pauses import PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, Answer, insert, sql
 from tokimori.stores.rules.lines import MOST_SWEPT, Place, programs_served, room, runs_woken
+from tokimori.stores.rules.turns import Freed, Key
 
 MOST_SERVED = 1000
 """How many programs, and how many runs of a lane, are served at once."""
@@ -92,30 +91,6 @@ WHERE incarnation = %s AND state = 'blocked' AND blocked_on IS NOT NULL
 """
 """Runs of a job in the lines of keys and semaphores are ready again: their claim finds them the line of today."""
 
-Key = tuple[Incarnation, str]
-
-
-@dataclass(slots=True)
-class Freed:
-    """Keys and semaphores of which something became free, or whose turn has to be passed on: served at the end."""
-
-    keys: set[Key] = field(default_factory=set)
-    semaphores: set[str] = field(default_factory=set)
-
-    def pass_on(self, run: Run, names: Iterable[str], refused_by: str | None = None) -> None:
-        """The turn that the run may have had in each of its lines, but for the one that refuses it now."""
-        if run.concurrency_key is not None and refused_by != KEY_LINE:
-            self.keys.add((run.incarnation, run.concurrency_key))
-        self.semaphores.update(name for name in names if line_of(name) != refused_by)
-
-    def leave(self, run: Run, names: Iterable[str]) -> None:
-        """A ready run goes and passes its turn on; a blocked one makes way in the line of its semaphore."""
-        semaphore = semaphore_of(run.blocked_on)
-        if run.state is RunState.READY:
-            self.pass_on(run, names)
-        elif semaphore is not None:
-            self.semaphores.add(semaphore)
-
 
 def lock(
     names: Iterable[str] = (),
@@ -186,14 +161,21 @@ class Line(NamedTuple):
         return [run.id for lane in self.lanes.values() for run in runs_woken(free, lane, still)]
 
 
-async def serve(transaction: Transaction, freed: Freed, writes: Iterable[str] = ()) -> list[str]:
+async def serve(
+    transaction: Transaction,
+    freed: Freed,
+    writes: Iterable[str] = (),
+    places: Mapping[Incarnation, Places] = MappingProxyType({}),
+) -> list[str]:
     """Send the writes and look who is next then; what is still to be written. What was freed must be locked.
 
-    Where nothing was freed nothing is sent: the writes are given back.
+    `places` are those of the jobs whose gates are. Where nothing but places was freed nothing is sent: all writes are
+    given back.
     """
+    writes = [*writes, *wake(freed.places, places)]
     if not freed.keys and not freed.semaphores:
-        return list(writes)
-    writes, of_keys = list(writes), _look_at_keys(freed.keys)
+        return writes
+    of_keys = _look_at_keys(freed.keys)
     lines, answers = await look(transaction, freed.semaphores, [*writes, *of_keys])
     served = list(_wake_keys(freed.keys, *answers[len(writes) : len(writes) + 2])) if of_keys else []
     for line in lines:

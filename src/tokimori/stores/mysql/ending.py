@@ -1,0 +1,71 @@
+"""Runs that end, or leave their lines: from the live ones to the history, and whose turn it is then."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from tokimori.clock import Moment
+from tokimori.model.ids import Incarnation, RunId
+from tokimori.model.run import Run
+from tokimori.model.transitions import Event, RunState, move
+from tokimori.stores.mysql.limits import Places, count_places, places_of
+from tokimori.stores.mysql.lines import locks, names_in
+from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.statements import BY_KEY, delete, insert, sql
+from tokimori.stores.rows import RUN, RUN_COLUMNS, SETTLED, Row, run_of, run_row
+from tokimori.stores.rules.turns import Freed, turn_of
+
+KEPT = f"{RUN}, {SETTLED}"
+"""What the history knows of a run."""
+_LOCK_GATE_OF = f"""
+SELECT gate.incarnation, gate.semaphores
+FROM (SELECT incarnation FROM tokimori_runs {BY_KEY} WHERE id = %s LIMIT 1) chosen
+STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation FOR UPDATE
+"""
+
+
+def locked(which: str, *values: object) -> str:
+    """Lock these live runs, and read all that is known of them."""
+    return sql(f"SELECT {KEPT} FROM tokimori_runs WHERE {which} ORDER BY id FOR UPDATE", *values)
+
+
+def end(runs: Sequence[tuple[Run, Row]]) -> Iterator[str]:
+    """Move ended runs, each with its columns `SETTLED`, to the history."""
+    yield from insert("INSERT", "tokimori_history", KEPT, [(*run_row(run), *settled) for run, settled in runs])
+    yield from delete("tokimori_runs", [run.id for run, _ in runs])
+
+
+def cancel(rows: Sequence[Row], reason: str, now: Moment) -> Iterator[str]:
+    """End the runs that have not started, order the others to end."""
+    runs = [(run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS:]) for row in rows]
+    running = [run.id for run, _ in runs if run.state is RunState.RUNNING and run.cancel is None]
+    if running:
+        yield sql(f"UPDATE tokimori_runs {BY_KEY} SET cancel = %s WHERE id IN (%s)", reason, running)
+    yield from end(
+        [
+            (replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now, blocked_on=None), settled)
+            for run, settled in runs
+            if run.state is not RunState.RUNNING
+        ]
+    )
+
+
+def left_by(rows: Sequence[Row], semaphores: Mapping[Incarnation, str | None]) -> Freed:
+    """The lines in which these runs stand, or may have been woken, by what their jobs want: served when they go."""
+    freed = Freed()
+    for row in rows:
+        run = run_of(row[:RUN_COLUMNS])
+        freed.leave(turn_of(run, names_in(semaphores.get(run.incarnation))))
+    return freed
+
+
+async def apart(transaction: Transaction, run_id: RunId) -> tuple[list[Row], Freed, dict[Incarnation, Places]]:
+    """Lock a run behind its gate and its semaphores: it, if it is live; who is served when it goes; the places."""
+    (gate,) = await transaction.ask(sql(_LOCK_GATE_OF, run_id))
+    semaphores = dict(gate.rows)
+    *_, runs, counted = await transaction.ask(
+        *locks(Freed(semaphores={name for each in semaphores.values() for name in names_in(each)})),
+        locked("id = %s", run_id),
+        count_places(semaphores),
+    )
+    return runs.rows, left_by(runs.rows, semaphores), places_of(counted)
