@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tokimori.errors import InvalidInput, TokimoriError
-from tokimori.model.job import invalid_json
+from tokimori.model.encoding import invalid_json
 from tokimori.service.views.errors import ErrorView, Fault, error_view
 
 JSON = "application/json"

@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from tokimori.clock import SECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, Lane
-from tokimori.model.job import Definition, Job, JobState, lane_of, limit_of, most_active, rank_of, schedule_of
+from tokimori.model.job import Definition, Job, JobState, limit_of, most_active, schedule_of
+from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.policies import AnchoredOn, Misfire, Overlap
 from tokimori.model.run import Details, Skip, SkipReason, scheduled_origin
 from tokimori.model.timing import decidable, due_of, look_at

@@ -1,19 +1,15 @@
 """Jobs: what to run, when, and under which rules."""
 
-import re
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct, field
 
-from tokimori.clock import MINUTE, Moment
-from tokimori.errors import InvalidInput, InvalidSchedule
+from tokimori.clock import Moment
+from tokimori.errors import InvalidSchedule
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.dependents import Edge, Join, On, Parent
-from tokimori.model.handlers import Handler, handles
-from tokimori.model.ids import Incarnation, JobId, Lane, check_job_id
+from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.policies import (
     DEFAULT_RETENTION,
     LONGEST,
@@ -25,11 +21,9 @@ from tokimori.model.policies import (
     Overlap,
     Retry,
     Seconds,
-    retention_of,
 )
-from tokimori.model.semaphores import MOST_UNITS, check_concurrency_key, wanted
-from tokimori.model.target import Target, Unreadable, kind_of
-from tokimori.model.words import check_text, check_word, texts_in
+from tokimori.model.semaphores import MOST_UNITS, wanted
+from tokimori.model.target import Target, Unreadable
 from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.business_days import Shift, on_business_days
 from tokimori.schedules.parse import parse_schedule
@@ -99,16 +93,10 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
 
 class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a user says of a job; stored as typed. `apart`: the units of its semaphores are had in another store."""
+    """What a user says of a job, stored as typed. `apart`: its semaphores are in another store."""
 
     target: Target | Unreadable
     apart: bool = False
-
-
-APART_LABEL = "tokimori:semaphores"
-"""Of nodes that can have units in another store; in a lane its value says which: `NAME:WEIGHT+…`."""
-HANDLERS_LABEL = "tokimori:handlers"
-"""Of nodes that have any, for people: `handlers_text` of them. No lane asks for it."""
 
 
 class JobState(StrEnum):
@@ -214,104 +202,9 @@ def kills_on_lost_lease(definition: Definition, *, keyed: bool = False) -> bool:
             return keyed or bool(definition.max_running) or bool(definition.semaphores)
 
 
-def lane_of(definition: Definition) -> Lane:
-    """Where ready runs of the job wait: `queue|handler|label=value,…`."""
-    labels = [f"{key}={value}" for key, value in sorted(definition.labels.items())]
-    if definition.apart and definition.semaphores:
-        units = "+".join(f"{name}:{weight}" for name, weight in wanted(definition.semaphores))
-        labels.append(f"{APART_LABEL}={units}")
-    return Lane(f"{definition.queue}|{definition.target.handler}|{','.join(labels)}")
-
-
-def serves(labels: dict[str, str], lane: Lane, handlers: Sequence[Handler] = ()) -> bool:
-    """Whether a node with these labels and handlers may run what waits in the lane."""
-    handler = lane.split("|", 2)[1]
-    served = not handler or handles(handlers, handler)
-    return served and all(_carries(labels, key, value) for key, value in _labels_of(lane))
-
-
-def _carries(labels: dict[str, str], key: str, value: str) -> bool:
-    return key in labels if key == APART_LABEL else labels.get(key) == value
-
-
-def _labels_of(lane: Lane) -> list[tuple[str, str]]:
-    return [(key, value) for key, _, value in (pair.partition("=") for pair in lane.split("|", 2)[2].split(",")) if key]
-
-
 def units_here(definition: Definition) -> tuple[tuple[str, int], ...]:
     """(name, weight) of each semaphore of the definition that is in the store of the job."""
     return () if definition.apart else wanted(definition.semaphores)
-
-
-def units_apart(lane: Lane) -> tuple[tuple[str, int], ...]:
-    """(name, weight) of each semaphore in another store that runs of the lane hold while they run, by name."""
-    units = dict(_labels_of(lane)).get(APART_LABEL)
-    return () if units is None else wanted(units.split("+"))
-
-
-def rank_of(due: Moment, priority: int) -> int:
-    """The order in a lane, smaller first: no run due more than 200 minutes later can overtake."""
-    return due - head_start(priority)
-
-
-def head_start(priority: int) -> int:
-    """By how many microseconds a run of this priority goes before one of priority 0 that is due at the same moment."""
-    return priority * MINUTE
-
-
-def check_definition(definition: Definition) -> Definition:
-    """The definition, if it can be kept; the schedule is checked by `schedule_of`. Raises `InvalidInput`.
-
-    Python checks neither types nor bounds when it makes one, so that is done here.
-    """
-    plain = msgspec.to_builtins(definition)
-    try:
-        msgspec.convert(plain, Definition)
-    except msgspec.ValidationError as fault:
-        raise invalid_json(fault, plain) from None
-    for name, value in plain.items():
-        for text in texts_in(value):
-            check_text(name, text)
-    check_word("queue", definition.queue)
-    for name in definition.calendars:
-        check_word("calendars", name)
-    if definition.shift is not None and not definition.calendars:
-        message, allowed = "shift: without calendars there is nothing to move", "no shift, or calendars beside it"
-        raise InvalidInput(message, field="shift", value=definition.shift, allowed=allowed)
-    for key, value in definition.labels.items():
-        check_word("labels", key)
-        check_word(f"labels.{key}", value)
-    _check_waiting(definition)
-    _check_dependents(definition)
-    wanted(definition.semaphores)
-    check_concurrency_key(definition.concurrency_key)
-    retention_of(definition.retention)
-    definition.target.check()
-    if not definition.auto_complete_success and not definition.target.can_report:
-        message = f"auto_complete_success: a {kind_of(definition.target)} can't say how it ended"
-        allowed = f"true with {kind_of(definition.target)}"
-        raise InvalidInput(message, field="auto_complete_success", value=False, allowed=allowed)
-    return definition
-
-
-def _check_waiting(definition: Definition) -> None:
-    waiting = definition.max_waiting
-    if waiting is not None and not limit_of(definition):
-        message = "max_waiting: without a limit nobody waits for a place"
-        raise InvalidInput(message, field="max_waiting", value=waiting, allowed="max_running above 0 beside it")
-    if waiting is not None and definition.on_overlap is Overlap.REPLACE:
-        message = "max_waiting: where the newest replaces the others it always waits for one of them to end"
-        raise InvalidInput(message, field="max_waiting", value=waiting, allowed="on_overlap = skip or queue beside it")
-
-
-def _check_dependents(definition: Definition) -> None:
-    for parent in definition.parents:
-        check_job_id(parent.job, field="parents")
-    if definition.on_failure_job is not None:
-        check_job_id(definition.on_failure_job, field="on_failure_job")
-    if definition.parents and definition.schedule is not None:
-        message = "schedule: a job with parents runs after them"
-        raise InvalidInput(message, field="schedule", value=definition.schedule, allowed="no schedule with parents")
 
 
 def edges_of(job_id: JobId, definition: Definition) -> tuple[Edge, ...]:
@@ -321,48 +214,3 @@ def edges_of(job_id: JobId, definition: Definition) -> tuple[Edge, ...]:
     if definition.on_failure_job is not None:
         edges.append(Edge(job_id, JobId(definition.on_failure_job), On.FAILURE, 0, job_id))
     return tuple(edges)
-
-
-_FIELD = re.compile(r"field `([^`]+)`")
-_encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Definition)
-
-
-def encode_definition(definition: Definition) -> bytes:
-    """The stored form: JSON, defaults left out; what could not be read, as it was."""
-    if isinstance(definition.target, Unreadable):
-        return definition.target.text.encode()
-    return _encoder.encode(definition)
-
-
-def decode_definition(data: bytes | str) -> Definition:
-    """Read the stored form, or what a user sent. Raises `InvalidInput` naming the field."""
-    try:
-        found = _decoder.decode(data)
-    except msgspec.DecodeError as fault:
-        raise invalid_json(fault) from None
-    except UnicodeDecodeError:
-        raise InvalidInput("a definition must be UTF-8", allowed="JSON in UTF-8") from None
-    if isinstance(found.target, Unreadable):
-        raise InvalidInput("target: nothing is unreadable by itself", field="target", allowed="a target that runs")
-    return found
-
-
-def stored_definition(text: str) -> Definition:
-    """Read the stored form, whatever it is: one job's must not keep a store from reading the others'."""
-    try:
-        return decode_definition(text)
-    except InvalidInput as fault:
-        return Definition(target=Unreadable(text=text, why=fault.message))
-
-
-def invalid_json(fault: msgspec.DecodeError, plain: object = None) -> InvalidInput:
-    """What msgspec found wrong in `plain`, as an error of ours: `Expected …` is what is allowed, `at $.x` the field."""
-    message, _, place = str(fault).partition(" - at `$")
-    path = place.rstrip("`").lstrip(".")
-    if found := _FIELD.search(message):
-        path = f"{path}.{found[1]}".lstrip(".")
-    value = plain
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return InvalidInput(f"{path}: {message}" if path else message, field=path or None, value=value, allowed=message)

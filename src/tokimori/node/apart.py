@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError, TokimoriError
 from tokimori.model.ids import ClaimId, JobId, Lane, NodeId, RandomBytes, RunId, Token
-from tokimori.model.job import units_apart
+from tokimori.model.lanes import units_apart
 from tokimori.model.outcome import Released
 from tokimori.model.run import Output, Run
 from tokimori.model.semaphores import wanted

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from tokimori.clock import Moment
 from tokimori.model.handlers import Handler, handlers_text
 from tokimori.model.ids import Lane, NodeId
-from tokimori.model.job import HANDLERS_LABEL, serves
+from tokimori.model.lanes import HANDLERS_LABEL, serves
 from tokimori.ports.nodes import NodeRecord, NodeState
 
 

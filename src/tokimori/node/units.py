@@ -16,7 +16,7 @@ from tokimori.errors import NotGranted, PermitLost, StoreUnavailable, TokimoriEr
 from tokimori.locks.holdings import Held, Wanted
 from tokimori.locks.session import Session
 from tokimori.model.ids import Lane, RandomBytes
-from tokimori.model.job import units_apart
+from tokimori.model.lanes import units_apart
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.semaphores import permits_text
 from tokimori.ports.executor import Executor, StopReason

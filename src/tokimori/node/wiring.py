@@ -18,7 +18,7 @@ from tokimori.engine.rhythm import Rhythm
 from tokimori.errors import StoreUnavailable
 from tokimori.executors.executors import executors_of
 from tokimori.locks.session import Session
-from tokimori.model.job import APART_LABEL
+from tokimori.model.lanes import APART_LABEL
 from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node

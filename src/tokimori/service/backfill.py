@@ -7,7 +7,8 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.backfill import Backfill, backfill_of, next_to_make
 from tokimori.model.ids import RandomBytes, RunId, check_job_id, uuid7
-from tokimori.model.job import Job, lane_of, rank_of, schedule_of
+from tokimori.model.job import Job, schedule_of
+from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run, backfill_origin
 from tokimori.model.transitions import ACTIVE, RunState

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Meta, field
 
 from tokimori.errors import InvalidInput, Refused
-from tokimori.model.job import Definition, Job, Terms, check_definition
+from tokimori.model.checks import check_definition
+from tokimori.model.job import Definition, Job, Terms
 from tokimori.model.policies import Retry
 from tokimori.model.target import Command, Noop, Target, Unreadable
 from tokimori.service.arguments import JobArguments

@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import InvalidInput, InvalidSchedule
+from tokimori.model.checks import check_definition
 from tokimori.model.decide import Due, has_ended, next_look, skip_all
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.job import Definition, Job, JobState, check_definition, schedule_of
+from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.run import Skip, SkipReason
 from tokimori.model.timing import decidable, look_at
 from tokimori.schedules.schedule import OnDemand, Schedule

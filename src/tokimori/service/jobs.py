@@ -13,7 +13,8 @@ from tokimori.engine.fire import decide_and_apply
 from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.decide import Due
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
-from tokimori.model.job import Definition, Job, JobState, lane_of, schedule_of
+from tokimori.model.job import Definition, Job, JobState, schedule_of
+from tokimori.model.lanes import lane_of
 from tokimori.model.words import check_text
 from tokimori.ports.store import Store
 from tokimori.schedules.schedule import Schedule

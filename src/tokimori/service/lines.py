@@ -1,6 +1,6 @@
 """Why a run waits, in words."""
 
-from tokimori.model.job import units_apart
+from tokimori.model.lanes import units_apart
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, semaphore_of
 from tokimori.model.transitions import RunState

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from tokimori.errors import NotFound, Refused
 from tokimori.model.ids import Lane
-from tokimori.model.job import lane_of
+from tokimori.model.lanes import lane_of
 from tokimori.model.run import Run
 from tokimori.ports.store import Jobs
 from tokimori.schedules.schedule import Reboot

@@ -7,7 +7,8 @@ from typing import assert_never
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import RunId, check_uuid
-from tokimori.model.job import Job, lane_of, rank_of
+from tokimori.model.job import Job
+from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.policies import LONGEST
 from tokimori.model.request import Manner, shared_origin
 from tokimori.model.run import Run, manual_origin

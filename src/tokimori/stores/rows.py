@@ -6,18 +6,10 @@ from operator import attrgetter
 from typing import Any
 
 from tokimori.model.document import Document
+from tokimori.model.encoding import encode_definition, stored_definition
 from tokimori.model.ids import JobId
-from tokimori.model.job import (
-    Definition,
-    Job,
-    JobState,
-    encode_definition,
-    head_start,
-    limit_of,
-    most_active,
-    stored_definition,
-    units_here,
-)
+from tokimori.model.job import Definition, Job, JobState, limit_of, most_active, units_here
+from tokimori.model.lanes import head_start
 from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason, decode_details, encode_details
 from tokimori.model.target import Unreadable

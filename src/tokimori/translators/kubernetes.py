@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput
+from tokimori.model.checks import check_definition
 from tokimori.model.ids import check_job_id
-from tokimori.model.job import Definition, check_definition, schedule_of
+from tokimori.model.job import Definition, schedule_of
 from tokimori.model.policies import Overlap, Retry
 from tokimori.model.target import Command
 from tokimori.model.words import check_word

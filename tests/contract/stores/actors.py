@@ -13,7 +13,8 @@ from tokimori.engine.fire import decide_and_apply
 from tokimori.engine.settle import change_of
 from tokimori.model.decide import Due, Plan, decide
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, PermitId, RunId, uuid7
-from tokimori.model.job import Definition, Job, lane_of, rank_of, schedule_of
+from tokimori.model.job import Definition, Job, schedule_of
+from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.outcome import Outcome, Succeeded
 from tokimori.model.run import Output, Run, manual_origin
 from tokimori.model.target import Noop

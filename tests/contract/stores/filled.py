@@ -20,7 +20,8 @@ from tests.contract.stores.actors import (
 from tokimori.model.dependents import Join, Parent
 from tokimori.model.document import Document
 from tokimori.model.ids import RunId, uuid7
-from tokimori.model.job import Job, JobState, lane_of
+from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import lane_of
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
 from tokimori.model.pause import Pause
 from tokimori.model.policies import Retry

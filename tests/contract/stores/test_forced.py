@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_runs, later, state_of
 from tokimori.errors import Refused
-from tokimori.model.job import Job, JobState, lane_of
+from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import lane_of
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import Retry
 from tokimori.model.request import Manner

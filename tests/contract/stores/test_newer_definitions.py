@@ -9,7 +9,8 @@ from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, add_j
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.model.dependents import Parent
 from tokimori.model.ids import JobId
-from tokimori.model.job import Job, lane_of
+from tokimori.model.job import Job
+from tokimori.model.lanes import lane_of
 from tokimori.model.outcome import Succeeded
 from tokimori.model.target import Unreadable
 from tokimori.ports.store import RunFilter, Store

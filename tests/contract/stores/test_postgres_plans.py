@@ -21,7 +21,7 @@ from tests.contract.stores.actors import (
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.clock import Moment
 from tokimori.model.ids import JobId
-from tokimori.model.job import lane_of
+from tokimori.model.lanes import lane_of
 from tokimori.model.outcome import Released
 from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import InLine

@@ -2,7 +2,7 @@
 
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, later
 from tokimori.clock import MINUTE, Moment
-from tokimori.model.job import rank_of
+from tokimori.model.lanes import rank_of
 from tokimori.ports.store import Store
 
 

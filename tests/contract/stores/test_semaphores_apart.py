@@ -16,7 +16,7 @@ from tokimori.locks.holdings import Wanted
 from tokimori.locks.program import Program
 from tokimori.locks.session import Session
 from tokimori.model.ids import RunId, Token
-from tokimori.model.job import APART_LABEL
+from tokimori.model.lanes import APART_LABEL
 from tokimori.model.outcome import Succeeded
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import ENDS, RunState

@@ -9,7 +9,8 @@ from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_ru
 from tokimori.clock import Moment
 from tokimori.errors import NotFound, Refused
 from tokimori.model.ids import RunId, uuid7
-from tokimori.model.job import Job, JobState, rank_of
+from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import rank_of
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import Retry
 from tokimori.model.request import REMEMBERED, Manner, shared_origin

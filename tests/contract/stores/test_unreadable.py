@@ -4,8 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contract.stores.actors import EVERY_SECOND, NOW, a_job, add_job, fire, later
+from tokimori.model.encoding import stored_definition
 from tokimori.model.ids import JobId
-from tokimori.model.job import Job, JobState, stored_definition
+from tokimori.model.job import Job, JobState
 from tokimori.model.target import Unreadable
 from tokimori.ports.store import RunFilter, Store
 

@@ -28,7 +28,8 @@ from tests.contract.stores.test_limits import with_limit
 from tokimori.clock import SystemClock
 from tokimori.errors import Conflict, Refused, StoreUnavailable
 from tokimori.model.ids import NodeId
-from tokimori.model.job import Job, JobState, lane_of
+from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import lane_of
 from tokimori.model.outcome import Released
 from tokimori.ports.nodes import Beat
 from tokimori.ports.store import Store

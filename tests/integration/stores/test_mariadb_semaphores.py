@@ -10,7 +10,7 @@ from tests.contract.stores.actors import NOW, Worker, a_claim, a_request, add_jo
 from tests.contract.stores.conftest import STORES, forget
 from tests.contract.stores.test_limits import states
 from tests.integration.stores.test_mariadb_locks import WAITS, Scene, paused, waits
-from tokimori.model.job import lane_of
+from tokimori.model.lanes import lane_of
 from tokimori.ports.semaphores import Grant, InLine, NodeGone
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict

@@ -25,7 +25,8 @@ from tests.contract.stores.actors import (
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.errors import Conflict
 from tokimori.model.ids import NodeId, PermitId
-from tokimori.model.job import Job, JobState, lane_of
+from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import lane_of
 from tokimori.model.outcome import Released
 from tokimori.model.pause import Pause
 from tokimori.model.run import Run

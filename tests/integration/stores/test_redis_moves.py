@@ -10,7 +10,8 @@ from tests.contract.stores.actors import NOW, Worker, a_request, add_job, state_
 from tests.servers.redis import Server
 from tokimori.clock import Moment, SystemClock
 from tokimori.model.ids import Incarnation
-from tokimori.model.job import Job, JobState, lane_of
+from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import lane_of
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import OnExhausted
 from tokimori.model.request import Manner

@@ -11,7 +11,8 @@ from tests.unit.examples import NEW_YEAR, Every, Moments, a_definition, a_job, a
 from tests.unit.model.test_decide_laws import DEFINITIONS, SCHEDULES, decided
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
 from tokimori.model.decide import Due, Plan, decide, reckoned, skip_all
-from tokimori.model.job import Definition, Job, JobState, lane_of, schedule_of
+from tokimori.model.job import Definition, Job, JobState, schedule_of
+from tokimori.model.lanes import lane_of
 from tokimori.model.policies import AnchoredOn, Misfire, Overlap
 from tokimori.model.run import SkipReason
 from tokimori.model.timing import due_of

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokimori.model.ids import Lane
-from tokimori.model.job import Definition, lane_of
+from tokimori.model.job import Definition
+from tokimori.model.lanes import lane_of
 from tokimori.model.pause import EVERYTHING, open_lanes, queue_of
 from tokimori.model.target import Noop
 

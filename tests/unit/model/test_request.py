@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, seconds
 from tokimori.model.ids import Lane, RunId
-from tokimori.model.job import lane_of
+from tokimori.model.lanes import lane_of
 from tokimori.model.request import PLAIN, Manner, answers, never_started, put_off, shared_origin, shared_prefix
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from tests.unit.examples import a_definition
 from tokimori.errors import InvalidInput
-from tokimori.model.job import check_definition, kills_on_lost_lease
+from tokimori.model.checks import check_definition
+from tokimori.model.job import kills_on_lost_lease
 from tokimori.model.semaphores import line_of, permits_in, permits_text, semaphore_of, wanted
 
 

@@ -19,7 +19,7 @@ from tokimori.locks.holdings import Wanted
 from tokimori.locks.program import Program
 from tokimori.locks.session import Session
 from tokimori.model.ids import ClaimId, NodeId, PermitId, RunId, Token
-from tokimori.model.job import APART_LABEL
+from tokimori.model.lanes import APART_LABEL
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.outcome import Outcome, Released, Succeeded
 from tokimori.model.run import Run

@@ -10,8 +10,10 @@ from tests.unit.examples import seconds
 from tests.unit.node.world import World
 from tokimori.clock import Moment
 from tokimori.model.decide import Due
+from tokimori.model.encoding import stored_definition
 from tokimori.model.ids import JobId
-from tokimori.model.job import HANDLERS_LABEL, Job, JobState, stored_definition
+from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import HANDLERS_LABEL
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import Retry
 from tokimori.model.target import Noop

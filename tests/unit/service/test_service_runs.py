@@ -7,7 +7,8 @@ import pytest
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
 from tokimori.errors import InvalidInput, NotFound, Refused
-from tokimori.model.job import Definition, serves
+from tokimori.model.job import Definition
+from tokimori.model.lanes import serves
 from tokimori.model.outcome import Failed, Released, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.target import Noop

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.unit.examples import seconds
 from tests.unit.service.world import ON_DEMAND, World
 from tokimori.errors import Refused
-from tokimori.model.job import stored_definition
+from tokimori.model.encoding import stored_definition
 from tokimori.model.target import Unreadable
 from tokimori.ports.store import RunFilter
 from tokimori.service.reboot import trigger_reboot

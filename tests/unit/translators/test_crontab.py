@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tokimori.clock import DAY, Moment, parse_moment, to_datetime
 from tokimori.errors import InvalidFile
+from tokimori.model.checks import check_definition
 from tokimori.model.ids import check_job_id
-from tokimori.model.job import Definition, check_definition, schedule_of
+from tokimori.model.job import Definition, schedule_of
 from tokimori.model.policies import Misfire
 from tokimori.model.target import Command
 from tokimori.schedules.schedule import Fold, Gap, next_moments

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from tests.unit.examples import NEW_YEAR, a_job
 from tests.unit.schedules.texts import crons
 from tokimori.errors import InvalidInput
+from tokimori.model.checks import check_definition
 from tokimori.model.ids import JobId
-from tokimori.model.job import Definition, Job, JobState, check_definition, schedule_of
+from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.policies import Misfire, Retry
 from tokimori.model.target import Command, Noop
 from tokimori.schedules.schedule import Gap, next_moments

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.errors import Conflict
 from tokimori.model.decide import Due
+from tokimori.model.encoding import encode_definition
 from tokimori.model.ids import JobId
-from tokimori.model.job import Job, JobState, encode_definition
+from tokimori.model.job import Job, JobState
 from tokimori.model.run import Skip
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import Family

@@ -9,8 +9,10 @@ from tokimori.clock import Moment
 from tokimori.errors import Conflict, FamilyChanged
 from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.dependents import Edge, On
+from tokimori.model.encoding import encode_definition
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.job import Job, encode_definition, head_start, limit_of, most_active
+from tokimori.model.job import Job, limit_of, most_active
+from tokimori.model.lanes import head_start
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.postgres.connections import Connections, Row

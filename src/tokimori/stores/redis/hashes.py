@@ -6,8 +6,9 @@ from typing import TypeVar
 import msgspec
 
 from tokimori.model.decide import Due
+from tokimori.model.encoding import stored_definition
 from tokimori.model.ids import Incarnation
-from tokimori.model.job import Definition, Job, stored_definition
+from tokimori.model.job import Definition, Job
 from tokimori.model.run import Output, Run, Skip
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.working import Claimed

@@ -6,7 +6,8 @@ from tokimori.clock import Moment
 from tokimori.model.decide import Plan
 from tokimori.model.dependents import Edge, origin_after, root_of
 from tokimori.model.ids import Lane, RunId, births_of, child_id
-from tokimori.model.job import Job, JobState, rank_of
+from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import rank_of
 from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
 

@@ -1,7 +1,8 @@
 """Lanes in which the runs of a job wait, by what the job's state allows."""
 
 from tokimori.model.ids import Lane
-from tokimori.model.job import Job, JobState, lane_of
+from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import lane_of
 
 CLAIMABLE = frozenset({JobState.ENABLED, JobState.FINISHED})
 """States of a job whose runs have a lane."""

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from tokimori.clock import Moment
 from tokimori.errors import Conflict
 from tokimori.model.decide import MOST_CATCHING_UP, Due
+from tokimori.model.encoding import encode_definition
 from tokimori.model.ids import Incarnation, JobId, Lane
-from tokimori.model.job import Job, encode_definition
+from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.model.settle import PARKED_BY
 from tokimori.stores.rows import (

@@ -1,0 +1,70 @@
+"""Checks of definitions: whether one can be kept."""
+
+import msgspec
+
+from tokimori.errors import InvalidInput
+from tokimori.model.encoding import invalid_json
+from tokimori.model.ids import check_job_id
+from tokimori.model.job import Definition, limit_of
+from tokimori.model.policies import (
+    Overlap,
+    retention_of,
+)
+from tokimori.model.semaphores import check_concurrency_key, wanted
+from tokimori.model.target import kind_of
+from tokimori.model.words import check_text, check_word, texts_in
+
+
+def check_definition(definition: Definition) -> Definition:
+    """The definition itself, if it can be kept. Raises `InvalidInput`.
+
+    Python checks neither types nor bounds when it makes one, so that is done here. `schedule_of` checks the schedule.
+    """
+    plain = msgspec.to_builtins(definition)
+    try:
+        msgspec.convert(plain, Definition)
+    except msgspec.ValidationError as fault:
+        raise invalid_json(fault, plain) from None
+    for name, value in plain.items():
+        for text in texts_in(value):
+            check_text(name, text)
+    check_word("queue", definition.queue)
+    for name in definition.calendars:
+        check_word("calendars", name)
+    if definition.shift is not None and not definition.calendars:
+        message, allowed = "shift: without calendars there is nothing to move", "no shift, or calendars beside it"
+        raise InvalidInput(message, field="shift", value=definition.shift, allowed=allowed)
+    for key, value in definition.labels.items():
+        check_word("labels", key)
+        check_word(f"labels.{key}", value)
+    _check_waiting(definition)
+    _check_dependents(definition)
+    wanted(definition.semaphores)
+    check_concurrency_key(definition.concurrency_key)
+    retention_of(definition.retention)
+    definition.target.check()
+    if not definition.auto_complete_success and not definition.target.can_report:
+        message = f"auto_complete_success: a {kind_of(definition.target)} can't say how it ended"
+        allowed = f"true with {kind_of(definition.target)}"
+        raise InvalidInput(message, field="auto_complete_success", value=False, allowed=allowed)
+    return definition
+
+
+def _check_waiting(definition: Definition) -> None:
+    waiting = definition.max_waiting
+    if waiting is not None and not limit_of(definition):
+        message = "max_waiting: without a limit nobody waits for a place"
+        raise InvalidInput(message, field="max_waiting", value=waiting, allowed="max_running above 0 beside it")
+    if waiting is not None and definition.on_overlap is Overlap.REPLACE:
+        message = "max_waiting: where the newest replaces the others it always waits for one of them to end"
+        raise InvalidInput(message, field="max_waiting", value=waiting, allowed="on_overlap = skip or queue beside it")
+
+
+def _check_dependents(definition: Definition) -> None:
+    for parent in definition.parents:
+        check_job_id(parent.job, field="parents")
+    if definition.on_failure_job is not None:
+        check_job_id(definition.on_failure_job, field="on_failure_job")
+    if definition.parents and definition.schedule is not None:
+        message = "schedule: a job with parents runs after them"
+        raise InvalidInput(message, field="schedule", value=definition.schedule, allowed="no schedule with parents")

@@ -1,0 +1,54 @@
+"""Lanes: where ready runs wait, which nodes serve them, and in which order."""
+
+from collections.abc import Sequence
+
+from tokimori.clock import MINUTE, Moment
+from tokimori.model.handlers import Handler, handles
+from tokimori.model.ids import Lane
+from tokimori.model.job import Definition
+from tokimori.model.semaphores import wanted
+
+APART_LABEL = "tokimori:semaphores"
+"""The label of nodes that can acquire units in another store. In a lane its value says which: `NAME:WEIGHT+…`."""
+HANDLERS_LABEL = "tokimori:handlers"
+"""The label that shows people the handlers of a node (`handlers_text`). No lane asks for it."""
+
+
+def lane_of(definition: Definition) -> Lane:
+    """The lane in which ready runs of the job wait: `queue|handler|label=value,…`."""
+    labels = [f"{key}={value}" for key, value in sorted(definition.labels.items())]
+    if definition.apart and definition.semaphores:
+        units = "+".join(f"{name}:{weight}" for name, weight in wanted(definition.semaphores))
+        labels.append(f"{APART_LABEL}={units}")
+    return Lane(f"{definition.queue}|{definition.target.handler}|{','.join(labels)}")
+
+
+def serves(labels: dict[str, str], lane: Lane, handlers: Sequence[Handler] = ()) -> bool:
+    """Whether a node with these labels and handlers may run the runs of the lane."""
+    handler = lane.split("|", 2)[1]
+    served = not handler or handles(handlers, handler)
+    return served and all(_carries(labels, key, value) for key, value in _labels_of(lane))
+
+
+def _carries(labels: dict[str, str], key: str, value: str) -> bool:
+    return key in labels if key == APART_LABEL else labels.get(key) == value
+
+
+def _labels_of(lane: Lane) -> list[tuple[str, str]]:
+    return [(key, value) for key, _, value in (pair.partition("=") for pair in lane.split("|", 2)[2].split(",")) if key]
+
+
+def units_apart(lane: Lane) -> tuple[tuple[str, int], ...]:
+    """The units that runs of the lane hold in another store while they run: (name, weight), by name."""
+    units = dict(_labels_of(lane)).get(APART_LABEL)
+    return () if units is None else wanted(units.split("+"))
+
+
+def rank_of(due: Moment, priority: int) -> int:
+    """The order in a lane, smaller first. No run that is due over 200 minutes later can overtake."""
+    return due - head_start(priority)
+
+
+def head_start(priority: int) -> int:
+    """The microseconds by which a run of this priority is ahead of one of priority 0 that is due at the same moment."""
+    return priority * MINUTE
