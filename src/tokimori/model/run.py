@@ -53,9 +53,9 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
 NO_DETAILS = Details()
 
 
-def encode_details(details: Details) -> str | None:
+def encode_details(details: Details | None) -> str | None:
     """The text that stores keep; None where there is nothing to tell."""
-    return None if details == NO_DETAILS else msgspec.json.encode(details).decode()
+    return None if details is None or details == NO_DETAILS else msgspec.json.encode(details).decode()
 
 
 def decode_details(text: str | None) -> Details:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from tokimori.model.document import Document
 from tokimori.model.encoding import encode_definition, stored_definition
@@ -19,6 +19,7 @@ from tokimori.ports.semaphores import Permit
 from tokimori.ports.working import Claimed
 from tokimori.stores.rules.lanes import lane_for
 
+T = TypeVar("T")
 Row = tuple[Any, ...]
 
 JOB = (
@@ -64,32 +65,41 @@ def marks(columns: str) -> str:
     return ", ".join("?" for _ in columns.split(", "))
 
 
-def _names(columns: str) -> list[str]:
+def names_of(columns: str) -> list[str]:
     """The fields of the value that the columns hold."""
     return columns.replace('"', "").split(", ")
 
 
-def job_of(row: Row) -> Job:
-    """A job from the columns `JOB`."""
-    (id_, incarnation, version, definition, state, reason, by, created, updated, anchor, fired, next_due, *rest) = row
-    runs_remaining, tzdata, days_off = rest
-    return Job(
-        id=id_,
-        incarnation=incarnation,
-        version=version,
-        definition=stored_definition(definition),
-        state=JobState(state),
-        reason=reason,
-        by=by,
-        created=created,
-        updated=updated,
-        anchor=anchor,
-        fired_through=fired,
-        next_due=next_due,
-        runs_remaining=runs_remaining,
-        tzdata=tzdata,
-        days_off=days_off,
-    )
+def row_reader(kind: Callable[..., T], columns: str, **forms: Callable[[Any], object]) -> Callable[[Row], T]:
+    """What makes the value of these columns, some of which are kept in another form."""
+    names = names_of(columns)
+
+    def read(row: Row) -> T:
+        fields = dict(zip(names, row, strict=True))
+        for name, form in forms.items():
+            fields[name] = form(fields[name])
+        return kind(**fields)
+
+    return read
+
+
+def row_writer(kind: type[T], *names: str, **forms: Callable[[Any], object]) -> Callable[[T], Row]:
+    """What takes these columns from a value, some of which are kept in another form."""
+    values: Callable[[T], Row] = attrgetter(*names)
+    places = [(names.index(name), form) for name, form in forms.items()]
+
+    def write(value: T) -> Row:
+        row = list(values(value))
+        for place, form in places:
+            row[place] = form(row[place])
+        return tuple(row)
+
+    return write if places else values
+
+
+job_of = row_reader(Job, JOB, definition=stored_definition, state=JobState)
+"""A job from the columns `JOB`."""
+_job_values = row_writer(Job, *names_of(JOB), definition=lambda definition: encode_definition(definition).decode())
 
 
 def tombstone_of(job_id: JobId, row: Row) -> Job:
@@ -117,21 +127,7 @@ def definition_of(text: str | None) -> Definition | None:
 def job_row(job: Job) -> Row:
     """The columns `JOB` and `JOB_STAMPS` of a job."""
     return (
-        job.id,
-        job.incarnation,
-        job.version,
-        encode_definition(job.definition).decode(),
-        job.state,
-        job.reason,
-        job.by,
-        job.created,
-        job.updated,
-        job.anchor,
-        job.fired_through,
-        job.next_due,
-        job.runs_remaining,
-        job.tzdata,
-        job.days_off,
+        *_job_values(job),
         limit_of(job.definition),
         lane_for(job),
         most_active(job.definition),
@@ -190,16 +186,10 @@ def run_of(row: Row) -> Run:
 
 def run_values(names: Sequence[str]) -> Callable[[Run], Row]:
     """What takes these columns, `details` among them, from a run, in this order."""
-    values, place = attrgetter(*names), names.index("details")
-
-    def row(run: Run) -> Row:
-        found = values(run)
-        return *found[:place], encode_details(found[place]), *found[place + 1 :]
-
-    return row
+    return row_writer(Run, *names, details=encode_details)
 
 
-run_row = run_values(_names(RUN))
+run_row = run_values(names_of(RUN))
 """The columns `RUN` of a run."""
 
 
@@ -215,111 +205,32 @@ def all_claimed(rows: Sequence[Row]) -> list[Claimed]:
     return claimed
 
 
-def attempt_of(row: Row) -> Attempt:
-    """An attempt from the columns `ATTEMPT`."""
-    return Attempt(**dict(zip(_names(ATTEMPT), row, strict=True)))
-
-
-def attempt_row(attempt: Attempt) -> Row:
-    """The columns `ATTEMPT` of an attempt."""
-    return tuple(getattr(attempt, name) for name in _names(ATTEMPT))
-
-
-def permit_of(row: Row) -> Permit:
-    """A permit from the columns `PERMIT`."""
-    id_, semaphore, node, run_id, weight, rank, token, since = row
-    return Permit(
-        id=id_, semaphore=semaphore, node=node, run_id=run_id, weight=weight, rank=rank, token=token, since=since
-    )
-
-
-def permit_row(permit: Permit) -> Row:
-    """The columns `PERMIT` of a permit."""
-    return (
-        permit.id,
-        permit.semaphore,
-        permit.node,
-        permit.run_id,
-        permit.weight,
-        permit.rank,
-        permit.token,
-        permit.since,
-    )
-
-
-def output_of(row: Row) -> Output:
-    """An output from the columns `OUTPUT`."""
-    return Output(**dict(zip(OUTPUT.split(", "), row, strict=True)))
-
-
-def output_row(output: Output) -> Row:
-    """The columns `OUTPUT` of an output."""
-    return output.run_id, output.attempt, output.size, output.head, output.tail
-
-
-def skip_of(row: Row) -> Skip:
-    """A skip from the columns `SKIP`."""
-    first, last, count, reason = row
-    return Skip(first=first, last=last, count=count, reason=SkipReason(reason))
-
-
-def skip_row(skip: Skip) -> Row:
-    """The columns `SKIP` of a skip."""
-    return skip.first, skip.last, skip.count, skip.reason
-
-
-def document_of(row: Row) -> Document:
-    """A document from the columns `DOCUMENT`."""
-    kind, name, text, version = row
-    return Document(kind=kind, name=name, text=text, version=version)
-
-
-def document_row(document: Document) -> Row:
-    """The columns `DOCUMENT` of a document."""
-    return document.kind, document.name, document.text, document.version
-
-
-def pause_of(row: Row) -> Pause:
-    """A pause from the columns `PAUSE`."""
-    queue, since, reason, by = row
-    return Pause(queue=queue, since=since, reason=reason, by=by)
-
-
-def pause_row(pause: Pause) -> Row:
-    """The columns `PAUSE` of a pause."""
-    return pause.queue, pause.since, pause.reason, pause.by
-
-
-def node_of(row: Row) -> NodeRecord:
-    """A node from the columns `NODE`."""
-    (id_, host, boot_id, pid, labels, concurrency, version, started, beat, state, left) = row
-    return NodeRecord(
-        id=id_,
-        host=host,
-        boot_id=boot_id,
-        pid=pid,
-        labels=json.loads(labels),
-        concurrency=concurrency,
-        version=version,
-        started=started,
-        beat=beat,
-        state=NodeState(state),
-        left=left,
-    )
-
-
-def node_row(node: NodeRecord) -> Row:
-    """The columns `NODE` of a node."""
-    return (
-        node.id,
-        node.host,
-        node.boot_id,
-        node.pid,
-        json.dumps(node.labels),
-        node.concurrency,
-        node.version,
-        node.started,
-        node.beat,
-        node.state,
-        node.left,
-    )
+attempt_of = row_reader(Attempt, ATTEMPT)
+"""An attempt from the columns `ATTEMPT`."""
+attempt_row = row_writer(Attempt, *names_of(ATTEMPT))
+"""The columns `ATTEMPT` of an attempt."""
+_PERMIT = PERMIT.replace("node_id", "node")
+permit_of = row_reader(Permit, _PERMIT)
+"""A permit from the columns `PERMIT`."""
+permit_row = row_writer(Permit, *names_of(_PERMIT))
+"""The columns `PERMIT` of a permit."""
+output_of = row_reader(Output, OUTPUT)
+"""An output from the columns `OUTPUT`."""
+output_row = row_writer(Output, *names_of(OUTPUT))
+"""The columns `OUTPUT` of an output."""
+skip_of = row_reader(Skip, SKIP, reason=SkipReason)
+"""A skip from the columns `SKIP`."""
+skip_row = row_writer(Skip, *names_of(SKIP))
+"""The columns `SKIP` of a skip."""
+document_of = row_reader(Document, DOCUMENT)
+"""A document from the columns `DOCUMENT`."""
+document_row = row_writer(Document, *names_of(DOCUMENT))
+"""The columns `DOCUMENT` of a document."""
+pause_of = row_reader(Pause, PAUSE)
+"""A pause from the columns `PAUSE`."""
+pause_row = row_writer(Pause, *names_of(PAUSE))
+"""The columns `PAUSE` of a pause."""
+node_of = row_reader(NodeRecord, NODE, labels=json.loads, state=NodeState)
+"""A node from the columns `NODE`."""
+node_row = row_writer(NodeRecord, *names_of(NODE), labels=json.dumps)
+"""The columns `NODE` of a node."""

@@ -8,7 +8,7 @@ all but these.
 import re
 from collections.abc import Iterator
 
-from tokimori.stores.rows import ATTEMPT, BIRTH, RUN, SETTLED
+from tokimori.stores.rows import ATTEMPT, BIRTH, RUN, SETTLED, names_of
 
 _LISTS = {"RUN": RUN, "BIRTH": BIRTH, "SETTLED": SETTLED, "ATTEMPT": ATTEMPT}
 _MARK = re.compile(rf"\{{([a-z]+\.|_[a-z_]*)?({'|'.join(_LISTS)})( types| arrays)?(?: - ([a-z_, ]+))?\}}")
@@ -25,11 +25,6 @@ def types_of(columns: str) -> list[str]:
     """The types of these columns of a run."""
     types = {name: type_ for type_, names in _TYPES.items() for name in names.split(", ")}
     return [types[name] for name in names_of(columns)]
-
-
-def names_of(columns: str) -> list[str]:
-    """The names of these columns, as values of ours have them."""
-    return columns.replace('"', "").split(", ")
 
 
 def without(columns: str, others: str) -> str:

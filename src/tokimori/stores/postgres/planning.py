@@ -8,11 +8,11 @@ from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.postgres.batches import columns, parameters, rounds
-from tokimori.stores.postgres.columns import names_of, types_of, without
-from tokimori.stores.postgres.connections import Connections, Row
+from tokimori.stores.postgres.columns import types_of, without
+from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
 from tokimori.stores.readable import readable
-from tokimori.stores.rows import BIRTH, JOB, job_of, run_values
+from tokimori.stores.rows import BIRTH, JOB, job_of, names_of, row_writer, run_values
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
@@ -31,6 +31,11 @@ _BEFORE_ALL = (-(2**63), -1)
 _PLAN = (
     *("bigint[]", "integer[]", "bigint[]", "bigint[]", "bigint[]", "text[]", "bigint[]", "integer[]", "text[]"),
     "boolean[]",
+)
+_plan_row = row_writer(
+    Plan,
+    *("incarnation", "version", "fired_from", "fired_through", "next_due", "state", "anchor", "runs_remaining"),
+    *("tzdata", "replaces"),
 )
 _BORN = without(BIRTH, "state, created")
 _RUN = tuple(f"{type_}[]" for type_ in types_of(_BORN))
@@ -76,21 +81,6 @@ async def _write(db: Connections, plans: Sequence[_Planned], now: Moment) -> set
         now,
     )
     return {Incarnation(int(each)) for each in accepted}
-
-
-def _plan_row(plan: Plan) -> Row:
-    return (
-        plan.incarnation,
-        plan.version,
-        plan.fired_from,
-        plan.fired_through,
-        plan.next_due,
-        plan.state,
-        plan.anchor,
-        plan.runs_remaining,
-        plan.tzdata,
-        plan.replaces,
-    )
 
 
 async def _applied_before(db: Connections, refused: Sequence[tuple[int, _Planned]]) -> dict[int, bool]:

@@ -11,10 +11,10 @@ from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
-from tokimori.stores.postgres.columns import names_of, without
+from tokimori.stores.postgres.columns import without
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import get_job
-from tokimori.stores.rows import ATTEMPT, BIRTH, OUTPUT, RUN, attempt_of, output_of, run_of, run_values
+from tokimori.stores.rows import ATTEMPT, BIRTH, OUTPUT, RUN, attempt_of, names_of, output_of, run_of, run_values
 from tokimori.stores.rules.errors import full, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lanes import CLAIMABLE

@@ -16,7 +16,7 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
 from tokimori.stores.postgres.columns import types_of
 from tokimori.stores.postgres.connections import Connections, Row
-from tokimori.stores.rows import OUTPUT, RUN, all_claimed, output_row
+from tokimori.stores.rows import OUTPUT, RUN, all_claimed, output_row, row_writer
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.text import storable
@@ -95,31 +95,22 @@ async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tup
     return [known.get(change.run_id, Verdict.LOST) for change in changes], served
 
 
+_changed = row_writer(
+    Change,
+    *("run_id", "incarnation", "owner", "token", "state", "due", "rank", "failures", "lost", "ended", "started", "pid"),
+    *("exit_code", "signal", "error", "result", "details"),
+    error=storable,
+    result=storable,
+    details=encode_details,
+)
+
+
 def _change_row(change: Change) -> Row:
-    return (
-        change.run_id,
-        change.incarnation,
-        change.owner,
-        change.token,
-        change.state,
-        change.due,
-        change.rank,
-        change.failures,
-        change.lost,
-        change.ended,
-        change.started,
-        change.pid,
-        change.exit_code,
-        change.signal,
-        None if change.error is None else storable(change.error),
-        None if change.result is None else storable(change.result),
-        None if change.details is None else encode_details(change.details),
-        births_of(change.run_id),
-    )
+    return *_changed(change), births_of(change.run_id)
 
 
 def _storable(attempt: Attempt) -> Attempt:
-    return attempt if attempt.error is None else replace(attempt, error=storable(attempt.error))
+    return replace(attempt, error=storable(attempt.error))
 
 
 async def save_outputs(db: Connections, outputs: Sequence[Output]) -> None:

@@ -20,6 +20,7 @@ from tokimori.stores.rows import (
     Row,
     definition_of,
     job_row,
+    names_of,
     node_row,
     run_row,
     skip_of,
@@ -31,11 +32,7 @@ Flat = list[str]
 """Field, value, field, value …"""
 
 
-def _names(columns: str) -> list[str]:
-    return [column.strip('"') for column in columns.split(", ")]
-
-
-_JOB, _RUN, _NODE = _names(f"{JOB}, {JOB_STAMPS}"), _names(RUN), _names(NODE)
+_JOB, _RUN, _NODE = names_of(f"{JOB}, {JOB_STAMPS}"), names_of(RUN), names_of(NODE)
 
 
 def _flat(names: Sequence[str], row: Row) -> Flat:
@@ -120,13 +117,8 @@ def all_claimed(answer: tuple[list[Flat], list[str | None]]) -> list[Claimed]:
 
 def output_map(output: Output) -> dict[str, object]:
     """An output as the scripts keep it."""
-    return {
-        "run_id": output.run_id,
-        "attempt": output.attempt,
-        "size": output.size,
-        "head": _raw(output.head),
-        "tail": _raw(output.tail),
-    }
+    told = {name: getattr(output, name) for name in ("run_id", "attempt", "size")}
+    return {**told, "head": _raw(output.head), "tail": _raw(output.tail)}
 
 
 def _raw(data: bytes) -> msgspec.Raw:

@@ -37,19 +37,23 @@ async def apply(db: Connections, plans: Sequence[tuple[Plan, Sequence[RunId]]], 
     return [_took_effect(plan, answer) for (plan, _), answer in zip(plans, answers, strict=True)]
 
 
+_TOLD = (
+    "version",
+    "fired_from",
+    "fired_through",
+    "next_due",
+    "state",
+    "anchor",
+    "runs_remaining",
+    "tzdata",
+    "replaces",
+)
+
+
 def _plan_map(plan: Plan, ids: Sequence[RunId], now: Moment) -> dict[str, object]:
-    return {
+    return {name: getattr(plan, name) for name in _TOLD} | {
         "job": plan.job_id,
         "inc": str(plan.incarnation),
-        "version": plan.version,
-        "fired_from": plan.fired_from,
-        "fired_through": plan.fired_through,
-        "next_due": plan.next_due,
-        "state": plan.state,
-        "anchor": plan.anchor,
-        "runs_remaining": plan.runs_remaining,
-        "tzdata": plan.tzdata,
-        "replaces": plan.replaces,
         "runs": [born_map(run) for run in planned_runs(plan, ids, now)],
         "skips": skip_pairs(plan.skips),
     }

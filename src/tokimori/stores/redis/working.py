@@ -36,34 +36,25 @@ async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tupl
     return [Verdict(verdict) for verdict in verdicts], served > 0
 
 
+_TOLD = (
+    *("run_id", "owner", "token", "state", "due", "rank", "failures", "lost", "ended", "started", "pid", "exit_code"),
+    *("signal", "parks"),
+)
+
+
 def _change_map(change: Change) -> dict[str, object]:
-    return {
-        "run_id": change.run_id,
-        "owner": change.owner,
-        "token": change.token,
-        "state": change.state,
-        "due": change.due,
-        "rank": change.rank,
-        "failures": change.failures,
-        "lost": change.lost,
-        "ended": change.ended,
-        "started": change.started,
-        "pid": change.pid,
-        "exit_code": change.exit_code,
-        "signal": change.signal,
-        "error": None if change.error is None else storable(change.error),
-        "result": None if change.result is None else storable(change.result),
-        "details": None if change.details is None else encode_details(change.details),
+    return {name: getattr(change, name) for name in _TOLD} | {
+        "error": storable(change.error),
+        "result": storable(change.result),
+        "details": encode_details(change.details),
         "births": births_of(change.run_id),
-        "parks": change.parks,
         "attempt": None if change.attempt is None else (change.attempt.number, _attempt_row(change.attempt)),
         "output": None if change.output is None else output_map(change.output),
     }
 
 
 def _attempt_row(attempt: Attempt) -> str:
-    error = None if attempt.error is None else storable(attempt.error)
-    return msgspec.json.encode(replace(attempt, error=error)).decode()
+    return msgspec.json.encode(replace(attempt, error=storable(attempt.error))).decode()
 
 
 async def save_outputs(db: Connections, outputs: Sequence[Output]) -> None:

@@ -8,12 +8,12 @@ from contextlib import closing
 from itertools import islice
 
 from tokimori.clock import Moment
-from tokimori.model.decide import Due, Plan
+from tokimori.model.decide import Due, Plan, PlannedRun
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import FIRST_TOKEN, encode_details
 from tokimori.ports.planning import ALL, Share
-from tokimori.stores.rows import JOB, Row, job_of
+from tokimori.stores.rows import JOB, Row, job_of, row_writer
 from tokimori.stores.rules.births import born
 from tokimori.stores.rules.lines import has_room
 from tokimori.stores.rules.plans import REPLACED, Cursor, is_readable, may_apply, was_applied
@@ -22,7 +22,7 @@ from tokimori.stores.sqlite.ending import cancel
 from tokimori.stores.sqlite.jobs import DUE, due_of, keep_skips
 
 _BORN = (
-    'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, details, concurrency_key, '
+    'id, origin, nominal, due, priority, "rank", lane, state, job_id, incarnation, created, details, concurrency_key, '
     "token"
 )
 
@@ -97,36 +97,16 @@ def _write(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]]
     db.execute(_ADVANCE, (json.dumps([_cursor_row(plan) for plan, _ in plans]),))
 
 
-def _cursor_row(plan: Plan) -> Row:
-    return (
-        plan.incarnation,
-        plan.fired_through,
-        plan.next_due,
-        plan.state,
-        plan.anchor,
-        plan.runs_remaining,
-        plan.tzdata,
-    )
+_cursor_row = row_writer(
+    Plan, "incarnation", "fired_through", "next_due", "state", "anchor", "runs_remaining", "tzdata"
+)
+_planned_row = row_writer(PlannedRun, "origin", "nominal", "due", "priority", "rank", "lane")
 
 
 def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Row]:
-    details = encode_details(plan.details)
+    alike = (plan.job_id, plan.incarnation, now, encode_details(plan.details), plan.concurrency_key)
     for planned, run_id in zip(plan.runs, ids, strict=True):
-        yield (
-            run_id,
-            plan.job_id,
-            plan.incarnation,
-            planned.origin,
-            planned.nominal,
-            planned.due,
-            born(planned.due, now),
-            planned.priority,
-            planned.rank,
-            planned.lane,
-            now,
-            details,
-            plan.concurrency_key,
-        )
+        yield (run_id, *_planned_row(planned), born(planned.due, now), *alike)
 
 
 def outdated(db: sqlite3.Connection, tzdata: str, limit: int) -> list[Job]:

@@ -16,7 +16,7 @@ from tokimori.model.run import Output, encode_details
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
-from tokimori.stores.rows import ATTEMPT, OUTPUT, Row, attempt_row, marks, output_row
+from tokimori.stores.rows import ATTEMPT, OUTPUT, Row, attempt_row, marks, output_row, row_writer
 from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.settling import Standing, ending, judge
@@ -57,10 +57,15 @@ _KEPT = (
 )
 """What a settle leaves as it is."""
 _SETTLED = (
-    *("state", "due", '"rank"', "failures", "lost", "started", "pid"),
-    *("ended", "exit_code", "signal", "error", "result", "details", "settled_by", "settled_token"),
+    *("state", "error", "ended", "result", "settled_by"),
+    *("due", '"rank"', "failures", "lost", "started", "pid", "exit_code", "signal", "details", "settled_token"),
 )
 """What a settle writes, in the order of `_settled_row`; after them stands the id."""
+_told = row_writer(
+    Change,
+    *("due", "rank", "failures", "lost", "started", "pid", "exit_code", "signal", "details", "token", "run_id"),
+    details=encode_details,
+)
 
 
 def _new_value(column: str) -> str:
@@ -194,24 +199,8 @@ def _write(db: sqlite3.Connection, accepted: Sequence[tuple[Change, RunState, st
 
 
 def _settled_row(change: Change, state: RunState, error: str | None, by: NodeId) -> Row:
-    return (
-        state,
-        change.due,
-        change.rank,
-        change.failures,
-        change.lost,
-        change.started,
-        change.pid,
-        change.ended if state in ENDS else None,
-        change.exit_code,
-        change.signal,
-        error,
-        change.result if state is RunState.SUCCEEDED else None,
-        None if change.details is None else encode_details(change.details),
-        by,
-        change.token,
-        change.run_id,
-    )
+    ended, result = change.ended if state in ENDS else None, change.result if state is RunState.SUCCEEDED else None
+    return state, error, ended, result, by, *_told(change)
 
 
 def save_outputs(db: sqlite3.Connection, outputs: Sequence[Output]) -> None:
