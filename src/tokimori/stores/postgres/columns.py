@@ -10,8 +10,6 @@ from collections.abc import Iterator
 
 from tokimori.stores.rows import ATTEMPT, BIRTH, RUN, SETTLED, names_of
 
-_LISTS = {"RUN": RUN, "BIRTH": BIRTH, "SETTLED": SETTLED, "ATTEMPT": ATTEMPT}
-_MARK = re.compile(rf"\{{([a-z]+\.|_[a-z_]*)?({'|'.join(_LISTS)})( types| arrays)?(?: - ([a-z_, ]+))?\}}")
 _TYPES = {
     "uuid": "id, node_id, parent_id",
     "integer": "priority, attempt, failures, lost, pid, exit_code, signal",
@@ -31,6 +29,12 @@ def without(columns: str, others: str) -> str:
     """The columns without the others."""
     left_out = set(names_of(others))
     return ", ".join(column for column in columns.split(", ") if column.strip('"') not in left_out)
+
+
+PLANNED = without(BIRTH, "state, created, payload, parent_id, root")
+"""What a plan says of its runs, one by one."""
+_LISTS = {"RUN": RUN, "BIRTH": BIRTH, "PLANNED": PLANNED, "SETTLED": SETTLED, "ATTEMPT": ATTEMPT}
+_MARK = re.compile(rf"\{{([a-z]+\.|_[a-z_]*)?({'|'.join(_LISTS)})( types| arrays)?(?: - ([a-z_, ]+))?\}}")
 
 
 def filled_in(text: str) -> str:

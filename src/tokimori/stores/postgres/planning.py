@@ -8,11 +8,11 @@ from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.postgres.batches import columns, parameters, rounds
-from tokimori.stores.postgres.columns import types_of, without
+from tokimori.stores.postgres.columns import PLANNED, types_of
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
 from tokimori.stores.readable import readable
-from tokimori.stores.rows import BIRTH, JOB, job_of, names_of, row_writer, run_values
+from tokimori.stores.rows import JOB, job_of, names_of, row_writer, run_values
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
@@ -37,9 +37,8 @@ _plan_row = row_writer(
     *("incarnation", "version", "fired_from", "fired_through", "next_due", "state", "anchor", "runs_remaining"),
     *("tzdata", "replaces"),
 )
-_BORN = without(BIRTH, "state, created")
-_RUN = tuple(f"{type_}[]" for type_ in types_of(_BORN))
-_run_row = run_values(names_of(_BORN))
+_RUN = tuple(f"{type_}[]" for type_ in types_of(PLANNED))
+_run_row = run_values(names_of(PLANNED))
 _ARGUMENTS = parameters((*_PLAN, *_RUN, "jsonb", "text", "bigint"))
 _APPLY = f"SELECT tokimori_apply({_ARGUMENTS})::text[]"
 _APPLY_COUNTED = f"SELECT tokimori_apply_counted({_ARGUMENTS})::text[]"

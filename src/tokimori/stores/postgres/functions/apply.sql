@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION tokimori_apply(
     _incarnations bigint[], _versions integer[], _fired_from bigint[], _fired_through bigint[], _next_due bigint[],
     _states text[], _anchors bigint[], _runs_remaining integer[], _tzdata text[], _replaces boolean[],
-    {_run_BIRTH arrays - state, created},
+    {_run_PLANNED arrays},
     _skips jsonb, _reason text, _now bigint
 ) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
@@ -32,9 +32,9 @@ BEGIN
             ARRAY(SELECT id FROM tokimori_runs
                 WHERE incarnation = ANY (_replacing) AND origin LIKE 's:%' AND state <> 'held'), _reason, _now);
     END IF;
-    INSERT INTO tokimori_runs ({BIRTH - state, created}, state, created)
-    SELECT {r.BIRTH - state, created}, CASE WHEN r.due <= _now THEN 'ready' ELSE 'waiting' END, _now
-    FROM unnest({_run_BIRTH - state, created}) AS r ({BIRTH - state, created})
+    INSERT INTO tokimori_runs ({PLANNED}, state, created)
+    SELECT {r.PLANNED}, CASE WHEN r.due <= _now THEN 'ready' ELSE 'waiting' END, _now
+    FROM unnest({_run_PLANNED}) AS r ({PLANNED})
     WHERE cardinality(_accepted) = cardinality(_incarnations) OR r.incarnation = ANY (_accepted)
     ON CONFLICT DO NOTHING;
     IF _skips IS NOT NULL THEN

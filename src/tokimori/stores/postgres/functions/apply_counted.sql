@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION tokimori_apply_counted(
     _incarnations bigint[], _versions integer[], _fired_from bigint[], _fired_through bigint[], _next_due bigint[],
     _states text[], _anchors bigint[], _runs_remaining integer[], _tzdata text[], _replaces boolean[],
-    {_run_BIRTH arrays - state, created},
+    {_run_PLANNED arrays},
     _skips jsonb, _reason text, _now bigint
 ) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
@@ -16,5 +16,5 @@ BEGIN
             FROM unnest(_incarnations, _fired_from) WITH ORDINALITY AS p (incarnation, fired_from, place)
             ORDER BY p.place),
         _fired_through, _next_due, _states, _anchors, _runs_remaining, _tzdata, _replaces,
-        {_run_BIRTH - state, created}, _skips, _reason, _now);
+        {_run_PLANNED}, _skips, _reason, _now);
 END $$;
