@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from tokimori.model.decide import Due
+from tokimori.model.dependents import Edge, On
 from tokimori.model.document import Document
 from tokimori.model.encoding import encode_definition, stored_definition
 from tokimori.model.ids import JobId
@@ -46,12 +48,14 @@ OUTPUT = "run_id, attempt, size, head, tail"
 SKIP = "first, last, count, reason"
 TOMBSTONE = "version, definition, created, deleted"
 """What is kept of a deleted job besides its id."""
+EDGE = 'parent, child, "on", joins, declared_by'
 DOCUMENT = "kind, name, text, version"
 PAUSE = 'queue, since, reason, "by"'
 NODE = 'id, host, boot_id, pid, labels, concurrency, version, started, beat, state, "left"'
 
 RUN_COLUMNS = RUN.count(",") + 1
 JOB_COLUMNS = JOB.count(",") + 1
+EDGE_COLUMNS = EDGE.count(",") + 1
 _RUN_STATES = {str(state): state for state in RunState}
 
 
@@ -100,6 +104,18 @@ def row_writer(kind: type[T], *names: str, **forms: Callable[[Any], object]) -> 
 job_of = row_reader(Job, JOB, definition=stored_definition, state=JobState)
 """A job from the columns `JOB`."""
 _job_values = row_writer(Job, *names_of(JOB), definition=lambda definition: encode_definition(definition).decode())
+
+
+def due_of(row: Row) -> Due:
+    """A due job from the columns `JOB`, how many of its runs are active, and `SKIP` of the skip that it goes on."""
+    active, *tail = row[JOB_COLUMNS:]
+    return Due(job=job_of(row[:JOB_COLUMNS]), active=active, tail=None if tail[0] is None else skip_of(tuple(tail)))
+
+
+def edge_of(row: Row) -> Edge:
+    """An edge from the columns `EDGE`."""
+    parent, child, on, joins, declared_by = row
+    return Edge(parent, child, On(on), joins, declared_by)
 
 
 def tombstone_of(job_id: JobId, row: Row) -> Job:

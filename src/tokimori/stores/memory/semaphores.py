@@ -4,7 +4,6 @@ from itertools import islice
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId
-from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.semaphores import (
     MOST_COUNTED,
@@ -27,7 +26,8 @@ from tokimori.stores.memory.lines import (
     wake_runs,
 )
 from tokimori.stores.memory.tables import SemaphoreRow, Tables
-from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.rules.claiming import joining
+from tokimori.stores.rules.errors import check_lowered, in_use, no_semaphore
 
 
 def put_semaphore(tables: Tables, name: str, limit: int, now: Moment) -> None:
@@ -85,21 +85,9 @@ def acquire(tables: Tables, wish: Wish, now: Moment) -> Answer:
 
 def _join(tables: Tables, wish: Wish, now: Moment) -> None:
     known = tables.semaphores.get(wish.semaphore)
-    if known is not None:
-        check_same_limit(wish.semaphore, wish.limit, known.limit)
-    limit = known.limit if known is not None else DEFAULT_LIMIT if wish.limit is None else wish.limit
-    check_weight(wish.semaphore, wish.weight, limit)
+    limit, place = joining(wish, None if known is None else known.limit, now)
     tables.semaphores.setdefault(wish.semaphore, SemaphoreRow(limit))
-    tables.permits[wish.id] = Permit(
-        id=wish.id,
-        semaphore=wish.semaphore,
-        node=wish.node,
-        run_id=None,
-        weight=wish.weight,
-        rank=wish.rank,
-        token=None,
-        since=now,
-    )
+    tables.permits[wish.id] = place
 
 
 def _ahead(tables: Tables, place: Permit) -> int:

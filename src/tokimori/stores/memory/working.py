@@ -20,7 +20,7 @@ from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
 from tokimori.stores.rules.admission import Admission, candidate_of
 from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run, run_permit
 from tokimori.stores.rules.lanes import CLAIMABLE
-from tokimori.stores.rules.settling import Standing, ending, judge, settled_run
+from tokimori.stores.rules.settling import Standing, ending, judged, settled_run
 from tokimori.stores.rules.turns import Freed, turn_of
 
 
@@ -61,20 +61,19 @@ def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
 def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
     """See `Working.settle`."""
     nodes = {node.id: node.state for node in tables.nodes.values()}
-    freed = Freed()
-    verdicts = []
-    for change in changes:
-        row = tables.live.get(change.run_id) or tables.history.get(change.run_id)
-        verdict = judge(change, None if row is None else _standing(row), by, nodes)
-        if row is not None and verdict is Verdict.APPLIED:
-            freed.pass_on(turn_of(row.run))
-            freed.semaphores |= give_back(tables, row.run.id)
-            _write(tables, row, change, by)
-        verdicts.append(verdict)
-    applied = [change.run_id for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.APPLIED]
-    bear_children(tables, [tables.history[run_id].run for run_id in applied if run_id in tables.history])
-    for change, verdict in zip(changes, verdicts, strict=True):
-        if change.parks and verdict is Verdict.APPLIED:
+    rows = {change.run_id: tables.live.get(change.run_id) or tables.history.get(change.run_id) for change in changes}
+    standings = {run_id: _standing(row) for run_id, row in rows.items() if row is not None}
+    verdicts, freed = judged(changes, standings, by, nodes), Freed()
+    applied = [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.APPLIED]
+    for change in applied:
+        row = tables.live[change.run_id]
+        freed.pass_on(turn_of(row.run))
+        freed.semaphores |= give_back(tables, row.run.id)
+        _write(tables, row, change, by)
+    ended = (tables.history.get(change.run_id) for change in applied)
+    bear_children(tables, [row.run for row in ended if row is not None])
+    for change in applied:
+        if change.parks:
             _park(tables, tables.history.get(change.run_id), freed)
     serve(tables, freed)
     return verdicts

@@ -3,23 +3,19 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
 
-from tokimori.model.dependents import Edge, On, follows, origin_after, root_of
-from tokimori.model.ids import Incarnation, JobId, Lane
-from tokimori.model.job import Job
+from tokimori.model.dependents import Edge, origin_after
+from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.run import Run, SkipReason
 from tokimori.model.transitions import ACTIVE, ENDS
 from tokimori.ports.store import Family
 from tokimori.stores.mysql import limits
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
-from tokimori.stores.rows import JOB, RUN, SKIP, Row, job_of, prefixed, run_row, skip_row
-from tokimori.stores.rules.births import NOT_RUN, child_run, child_skip
+from tokimori.stores.rows import EDGE, EDGE_COLUMNS, JOB, RUN, SKIP, edge_of, job_of, prefixed, run_row, skip_row
+from tokimori.stores.rules.births import Child, Follower, child_skip, children_of, in_order
 from tokimori.stores.rules.errors import check_family
 
-_EDGE = 'parent, child, "on", joins, declared_by'
-_EDGE_COLUMNS = _EDGE.count(",") + 1
 _VERSION = "SELECT COALESCE(MAX(version), 0) FROM tokimori_family"
 _LOCK = "INSERT INTO tokimori_family VALUES (true, 0) ON DUPLICATE KEY UPDATE version = version"
 # Chosen without a lock, then locked: the gates of the others are shared.
@@ -44,7 +40,7 @@ async def change_edges(transaction: Transaction, before: Edges, after: Edges, fa
     declared = sorted({*before, *after})
     await transaction.ask(
         sql("DELETE FROM tokimori_edges WHERE declared_by IN (%s)", declared),
-        *insert("INSERT", "tokimori_edges", _EDGE, list(chain(*after.values()))),
+        *insert("INSERT", "tokimori_edges", EDGE, list(chain(*after.values()))),
         "UPDATE tokimori_family SET version = version + 1",
     )
 
@@ -59,42 +55,18 @@ async def has_children(transaction: Transaction, job_id: JobId) -> bool:
     return bool(found.rows)
 
 
-READ_FAMILY = (_VERSION, f'SELECT {_EDGE} FROM tokimori_edges ORDER BY parent, child, "on", joins, declared_by')
+READ_FAMILY = (_VERSION, f'SELECT {EDGE} FROM tokimori_edges ORDER BY parent, child, "on", joins, declared_by')
 
 
 def family_of(version: Answer, edges: Answer) -> Family:
     """From the answers to `READ_FAMILY`."""
-    return Family(version=version.rows[0][0], edges=tuple(map(_edge_of, edges.rows)))
-
-
-def _edge_of(row: Row) -> Edge:
-    parent, child, on, joins, declared_by = row
-    return Edge(parent, child, On(on), joins, declared_by)
-
-
-class Child(NamedTuple):
-    """A job that may run after the end of a run; `place` is its place among those that do.
-
-    What is kept beside the definition is known also where that can't be read.
-    """
-
-    parent: Run
-    edge: Edge
-    job: Job
-    lane: Lane | None
-    most_active: int | None
-    place: int = 0
-
-    @property
-    def key(self) -> tuple[int, str]:
-        """Of its row of arrivals."""
-        return self.job.incarnation, root_of(self.parent)
+    return Family(version=version.rows[0][0], edges=tuple(map(edge_of, edges.rows)))
 
 
 def lock_children(parents: Iterable[JobId]) -> str:
     """Read the children of these jobs, and share their gates: `children_of` the answer."""
     return sql(
-        f"""SELECT {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")}, j.lane, j.most_active FROM tokimori_edges e
+        f"""SELECT {prefixed(EDGE, "e")}, {prefixed(JOB, "j")}, j.lane, j.most_active FROM tokimori_edges e
         JOIN tokimori_jobs j ON j.id = e.child WHERE e.parent IN (%s) ORDER BY j.incarnation {SHARED}""",
         sorted(set(parents)),
     )
@@ -107,29 +79,24 @@ def lock_bounded_children(parents: Iterable[JobId]) -> str:
     return sql(_LOCK_BOUNDED, sorted(set(parents)))
 
 
-def children_of(answer: Answer, runs: Iterable[Run]) -> list[Child]:
-    """Those that run after the ends of these runs, in the order in which they were added, arrivals in one order."""
-    found = [(_edge_of(row[:_EDGE_COLUMNS]), job_of(row[_EDGE_COLUMNS:-2]), row[-2], row[-1]) for row in answer.rows]
-    found.sort(key=lambda each: (each[1].created, each[1].id, each[0].on))
-    children = []
-    for run in runs:
-        if run.state in ENDS:
-            after = [each for each in found if each[0].parent == run.job_id and follows(each[0].on, run.state)]
-            children += [Child(run, *each, place) for place, each in enumerate(after)]
-    return sorted(children, key=lambda child: (child.key, child.parent.id))
+def births_of(answer: Answer, runs: Iterable[Run]) -> list[Child]:
+    """The children of these runs, where they have ended; arrivals in one order."""
+    found = [
+        Follower(edge_of(row[:EDGE_COLUMNS]), job_of(row[EDGE_COLUMNS:-2]), row[-2], row[-1]) for row in answer.rows
+    ]
+    ended = (run for run in runs if run.state in ENDS)
+    return in_order(
+        child for run in ended for child in children_of(run, [each for each in found if each.edge.parent == run.job_id])
+    )
 
 
 async def bear(transaction: Transaction, children: Sequence[Child], settled: Iterable[Run]) -> list[str]:
     """The writes that give each child its run, or its skip. `settled` is still to be written."""
-    joining = [child for child in children if child.edge.joins]
+    joining = [child for child in children if child.follower.edge.joins]
     complete = await _arrive(transaction, joining) if joining else []
-    born = [child for child in children if not child.edge.joins] + complete
+    born = [child for child in children if not child.follower.edge.joins] + complete
     reasons = await _reasons(transaction, born, Counter(run.incarnation for run in settled if run.state not in ACTIVE))
-    runs = [
-        run_row(child_run(child.parent, child.edge, child.job, child.place, child.lane))
-        for child, reason in zip(born, reasons, strict=True)
-        if reason is None
-    ]
+    runs = [run_row(child.run()) for child, reason in zip(born, reasons, strict=True) if reason is None]
     same = "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"
     gone = [sql("DELETE FROM tokimori_arrivals WHERE incarnation = %s AND root = %s", *child.key) for child in complete]
     return [*insert("INSERT", "tokimori_runs", RUN, runs, same), *_skips(zip(born, reasons, strict=True)), *gone]
@@ -144,7 +111,7 @@ async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> list[Ch
     for child in joining:
         key, parent = child.key, child.parent.job_id
         arrived = "IF(FIND_IN_SET(%s, parents), parents, CONCAT(parents, ',', %s))"
-        origin = origin_after(child.parent, child.edge)
+        origin = origin_after(child.parent, child.follower.edge)
         statements += [
             sql(
                 f"INSERT INTO tokimori_arrivals VALUES (%s, %s, %s) ON DUPLICATE KEY UPDATE parents = {arrived}",
@@ -160,7 +127,7 @@ async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> list[Ch
     complete = []
     for n, child in enumerate(joining):
         arrived_now, finished = answers[3 * n + 1], answers[3 * n + 2]
-        if not finished.rows and len(arrived_now.rows[0][0].split(",")) >= child.edge.joins:
+        if not finished.rows and len(arrived_now.rows[0][0].split(",")) >= child.follower.edge.joins:
             complete.append(child)
     return complete
 
@@ -169,7 +136,7 @@ async def _reasons(
     transaction: Transaction, children: Sequence[Child], leaving: Counter[Incarnation]
 ) -> list[SkipReason | None]:
     """Why each of these gets no run; None where it gets one. Whoever counts the active runs of a job holds its gate."""
-    bounded = sorted({child.job.incarnation for child in children if child.most_active is not None})
+    bounded = sorted({child.key[0] for child in children if child.follower.most_active is not None})
     rooms: dict[Incarnation, int] = {}
     if bounded:
         gates = f"SELECT 1 FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s) ORDER BY incarnation FOR UPDATE"
@@ -177,11 +144,10 @@ async def _reasons(
         rooms = {job: left + leaving[job] for job, left in limits.rooms_of(counted).items()}
     reasons = []
     for child in children:
-        reason = NOT_RUN.get(child.job.state)
-        if reason is None and rooms.get(child.job.incarnation, 1) < 1:
-            reason = SkipReason.FULL
-        if reason is None and child.job.incarnation in rooms:
-            rooms[child.job.incarnation] -= 1
+        incarnation, _ = child.key
+        reason = child.reason(has_room=rooms.get(incarnation, 1) > 0)
+        if reason is None and incarnation in rooms:
+            rooms[incarnation] -= 1
         reasons.append(reason)
     return reasons
 
@@ -190,5 +156,5 @@ def _skips(children: Iterable[tuple[Child, SkipReason | None]]) -> Iterator[str]
     for child, reason in children:
         if reason is not None:
             more = 'ON DUPLICATE KEY UPDATE last = VALUES(last), "count" = "count" + 1, reason = VALUES(reason)'
-            row = (child.job.incarnation, *skip_row(child_skip(child.parent, reason)))
+            row = (child.key[0], *skip_row(child_skip(child.parent, reason)))
             yield from insert("INSERT", "tokimori_skips", f"incarnation, {SKIP}", [row], more)

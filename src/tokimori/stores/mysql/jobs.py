@@ -20,7 +20,7 @@ from tokimori.stores.rows import (
     JOB_STAMPS,
     SKIP,
     TOMBSTONE,
-    Row,
+    due_of,
     job_of,
     job_row,
     prefixed,
@@ -54,12 +54,6 @@ SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = %s A
     AND EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = d.incarnation)
 ORDER BY deleted DESC, incarnation DESC LIMIT 1
 """
-
-
-def due_of(row: Row) -> Due:
-    """A due job from the columns of `DUE`."""
-    active, *tail = row[JOB_COLUMNS:]
-    return Due(job=job_of(row[:JOB_COLUMNS]), active=active, tail=None if tail[0] is None else skip_of(tuple(tail)))
 
 
 def keep_skips(skips: Sequence[tuple[Incarnation, Skip]]) -> Iterator[str]:

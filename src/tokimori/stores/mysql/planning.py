@@ -8,12 +8,12 @@ from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.mysql import ending, limits, lines
-from tokimori.stores.mysql.jobs import DUE, due_of, keep_skips
+from tokimori.stores.mysql.jobs import DUE, keep_skips
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
 from tokimori.stores.readable import readable
-from tokimori.stores.rows import JOB, RUN, job_of, run_row
+from tokimori.stores.rows import JOB, RUN, due_of, job_of, run_row
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, may_apply, was_applied
 from tokimori.stores.rules.turns import Freed

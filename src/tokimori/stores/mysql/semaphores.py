@@ -17,8 +17,9 @@ from tokimori.stores.mysql import lines
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
-from tokimori.stores.rows import PERMIT, permit_of
-from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.rows import PERMIT, permit_of, permit_row
+from tokimori.stores.rules.claiming import joining
+from tokimori.stores.rules.errors import check_lowered, in_use, no_semaphore
 from tokimori.stores.rules.turns import Freed
 
 _IN_LINE = f"""(
@@ -182,16 +183,13 @@ async def _acquire(transaction: Transaction, wish: Wish, now: Moment) -> Answer:
         return Grant(token=permit.rows[0][0])
     join: list[str] = []
     if not permit.rows:
-        ((limit,),) = semaphore.rows
-        check_same_limit(wish.semaphore, wish.limit, limit)
-        check_weight(wish.semaphore, wish.weight, limit)
-        row = (wish.id, wish.semaphore, wish.node, None, wish.weight, wish.rank, None, now)
-        join += insert("INSERT", "tokimori_permits", PERMIT, [row])
+        _, place = joining(wish, semaphore.rows[0][0], now)
+        join += insert("INSERT", "tokimori_permits", PERMIT, [permit_row(place)])
     found, _ = await lines.look(transaction, [wish.semaphore], join)
     turns = [(line, granted) for line in found if (granted := line.grants())]
     served = [write for turn in turns for write in lines.serve_line(*turn)]
-    *_, place = await transaction.commit(*served, sql(_AHEAD, line_of(wish.semaphore), wish.id))
-    ((ahead, token),) = place.rows
+    *_, told = await transaction.commit(*served, sql(_AHEAD, line_of(wish.semaphore), wish.id))
+    ((ahead, token),) = told.rows
     return InLine(ahead=ahead) if token is None else Grant(token=token)
 
 

@@ -34,7 +34,7 @@ from tokimori.stores.rows import (
 )
 from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run
-from tokimori.stores.rules.settling import Standing, judge, settled_run
+from tokimori.stores.rules.settling import Standing, judged, settled_run
 from tokimori.stores.rules.settling import ending as ending_of
 from tokimori.stores.rules.turns import Freed, turn_of
 
@@ -330,16 +330,13 @@ async def _judge(
     transaction: Transaction, locked: _Locked, changes: Sequence[Change], by: NodeId
 ) -> tuple[_Batch, list[Verdict]]:
     """Those that hold, and the verdicts on all."""
-    batch, verdicts, runs = _Batch(), [], locked.runs
+    batch, runs = _Batch(), locked.runs
     standings = {run_id: _standing(row) for run_id, row in locked.rows.items()}
     standings |= await _finished(transaction, sorted({change.run_id for change in changes} - standings.keys()))
-    for change in changes:
-        standing = standings.get(change.run_id)
-        verdict = judge(change, standing, by, locked.nodes)
-        if standing is not None and verdict is Verdict.APPLIED:
+    verdicts = judged(changes, standings, by, locked.nodes)
+    for change, verdict in zip(changes, verdicts, strict=True):
+        if verdict is Verdict.APPLIED:
             batch.add(runs[change.run_id], change, by, job_exists=change.incarnation in locked.jobs)
-            standings[change.run_id] = standing._replace(running=False, settled_by=by, settled_token=change.token)
-        verdicts.append(verdict)
     return batch, verdicts
 
 
@@ -347,7 +344,7 @@ async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given
     """What the changes say, the permits of these runs, their children; and who is next."""
     freed = batch.freed
     parents = [run for run in batch.runs.values() if run.incarnation in locked.jobs]
-    born = await family.bear(transaction, family.children_of(locked.children, parents), batch.runs.values())
+    born = await family.bear(transaction, family.births_of(locked.children, parents), batch.runs.values())
     writes = [*batch.writes(), *_give_back(given_back), *born, *batch.stops()]
     if given_back or batch.parks:
         freed.semaphores.update(locked.semaphores)

@@ -15,13 +15,13 @@ from tokimori.model.job import Job, limit_of, most_active
 from tokimori.model.lanes import head_start
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
-from tokimori.stores.postgres.connections import Connections, Row
+from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import (
     JOB,
-    JOB_COLUMNS,
     JOB_STAMPS,
     SKIP,
     TOMBSTONE,
+    due_of,
     job_of,
     job_row,
     prefixed,
@@ -211,12 +211,6 @@ async def deleted_job(db: Connections, job_id: JobId) -> Job:
     if row is None:
         raise no_job(job_id)
     return tombstone_of(job_id, row)
-
-
-def due_of(row: Row) -> Due:
-    """A due job from the columns of `DUE`."""
-    active, *tail = row[JOB_COLUMNS:]
-    return Due(job=job_of(row[:JOB_COLUMNS]), active=active, tail=None if tail[0] is None else skip_of(tuple(tail)))
 
 
 async def get_due(db: Connections, job_id: JobId) -> Due:

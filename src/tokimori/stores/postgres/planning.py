@@ -10,9 +10,9 @@ from tokimori.ports.planning import ALL, Share
 from tokimori.stores.postgres.batches import columns, parameters, rounds
 from tokimori.stores.postgres.columns import PLANNED, types_of
 from tokimori.stores.postgres.connections import Connections
-from tokimori.stores.postgres.jobs import DUE, due_of, skips_json
+from tokimori.stores.postgres.jobs import DUE, skips_json
 from tokimori.stores.readable import readable
-from tokimori.stores.rows import JOB, job_of, names_of, row_writer, run_values
+from tokimori.stores.rows import JOB, due_of, job_of, names_of, row_writer, run_values
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 

@@ -1,11 +1,12 @@
 """Births: the first state of a run, and the run or the skip that a dependent job gets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from tokimori.clock import Moment
 from tokimori.model.decide import Plan
-from tokimori.model.dependents import Edge, origin_after, root_of
-from tokimori.model.ids import Lane, RunId, births_of, child_id
+from tokimori.model.dependents import Edge, follows, origin_after, root_of
+from tokimori.model.ids import Incarnation, Lane, RunId, births_of, child_id
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import rank_of
 from tokimori.model.run import Run, Skip, SkipReason
@@ -39,6 +40,51 @@ def planned_runs(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Run]
 
 NOT_RUN = {JobState.PAUSED: SkipReason.PAUSED, JobState.PARKED: SkipReason.PARKED}
 """Why a child in these states gets a skip instead of a run."""
+
+
+class Follower(NamedTuple):
+    """A job that says that it runs after another. What is kept beside its definition is known also where that can't be
+    read.
+    """
+
+    edge: Edge
+    job: Job
+    lane: Lane | None
+    most_active: int | None
+
+
+class Child(NamedTuple):
+    """A job that runs after the end of a run; `place` is its place among those that do."""
+
+    parent: Run
+    follower: Follower
+    place: int
+
+    @property
+    def key(self) -> tuple[Incarnation, str]:
+        """Of those parents that have arrived, where it waits for all."""
+        return self.follower.job.incarnation, root_of(self.parent)
+
+    def run(self) -> Run:
+        """Its run."""
+        edge, job, lane, _ = self.follower
+        return child_run(self.parent, edge, job, self.place, lane)
+
+    def reason(self, *, has_room: bool) -> SkipReason | None:
+        """Why it gets no run; None: it gets one."""
+        return NOT_RUN.get(self.follower.job.state, None if has_room else SkipReason.FULL)
+
+
+def children_of(run: Run, followers: Iterable[Follower]) -> list[Child]:
+    """The children of a run that has ended, in the order in which they were added."""
+    after = [each for each in followers if follows(each.edge.on, run.state)]
+    after.sort(key=lambda each: (each.job.created, each.job.id, each.edge.on))
+    return [Child(run, each, place) for place, each in enumerate(after)]
+
+
+def in_order(children: Iterable[Child]) -> list[Child]:
+    """Those of one child by roots and parents: where not all of them have room every store chooses the same."""
+    return sorted(children, key=lambda child: (child.key, child.parent.id))
 
 
 def child_run(parent: Run, edge: Edge, child: Job, place: int, lane: Lane | None) -> Run:

@@ -5,8 +5,10 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, Token
 from tokimori.model.run import Run
+from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.model.transitions import Event, move
-from tokimori.ports.semaphores import Permit, permit_of
+from tokimori.ports.semaphores import Permit, Wish, permit_of
+from tokimori.stores.rules.errors import check_same_limit, check_weight
 
 MOST_EXAMINED = 10_000
 """How many ready runs one claim may send to the line of a full job before it gives up until it is asked again."""
@@ -40,3 +42,25 @@ def run_permit(run: Run, name: str, weight: int, now: Moment) -> Permit:
         token=run.token,
         since=now,
     )
+
+
+def joining(wish: Wish, limit: int | None, now: Moment) -> tuple[int, Permit]:
+    """The limit of a semaphore (None: it is to be made), and the place in its line of a program that asks for units.
+
+    Raises `Refused` where the program means another limit, or wants more.
+    """
+    if limit is not None:
+        check_same_limit(wish.semaphore, wish.limit, limit)
+    limit = limit or wish.limit or DEFAULT_LIMIT
+    check_weight(wish.semaphore, wish.weight, limit)
+    place = Permit(
+        id=wish.id,
+        semaphore=wish.semaphore,
+        node=wish.node,
+        run_id=None,
+        weight=wish.weight,
+        rank=wish.rank,
+        token=None,
+        since=now,
+    )
+    return limit, place

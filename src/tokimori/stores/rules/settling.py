@@ -1,11 +1,11 @@
 """Settles: whether a change still holds, and what the run is after it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tokimori.model.ids import NodeId, Token
+from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
@@ -34,6 +34,20 @@ def judge(change: Change, standing: Standing | None, by: NodeId, nodes: Mapping[
     alive = nodes.get(by) is NodeState.ALIVE
     allowed = change.owner == by or nodes.get(change.owner) is not NodeState.ALIVE
     return Verdict.APPLIED if held and alive and allowed else Verdict.LOST
+
+
+def judged(
+    changes: Iterable[Change], standings: Mapping[RunId, Standing], by: NodeId, nodes: Mapping[NodeId, NodeState]
+) -> list[Verdict]:
+    """The verdicts on changes, on each after those before it."""
+    known, verdicts = dict(standings), []
+    for change in changes:
+        standing = known.get(change.run_id)
+        verdict = judge(change, standing, by, nodes)
+        if standing is not None and verdict is Verdict.APPLIED:
+            known[change.run_id] = standing._replace(running=False, settled_by=by, settled_token=change.token)
+        verdicts.append(verdict)
+    return verdicts
 
 
 def ending(change: Change, *, cancel: str | None, job_exists: bool) -> tuple[RunState, str | None]:

@@ -4,22 +4,33 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
-from tokimori.model.dependents import Edge, On, follows, root_of
-from tokimori.model.ids import Incarnation, JobId, Lane, RunId
-from tokimori.model.job import Job
-from tokimori.model.run import Run, SkipReason
+from tokimori.model.dependents import Edge
+from tokimori.model.ids import JobId, RunId
 from tokimori.ports.store import Family
-from tokimori.stores.rows import JOB, RUN, RUN_COLUMNS, SKIP, Row, job_of, marks, prefixed, run_of, run_row, skip_row
-from tokimori.stores.rules.births import NOT_RUN, child_run, child_skip
+from tokimori.stores.rows import (
+    EDGE,
+    EDGE_COLUMNS,
+    JOB,
+    RUN,
+    RUN_COLUMNS,
+    SKIP,
+    Row,
+    edge_of,
+    job_of,
+    marks,
+    prefixed,
+    run_of,
+    run_row,
+    skip_row,
+)
+from tokimori.stores.rules.births import Child, Follower, child_skip, children_of, in_order
 from tokimori.stores.rules.errors import check_family, is_parent
 from tokimori.stores.rules.lines import has_room
 from tokimori.stores.sqlite import lines
 
-_EDGE = 'parent, child, "on", joins, declared_by'
 _CHILDREN = f"""
-SELECT {prefixed(RUN, "h")}, {prefixed(_EDGE, "e")}, {prefixed(JOB, "j")}, j.lane, j.most_active
+SELECT {prefixed(RUN, "h")}, {prefixed(EDGE, "e")}, {prefixed(JOB, "j")}, j.lane, j.most_active
 FROM tokimori_history h JOIN tokimori_jobs p ON p.incarnation = h.incarnation
 JOIN tokimori_edges e ON e.parent = h.job_id JOIN tokimori_jobs j ON j.id = e.child
 WHERE h.id IN (SELECT value FROM json_each(?)) ORDER BY h.id, j.created, j.id, e."on"
@@ -35,7 +46,6 @@ ON CONFLICT (incarnation, first) DO UPDATE SET last = excluded.last, count = cou
 """
 Edges = Mapping[JobId, tuple[Edge, ...]]
 """By the job that declares them."""
-_EDGE_COLUMNS = _EDGE.count(",") + 1
 
 
 def change_edges(db: sqlite3.Connection, before: Edges, after: Edges, family: int | None = None) -> None:
@@ -46,7 +56,7 @@ def change_edges(db: sqlite3.Connection, before: Edges, after: Edges, family: in
         check_family(_version(db), family)
     db.executemany("DELETE FROM tokimori_edges WHERE declared_by = ?", [(job_id,) for job_id in before])
     db.executemany(
-        f"INSERT INTO tokimori_edges ({_EDGE}) VALUES ({marks(_EDGE)})",
+        f"INSERT INTO tokimori_edges ({EDGE}) VALUES ({marks(EDGE)})",
         [edge for edges in after.values() for edge in edges],
     )
     db.execute("INSERT INTO tokimori_family VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET version = version + 1")
@@ -67,78 +77,49 @@ def _version(db: sqlite3.Connection) -> int:
 
 def whole_family(db: sqlite3.Connection) -> Family:
     """See `Jobs.family`."""
-    rows = db.execute(f'SELECT {_EDGE} FROM tokimori_edges ORDER BY parent, child, "on", joins, declared_by')
-    return Family(version=_version(db), edges=tuple(map(_edge_of, rows)))
-
-
-def _edge_of(row: Row) -> Edge:
-    """From the columns of `_EDGE`."""
-    parent, child, on, joins, declared_by = row
-    return Edge(parent, child, On(on), joins, declared_by)
+    rows = db.execute(f'SELECT {EDGE} FROM tokimori_edges ORDER BY parent, child, "on", joins, declared_by')
+    return Family(version=_version(db), edges=tuple(map(edge_of, rows)))
 
 
 def bear_children(db: sqlite3.Connection, ended: Sequence[RunId]) -> None:
-    """Give each child of these runs its run; `place` is in the order in which the children were added.
-
-    Those of one child in the order of roots and parents: where not all of them have room every store chooses the same.
-    """
+    """Give each child of these runs its run."""
     if db.execute("SELECT 1 FROM tokimori_edges LIMIT 1").fetchone() is None:
         return
     rows = db.execute(_CHILDREN, (json.dumps(ended),)).fetchall()
-    births: list[tuple[int, _Child]] = []
+    births: list[Child] = []
     for _, group in groupby(rows, key=lambda row: row[0]):
-        found = [_child_of(row) for row in group]
-        births += enumerate(child for child in found if follows(child.edge.on, child.parent.state))
-    for place, child in sorted(births, key=lambda birth: birth[1].order):
+        pairs = [(row[:RUN_COLUMNS], _follower_of(row[RUN_COLUMNS:])) for row in group]
+        births += children_of(run_of(pairs[0][0]), [follower for _, follower in pairs])
+    for child in in_order(births):
         if _joined(db, child):
-            _bear(db, child, place)
+            _bear(db, child)
 
 
-class _Child(NamedTuple):
-    """A job that may run after the end of a run.
-
-    What is kept beside the definition is known also where that can't be read.
-    """
-
-    parent: Run
-    edge: Edge
-    job: Job
-    lane: Lane | None
-    most_active: int | None
-
-    @property
-    def order(self) -> tuple[Incarnation, str, RunId]:
-        return self.job.incarnation, root_of(self.parent), self.parent.id
+def _follower_of(row: Row) -> Follower:
+    """From the columns of `_CHILDREN` behind those of the run."""
+    *job, lane, most = row[EDGE_COLUMNS:]
+    return Follower(edge_of(row[:EDGE_COLUMNS]), job_of(tuple(job)), lane, most)
 
 
-def _child_of(row: Row) -> _Child:
-    """From the columns of `_CHILDREN`."""
-    edge = _edge_of(row[RUN_COLUMNS : RUN_COLUMNS + _EDGE_COLUMNS])
-    *job, lane, most = row[RUN_COLUMNS + _EDGE_COLUMNS :]
-    return _Child(run_of(row[:RUN_COLUMNS]), edge, job_of(tuple(job)), lane, most)
-
-
-def _joined(db: sqlite3.Connection, child: _Child) -> bool:
+def _joined(db: sqlite3.Connection, child: Child) -> bool:
     """Whether it need not wait for other parents."""
-    if not child.edge.joins:
+    joins = child.follower.edge.joins
+    if not joins:
         return True
-    key = child.job.incarnation, root_of(child.parent)
-    db.execute("INSERT OR IGNORE INTO tokimori_arrivals VALUES (?, ?, ?)", (*key, child.parent.job_id))
+    db.execute("INSERT OR IGNORE INTO tokimori_arrivals VALUES (?, ?, ?)", (*child.key, child.parent.job_id))
     arrivals = "FROM tokimori_arrivals WHERE incarnation = ? AND root = ?"
-    (arrived,) = db.execute(f"SELECT count(*) {arrivals}", key).fetchone()
-    if arrived < child.edge.joins:
+    (arrived,) = db.execute(f"SELECT count(*) {arrivals}", child.key).fetchone()
+    if arrived < joins:
         return False
-    db.execute(f"DELETE {arrivals}", key)
+    db.execute(f"DELETE {arrivals}", child.key)
     return True
 
 
-def _bear(db: sqlite3.Connection, child: _Child, place: int) -> None:
-    reason = NOT_RUN.get(child.job.state)
-    most = child.most_active
-    if reason is None and most is not None and not has_room(lines.count_active(db, child.job.incarnation), 1, most):
-        reason = SkipReason.FULL
+def _bear(db: sqlite3.Connection, child: Child) -> None:
+    (incarnation, _), most = child.key, child.follower.most_active
+    reason = child.reason(has_room=most is None or has_room(lines.count_active(db, incarnation), 1, most))
     if reason is None:
-        run = child_run(child.parent, child.edge, child.job, place, child.lane)
+        run = child.run()
         db.execute(_ADD, (*run_row(run), run.incarnation, run.origin))
         return
-    db.execute(_SKIP, (child.job.incarnation, *skip_row(child_skip(child.parent, reason))))
+    db.execute(_SKIP, (incarnation, *skip_row(child_skip(child.parent, reason))))

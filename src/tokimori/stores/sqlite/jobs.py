@@ -14,11 +14,10 @@ from tokimori.model.run import Skip
 from tokimori.model.settle import PARKED_BY
 from tokimori.stores.rows import (
     JOB,
-    JOB_COLUMNS,
     JOB_STAMPS,
     SKIP,
     TOMBSTONE,
-    Row,
+    due_of,
     job_of,
     job_row,
     marks,
@@ -165,12 +164,6 @@ def deleted_job(db: sqlite3.Connection, job_id: JobId) -> Job:
     if row is None:
         raise no_job(job_id)
     return tombstone_of(job_id, row)
-
-
-def due_of(row: Row) -> Due:
-    """A due job from the columns of `DUE`."""
-    active, *tail = row[JOB_COLUMNS:]
-    return Due(job=job_of(row[:JOB_COLUMNS]), active=active, tail=None if tail[0] is None else skip_of(tuple(tail)))
 
 
 def get_due(db: sqlite3.Connection, job_id: JobId) -> Due:

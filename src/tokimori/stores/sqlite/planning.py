@@ -13,13 +13,13 @@ from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import FIRST_TOKEN, encode_details
 from tokimori.ports.planning import ALL, Share
-from tokimori.stores.rows import JOB, Row, job_of, row_writer
+from tokimori.stores.rows import JOB, Row, due_of, job_of, row_writer
 from tokimori.stores.rules.births import born
 from tokimori.stores.rules.lines import has_room
 from tokimori.stores.rules.plans import REPLACED, Cursor, is_readable, may_apply, was_applied
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.ending import cancel
-from tokimori.stores.sqlite.jobs import DUE, due_of, keep_skips
+from tokimori.stores.sqlite.jobs import DUE, keep_skips
 
 _BORN = (
     'id, origin, nominal, due, priority, "rank", lane, state, job_id, incarnation, created, details, concurrency_key, '

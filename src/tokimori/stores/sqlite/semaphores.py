@@ -4,7 +4,6 @@ import sqlite3
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId
-from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.semaphores import (
     MOST_COUNTED,
@@ -18,7 +17,8 @@ from tokimori.ports.semaphores import (
     Wish,
 )
 from tokimori.stores.rows import PERMIT, marks, permit_of, permit_row
-from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.rules.claiming import joining
+from tokimori.stores.rules.errors import check_lowered, in_use, no_semaphore
 from tokimori.stores.sqlite.lines import (
     free_units,
     grant_programs,
@@ -109,24 +109,10 @@ def _permit(db: sqlite3.Connection, permit_id: PermitId) -> Permit | None:
 
 
 def _join(db: sqlite3.Connection, wish: Wish, now: Moment) -> Permit:
-    known = _limit_of(db, wish.semaphore)
-    if known is not None:
-        check_same_limit(wish.semaphore, wish.limit, known)
-    limit = known or wish.limit or DEFAULT_LIMIT
-    check_weight(wish.semaphore, wish.weight, limit)
+    limit, place = joining(wish, _limit_of(db, wish.semaphore), now)
     db.execute(f"{_MAKE} ON CONFLICT DO NOTHING", (wish.semaphore, limit))
-    permit = Permit(
-        id=wish.id,
-        semaphore=wish.semaphore,
-        node=wish.node,
-        run_id=None,
-        weight=wish.weight,
-        rank=wish.rank,
-        token=None,
-        since=now,
-    )
-    db.execute(f"INSERT INTO tokimori_permits ({PERMIT}) VALUES ({marks(PERMIT)})", permit_row(permit))
-    return permit
+    db.execute(f"INSERT INTO tokimori_permits ({PERMIT}) VALUES ({marks(PERMIT)})", permit_row(place))
+    return place
 
 
 def release(db: sqlite3.Connection, permit: PermitId, node: NodeId, now: Moment) -> bool:

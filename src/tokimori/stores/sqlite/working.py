@@ -19,7 +19,7 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.rows import ATTEMPT, OUTPUT, Row, attempt_row, marks, output_row, row_writer
 from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import MOST_EXAMINED
-from tokimori.stores.rules.settling import Standing, ending, judge
+from tokimori.stores.rules.settling import Standing, ending, judged
 from tokimori.stores.rules.turns import Freed
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.admission import Ready, SqliteLines, hold
@@ -144,24 +144,21 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: M
     held = _held(db, [change.run_id for change in changes])
     nodes = {node: state_of(db, node) for node in {by, *(change.owner for change in changes)}}
     states = {node: state for node, state in nodes.items() if state is not None}
-    accepted: list[tuple[Change, RunState, str | None]] = []
-    verdicts = []
-    for change in changes:
-        run = held.get(change.run_id)
-        verdict = judge(change, None if run is None else run.standing, by, states)
-        if run is not None and verdict is Verdict.APPLIED:
-            accepted.append((change, *ending(change, cancel=run.cancel, job_exists=run.job_exists)))
-            settled = run.standing._replace(running=False, settled_by=by, settled_token=change.token)
-            held[change.run_id] = run._replace(standing=settled)
-        verdicts.append(verdict)
+    verdicts = judged(changes, {run_id: run.standing for run_id, run in held.items()}, by, states)
+    applied = [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.APPLIED]
+    accepted = [(change, *_ending(change, held[change.run_id])) for change in applied]
     _write(db, accepted, by)
     bear_children(db, [change.run_id for change, state, _ in accepted if state in ENDS])
-    freed = _freed(db, {change.run_id: held[change.run_id] for change, _, _ in accepted})
+    freed = _freed(db, {change.run_id: held[change.run_id] for change in applied})
     for change, state, error in accepted:
         if change.parks and state is RunState.FAILED:
             park(db, change.incarnation, error, freed)
     lines.serve(db, freed)
     return verdicts
+
+
+def _ending(change: Change, run: _Held) -> tuple[RunState, str | None]:
+    return ending(change, cancel=run.cancel, job_exists=run.job_exists)
 
 
 def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> Freed:
