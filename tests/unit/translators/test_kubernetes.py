@@ -11,7 +11,8 @@ from tokimori.model.policies import Misfire, Overlap, Retry
 from tokimori.model.target import Command
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, next_moments
-from tokimori.translators.kubernetes import CronJob, Manifest, read_manifest, read_schedule
+from tokimori.translators.kubernetes import CronJob, Manifest, read_manifest
+from tokimori.translators.kubernetes_schedules import read_schedule
 
 WHOLE = """\
 apiVersion: batch/v1

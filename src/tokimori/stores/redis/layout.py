@@ -31,7 +31,7 @@ skips:<inc>             zset    rows of the ledger by their first moment: "first
                                 in: counts, export_rows, import_rows, prelude, prune, settle, skips
 moves                   hash    incarnation of a changed or deleted job -> how far its runs have followed it,
                                 MessagePack
-                                in: add_run, claim, lines, move_runs, tick
+                                in: add_run, claim, move_runs, moves, tick
 deleted                 zset    jobs that are gone, whose rows are still to be pruned: by name, "incarnation id", padded
                                 as in due
                                 in: counts, delete_job, deleted_jobs, export_rows, import_rows, prune
@@ -59,8 +59,8 @@ arrived:<inc>:<root>    set     for a child that waits for all of its parents: t
 run:<id>                hash    a run: the columns of a row; settled_by, settled_token: who settled it last; holds,
                                 while it runs: "name weight" for each semaphore
                                 in: add_run, apply, cancel_run, claim, count_runs, export_rows, hold_run, import_rows,
-                                    last_runs, lines, list_runs, list_semaphores, orphans, prelude, promote, prune,
-                                    resume_run, runs.py, settle, tick
+                                    last_runs, lines, list_runs, list_semaphores, moves, orphans, prelude, promote,
+                                    prune, resume_run, runs.py, settle, tick
 runs                    zset    ids of all runs: by name, which is by age
                                 in: export_rows, import_rows, lines, list_runs, prune
 runs:<job id>           zset    the same of all runs of a job
@@ -68,7 +68,7 @@ runs:<job id>           zset    the same of all runs of a job
 live                    zset    ids of those that have not ended: by name
                                 in: export_rows, lines, list_runs, prelude
 live:<inc>              set     the same of one job's life
-                                in: apply, deleted_job, lines, prelude, prune
+                                in: apply, deleted_job, lines, moves, prelude, prune
 origins:<inc>           hash    origin -> run; scheduled ones until their run ends, then fired_through guards them
                                 in: add_run, import_rows, lines, prelude, prune
 newest:<inc>            hash    what the origins of a key of requests begin with -> its newest run

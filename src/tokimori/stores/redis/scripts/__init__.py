@@ -1,1 +1,1 @@
-"""One script for each method of the store; `prelude.lua` and `lines.lua` stand before each of them."""
+"""One script for each method of the store; `prelude.lua`, `lines.lua` and `moves.lua` stand before each of them."""

@@ -1,0 +1,91 @@
+-- Stands behind the lines: how the runs of a job follow its change.
+
+-- Give a run the lane of its job, or none. What stands in the line of a key or a semaphore is ready again: its claim finds
+-- it the line of today.
+local function relane(id, inc, forced_lane)
+    local run = P .. 'run:' .. id
+    local was, state, rank, constraint, key =
+        unpack(call('HMGET', run, 'lane', 'state', 'rank', 'blocked_on', 'concurrency_key'))
+    local lane = was and forced_lane or terms_of(inc).lane
+    if state == 'blocked' and constraint then
+        exit(id, inc, state, was, constraint, key)
+        call('HSET', run, 'state', 'ready')
+        call('HDEL', run, 'blocked_on')
+        enter(id, inc, 'ready', lane, nil, rank)
+    elseif state == 'ready' and was ~= lane then
+        exit(id, inc, state, was)
+        enter(id, inc, state, lane, nil, rank)
+    end
+    if lane and was ~= lane then
+        call('HSET', run, 'lane', lane)
+    elseif was and not lane then
+        call('HDEL', run, 'lane')
+    end
+end
+
+-- Of these runs of a deleted job, those that have not started end.
+local function cancel_idle(ids, move)
+    local idle = {}
+    for _, id in ipairs(ids) do
+        if call('HGET', P .. 'run:' .. id, 'state') ~= 'running' then
+            idle[#idle + 1] = id
+        end
+    end
+    cancel(idle, move.reason, move.now)
+end
+
+-- Those in the line of a changed job are ready again, as far as there is room; whether nobody is left to be woken.
+local MOST_MOVED = 500
+local function wake_all(inc, move)
+    local limit = terms_of(inc).limit
+    local woken = serve_job(inc, limit == 0 and MOST_MOVED or math.min(MOST_MOVED, limit - move.woken))
+    move.woken = move.woken + woken
+    return woken < MOST_MOVED
+end
+
+local function move_some(inc, move)
+    flush()
+    local cursor, ids = unpack(call('SSCAN', P .. 'live:' .. inc, move.cursor, 'COUNT', MOST_MOVED))
+    move.cursor = cursor ~= '0' and cursor or nil
+    if move.reason then
+        known_terms[inc] = {lane = false, limit = -1, per_key = 1, semaphores = move.semaphores}
+        cancel_idle(ids, move)
+    else
+        for _, id in ipairs(ids) do
+            relane(id, inc, move.forced_lane)
+        end
+    end
+end
+
+-- The runs of a job follow its change, some at a time, so that others get their turn: whoever dies meanwhile leaves the
+-- rest to the ticks, and until then no claim takes a run that has another lane than its job. Whether all have; their
+-- lines are to be served then.
+local function move_runs(inc, move)
+    if move.cursor then
+        move_some(inc, move)
+    end
+    local done = not move.cursor and (not move.wakes or wake_all(inc, move))
+    if not done then
+        call('HSET', P .. 'moves', inc, cmsgpack.pack(move))
+        return false
+    end
+    call('HDEL', P .. 'moves', inc)
+    for _, wanted in ipairs(move.reason and {} or move.semaphores) do
+        freed.names[wanted[1]] = true
+    end
+    return true
+end
+
+-- To be called before the change. `wakes`: the job may have room for more; `reason` and `now`: it is deleted, and so its
+-- runs end. What it wanted until now serves its line, as some of its ready runs may have been woken for that.
+local function begin_move(inc, wakes, reason, now, forced_lane)
+    local move = {
+        cursor = '0', woken = 0, semaphores = terms_of(inc).semaphores, wakes = wakes, reason = reason, now = now,
+        forced_lane = forced_lane}
+    local unfinished = call('HGET', P .. 'moves', inc)
+    for _, wanted in ipairs(unfinished and cmsgpack.unpack(unfinished).semaphores or {}) do
+        move.semaphores[#move.semaphores + 1] = wanted
+    end
+    known_terms[inc] = nil
+    return move
+end
