@@ -80,7 +80,7 @@ def test_a_newer_schema_is_refused(program: Program) -> None:
     """By every command but `db status`; nothing is written."""
     program("job", "add", "j", "--noop")
     with sqlite3.connect(program.database) as connection:
-        connection.execute("INSERT INTO tokimori_schema_migrations VALUES (999, 'later', 'x', 0, NULL)")
+        connection.execute("INSERT INTO tokimori_schema_migrations VALUES (999, 'later', 'x', 0, 999)")
     connection.close()
     before = program.contents()
     for line in ("job list", "job add k --noop", "db migrate", "serve --no-http", "serve -d --no-http"):
