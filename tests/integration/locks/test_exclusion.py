@@ -81,7 +81,7 @@ def test_a_frozen_holder_leaves_no_command(programs: Programs) -> None:
     assert [sign for sign, *_ in programs.lines()] == ["+", "+", "-"]
     holder.send_signal(signal.SIGCONT)
     _, said = holder.communicate(timeout=20)
-    assert (holder.returncode, "was lost" in said) == (4, True), said
+    assert (holder.returncode, "were lost" in said) == (4, True), said
     assert waiting.wait(20) == 0
 
 
