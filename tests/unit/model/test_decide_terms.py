@@ -14,7 +14,7 @@ from tokimori.model.decide import Due, Plan, decide, reckoned, skip_all
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.lanes import lane_of
 from tokimori.model.policies import AnchoredOn, Misfire, Overlap
-from tokimori.model.run import SkipReason
+from tokimori.model.run import Details, SkipReason
 from tokimori.model.timing import due_of
 from tokimori.schedules.schedule import Schedule, next_moments
 from tokimori.schedules.zones import tzdata_version
@@ -246,6 +246,7 @@ def test_a_job_is_reckoned_anew_from_its_cursor() -> None:
     assert (plan.fired_from, plan.fired_through, plan.next_due) == (seconds(120), seconds(120), seconds(210))
     assert (plan.runs, plan.skips, plan.runs_remaining, plan.anchor) == ((), (), 5, seconds(-1))
     assert (plan.tzdata, plan.state) == (tzdata_version(), JobState.ENABLED)
+    assert plan.details == Details(tzdata=tzdata_version())
     assert reckoned(job, Moments((seconds(60),))).state is JobState.FINISHED
 
 

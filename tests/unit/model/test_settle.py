@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.unit.examples import NEW_YEAR, a_run, seconds
+from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
 from tokimori.clock import MINUTE, Moment
 from tokimori.errors import Bug
+from tokimori.model.job import JobState
 from tokimori.model.outcome import (
     Cancelled,
     Failed,
@@ -18,7 +19,7 @@ from tokimori.model.outcome import (
     TimedOut,
 )
 from tokimori.model.policies import Retry
-from tokimori.model.settle import settle
+from tokimori.model.settle import PARKED_BY, parked, settle
 from tokimori.model.transitions import ENDS, RunState
 
 NOW = seconds(100)
@@ -140,3 +141,11 @@ def test_success_keeps_the_exit_code() -> None:
     """A success is no error, and says how it ended."""
     found = settle(a_run(failures=1), Succeeded(exit_code=0), TWICE, NOW, 0)
     assert (found.error, found.exit_code, found.failures, found.due) == (None, 0, 1, NEW_YEAR)
+
+
+def test_a_failure_parks_a_job() -> None:
+    """Parking stops the job with its reason, and is no edit: the version stays."""
+    job = a_job(a_definition(), next_due=seconds(60))
+    stopped = parked(job, "exit code 3")
+    assert (stopped.state, stopped.reason, stopped.by) == (JobState.PARKED, "exit code 3", PARKED_BY)
+    assert (stopped.version, stopped.next_due) == (job.version, None)
