@@ -1,5 +1,6 @@
 """PostgreSQL finds what it needs by an index, also while its statistics say that there is nothing."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -47,31 +48,39 @@ SELECT seq_tup_read + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE 
 FROM pg_stat_user_tables WHERE relname = 'tokimori_jobs'
 """
 
-_TABLES = ("runs", "history", "jobs", "permits", "semaphores")
 _LINES_READ = """
 SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relname ~ '^tokimori_(runs|permits|semaphores)$')
     + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname ~ '^tokimori_(runs|permits|semaphores)$')
 """
+_VACUUMS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'"
 
 
 @pytest.fixture
 async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
     """A store whose tables were analysed when they were empty, and will not be again.
 
-    It has one session: another would tell what it read up to seconds later, as if a later step had read it.
+    It has one session: another would tell what it read up to seconds later, as if a later step had read it. Nothing is
+    vacuumed: whoever looks at rows for longer, as VACUUM and ANALYZE do, keeps dead entries in every index.
     """
     monkeypatch.setattr("tokimori.stores.postgres.store.MOST_SESSIONS", 1)
     store = STORES["postgres"](tmp_path)
     await store.open()
     await store.migrate()
-    for table in _TABLES:
-        await store.db.rows(f"ALTER TABLE tokimori_{table} SET (autovacuum_enabled = off)")  # type: ignore[attr-defined]
+    await let_vacuum(store, "off")
     await store.db.rows("ANALYZE")  # type: ignore[attr-defined]
     yield store
-    for table in _TABLES:
-        await store.db.rows(f"ALTER TABLE tokimori_{table} RESET (autovacuum_enabled)")  # type: ignore[attr-defined]
+    await let_vacuum(store, "on")
     await store.close()
     forget("postgres", tmp_path)
+
+
+async def let_vacuum(store: Store, setting: str) -> None:
+    """Turn the server's vacuum by itself on or off, once what it has begun has ended."""
+    await store.db.rows(f"ALTER SYSTEM SET autovacuum = {setting}")  # type: ignore[attr-defined]
+    await store.db.rows("SELECT pg_reload_conf()")  # type: ignore[attr-defined]
+    async with asyncio.timeout(60):
+        while await store.db.value(_VACUUMS):  # type: ignore[attr-defined]
+            await store.db.rows("SELECT pg_sleep(0.01)")  # type: ignore[attr-defined]
 
 
 async def read(store: Store, query: str = _READ) -> int:
