@@ -82,6 +82,18 @@ def uncounted_lines(text: str) -> Iterator[str]:
             yield f"line {line}: {comment}"
 
 
+def untold_functions(text: str, told: frozenset[str] = frozenset()) -> Iterator[str]:
+    """A public function or method without a docstring, unless its name is told elsewhere."""
+    body = ast.parse(text).body
+    methods = (member for node in body if isinstance(node, ast.ClassDef) for member in node.body)
+    for function in (*body, *methods):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        name = function.name
+        if not name.startswith("_") and name not in told and ast.get_docstring(function) is None:
+            yield f"line {function.lineno}: {name} needs a docstring, or a place in a port"
+
+
 def test_source_files_are_short() -> None:
     """No file of the package is longer than 400 lines, whatever its language."""
     assert faults(long_files, "src/tokimori", endings="py sql lua js css html") == []
@@ -110,6 +122,18 @@ def test_suppressions_name_their_code() -> None:
 def test_unit_tests_do_not_sleep() -> None:
     """No unit test sleeps."""
     assert faults(sleeps, "tests/unit") == []
+
+
+def test_a_store_tells_what_its_port_does_not() -> None:
+    """What a public function of a store does is told in a port, in the rules of stores, or by itself."""
+    told = frozenset(
+        function.name
+        for folder in ("ports", "stores/rules")
+        for path in (ROOT / "src/tokimori" / folder).glob("*.py")
+        for function in functions(path.read_text())
+        if ast.get_docstring(function)
+    )
+    assert faults(lambda text: untold_functions(text, told), "src/tokimori/stores") == []
 
 
 def test_no_rule_is_hidden_from_coverage() -> None:
@@ -177,6 +201,7 @@ def test_decisions_are_records() -> None:
         (sleeps, "import time\ntime.sleep(1)"),
         (sleeps, "async def f():\n    await sleep(1)"),
         (uncounted_lines, "x = 1  # pragma: no cover"),
+        (untold_functions, "class C:\n    async def f(self):\n        pass"),
     ],
 )
 def test_each_rule_finds_what_breaks_it(check: Check, text: str) -> None:
@@ -194,6 +219,7 @@ def test_each_rule_finds_what_breaks_it(check: Check, text: str) -> None:
         (open_suppressions, "x = 1  # type: ignore[attr-defined]  # noqa: S101"),
         (open_suppressions, "x = '# noqa'"),
         (sleeps, "sleeps(3)\nasleep()\nsleep(0)"),
+        (untold_functions, "def f():\n    'Do.'\n\ndef _f(): pass"),
     ],
 )
 def test_each_rule_lets_good_text_pass(check: Check, text: str) -> None:

@@ -20,23 +20,19 @@ class MemoryLines:
     _heads: dict[tuple[str, Lane | None], Place] | None = None
 
     def running(self, incarnation: Incarnation) -> int:
-        """See `Lines.running`."""
         return len(self.tables.runs_of(incarnation, RunState.RUNNING))
 
     def of_key(self, key: Key) -> tuple[int, Place | None]:
-        """See `Lines.of_key`."""
         incarnation, name = key
         blocked = self.tables.runs_of(incarnation, RunState.BLOCKED)
         waiting = (row for row in blocked if (row.run.blocked_on, row.run.concurrency_key) == (KEY_LINE, name))
         return running_of_key(self.tables, incarnation, name), next(map(_place, waiting), None)
 
     def of_semaphore(self, name: str) -> tuple[int, Place | None]:
-        """See `Lines.of_semaphore`."""
         self.tables.semaphores.setdefault(name, SemaphoreRow())
         return free_units(self.tables, name), next(map(place_in_line, programs_in_line(self.tables, name)), None)
 
     def head(self, name: str, lane: Lane | None) -> Place | None:
-        """See `Lines.head`."""
         if self._heads is None:
             self._heads = _heads(row for row in self.tables.live.values() if row.run.blocked_on is not None)
         return self._heads.get((line_of(name), lane))

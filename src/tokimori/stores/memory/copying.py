@@ -23,7 +23,6 @@ from tokimori.stores.memory.tables import OutputRow, RunRow, SemaphoreRow, Table
 
 
 def export_rows(tables: Tables, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
-    """See `Copying.export_rows`."""
     rows = sorted(_all(tables, kind), key=key_of)
     return list(islice((row for row in rows if after is None or key_of(row) > after), limit))
 
@@ -73,7 +72,6 @@ def _ledger(tables: Tables, kind: Kind) -> Iterator[Copied]:
 
 
 def import_rows(tables: Tables, kind: Kind, rows: Sequence[Copied]) -> None:
-    """See `Copying.import_rows`."""
     for row in rows:
         match row:
             case Document():

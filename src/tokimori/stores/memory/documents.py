@@ -8,7 +8,6 @@ from tokimori.stores.rules.errors import document_changed, no_document
 
 
 def put_document(tables: Tables, document: Document, replaces: int | None) -> None:
-    """See `Documents.put_document`."""
     key = document.kind, document.name
     known = tables.documents.get(key)
     if known == document:
@@ -19,7 +18,6 @@ def put_document(tables: Tables, document: Document, replaces: int | None) -> No
 
 
 def get_document(tables: Tables, kind: str, name: str) -> Document:
-    """See `Documents.get_document`."""
     document = tables.documents.get((kind, name))
     if document is None:
         raise no_document(kind, name)
@@ -27,13 +25,11 @@ def get_document(tables: Tables, kind: str, name: str) -> Document:
 
 
 def list_documents(tables: Tables, kind: str, *, prefix: str = "", after: str = "", limit: int = 100) -> list[Document]:
-    """See `Documents.list_documents`."""
     names = sorted(name for of, name in tables.documents if of == kind and name.startswith(prefix) and name > after)
     return [tables.documents[kind, name] for name in islice(names, limit)]
 
 
 def delete_document(tables: Tables, kind: str, name: str, version: int) -> None:
-    """See `Documents.delete_document`."""
     known = tables.documents.get((kind, name))
     if known is not None and known.version != version:
         raise document_changed(kind, name)

@@ -25,7 +25,6 @@ from tokimori.stores.rules.turns import Freed
 
 
 def add_jobs(tables: Tables, jobs: Sequence[Job], family: int | None = None) -> None:
-    """See `Jobs.add_jobs`."""
     added: dict[JobId, Job] = {}
     for job in jobs:
         known = tables.jobs.get(job.id) or added.setdefault(job.id, job)
@@ -38,18 +37,15 @@ def add_jobs(tables: Tables, jobs: Sequence[Job], family: int | None = None) -> 
 
 
 def family(tables: Tables) -> Family:
-    """See `Jobs.family`."""
     edges = sorted(edge for known in tables.edges.values() for edge in known)
     return Family(version=tables.family_version, edges=tuple(edges))
 
 
 def get_job(tables: Tables, job_id: JobId) -> Job:
-    """See `Jobs.get_job`."""
     return tables.job(job_id)
 
 
 def list_jobs(tables: Tables, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
-    """See `Jobs.list_jobs`."""
     ids = sorted(job_id for job_id in tables.jobs if after is None or job_id > after)
     jobs = (tables.jobs[job_id] for job_id in ids)
     wanted = (job for job in jobs if not idle or (job.state is JobState.ENABLED and job.next_due is None))
@@ -57,7 +53,6 @@ def list_jobs(tables: Tables, *, after: JobId | None = None, limit: int = 1000, 
 
 
 def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
-    """See `Jobs.replace_job`."""
     stored = tables.job(old.id)
     if was_replaced(stored, new):
         return
@@ -79,7 +74,6 @@ def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip] = (), 
 
 
 def delete_job(tables: Tables, job_id: JobId, now: Moment) -> None:
-    """See `Jobs.delete_job`."""
     job = tables.job(job_id)
     if any(edge.declared_by == edge.child for edge in tables.edges.get(job_id, ())):
         raise is_parent(job_id)
@@ -97,7 +91,6 @@ def delete_job(tables: Tables, job_id: JobId, now: Moment) -> None:
 
 
 def deleted_job(tables: Tables, job_id: JobId) -> Job:
-    """See `Jobs.deleted_job`."""
     kept = [job for job in tables.tombstones.values() if job.id == job_id and tables.by_job.get(job.incarnation)]
     if not kept:
         raise no_job(job_id)
@@ -105,7 +98,6 @@ def deleted_job(tables: Tables, job_id: JobId) -> Job:
 
 
 def get_due(tables: Tables, job_id: JobId) -> Due:
-    """See `Jobs.get_due`."""
     return due_of(tables, tables.job(job_id))
 
 

@@ -14,12 +14,10 @@ from tokimori.stores.memory.tables import RunRow, Tables, in_line
 
 
 def register(tables: Tables, node: NodeRecord) -> None:
-    """See `Nodes.register`."""
     tables.nodes.setdefault(node.id, node)
 
 
 def tick(tables: Tables, beat: Beat, store_now: Moment) -> Pulse | None:
-    """See `Nodes.tick`."""
     node = tables.nodes.get(beat.node)
     if node is None or node.state is not NodeState.ALIVE:
         return None
@@ -46,7 +44,6 @@ def tick(tables: Tables, beat: Beat, store_now: Moment) -> Pulse | None:
 
 
 def survey(tables: Tables, now: Moment, *, past: Moment | None = None) -> Survey:
-    """See `Nodes.survey`."""
     runs = [row.run for row in tables.live.values()]
     enabled = (job for job in tables.jobs.values() if job.state is JobState.ENABLED)
     moments = [job.next_due for job in enabled if job.next_due is not None and (past is None or job.next_due > past)]
@@ -56,7 +53,6 @@ def survey(tables: Tables, now: Moment, *, past: Moment | None = None) -> Survey
 
 
 def bury(tables: Tables, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
-    """See `Nodes.bury`."""
     node, judge = tables.nodes.get(dead), tables.nodes.get(by)
     if node is None:
         return False
@@ -67,7 +63,6 @@ def bury(tables: Tables, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bo
 
 
 def leave(tables: Tables, node: NodeId, now: Moment) -> bool:
-    """See `Nodes.leave`."""
     record = tables.nodes.get(node)
     if record is None or record.state is not NodeState.ALIVE:
         return True
@@ -81,12 +76,10 @@ def leave(tables: Tables, node: NodeId, now: Moment) -> bool:
 
 
 def orphans(tables: Tables, limit: int) -> list[Claimed]:
-    """See `Nodes.orphans`."""
     return [claimed(tables, row) for row in sorted(_orphans(tables), key=in_line)[:limit]]
 
 
 def list_nodes(tables: Tables, *, limit: int = 1000) -> list[NodeRecord]:
-    """See `Nodes.list_nodes`."""
     nodes = sorted(tables.nodes.values(), key=lambda node: (node.left or node.started, node.id), reverse=True)
     nodes.sort(key=lambda node: node.state is not NodeState.ALIVE)
     return nodes[:limit]

@@ -19,7 +19,6 @@ from tokimori.stores.rules.plans import REPLACED, Cursor, is_readable, may_apply
 
 
 def due(tables: Tables, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
-    """See `Planning.due`."""
     waiting = (
         (job.next_due, job.incarnation, job)
         for job in tables.jobs.values()
@@ -30,7 +29,6 @@ def due(tables: Tables, now: Moment, limit: int, share: Share = ALL) -> list[Due
 
 
 def apply(tables: Tables, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
-    """See `Planning.apply`."""
     return [_apply(tables, plan, ids, now) for plan, ids in plans]
 
 
@@ -69,7 +67,6 @@ def _replace_scheduled(tables: Tables, plan: Plan, now: Moment) -> None:
 
 
 def outdated(tables: Tables, tzdata: str, limit: int) -> list[Job]:
-    """See `Planning.outdated`."""
     jobs = (
         (job.tzdata, job.incarnation, job)
         for job in tables.jobs.values()
@@ -79,7 +76,6 @@ def outdated(tables: Tables, tzdata: str, limit: int) -> list[Job]:
 
 
 def promote(tables: Tables, now: Moment, limit: int) -> int:
-    """See `Planning.promote`."""
     waiting = (
         (row.run.due, row.run.id, row)
         for row in tables.live.values()

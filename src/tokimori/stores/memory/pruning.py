@@ -15,7 +15,6 @@ from tokimori.stores.rules.counts import daily_counts
 
 
 def prune(tables: Tables, expiries: Sequence[Expiry], limit: int) -> int:
-    """See `Pruning.prune`."""
     left = limit
     for expiry in expiries:
         for run in list(islice(_old_runs(tables, expiry), left)):
@@ -67,12 +66,10 @@ def _anything_left(tables: Tables, expiry: Expiry) -> bool:
 
 
 def deleted_jobs(tables: Tables, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
-    """See `Pruning.deleted_jobs`."""
     return sorted(pair for pair in tables.deleted.items() if after is None or pair[0] > after)[:limit]
 
 
 def prune_nodes(tables: Tables, before: Moment, limit: int) -> int:
-    """See `Pruning.prune_nodes`."""
     owners = {row.run.node_id for row in tables.live.values() if row.run.state is RunState.RUNNING}
     gone = [
         node.id
@@ -85,7 +82,6 @@ def prune_nodes(tables: Tables, before: Moment, limit: int) -> int:
 
 
 def counts(tables: Tables, job_id: JobId) -> list[DailyCount]:
-    """See `Pruning.counts`."""
     kept: Counter[tuple[Moment, str]] = Counter()
     for run in _finished(tables, job_id):
         kept[day_of(Moment(run.ended or 0)), run.state] += 1

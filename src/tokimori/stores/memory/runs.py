@@ -21,7 +21,6 @@ from tokimori.stores.rules.turns import Freed, turn_of
 
 
 def add_run(tables: Tables, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
-    """See `Runs.add_run`."""
     known = tables.origins.get((run.incarnation, run.origin)) or _taken_over_by(tables, run, manner, now)
     if known is not None:
         return tables.row(known).run
@@ -68,19 +67,16 @@ def _put_off(tables: Tables, row: RunRow, asked: Run, lane: Lane, now: Moment) -
 
 
 def get_run(tables: Tables, run_id: RunId) -> Run:
-    """See `Runs.get_run`."""
     return tables.row(run_id).run
 
 
 def list_runs(tables: Tables, wanted: RunFilter) -> list[Run]:
-    """See `Runs.list_runs`."""
     runs = [row.run for rows in (tables.live, tables.history) for row in rows.values() if _is_wanted(row.run, wanted)]
     runs.sort(key=lambda run: run.id, reverse=True)
     return runs[: wanted.limit]
 
 
 def last_runs(tables: Tables, job_ids: Sequence[JobId], limit: int) -> list[Run]:
-    """See `Runs.last_runs`."""
     runs = [run for job_id in job_ids for run in list_runs(tables, RunFilter(job_id=job_id, limit=limit))]
     return sorted(runs, key=lambda run: run.id, reverse=True)
 
@@ -94,19 +90,16 @@ def _is_wanted(run: Run, wanted: RunFilter) -> bool:
 
 
 def attempts(tables: Tables, run_id: RunId) -> list[Attempt]:
-    """See `Runs.attempts`."""
     known = tables.attempts.get(run_id, {})
     return [known[number] for number in sorted(known)]
 
 
 def output(tables: Tables, run_id: RunId, attempt: int) -> Output | None:
-    """See `Runs.output`."""
     row = tables.outputs.get((run_id, attempt))
     return None if row is None else row.output
 
 
 def cancel_run(tables: Tables, run_id: RunId, reason: str, now: Moment) -> Run:
-    """See `Runs.cancel_run`."""
     row = tables.row(run_id)
     if row.run.state not in ENDS:
         cancel(tables, [row], reason, now)
@@ -114,7 +107,6 @@ def cancel_run(tables: Tables, run_id: RunId, reason: str, now: Moment) -> Run:
 
 
 def hold_run(tables: Tables, run_id: RunId, reason: str) -> Run:
-    """See `Runs.hold_run`."""
     row = tables.row(run_id)
     if may_hold(row.run):
         freed = Freed()
@@ -125,7 +117,6 @@ def hold_run(tables: Tables, run_id: RunId, reason: str) -> Run:
 
 
 def resume_run(tables: Tables, run_id: RunId) -> Run:
-    """See `Runs.resume_run`."""
     row = tables.row(run_id)
     if may_resume(row.run):
         row.run = replace(row.run, state=move(row.run.state, Event.RESUME), error=None)

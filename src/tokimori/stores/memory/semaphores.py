@@ -31,7 +31,6 @@ from tokimori.stores.rules.errors import check_lowered, in_use, no_semaphore
 
 
 def put_semaphore(tables: Tables, name: str, limit: int, now: Moment) -> None:
-    """See `Semaphores.put_semaphore`."""
     weights = [place_of(tables, row, name).weight for row in runs_in_line(tables, name)]
     weights += [permit.weight for permit in programs_in_line(tables, name)]
     check_lowered(name, limit, max(weights, default=0))
@@ -40,13 +39,11 @@ def put_semaphore(tables: Tables, name: str, limit: int, now: Moment) -> None:
 
 
 def list_semaphores(tables: Tables, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
-    """See `Semaphores.list_semaphores`."""
     names = (name for name in sorted(tables.semaphores) if name > after)
     return [get_semaphore(tables, name) for name in islice(names, limit)]
 
 
 def get_semaphore(tables: Tables, name: str) -> Semaphore:
-    """See `Semaphores.get_semaphore`."""
     row = tables.semaphores.get(name)
     if row is None:
         raise no_semaphore(name)
@@ -62,7 +59,6 @@ def get_semaphore(tables: Tables, name: str) -> Semaphore:
 
 
 def delete_semaphore(tables: Tables, name: str) -> None:
-    """See `Semaphores.delete_semaphore`."""
     if any(permit.semaphore == name for permit in tables.permits.values()) or runs_in_line(tables, name):
         raise in_use(name)
     row = tables.semaphores.pop(name, SemaphoreRow())
@@ -70,7 +66,6 @@ def delete_semaphore(tables: Tables, name: str) -> None:
 
 
 def acquire(tables: Tables, wish: Wish, now: Moment) -> Answer:
-    """See `Semaphores.acquire`."""
     node = tables.nodes.get(wish.node)
     if node is None or node.state is not NodeState.ALIVE:
         return NodeGone()
@@ -97,7 +92,6 @@ def _ahead(tables: Tables, place: Permit) -> int:
 
 
 def release(tables: Tables, permit: PermitId, node: NodeId, now: Moment) -> bool:
-    """See `Semaphores.release`."""
     held = tables.permits.get(permit)
     if held is None or held.node != node or held.run_id is not None:
         return False

@@ -50,31 +50,24 @@ class MemoryStore:
         """See `Schema.open`."""
 
     async def close(self) -> None:
-        """See `Schema.close`."""
         self._watchers.clear()
 
     async def schema(self) -> SchemaStatus:
-        """See `Schema.schema`."""
         return SchemaStatus(version=1, newest=1, pending=(), oldest=1)
 
     async def migrate(self) -> SchemaStatus:
-        """See `Schema.migrate`."""
         return await self.schema()
 
     async def script(self, *, whole: bool) -> str:
-        """See `Schema.script`."""
         raise no_script("memory")
 
     async def differences(self) -> list[str]:
-        """See `Schema.differences`."""
         raise no_script("memory")
 
     def faults(self) -> Sequence[str]:
-        """See `Schema.faults`."""
         return ("memory: jobs and runs end with this process",)
 
     def watch(self, wake: Callable[[], None]) -> None:
-        """See `Schema.watch`."""
         self._watchers.append(wake)
 
     add_jobs = telling(forwarded(jobs.add_jobs))
@@ -109,7 +102,6 @@ class MemoryStore:
     register = forwarded(nodes.register)
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        """See `Nodes.tick`."""
         return nodes.tick(await self._turn(), beat, self._clock.now())
 
     survey = forwarded(nodes.survey)

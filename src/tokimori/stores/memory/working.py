@@ -25,7 +25,6 @@ from tokimori.stores.rules.turns import Freed, turn_of
 
 
 def claim(tables: Tables, claim: Claim, now: Moment) -> list[Claimed]:
-    """See `Working.claim`."""
     node = tables.nodes.get(claim.node)
     if node is None or node.state is not NodeState.ALIVE:
         return []
@@ -59,7 +58,6 @@ def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
 
 
 def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
-    """See `Working.settle`."""
     nodes = {node.id: node.state for node in tables.nodes.values()}
     rows = {change.run_id: tables.live.get(change.run_id) or tables.history.get(change.run_id) for change in changes}
     standings = {run_id: _standing(row) for run_id, row in rows.items() if row is not None}
@@ -110,7 +108,6 @@ def _park(tables: Tables, row: RunRow | None, freed: Freed) -> None:
 
 
 def save_outputs(tables: Tables, outputs: Iterable[Output]) -> None:
-    """See `Working.save_outputs`."""
     for output in outputs:
         known = tables.outputs.get((output.run_id, output.attempt))
         if known is None or (not known.settled and known.output.size <= output.size):

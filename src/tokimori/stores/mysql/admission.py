@@ -67,19 +67,15 @@ class MysqlLines(NamedTuple):
         return candidate
 
     def running(self, incarnation: Incarnation) -> int:
-        """See `Lines.running`."""
         return self.gates[incarnation].running
 
     def of_key(self, key: Key) -> tuple[int, Place | None]:
-        """See `Lines.of_key`."""
         return self.keys.get(key, (0, None))
 
     def of_semaphore(self, name: str) -> tuple[int, Place | None]:
-        """See `Lines.of_semaphore`."""
         return self.semaphores[name]
 
     def head(self, name: str, lane: Lane | None) -> Place | None:
-        """See `Lines.head`."""
         return None if lane is None else self.heads.get((name, lane))
 
 

@@ -13,13 +13,11 @@ class MysqlCopying(Part):
     """See `tokimori.ports.copying.Copying`."""
 
     async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
-        """See `Copying.export_rows`."""
         behind = [sql("%s", value) for value in after or ()]
         rows = await self._db.rows(page(SOURCES[kind], behind, str(limit)))
         return [value_of(kind, row) for row in rows]
 
     async def import_rows(self, kind: Kind, rows: Sequence[Copied]) -> None:
-        """See `Copying.import_rows`."""
         table, columns = TARGETS[kind]
         first = columns.partition(",")[0]
         same = f"ON DUPLICATE KEY UPDATE {table}.{first} = {table}.{first}"

@@ -23,26 +23,22 @@ class MysqlDocuments(Part):
     """See `tokimori.ports.documents.Documents`."""
 
     async def put_document(self, document: Document, replaces: int | None) -> None:
-        """See `Documents.put_document`."""
         kind, name, text, version = row = document_row(document)
         statement = sql(_INSERT, row) if replaces is None else sql(_REPLACE, text, version, kind, name, replaces)
         if await self._written(statement, document.kind, document.name) != [row]:
             raise document_changed(document.kind, document.name)
 
     async def get_document(self, kind: str, name: str) -> Document:
-        """See `Documents.get_document`."""
         for row in await self._db.rows(sql(_FIND, kind, name)):
             return document_of(row)
         raise no_document(kind, name)
 
     async def list_documents(self, kind: str, *, prefix: str = "", after: str = "", limit: int = 100) -> list[Document]:
-        """See `Documents.list_documents`."""
         comparison, first, last = span(prefix, after)
         rows = await self._db.rows(sql(_LIST.format(comparison), kind, first, last, limit))
         return [document_of(row) for row in rows]
 
     async def delete_document(self, kind: str, name: str, version: int) -> None:
-        """See `Documents.delete_document`."""
         if await self._written(sql(_DELETE, kind, name, version), kind, name):
             raise document_changed(kind, name)
 

@@ -66,23 +66,19 @@ class MysqlJobs(Part):
     """See `tokimori.ports.store.Jobs`."""
 
     async def add_jobs(self, jobs: Sequence[Job], family: int | None = None) -> None:
-        """See `Jobs.add_jobs`."""
         if jobs:
             await self._db.transact(lambda transaction: _add(transaction, jobs, family))
         self._tell()
 
     async def family(self) -> Family:
-        """See `Jobs.family`."""
         return await self._db.transact(_family)
 
     async def get_job(self, job_id: JobId) -> Job:
-        """See `Jobs.get_job`."""
         for row in await self._db.rows(sql(f"SELECT {JOB} FROM tokimori_jobs WHERE id = %s", job_id)):
             return job_of(row)
         raise no_job(job_id)
 
     async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
-        """See `Jobs.list_jobs`."""
         restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
         index = "tokimori_jobs_due" if idle else "tokimori_jobs_id"
         statement = f"""SELECT {JOB} FROM tokimori_jobs FORCE INDEX ({index})
@@ -90,29 +86,24 @@ class MysqlJobs(Part):
         return [job_of(row) for row in await self._db.rows(sql(statement, after or "", limit))]
 
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
-        """See `Jobs.replace_job`."""
         await self._db.transact(lambda transaction: _replace(transaction, old, new, skips, family))
         self._tell()
 
     async def delete_job(self, job_id: JobId, now: Moment) -> None:
-        """See `Jobs.delete_job`."""
         await self._db.transact(lambda transaction: _delete(transaction, job_id, now))
         self._tell()
 
     async def deleted_job(self, job_id: JobId) -> Job:
-        """See `Jobs.deleted_job`."""
         for row in await self._db.rows(sql(_DELETED, job_id)):
             return tombstone_of(job_id, row)
         raise no_job(job_id)
 
     async def get_due(self, job_id: JobId) -> Due:
-        """See `Jobs.get_due`."""
         for row in await self._db.rows(sql(f"{DUE} WHERE j.id = %s", job_id)):
             return due_of(row)
         raise no_job(job_id)
 
     async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
-        """See `Jobs.skips`."""
         job = await self.get_job(job_id)
         statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = %s ORDER BY first DESC LIMIT %s"
         return [skip_of(row) for row in await self._db.rows(sql(statement, job.incarnation, limit))]

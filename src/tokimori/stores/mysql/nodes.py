@@ -67,7 +67,6 @@ class MysqlNodes(Part):
         self._at_rest = False
 
     async def register(self, node: NodeRecord) -> None:
-        """See `Nodes.register`."""
         same = "ON DUPLICATE KEY UPDATE tokimori_nodes.id = tokimori_nodes.id"
         added = insert("INSERT", "tokimori_nodes", NODE, [node_row(node)], same)
         beats = """INSERT INTO tokimori_beats SELECT n.id, n.beat FROM tokimori_nodes n
@@ -131,26 +130,21 @@ class MysqlNodes(Part):
         return True
 
     async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
-        """See `Nodes.survey`."""
         due = sql(f"SELECT {_NEXT_DUE}", _EVER if past is None else past)
         return _survey_of(*await self._db.ask(due, _LANES, PAUSED))
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
-        """See `Nodes.bury`."""
         return await self._db.transact(lambda transaction: _bury(transaction, dead, beat, by, now))
 
     async def leave(self, node: NodeId, now: Moment) -> bool:
-        """See `Nodes.leave`."""
         return await self._db.transact(lambda transaction: _leave(transaction, node, now))
 
     async def orphans(self, limit: int) -> list[Claimed]:
-        """See `Nodes.orphans`."""
         dead = [node_id for node_id, state in await self._db.rows(_OWNERS) if state == NodeState.DEAD]
         owned = f'{CLAIMED} AND r.node_id IN (%s) ORDER BY r."rank", r.id LIMIT %s'
         return all_claimed(await self._db.rows(sql(owned, dead, limit))) if dead else []
 
     async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
-        """See `Nodes.list_nodes`."""
         return [node_of(row) for row in await self._db.rows(sql(_NODES, limit))]
 
 

@@ -26,13 +26,11 @@ class MysqlPauses(Part):
         return await self._db.transact(lambda transaction: _pause(transaction, pause))
 
     async def delete_pause(self, queue: str) -> None:
-        """See `Pausing.delete_pause`."""
         delete = sql("DELETE FROM tokimori_pauses WHERE queue = %s AND queue <> %s", queue, _GATE)
         await self._db.transact(lambda transaction: transaction.commit(delete))
         self._tell()
 
     async def list_pauses(self) -> list[Pause]:
-        """See `Pausing.list_pauses`."""
         statement = sql(f"SELECT {PAUSE} FROM tokimori_pauses WHERE queue <> %s ORDER BY queue", _GATE)
         return [pause_of(row) for row in await self._db.rows(statement)]
 

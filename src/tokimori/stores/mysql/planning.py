@@ -46,8 +46,6 @@ class MysqlPlanning(Part):
     """See `tokimori.ports.store.Planning`."""
 
     async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
-        """See `Planning.due`."""
-
         async def page(after: Job | None) -> list[Due]:
             since, place = (-(2**63), -1) if after is None else (after.next_due, after.incarnation)
             asked = sql(_DUE, now, since, since, place, share.of, share.part, limit)
@@ -56,12 +54,9 @@ class MysqlPlanning(Part):
         return await readable(page, limit)
 
     async def apply(self, plans: Sequence[_Planned], now: Moment) -> list[bool]:
-        """See `Planning.apply`."""
         return await self._db.transact(lambda transaction: _apply(transaction, plans, now)) if plans else []
 
     async def outdated(self, tzdata: str, limit: int) -> list[Job]:
-        """See `Planning.outdated`."""
-
         async def page(after: Job | None) -> list[Job]:
             since, place = ("", -1) if after is None else (after.tzdata, after.incarnation)
             return [job_of(row) for row in await self._db.rows(sql(_OUTDATED, tzdata, since, since, place, limit))]
@@ -69,7 +64,6 @@ class MysqlPlanning(Part):
         return await readable(page, limit)
 
     async def promote(self, now: Moment, limit: int) -> int:
-        """See `Planning.promote`."""
         return await self._db.transact(lambda transaction: _promote(transaction, now, limit))
 
 

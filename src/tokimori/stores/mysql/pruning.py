@@ -55,13 +55,11 @@ class MysqlPruning(Part):
         return await self._db.transact(lambda transaction: _prune(transaction, expiries, limit))
 
     async def deleted_jobs(self, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
-        """See `Pruning.deleted_jobs`."""
         statement = "SELECT incarnation, job_id FROM tokimori_deleted_jobs WHERE incarnation > %s ORDER BY 1 LIMIT %s"
         rows = await self._db.rows(sql(statement, -1 if after is None else after, limit))
         return [(row[0], row[1]) for row in rows]
 
     async def prune_nodes(self, before: Moment, limit: int) -> int:
-        """See `Pruning.prune_nodes`."""
         return await self._db.transact(lambda transaction: _prune_nodes(transaction, before, limit))
 
     async def counts(self, job_id: JobId) -> list[DailyCount]:

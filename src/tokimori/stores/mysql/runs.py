@@ -42,7 +42,6 @@ class MysqlRuns(Part):
     """See `tokimori.ports.store.Runs`."""
 
     async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
-        """See `Runs.add_run`."""
         if manner == PLAIN:
             added = await self._db.transact(lambda transaction: _add(transaction, run))
         else:
@@ -58,12 +57,10 @@ class MysqlRuns(Part):
         raise NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
 
     async def list_runs(self, wanted: RunFilter) -> list[Run]:
-        """See `Runs.list_runs`."""
         live = await self._live_of([] if wanted.job_id is None else [wanted.job_id])
         return [run_of(row) for row in await self._db.rows(_listed(wanted, live))]
 
     async def last_runs(self, job_ids: Sequence[JobId], limit: int) -> list[Run]:
-        """See `Runs.last_runs`."""
         if not job_ids:
             return []
         live = await self._live_of(job_ids)
@@ -79,19 +76,16 @@ class MysqlRuns(Part):
         return [(job_id, incarnation) for job_id, incarnation in await self._db.rows(sql(_INCARNATIONS, ids, ids))]
 
     async def attempts(self, run_id: RunId) -> list[Attempt]:
-        """See `Runs.attempts`."""
         statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = %s ORDER BY number"
         return [attempt_of(row) for row in await self._db.rows(sql(statement, run_id))]
 
     async def output(self, run_id: RunId, attempt: int) -> Output | None:
-        """See `Runs.output`."""
         statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = %s AND attempt = %s"
         for row in await self._db.rows(sql(statement, run_id, attempt)):
             return output_of(row)
         return None
 
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
-        """See `Runs.cancel_run`."""
         await self._db.transact(lambda transaction: _cancel(transaction, run_id, reason, now))
         self._tell()
         return await self.get_run(run_id)
@@ -104,7 +98,6 @@ class MysqlRuns(Part):
         return run
 
     async def resume_run(self, run_id: RunId) -> Run:
-        """See `Runs.resume_run`."""
         if may_resume(await self.get_run(run_id)):
             resume = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = %s AND state = 'held'"
             await self._db.ask(sql(resume, run_id))

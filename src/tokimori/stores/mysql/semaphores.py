@@ -71,16 +71,13 @@ class MysqlSemaphores(Part):
     """See `tokimori.ports.semaphores.Semaphores`."""
 
     async def put_semaphore(self, name: str, limit: int, now: Moment) -> None:
-        """See `Semaphores.put_semaphore`."""
         await self._db.transact(lambda transaction: _put(transaction, name, limit))
         self._tell()
 
     async def list_semaphores(self, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
-        """See `Semaphores.list_semaphores`."""
         return await self._read(sql("WHERE name > %s ORDER BY name LIMIT %s", after, limit))
 
     async def get_semaphore(self, name: str) -> Semaphore:
-        """See `Semaphores.get_semaphore`."""
         for semaphore in await self._read(sql("WHERE name = %s", name)):
             return semaphore
         raise no_semaphore(name)
@@ -100,15 +97,12 @@ class MysqlSemaphores(Part):
         ]
 
     async def delete_semaphore(self, name: str) -> None:
-        """See `Semaphores.delete_semaphore`."""
         await self._db.transact(lambda transaction: _delete(transaction, name))
 
     async def acquire(self, wish: Wish, now: Moment) -> Answer:
-        """See `Semaphores.acquire`."""
         return await self._db.transact(lambda transaction: _asked(transaction, wish, now))
 
     async def release(self, permit: PermitId, node: NodeId, now: Moment) -> bool:
-        """See `Semaphores.release`."""
         held = await self._db.transact(lambda transaction: _release(transaction, permit, node))
         self._tell()
         return held

@@ -49,7 +49,6 @@ class MysqlStore(
         self._faults: tuple[str, ...] = ()
 
     async def open(self) -> None:
-        """See `Schema.open`."""
         sessions = Sessions(self._address, MOST_SESSIONS)
         try:
             self._faults = await _faults(sessions)
@@ -59,31 +58,25 @@ class MysqlStore(
         self._sessions, self._beats = sessions, Sessions(self._address, 1)
 
     async def close(self) -> None:
-        """See `Schema.close`."""
         for sessions in (self._sessions, self._beats):
             if sessions is not None:
                 await sessions.close()
         self._sessions = self._beats = None
 
     async def schema(self) -> SchemaStatus:
-        """See `Schema.schema`."""
         return await self._db.use(lambda session: schema.status(session, self._known))
 
     async def migrate(self) -> SchemaStatus:
-        """See `Schema.migrate`."""
         now = self._clock.now()
         return await self._db.use(lambda session: schema.migrate(session, self._known, now), schema.LONGEST)
 
     async def script(self, *, whole: bool) -> str:
-        """See `Schema.script`."""
         raise no_script("MySQL")
 
     async def differences(self) -> list[str]:
-        """See `Schema.differences`."""
         raise no_script("MySQL")
 
     def faults(self) -> Sequence[str]:
-        """See `Schema.faults`."""
         return self._faults
 
     def watch(self, wake: Callable[[], None]) -> None:

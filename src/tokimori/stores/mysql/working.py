@@ -59,7 +59,6 @@ class MysqlWorking(Part):
     """See `tokimori.ports.store.Working`."""
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
-        """See `Working.claim`."""
         while True:
             claimed = await self._db.transact(lambda transaction: _claim(transaction, claim, now))
             if not isinstance(claimed, frozenset):
@@ -68,7 +67,6 @@ class MysqlWorking(Part):
             await self._db.ask(*lines.made(claimed))
 
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
-        """See `Working.settle`."""
         return await self._db.transact(lambda transaction: _settle(transaction, changes, by)) if changes else []
 
     async def save_outputs(self, outputs: Sequence[Output]) -> None:
@@ -97,6 +95,7 @@ class _Catch:
 
     @property
     def wanted(self) -> int:
+        """How many runs the claim may still take."""
         return self.claim.limit - len(self.taken)
 
     def look(self, batch: int) -> list[str]:

@@ -16,7 +16,6 @@ _SOURCES = SOURCES | {
 
 
 async def export_rows(db: Connections, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
-    """See `Copying.export_rows`."""
     behind = after or ()
     statement = page(_SOURCES[kind], [f"${n}" for n, _ in enumerate(behind, 2)], "$1")
     return [value_of(kind, row) for row in await db.rows(statement, limit, *behind)]

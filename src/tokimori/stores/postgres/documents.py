@@ -16,7 +16,6 @@ _DELETE = "DELETE FROM tokimori_documents WHERE kind = $1 AND name = $2 AND vers
 
 
 async def put_document(db: Connections, document: Document, replaces: int | None) -> None:
-    """See `Documents.put_document`."""
     row = document_row(document)
     written = await (db.row(_INSERT, *row) if replaces is None else db.row(_REPLACE, *row, replaces))
     if written is None and await _find(db, document.kind, document.name) != document:
@@ -24,7 +23,6 @@ async def put_document(db: Connections, document: Document, replaces: int | None
 
 
 async def get_document(db: Connections, kind: str, name: str) -> Document:
-    """See `Documents.get_document`."""
     document = await _find(db, kind, name)
     if document is None:
         raise no_document(kind, name)
@@ -39,7 +37,6 @@ async def _find(db: Connections, kind: str, name: str) -> Document | None:
 async def list_documents(
     db: Connections, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
 ) -> list[Document]:
-    """See `Documents.list_documents`."""
     comparison, first, last = span(prefix, after)
     rows = await db.rows(
         f"""SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = $1 AND name {comparison} $2 AND name <= $3
@@ -53,7 +50,6 @@ async def list_documents(
 
 
 async def delete_document(db: Connections, kind: str, name: str, version: int) -> None:
-    """See `Documents.delete_document`."""
     deleted = await db.row(_DELETE, kind, name, version)
     if deleted is None and await _find(db, kind, name) is not None:
         raise document_changed(kind, name)

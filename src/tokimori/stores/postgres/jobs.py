@@ -114,7 +114,6 @@ def taken(job_id: str) -> Conflict:
 
 
 async def get_job(db: Connections, job_id: JobId) -> Job:
-    """See `Jobs.get_job`."""
     row = await db.row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = $1", job_id)
     if row is None:
         raise no_job(job_id)
@@ -122,7 +121,6 @@ async def get_job(db: Connections, job_id: JobId) -> Job:
 
 
 async def list_jobs(db: Connections, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
-    """See `Jobs.list_jobs`."""
     restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
     statement = f"SELECT {JOB} FROM tokimori_jobs WHERE id > $1 {restriction} ORDER BY id LIMIT $2"
     return [job_of(row) for row in await db.rows(statement, after or "", limit)]
@@ -187,7 +185,6 @@ async def _replaced(
 
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
-    """See `Jobs.delete_job`."""
     match await db.value("SELECT tokimori_delete_job($1, $2, $3)", job_id, JOB_DELETED, now):
         case "unknown":
             raise no_job(job_id)
@@ -206,7 +203,6 @@ ORDER BY deleted DESC, incarnation DESC LIMIT 1
 
 
 async def deleted_job(db: Connections, job_id: JobId) -> Job:
-    """See `Jobs.deleted_job`."""
     row = await db.row(_DELETED, job_id)
     if row is None:
         raise no_job(job_id)
@@ -214,7 +210,6 @@ async def deleted_job(db: Connections, job_id: JobId) -> Job:
 
 
 async def get_due(db: Connections, job_id: JobId) -> Due:
-    """See `Jobs.get_due`."""
     row = await db.row(f"{DUE} WHERE j.id = $1", job_id)
     if row is None:
         raise no_job(job_id)

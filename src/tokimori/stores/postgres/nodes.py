@@ -32,12 +32,10 @@ FROM tokimori_survey()
 
 
 async def register(db: Connections, node: NodeRecord) -> None:
-    """See `Nodes.register`."""
     await db.rows(_REGISTER, *node_row(node), db.functions.digest)
 
 
 async def tick(db: Connections, beat: Beat) -> Pulse | None:
-    """See `Nodes.tick`."""
     began = [(run.run_id, run.token, run.pid, run.at) for run in beat.started]
     row = await db.row(_TICK, beat.node, *columns(began, _BEGAN))
     if row is None:
@@ -56,7 +54,6 @@ async def tick(db: Connections, beat: Beat) -> Pulse | None:
 
 
 async def survey(db: Connections, now: Moment, *, past: Moment | None = None) -> Survey:
-    """See `Nodes.survey`."""
     if past is None:
         ((next_due, lanes),) = await db.rows("SELECT * FROM tokimori_survey()")
     else:
@@ -69,22 +66,18 @@ def _survey_of(next_due: Moment | None, lanes: list[str]) -> Survey:
 
 
 async def bury(db: Connections, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
-    """See `Nodes.bury`."""
     return bool(await db.value("SELECT tokimori_bury($1, $2, $3, $4)", dead, beat, by, now))
 
 
 async def leave(db: Connections, node: NodeId, now: Moment) -> bool:
-    """See `Nodes.leave`."""
     return bool(await db.value("SELECT tokimori_leave($1, $2)", node, now))
 
 
 async def orphans(db: Connections, limit: int) -> list[Claimed]:
-    """See `Nodes.orphans`."""
     return all_claimed(await db.rows(_ORPHANS, limit))
 
 
 async def list_nodes(db: Connections, *, limit: int = 1000) -> list[NodeRecord]:
-    """See `Nodes.list_nodes`."""
     newest = f"""SELECT {NODE} FROM tokimori_nodes
         ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT $1"""
     return [node_of(row) for row in await db.rows(newest, limit)]

@@ -13,10 +13,8 @@ async def add_pause(db: Connections, pause: Pause) -> Pause:
 
 
 async def delete_pause(db: Connections, queue: str) -> None:
-    """See `Pausing.delete_pause`."""
     await db.rows("DELETE FROM tokimori_pauses WHERE queue = $1", queue)
 
 
 async def list_pauses(db: Connections) -> list[Pause]:
-    """See `Pausing.list_pauses`."""
     return [pause_of(row) for row in await db.rows(f"SELECT {PAUSE} FROM tokimori_pauses ORDER BY queue")]

@@ -46,8 +46,6 @@ _APPLY_COUNTED = f"SELECT tokimori_apply_counted({_ARGUMENTS})::text[]"
 
 
 async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
-    """See `Planning.due`."""
-
     async def page(after: Job | None) -> list[Due]:
         place = _BEFORE_ALL if after is None else (after.next_due, after.incarnation)
         return [due_of(row) for row in await db.rows(DUE_NOW, now, limit, *place, share.of, share.part)]
@@ -104,8 +102,6 @@ async def _applied_before(db: Connections, refused: Sequence[tuple[int, _Planned
 
 
 async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
-    """See `Planning.outdated`."""
-
     async def page(after: Job | None) -> list[Job]:
         place = ("", -1) if after is None else (after.tzdata, after.incarnation)
         return [job_of(row) for row in await db.rows(OUTDATED, tzdata, limit, *place)]
@@ -114,7 +110,6 @@ async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
 
 
 async def promote(db: Connections, now: Moment, limit: int) -> int:
-    """See `Planning.promote`."""
     promoted: int = await db.value(
         """
         WITH promoted AS (

@@ -32,14 +32,12 @@ SELECT day, outcome, 0, sum(count)::bigint FROM tokimori_counts WHERE job_id = $
 
 
 async def prune(db: Connections, expiries: Sequence[Expiry], limit: int) -> int:
-    """See `Pruning.prune`."""
     rows = [{**msgspec.to_builtins(expiry), "first_id": first_id_at(expiry.before)} for expiry in expiries]
     pruned: int = await db.value("SELECT tokimori_prune($1, $2)", msgspec.json.encode(rows).decode(), limit)
     return pruned
 
 
 async def deleted_jobs(db: Connections, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
-    """See `Pruning.deleted_jobs`."""
     statement = "SELECT incarnation, job_id FROM tokimori_deleted_jobs WHERE incarnation > $1 ORDER BY 1 LIMIT $2"
     return [(row[0], row[1]) for row in await db.rows(statement, -1 if after is None else after, limit)]
 

@@ -42,7 +42,6 @@ _ASK = f"SELECT answer, run::text FROM tokimori_ask_run({', '.join(f'${n}' for n
 
 
 async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
-    """See `Runs.add_run`."""
     return await (_add_run(db, run) if manner == PLAIN else _ask_run(db, run, manner, now))
 
 
@@ -114,7 +113,6 @@ async def get_run(db: Connections, run_id: RunId) -> Run:
 
 
 async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
-    """See `Runs.list_runs`."""
     parts = []
     for table, of_job in ((_LIVE, _LIVE_OF_JOB), (_HISTORY, "job_id = $1")):
         conditions = " AND ".join(_conditions(wanted, of_job))
@@ -125,7 +123,6 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
 
 
 async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int) -> list[Run]:
-    """See `Runs.last_runs`."""
     return [run_of(row) for row in await db.rows(_LAST_RUNS, list(job_ids), limit)]
 
 
@@ -137,20 +134,17 @@ def _conditions(wanted: RunFilter, of_job: str) -> Iterator[str]:
 
 
 async def attempts(db: Connections, run_id: RunId) -> list[Attempt]:
-    """See `Runs.attempts`."""
     statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = $1 ORDER BY number"
     return [attempt_of(row) for row in await db.rows(statement, run_id)]
 
 
 async def output(db: Connections, run_id: RunId, attempt: int) -> Output | None:
-    """See `Runs.output`."""
     statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = $1 AND attempt = $2"
     row = await db.row(statement, run_id, attempt)
     return None if row is None else output_of(row)
 
 
 async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> Run:
-    """See `Runs.cancel_run`."""
     await db.rows("SELECT tokimori_cancel_run($1, $2, $3)", run_id, storable(reason), now)
     return await get_run(db, run_id)
 
@@ -164,7 +158,6 @@ async def hold_run(db: Connections, run_id: RunId, reason: str) -> Run:
 
 
 async def resume_run(db: Connections, run_id: RunId) -> Run:
-    """See `Runs.resume_run`."""
     if may_resume(await get_run(db, run_id)):
         resume = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = $1 AND state = 'held'"
         await db.rows(resume, run_id)

@@ -25,18 +25,15 @@ SELECT {PERMIT} FROM unnest($1::text[]) AS s (name) CROSS JOIN LATERAL (
 
 
 async def put_semaphore(db: Connections, name: str, limit: int, now: Moment) -> None:
-    """See `Semaphores.put_semaphore`."""
     heaviest = await db.value("SELECT tokimori_put_semaphore($1, $2)", name, limit)
     check_lowered(name, limit, heaviest or 0)
 
 
 async def list_semaphores(db: Connections, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
-    """See `Semaphores.list_semaphores`."""
     return await _semaphores(db, "WHERE s.name > $1 ORDER BY s.name LIMIT $2", after, limit)
 
 
 async def get_semaphore(db: Connections, name: str) -> Semaphore:
-    """See `Semaphores.get_semaphore`."""
     found = await _semaphores(db, "WHERE s.name = $1", name)
     if not found:
         raise no_semaphore(name)
@@ -59,13 +56,11 @@ async def _semaphores(db: Connections, which: str, *values: object) -> list[Sema
 
 
 async def delete_semaphore(db: Connections, name: str) -> None:
-    """See `Semaphores.delete_semaphore`."""
     if not await db.value("SELECT tokimori_delete_semaphore($1)", name):
         raise in_use(name)
 
 
 async def acquire(db: Connections, wish: Wish, now: Moment) -> Answer:
-    """See `Semaphores.acquire`."""
     ((answer, told),) = await db.rows(
         "SELECT * FROM tokimori_acquire($1, $2, $3, $4, $5, $6, $7, $8)",
         wish.id,
@@ -91,5 +86,4 @@ async def acquire(db: Connections, wish: Wish, now: Moment) -> Answer:
 
 
 async def release(db: Connections, permit: PermitId, node: NodeId, now: Moment) -> bool:
-    """See `Semaphores.release`."""
     return bool(await db.value("SELECT tokimori_release($1, $2)", permit, node))

@@ -60,7 +60,6 @@ class PostgresStore:
         self._closing = AsyncExitStack()
 
     async def open(self) -> None:
-        """See `Schema.open`."""
         sessions = Connections(self._address, MOST_SESSIONS, self._functions, self._make_functions)
         beats = Connections(self._address, 1, self._functions, self._make_functions)
         try:
@@ -74,7 +73,6 @@ class PostgresStore:
             self._closing.push_async_callback(part.close)
 
     async def close(self) -> None:
-        """See `Schema.close`."""
         await self._notices.close()
         await self._closing.aclose()
         self._sessions = self._beats = None
@@ -87,11 +85,9 @@ class PostgresStore:
         return self._sessions
 
     async def schema(self) -> SchemaStatus:
-        """See `Schema.schema`."""
         return await self.db.use(lambda session: schema.status(session, self._known, self._functions))
 
     async def migrate(self) -> SchemaStatus:
-        """See `Schema.migrate`."""
         now = self._clock.now()
         return await self.db.use(
             lambda session: schema.migrate(session, self._known, self._functions, now), schema.LONGEST
@@ -101,17 +97,14 @@ class PostgresStore:
         await schema.make_again(session, self._known, self._functions, self._clock.now())
 
     async def script(self, *, whole: bool) -> str:
-        """See `Schema.script`."""
         now = self._clock.now()
         text = await self.db.use(lambda session: schema.script(session, self._known, self._functions, now, whole=whole))
         return self._address.namespace.rendered(text)
 
     async def differences(self) -> list[str]:
-        """See `Schema.differences`."""
         return await self.db.use(lambda session: schema.check(session, self._known, self._functions), schema.LONGEST)
 
     def faults(self) -> Sequence[str]:
-        """See `Schema.faults`."""
         return self._faults
 
     def watch(self, wake: Callable[[], None]) -> None:
@@ -150,7 +143,6 @@ class PostgresStore:
     due = forwarded(planning.due)
 
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
-        """See `Planning.apply`."""
         answers = await planning.apply(self.db, plans, now)
         if any(plan.runs for plan, _ in plans):
             self._notices.tell_others()
@@ -160,14 +152,12 @@ class PostgresStore:
     promote = forwarded(planning.promote)
 
     async def register(self, node: NodeRecord) -> None:
-        """See `Nodes.register`."""
         await nodes.register(self.db, node)
         # Settle and claim, apply and promote fall together: each finds a session. Nothing is planned in advance: plans
         # that are made while the tables are empty are bad, and are kept.
         await asyncio.gather(*(self.db.rows("SELECT 1") for _ in range(FIRST_SESSIONS)))
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        """See `Nodes.tick`."""
         if self._beats is None:
             raise StoreError(f"store {self._address.name} is not open")
         return await nodes.tick(self._beats, beat)
@@ -180,7 +170,6 @@ class PostgresStore:
     claim = forwarded(working.claim)
 
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
-        """See `Working.settle`."""
         await asyncio.sleep(0)  # a claim that is asked for together with it goes first: packing takes a while
         verdicts, served = await working.settle(self.db, changes, by)
         if served or any(change.state not in ENDS for change in changes):

@@ -51,7 +51,6 @@ WHERE NOT tokimori_outputs.settled AND excluded.size >= tokimori_outputs.size
 
 
 async def claim(db: Connections, claim: Claim, now: Moment) -> list[Claimed]:
-    """See `Working.claim`."""
     return all_claimed(await db.rows(_CLAIM, claim.id, claim.node, claim.lanes, claim.limit, MOST_EXAMINED, now))
 
 
@@ -114,7 +113,6 @@ def _storable(attempt: Attempt) -> Attempt:
 
 
 async def save_outputs(db: Connections, outputs: Sequence[Output]) -> None:
-    """See `Working.save_outputs`."""
     for batch in rounds(outputs, lambda output: (output.run_id, output.attempt)):
         in_order = sorted(batch, key=lambda output: output.run_id)
         await db.rows(_SAVE, *columns([output_row(output) for output in in_order], _OUTPUT))

@@ -33,7 +33,6 @@ PAGE = 200
 
 
 async def export_rows(db: Connections, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
-    """See `Copying.export_rows`."""
     match kind:
         case Kind.DOCUMENTS:
             return [*await all_documents(db, None if after is None else (str(after[0]), str(after[1])), limit)]
@@ -133,7 +132,6 @@ async def _counts_of(db: Connections, job_id: JobId) -> list[PrunedCount]:
 
 
 async def import_rows(db: Connections, kind: Kind, rows: Sequence[Copied]) -> None:
-    """See `Copying.import_rows`."""
     await db.run("import_rows", kind=kind, rows=[_words(row) for row in rows])
 
 

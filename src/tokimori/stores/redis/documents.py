@@ -6,7 +6,6 @@ from tokimori.stores.rules.errors import document_changed, no_document
 
 
 async def put_document(db: Connections, document: Document, replaces: int | None) -> None:
-    """See `Documents.put_document`."""
     kept = await db.run(
         "put_document",
         key=document_key(document.kind, document.name),
@@ -19,7 +18,6 @@ async def put_document(db: Connections, document: Document, replaces: int | None
 
 
 async def get_document(db: Connections, kind: str, name: str) -> Document:
-    """See `Documents.get_document`."""
     text, version = await db.run("get_document", key=document_key(kind, name))
     if version is None:
         raise no_document(kind, name)
@@ -29,7 +27,6 @@ async def get_document(db: Connections, kind: str, name: str) -> Document:
 async def list_documents(
     db: Connections, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
 ) -> list[Document]:
-    """See `Documents.list_documents`."""
     first = f"({document_key(kind, after)}" if after >= prefix else f"[{document_key(kind, prefix)}"
     return await _page(db, first, document_key(kind, prefix), limit)
 
@@ -48,7 +45,6 @@ async def _page(db: Connections, first: str, begin: str, limit: int) -> list[Doc
 
 
 async def delete_document(db: Connections, kind: str, name: str, version: int) -> None:
-    """See `Documents.delete_document`."""
     if not await db.run("delete_document", key=document_key(kind, name), version=str(version)):
         raise document_changed(kind, name)
 

@@ -23,7 +23,6 @@ from tokimori.stores.rules.settling import JOB_DELETED
 
 
 async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = None) -> None:
-    """See `Jobs.add_jobs`."""
     answer, value = await db.run(
         "add_jobs",
         edges=_edges(edges_by_job(*jobs)),
@@ -52,7 +51,6 @@ def _edges(edges: Mapping[JobId, tuple[Edge, ...]]) -> list[tuple[str, ...]]:
 
 
 async def family(db: Connections) -> Family:
-    """See `Jobs.family`."""
     version, texts = await db.run("family")
     return Family(version=version, edges=tuple(sorted(map(_edge_of, texts))))
 
@@ -63,7 +61,6 @@ def _edge_of(text: str) -> Edge:
 
 
 async def get_job(db: Connections, job_id: JobId) -> Job:
-    """See `Jobs.get_job`."""
     found = await db.run("get_job", id=job_id)
     if found is None:
         raise no_job(job_id)
@@ -71,7 +68,6 @@ async def get_job(db: Connections, job_id: JobId) -> Job:
 
 
 async def list_jobs(db: Connections, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
-    """See `Jobs.list_jobs`."""
     found = await db.run("list_jobs", index="idle" if idle else "jobs", after=after, limit=limit)
     return [job_of(flat) for flat in found]
 
@@ -125,7 +121,6 @@ async def _replaced(
 
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
-    """See `Jobs.delete_job`."""
     match await db.run("delete_job", id=job_id, reason=JOB_DELETED, now=now):
         case ["unknown"]:
             raise no_job(job_id)
@@ -144,7 +139,6 @@ async def move_runs(db: Connections, incarnation: int | str) -> None:
 
 
 async def deleted_job(db: Connections, job_id: JobId) -> Job:
-    """See `Jobs.deleted_job`."""
     found = await db.run("deleted_job", id=job_id)
     if found is None:
         raise no_job(job_id)
@@ -154,7 +148,6 @@ async def deleted_job(db: Connections, job_id: JobId) -> Job:
 
 
 async def get_due(db: Connections, job_id: JobId) -> Due:
-    """See `Jobs.get_due`."""
     found = await db.run("get_due", id=job_id)
     if found is None:
         raise no_job(job_id)

@@ -11,7 +11,6 @@ from tokimori.stores.redis.hashes import all_claimed, node_hash, node_of
 
 
 async def register(db: Connections, node: NodeRecord) -> None:
-    """See `Nodes.register`."""
     await db.run("register", id=node.id, started=node.started, row=node_hash(node))
 
 
@@ -32,7 +31,6 @@ async def tick(db: Connections, beat: Beat) -> Pulse | None:
 
 
 async def survey(db: Connections, now: Moment, *, past: Moment | None = None) -> Survey:
-    """See `Nodes.survey`."""
     return _survey_of(*await db.run("survey", past=past))
 
 
@@ -43,20 +41,16 @@ def _survey_of(next_due: int | None, lanes: list[str]) -> Survey:
 
 
 async def bury(db: Connections, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
-    """See `Nodes.bury`."""
     return bool(await db.run("bury", dead=dead, beat=beat, by=by, now=now))
 
 
 async def leave(db: Connections, node: NodeId, now: Moment) -> bool:
-    """See `Nodes.leave`."""
     return bool(await db.run("leave", node=node, now=now))
 
 
 async def orphans(db: Connections, limit: int) -> list[Claimed]:
-    """See `Nodes.orphans`."""
     return all_claimed(await db.run("orphans", limit=limit))
 
 
 async def list_nodes(db: Connections, *, limit: int = 1000) -> list[NodeRecord]:
-    """See `Nodes.list_nodes`."""
     return [node_of(flat) for flat in await db.run("list_nodes", limit=limit)]

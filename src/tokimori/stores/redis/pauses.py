@@ -7,17 +7,14 @@ from tokimori.stores.redis.connections import Connections
 
 
 async def add_pause(db: Connections, pause: Pause) -> Pause:
-    """See `Pausing.add_pause`."""
     kept = await db.run("add_pause", queue=pause.queue, pause=msgspec.json.encode(pause).decode())
     return msgspec.json.decode(kept, type=Pause)
 
 
 async def delete_pause(db: Connections, queue: str) -> None:
-    """See `Pausing.delete_pause`."""
     await db.run("delete_pause", queue=queue)
 
 
 async def list_pauses(db: Connections) -> list[Pause]:
-    """See `Pausing.list_pauses`."""
     found = [msgspec.json.decode(text, type=Pause) for text in await db.run("list_pauses")]
     return sorted(found, key=lambda pause: pause.queue)

@@ -16,8 +16,6 @@ from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
 
 async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
-    """See `Planning.due`."""
-
     async def page(after: Job | None) -> list[Due]:
         return [
             due_of(each)
@@ -32,7 +30,6 @@ def _place(job: Job | None) -> str | None:
 
 
 async def apply(db: Connections, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
-    """See `Planning.apply`."""
     answers = await db.run("apply", plans=[_plan_map(plan, ids, now) for plan, ids in plans], reason=REPLACED, now=now)
     return [_took_effect(plan, answer) for (plan, _), answer in zip(plans, answers, strict=True)]
 
@@ -72,8 +69,6 @@ def _took_effect(plan: Plan, answer: int | tuple[str | None, str | None, str | N
 
 
 async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
-    """See `Planning.outdated`."""
-
     async def page(after: Job | None) -> list[Job]:
         since = None if after is None else after.tzdata
         answer = await db.run("outdated", tzdata=tzdata, limit=limit, since=since, after=_place(after))
@@ -83,5 +78,4 @@ async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
 
 
 async def promote(db: Connections, now: Moment, limit: int) -> int:
-    """See `Planning.promote`."""
     return int(await db.run("promote", now=now, limit=limit))

@@ -16,7 +16,6 @@ _Counts = Counter[tuple[Moment, str]]
 
 
 async def prune(db: Connections, expiries: Sequence[Expiry], limit: int) -> int:
-    """See `Pruning.prune`."""
     old = [
         {
             "job": expiry.job_id,
@@ -33,13 +32,11 @@ async def prune(db: Connections, expiries: Sequence[Expiry], limit: int) -> int:
 
 
 async def deleted_jobs(db: Connections, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
-    """See `Pruning.deleted_jobs`."""
     found = await db.run("deleted_jobs", after=None if after is None else str(after), limit=limit)
     return [(Incarnation(int(incarnation)), JobId(job_id)) for incarnation, job_id in found]
 
 
 async def prune_nodes(db: Connections, before: Moment, limit: int) -> int:
-    """See `Pruning.prune_nodes`."""
     return int(await db.run("prune_nodes", before=before, limit=limit))
 
 

@@ -24,7 +24,6 @@ PAGE = 1000
 
 
 async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
-    """See `Runs.add_run`."""
     answered_by, answer, more = await db.run(
         "add_run",
         run=born_map(replace(run, lane=None)),
@@ -71,7 +70,6 @@ def born_map(run: Run) -> dict[str, object]:
 
 
 async def get_run(db: Connections, run_id: RunId) -> Run:
-    """See `Runs.get_run`."""
     return _known(await db.do("HGETALL", f"{db.address.prefix}run:{run_id}"), run_id)
 
 
@@ -102,38 +100,32 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
 
 
 async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int) -> list[Run]:
-    """See `Runs.last_runs`."""
     found = await db.run("last_runs", jobs=list(job_ids), limit=limit)
     return sorted(map(run_of, found), key=lambda run: run.id, reverse=True)
 
 
 async def attempts(db: Connections, run_id: RunId) -> list[Attempt]:
-    """See `Runs.attempts`."""
     rows = await db.do("HVALS", f"{db.address.prefix}attempts:{run_id}")
     return sorted((msgspec.json.decode(row, type=Attempt) for row in rows), key=lambda attempt: attempt.number)
 
 
 async def output(db: Connections, run_id: RunId, attempt: int) -> Output | None:
-    """See `Runs.output`."""
     key = f"{db.address.prefix}output:{run_id}:{attempt}"
     size, head, tail = await db.do("HMGET", key, "size", "head", "tail", raw=True)
     return None if size is None else Output(run_id=run_id, attempt=attempt, size=int(size), head=head, tail=tail)
 
 
 async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> Run:
-    """See `Runs.cancel_run`."""
     return _known(await db.run("cancel_run", id=run_id, reason=storable(reason), now=now), run_id)
 
 
 async def hold_run(db: Connections, run_id: RunId, reason: str) -> Run:
-    """See `Runs.hold_run`."""
     run = _known(await db.run("hold_run", id=run_id, reason=storable(reason)), run_id)
     may_hold(run)
     return run
 
 
 async def resume_run(db: Connections, run_id: RunId) -> Run:
-    """See `Runs.resume_run`."""
     run = _known(await db.run("resume_run", id=run_id), run_id)
     may_resume(run)
     return run

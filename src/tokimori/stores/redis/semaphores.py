@@ -24,7 +24,6 @@ PAGE = 20
 
 
 async def put_semaphore(db: Connections, name: str, limit: int, now: Moment) -> None:
-    """See `Semaphores.put_semaphore`."""
     check_lowered(name, limit, await db.run("put_semaphore", name=name, limit=limit))
 
 
@@ -41,7 +40,6 @@ async def list_semaphores(db: Connections, *, after: str = "", limit: int = 1000
 
 
 async def get_semaphore(db: Connections, name: str) -> Semaphore:
-    """See `Semaphores.get_semaphore`."""
     found = await _described(db, name=name, limit=1)
     if not found:
         raise no_semaphore(name)
@@ -77,13 +75,11 @@ def _permit_of(semaphore: str, words: list[Any]) -> Permit:
 
 
 async def delete_semaphore(db: Connections, name: str) -> None:
-    """See `Semaphores.delete_semaphore`."""
     if not await db.run("delete_semaphore", name=name):
         raise in_use(name)
 
 
 async def acquire(db: Connections, wish: Wish, now: Moment) -> Answer:
-    """See `Semaphores.acquire`."""
     answer, *rest = await db.run(
         "acquire",
         id=wish.id,
@@ -112,5 +108,4 @@ async def acquire(db: Connections, wish: Wish, now: Moment) -> Answer:
 
 
 async def release(db: Connections, permit: PermitId, node: NodeId, now: Moment) -> bool:
-    """See `Semaphores.release`."""
     return bool(await db.run("release", id=permit, node=node))

@@ -54,7 +54,6 @@ class RedisStore:
         self._closing = AsyncExitStack()
 
     async def open(self) -> None:
-        """See `Schema.open`."""
         connections = Connections(self._address, MOST_CONNECTIONS)
         beats = Connections(self._address, 1)
         try:
@@ -67,7 +66,6 @@ class RedisStore:
             self._closing.push_async_callback(part.close)
 
     async def close(self) -> None:
-        """See `Schema.close`."""
         await self._notices.close()
         await self._closing.aclose()
         self._connections = self._beats = None
@@ -80,23 +78,18 @@ class RedisStore:
         return self._connections
 
     async def schema(self) -> SchemaStatus:
-        """See `Schema.schema`."""
         return await schema.status(self.db)
 
     async def migrate(self) -> SchemaStatus:
-        """See `Schema.migrate`."""
         return await schema.migrate(self.db, self._clock.now())
 
     async def script(self, *, whole: bool) -> str:
-        """See `Schema.script`."""
         raise no_script("Redis")
 
     async def differences(self) -> list[str]:
-        """See `Schema.differences`."""
         raise no_script("Redis")
 
     def faults(self) -> Sequence[str]:
-        """See `Schema.faults`."""
         return self._faults
 
     def watch(self, wake: Callable[[], None]) -> None:
@@ -135,7 +128,6 @@ class RedisStore:
     due = forwarded(planning.due)
 
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
-        """See `Planning.apply`."""
         answers = await planning.apply(self.db, plans, now)
         if any(plan.runs for plan, _ in plans):
             self._notices.tell_others()
@@ -146,7 +138,6 @@ class RedisStore:
     register = forwarded(nodes.register)
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        """See `Nodes.tick`."""
         if self._beats is None:
             raise StoreError(f"store {self._address.name} is not open")
         return await nodes.tick(self._beats, beat)
@@ -159,7 +150,6 @@ class RedisStore:
     claim = forwarded(working.claim)
 
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
-        """See `Working.settle`."""
         verdicts, served = await working.settle(self.db, changes, by)
         if served or any(change.state not in ENDS for change in changes):
             self._notices.tell_others()

@@ -21,7 +21,6 @@ MOST_REFUSED = 1000
 
 
 async def claim(db: Connections, claim: Claim, now: Moment) -> list[Claimed]:
-    """See `Working.claim`."""
     asked = {"id": claim.id, "node": claim.node, "lanes": claim.lanes, "limit": claim.limit}
     return all_claimed(await db.run("claim", **asked, most=MOST_REFUSED, now=now))
 
@@ -58,5 +57,4 @@ def _attempt_row(attempt: Attempt) -> str:
 
 
 async def save_outputs(db: Connections, outputs: Sequence[Output]) -> None:
-    """See `Working.save_outputs`."""
     await db.run("save_outputs", outputs=[output_map(output) for output in outputs])

@@ -40,21 +40,17 @@ class SqliteLines:
         return Candidate(rank, run_id, incarnation, lane, limit, key, max_per_key or 1, units_in(semaphores))
 
     def running(self, incarnation: Incarnation) -> int:
-        """See `Lines.running`."""
         return self._running[incarnation]
 
     def of_key(self, key: Key) -> tuple[int, Place | None]:
-        """See `Lines.of_key`."""
         return running_of_key(self.db, *key), head_of_key(self.db, *key)
 
     def of_semaphore(self, name: str) -> tuple[int, Place | None]:
-        """See `Lines.of_semaphore`."""
         made = 'INSERT INTO tokimori_semaphores (name, "limit") VALUES (?, ?) ON CONFLICT DO NOTHING'
         self.db.execute(made, (name, DEFAULT_LIMIT))
         return free_units(self.db, name), first_program(self.db, name)
 
     def head(self, name: str, lane: Lane | None) -> Place | None:
-        """See `Lines.head`."""
         return None if lane is None else head_of(self.db, name, lane)
 
 

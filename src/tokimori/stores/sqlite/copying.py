@@ -17,7 +17,6 @@ _TARGETS = TARGETS | {Kind.ARRIVALS: Target("tokimori_arrivals", "incarnation, r
 
 
 def export_rows(db: sqlite3.Connection, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
-    """See `Copying.export_rows`."""
     behind = after or ()
     statement = page(_SOURCES[kind], [f"?{n}" for n, _ in enumerate(behind, 2)], "?1")
     rows = db.execute(statement, (limit, *behind))
@@ -25,7 +24,6 @@ def export_rows(db: sqlite3.Connection, kind: Kind, after: Key | None, limit: in
 
 
 def import_rows(db: sqlite3.Connection, kind: Kind, rows: Sequence[Copied]) -> None:
-    """See `Copying.import_rows`."""
     table, columns = _TARGETS[kind]
     values = [row_of(row) for row in rows]
     if kind is Kind.ARRIVALS:

@@ -13,7 +13,6 @@ _REPLACE = "UPDATE tokimori_documents SET text = ?, version = ? WHERE kind = ? A
 
 
 def put_document(db: sqlite3.Connection, document: Document, replaces: int | None) -> None:
-    """See `Documents.put_document`."""
     kind, name, text, version = document_row(document)
     if replaces is None:
         written = db.execute(_INSERT, (kind, name, text, version))
@@ -24,7 +23,6 @@ def put_document(db: sqlite3.Connection, document: Document, replaces: int | Non
 
 
 def get_document(db: sqlite3.Connection, kind: str, name: str) -> Document:
-    """See `Documents.get_document`."""
     document = _find(db, kind, name)
     if document is None:
         raise no_document(kind, name)
@@ -39,7 +37,6 @@ def _find(db: sqlite3.Connection, kind: str, name: str) -> Document | None:
 def list_documents(
     db: sqlite3.Connection, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
 ) -> list[Document]:
-    """See `Documents.list_documents`."""
     comparison, first, last = span(prefix, after)
     rows = db.execute(
         f"""SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = ? AND name {comparison} ? AND name <= ?
@@ -50,7 +47,6 @@ def list_documents(
 
 
 def delete_document(db: sqlite3.Connection, kind: str, name: str, version: int) -> None:
-    """See `Documents.delete_document`."""
     db.execute("DELETE FROM tokimori_documents WHERE kind = ? AND name = ? AND version = ?", (kind, name, version))
     if _find(db, kind, name) is not None:
         raise document_changed(kind, name)

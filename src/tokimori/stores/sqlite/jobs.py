@@ -59,7 +59,6 @@ ORDER BY deleted DESC, incarnation DESC LIMIT 1
 
 
 def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job], family: int | None = None) -> None:
-    """See `Jobs.add_jobs`."""
     ids = json.dumps([job.id for job in jobs])
     known: dict[JobId, Incarnation] = dict(
         db.execute("SELECT id, incarnation FROM tokimori_jobs WHERE id IN (SELECT value FROM json_each(?))", (ids,))
@@ -76,7 +75,6 @@ def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job], family: int | None = N
 
 
 def get_job(db: sqlite3.Connection, job_id: JobId) -> Job:
-    """See `Jobs.get_job`."""
     row = db.execute(f"SELECT {JOB} FROM tokimori_jobs WHERE id = ?", (job_id,)).fetchone()
     if row is None:
         raise no_job(job_id)
@@ -86,7 +84,6 @@ def get_job(db: sqlite3.Connection, job_id: JobId) -> Job:
 def list_jobs(
     db: sqlite3.Connection, *, after: JobId | None = None, limit: int = 1000, idle: bool = False
 ) -> list[Job]:
-    """See `Jobs.list_jobs`."""
     restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
     statement = f"SELECT {JOB} FROM tokimori_jobs WHERE id > ? {restriction} ORDER BY id LIMIT ?"
     return [job_of(row) for row in db.execute(statement, (after or "", limit))]
@@ -95,7 +92,6 @@ def list_jobs(
 def replace_job(
     db: sqlite3.Connection, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
 ) -> None:
-    """See `Jobs.replace_job`."""
     stored = get_job(db, old.id)
     if was_replaced(stored, new):
         return
@@ -147,7 +143,6 @@ def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None, fr
 
 
 def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> None:
-    """See `Jobs.delete_job`."""
     job = get_job(db, job_id)
     leave_family(db, job_id)
     cancel(db, "incarnation = ? AND state <> 'running'", (job.incarnation,), JOB_DELETED, now)
@@ -159,7 +154,6 @@ def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> None:
 
 
 def deleted_job(db: sqlite3.Connection, job_id: JobId) -> Job:
-    """See `Jobs.deleted_job`."""
     row = db.execute(_DELETED, (job_id,)).fetchone()
     if row is None:
         raise no_job(job_id)
@@ -167,7 +161,6 @@ def deleted_job(db: sqlite3.Connection, job_id: JobId) -> Job:
 
 
 def get_due(db: sqlite3.Connection, job_id: JobId) -> Due:
-    """See `Jobs.get_due`."""
     row = db.execute(f"{DUE} WHERE j.id = ?", (job_id,)).fetchone()
     if row is None:
         raise no_job(job_id)

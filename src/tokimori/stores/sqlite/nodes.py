@@ -45,12 +45,10 @@ _EVER = -(2**63)
 
 
 def register(db: sqlite3.Connection, node: NodeRecord) -> None:
-    """See `Nodes.register`."""
     db.execute(f"INSERT INTO tokimori_nodes ({NODE}) VALUES ({marks(NODE)}) ON CONFLICT DO NOTHING", node_row(node))
 
 
 def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
-    """See `Nodes.tick`."""
     raised = db.execute("UPDATE tokimori_nodes SET beat = beat + 1 WHERE id = ? AND state = 'alive'", (beat.node,))
     if not raised.rowcount:
         return None
@@ -75,14 +73,12 @@ def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
 
 
 def survey(db: sqlite3.Connection, now: Moment, *, past: Moment | None = None) -> Survey:
-    """See `Nodes.survey`."""
     lanes = [Lane(lane) for (lane,) in db.execute(_LANES)]
     (next_due,) = db.execute(_NEXT_DUE, (_EVER if past is None else past,)).fetchone()
     return Survey(next_due=next_due, lanes=open_lanes(lanes, paused_queues(db)))
 
 
 def bury(db: sqlite3.Connection, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
-    """See `Nodes.bury`."""
     buried = db.execute(
         """
         UPDATE tokimori_nodes SET state = 'dead', "left" = ? WHERE id = ? AND beat = ? AND state = 'alive'
@@ -96,7 +92,6 @@ def bury(db: sqlite3.Connection, dead: NodeId, beat: int, by: NodeId, now: Momen
 
 
 def leave(db: sqlite3.Connection, node: NodeId, now: Moment) -> bool:
-    """See `Nodes.leave`."""
     left = db.execute(
         """
         UPDATE tokimori_nodes SET state = 'left', "left" = ? WHERE id = ? AND state = 'alive'
@@ -117,14 +112,12 @@ def state_of(db: sqlite3.Connection, node: NodeId) -> NodeState | None:
 
 
 def orphans(db: sqlite3.Connection, limit: int) -> list[Claimed]:
-    """See `Nodes.orphans`."""
     dead = _dead_owners(db)
     owned = f'{CLAIMED} AND r.node_id IN ({", ".join("?" for _ in dead)}) ORDER BY r."rank", r.id LIMIT ?'
     return [claimed_of(row) for row in db.execute(owned, (*dead, limit))]
 
 
 def list_nodes(db: sqlite3.Connection, *, limit: int = 1000) -> list[NodeRecord]:
-    """See `Nodes.list_nodes`."""
     newest = f"""SELECT {NODE} FROM tokimori_nodes
         ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT ?"""
     return [node_of(row) for row in db.execute(newest, (limit,))]

@@ -7,7 +7,6 @@ from tokimori.stores.rows import PAUSE, marks, pause_of, pause_row
 
 
 def add_pause(db: sqlite3.Connection, pause: Pause) -> Pause:
-    """See `Pausing.add_pause`."""
     statement = f"INSERT INTO tokimori_pauses ({PAUSE}) VALUES ({marks(PAUSE)}) ON CONFLICT DO NOTHING"
     db.execute(statement, pause_row(pause))
     kept = db.execute(f"SELECT {PAUSE} FROM tokimori_pauses WHERE queue = ?", (pause.queue,))
@@ -15,12 +14,10 @@ def add_pause(db: sqlite3.Connection, pause: Pause) -> Pause:
 
 
 def delete_pause(db: sqlite3.Connection, queue: str) -> None:
-    """See `Pausing.delete_pause`."""
     db.execute("DELETE FROM tokimori_pauses WHERE queue = ?", (queue,))
 
 
 def list_pauses(db: sqlite3.Connection) -> list[Pause]:
-    """See `Pausing.list_pauses`."""
     return [pause_of(row) for row in db.execute(f"SELECT {PAUSE} FROM tokimori_pauses ORDER BY queue")]
 
 

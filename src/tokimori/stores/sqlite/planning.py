@@ -40,7 +40,6 @@ FROM json_each(?) WHERE incarnation = value ->> 0
 
 
 def due(db: sqlite3.Connection, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
-    """See `Planning.due`."""
     statement = f"""{DUE} WHERE j.state = 'enabled' AND j.next_due IS NOT NULL AND j.next_due <= ?
         AND j.incarnation % ? = ? ORDER BY j.next_due, j.incarnation"""
     # No LIMIT: what this program can't read must not count, and rows are only made as they are asked for.
@@ -49,7 +48,6 @@ def due(db: sqlite3.Connection, now: Moment, limit: int, share: Share = ALL) -> 
 
 
 def apply(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
-    """See `Planning.apply`."""
     cursors = _cursors(db, [plan.incarnation for plan, _ in plans])
     answers, accepted = [], list[tuple[Plan, Sequence[RunId]]]()
     active: Counter[Incarnation] = Counter(
@@ -110,7 +108,6 @@ def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Row]:
 
 
 def outdated(db: sqlite3.Connection, tzdata: str, limit: int) -> list[Job]:
-    """See `Planning.outdated`."""
     statement = f"""SELECT {JOB} FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < ?
         ORDER BY tzdata, incarnation"""
     with closing(db.execute(statement, (tzdata,))) as rows:
@@ -118,7 +115,6 @@ def outdated(db: sqlite3.Connection, tzdata: str, limit: int) -> list[Job]:
 
 
 def promote(db: sqlite3.Connection, now: Moment, limit: int) -> int:
-    """See `Planning.promote`."""
     promoted = db.execute(
         """
         UPDATE tokimori_runs SET state = 'ready' WHERE id IN (

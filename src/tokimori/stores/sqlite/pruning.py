@@ -38,7 +38,6 @@ _NO_ID = "~"
 
 
 def prune(db: sqlite3.Connection, expiries: Sequence[Expiry], limit: int) -> int:
-    """See `Pruning.prune`."""
     left = limit
     counted: Counter[_Key] = Counter()
     for expiry in expiries:
@@ -83,13 +82,11 @@ def _prune_skips(db: sqlite3.Connection, expiry: Expiry, limit: int, counted: Co
 
 
 def deleted_jobs(db: sqlite3.Connection, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
-    """See `Pruning.deleted_jobs`."""
     statement = "SELECT incarnation, job_id FROM tokimori_deleted_jobs WHERE incarnation > ? ORDER BY 1 LIMIT ?"
     return db.execute(statement, (-1 if after is None else after, limit)).fetchall()
 
 
 def prune_nodes(db: sqlite3.Connection, before: Moment, limit: int) -> int:
-    """See `Pruning.prune_nodes`."""
     pruned = db.execute(
         """
         DELETE FROM tokimori_nodes WHERE id IN (
@@ -103,7 +100,6 @@ def prune_nodes(db: sqlite3.Connection, before: Moment, limit: int) -> int:
 
 
 def counts(db: sqlite3.Connection, job_id: JobId) -> list[DailyCount]:
-    """See `Pruning.counts`."""
     kept = db.execute(
         f"""
         SELECT ended - ended % {DAY}, state, count(*) FROM tokimori_history WHERE job_id = ?1 GROUP BY 1, 2

@@ -33,7 +33,6 @@ _LIVE_OF_JOB = """
 
 
 def add_run(db: sqlite3.Connection, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
-    """See `Runs.add_run`."""
     known = _run_with_origin(db, run) or (_taken_over(db, run) if manner.replaces else None)
     if known is not None:
         return known
@@ -98,7 +97,6 @@ def _run_with_origin(db: sqlite3.Connection, run: Run) -> Run | None:
 
 
 def get_run(db: sqlite3.Connection, run_id: RunId) -> Run:
-    """See `Runs.get_run`."""
     for table in (_LIVE, _HISTORY):
         row = db.execute(f"SELECT {RUN} FROM {table} WHERE id = ?", (run_id,)).fetchone()
         if row is not None:
@@ -107,7 +105,6 @@ def get_run(db: sqlite3.Connection, run_id: RunId) -> Run:
 
 
 def list_runs(db: sqlite3.Connection, wanted: RunFilter) -> list[Run]:
-    """See `Runs.list_runs`."""
     runs = []
     for table, of_job in ((_LIVE, _LIVE_OF_JOB), (_HISTORY, "job_id = :job_id")):
         conditions = " AND ".join(_conditions(wanted, of_job))
@@ -118,7 +115,6 @@ def list_runs(db: sqlite3.Connection, wanted: RunFilter) -> list[Run]:
 
 
 def last_runs(db: sqlite3.Connection, job_ids: Sequence[JobId], limit: int) -> list[Run]:
-    """See `Runs.last_runs`."""
     runs = [run for job_id in job_ids for run in list_runs(db, RunFilter(job_id=job_id, limit=limit))]
     return sorted(runs, key=lambda run: run.id, reverse=True)
 
@@ -134,26 +130,22 @@ def _conditions(wanted: RunFilter, of_job: str) -> Iterator[str]:
 
 
 def attempts(db: sqlite3.Connection, run_id: RunId) -> list[Attempt]:
-    """See `Runs.attempts`."""
     statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = ? ORDER BY number"
     return [attempt_of(row) for row in db.execute(statement, (run_id,))]
 
 
 def output(db: sqlite3.Connection, run_id: RunId, attempt: int) -> Output | None:
-    """See `Runs.output`."""
     statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = ? AND attempt = ?"
     row = db.execute(statement, (run_id, attempt)).fetchone()
     return None if row is None else output_of(row)
 
 
 def cancel_run(db: sqlite3.Connection, run_id: RunId, reason: str, now: Moment) -> Run:
-    """See `Runs.cancel_run`."""
     cancel(db, "id = ?", (run_id,), reason, now)
     return get_run(db, run_id)
 
 
 def hold_run(db: sqlite3.Connection, run_id: RunId, reason: str) -> Run:
-    """See `Runs.hold_run`."""
     if may_hold(get_run(db, run_id)):
         freed = Freed()
         turn = db.execute(f"SELECT {lines.TURN} FROM tokimori_runs WHERE id = ?", (run_id,)).fetchone()
@@ -165,7 +157,6 @@ def hold_run(db: sqlite3.Connection, run_id: RunId, reason: str) -> Run:
 
 
 def resume_run(db: sqlite3.Connection, run_id: RunId) -> Run:
-    """See `Runs.resume_run`."""
     if may_resume(get_run(db, run_id)):
         db.execute("UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = ?", (run_id,))
     return get_run(db, run_id)

@@ -53,7 +53,6 @@ def _applied(db: sqlite3.Connection) -> list[Applied]:
 
 
 def script(db: sqlite3.Connection, known: Sequence[Migration], now: Moment, *, whole: bool) -> str:
-    """See `Schema.script`."""
     missing = known if whole else pending(status(db, known), known)
     return script_of(missing, now, begin=_BEGIN, ledger=[_LEDGER])
 

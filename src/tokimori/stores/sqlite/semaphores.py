@@ -48,20 +48,17 @@ _HOLDERS = f"SELECT {PERMIT} {_HELD} ORDER BY since, id LIMIT {MOST_HOLDERS}"
 
 
 def put_semaphore(db: sqlite3.Connection, name: str, limit: int, now: Moment) -> None:
-    """See `Semaphores.put_semaphore`."""
     check_lowered(name, limit, heaviest_in_line(db, name))
     db.execute(f'{_MAKE} ON CONFLICT (name) DO UPDATE SET "limit" = excluded."limit"', (name, limit))
     serve_semaphore(db, name)
 
 
 def list_semaphores(db: sqlite3.Connection, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
-    """See `Semaphores.list_semaphores`."""
     names = db.execute("SELECT name FROM tokimori_semaphores WHERE name > ? ORDER BY name LIMIT ?", (after, limit))
     return [get_semaphore(db, name) for (name,) in names.fetchall()]
 
 
 def get_semaphore(db: sqlite3.Connection, name: str) -> Semaphore:
-    """See `Semaphores.get_semaphore`."""
     limit = _limit_of(db, name)
     if limit is None:
         raise no_semaphore(name)
@@ -81,7 +78,6 @@ def _limit_of(db: sqlite3.Connection, name: str) -> int | None:
 
 
 def delete_semaphore(db: sqlite3.Connection, name: str) -> None:
-    """See `Semaphores.delete_semaphore`."""
     in_line = f"SELECT 1 {_RUNS_WAIT} UNION ALL SELECT 1 {_PROGRAMS_WAIT} UNION ALL SELECT 1 {_HELD} LIMIT 1"
     if db.execute(in_line, (name,)).fetchone() is not None:
         raise in_use(name)
@@ -90,7 +86,6 @@ def delete_semaphore(db: sqlite3.Connection, name: str) -> None:
 
 
 def acquire(db: sqlite3.Connection, wish: Wish, now: Moment) -> Answer:
-    """See `Semaphores.acquire`."""
     if state_of(db, wish.node) is not NodeState.ALIVE:
         return NodeGone()
     permit = _permit(db, wish.id) or _join(db, wish, now)
@@ -116,7 +111,6 @@ def _join(db: sqlite3.Connection, wish: Wish, now: Moment) -> Permit:
 
 
 def release(db: sqlite3.Connection, permit: PermitId, node: NodeId, now: Moment) -> bool:
-    """See `Semaphores.release`."""
     theirs = "DELETE FROM tokimori_permits WHERE id = ? AND node_id = ? AND run_id IS NULL RETURNING semaphore"
     given_back = db.execute(theirs, (permit, node)).fetchall()
     for (name,) in given_back:

@@ -118,24 +118,19 @@ class SqliteStore:
         return await self._open.writer.run(lambda db: work(db, *args, **kwargs))
 
     async def schema(self) -> SchemaStatus:
-        """See `Schema.schema`."""
         return await self._read(schema.status, self._known)
 
     async def migrate(self) -> SchemaStatus:
-        """See `Schema.migrate`."""
         return await self._write(schema.migrate, self._known, self._clock.now())
 
     async def script(self, *, whole: bool) -> str:
-        """See `Schema.script`."""
         text = await self._read(schema.script, self._known, self._clock.now(), whole=whole)
         return self._namespace.rendered(text)
 
     async def differences(self) -> list[str]:
-        """See `Schema.differences`."""
         return await self._read(schema.check, self._known)
 
     def faults(self) -> Sequence[str]:
-        """See `Schema.faults`."""
         return connection.faults()
 
     def watch(self, wake: Callable[[], None]) -> None:
@@ -181,7 +176,6 @@ class SqliteStore:
     register = writing(nodes.register)
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        """See `Nodes.tick`."""
         store_now = self._clock.now()
         return await self._open.writer.run(lambda db: nodes.tick(db, beat, store_now), first=True)
 

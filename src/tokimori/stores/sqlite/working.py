@@ -88,7 +88,6 @@ FROM {_CHANGES.format(join="CROSS JOIN tokimori_runs AS run ON")}
 
 
 def claim(db: sqlite3.Connection, claim: Claim, now: Moment) -> list[Claimed]:
-    """See `Working.claim`."""
     if state_of(db, claim.node) is not NodeState.ALIVE:
         return []
     return _taken(db, claim) or (_taken(db, claim) if _take(db, claim, now) else [])
@@ -140,7 +139,6 @@ class _Held(NamedTuple):
 
 
 def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
-    """See `Working.settle`."""
     held = _held(db, [change.run_id for change in changes])
     nodes = {node: state_of(db, node) for node in {by, *(change.owner for change in changes)}}
     states = {node: state for node, state in nodes.items() if state is not None}
@@ -201,7 +199,6 @@ def _settled_row(change: Change, state: RunState, error: str | None, by: NodeId)
 
 
 def save_outputs(db: sqlite3.Connection, outputs: Sequence[Output]) -> None:
-    """See `Working.save_outputs`."""
     db.executemany(
         f"""
         INSERT INTO tokimori_outputs ({OUTPUT}, settled) VALUES ({marks(OUTPUT)}, 0)
