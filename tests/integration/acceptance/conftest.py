@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 import tokimori
-from tests.integration.cli.conftest import PROGRAM, Program, stop
+from tests.integration.cli.conftest import Program, stop
+from tests.programs.forked import PROGRAM
 from tokimori.client.client import Client
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.acceptance.conftest import PATIENCE, Workplace, report
-from tests.integration.cli.conftest import PROGRAM
+from tests.programs.forked import PROGRAM
 from tokimori.clock import SECOND
 from tokimori.errors import Refused
 from tokimori.model.job import JobState

@@ -5,14 +5,14 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-PROGRAM = Path(sys.executable).with_name("tokimori")
+from tests.programs import forked
+from tests.programs.forked import PROGRAM
 
 
 class Program:
@@ -37,15 +37,7 @@ class Program:
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """However it ends."""
-        return subprocess.run(
-            [str(PROGRAM), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            cwd=self.home,
-            env=self.environment,
-        )
+        return forked.run(arguments, cwd=self.home, env=self.environment, timeout=60)
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """The program at work; nobody reads what it prints."""

@@ -4,7 +4,8 @@ import signal
 import subprocess
 import time
 
-from tests.integration.cli.conftest import PROGRAM, Program
+from tests.integration.cli.conftest import Program
+from tests.programs.forked import PROGRAM
 
 RANGE = ("--from", "2026-01-01T00:00:00Z", "--to", "2026-01-01T00:09:00Z")
 

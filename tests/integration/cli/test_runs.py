@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from tests.integration.cli.conftest import PROGRAM, Program
+from tests.integration.cli.conftest import Program
+from tests.programs.forked import PROGRAM
 
 
 def test_a_triggered_run_is_waited_for_and_shown(served: Program) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import tokimori
-from tests.integration.cli.conftest import PROGRAM, Program, stop
+from tests.integration.cli.conftest import Program, stop
+from tests.programs.forked import PROGRAM
 
 PATIENCE = 30.0
 """Seconds after which a test gives up."""

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.integration.cli.conftest import PROGRAM, Program
+from tests.integration.cli.conftest import Program
+from tests.programs.forked import PROGRAM
 
 
 @pytest.mark.parametrize(

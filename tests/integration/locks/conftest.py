@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,9 +12,10 @@ from typing import Any, Protocol
 
 import pytest
 
+from tests.programs import forked
+from tests.programs.forked import PROGRAM
 from tests.servers import mariadb, postgres, redis
 
-PROGRAM = Path(sys.executable).with_name("tokimori")
 PATIENCE = 60.0
 """Seconds after which a test gives up."""
 
@@ -49,15 +49,7 @@ class Programs:
 
     def tokimori(self, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
         """It runs to its end."""
-        return subprocess.run(
-            [str(PROGRAM), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-            cwd=self.home,
-            env=self.environment | more,
-        )
+        return forked.run(arguments, cwd=self.home, env=self.environment | more, timeout=PATIENCE)
 
     def start(self, *line: str) -> "subprocess.Popen[str]":
         """A program at work, in a group of its own as a shell has it; what it says is kept."""

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import tokimori
-from tests.integration.locks.conftest import PROGRAM, Programs, most_at_once
+from tests.integration.locks.conftest import Programs, most_at_once
+from tests.programs.forked import PROGRAM
 from tokimori.executors.keeper.kernel import see
 
 TAKE_OVER = 10.0

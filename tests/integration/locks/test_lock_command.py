@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.locks.conftest import PROGRAM, Programs
+from tests.integration.locks.conftest import Programs
+from tests.programs.forked import PROGRAM
 from tokimori.executors.keeper.kernel import see
 
 

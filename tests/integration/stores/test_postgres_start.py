@@ -11,8 +11,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from tests.integration.cli.conftest import PROGRAM, Program, stop
+from tests.integration.cli.conftest import Program, stop
 from tests.integration.stores.conftest import Networked
+from tests.programs.forked import PROGRAM
 from tests.servers.postgres import Server
 
 SESSIONS = 12

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cli.conftest import PROGRAM, Program, stop
+from tests.integration.cli.conftest import Program, stop
+from tests.programs.forked import PROGRAM
 from tests.servers.redis import FORGETFUL, Server
 
 SOON = 30.0
