@@ -6,7 +6,10 @@ PIP := bin/python -m pip --quiet --disable-pip-version-check install
 SOURCES := src tests benchmarks docs
 RULES := */tokimori/model/decide.py,*/tokimori/model/settle.py,*/tokimori/model/transitions.py
 
-.PHONY: help run test prove bench lint coverage format docs promises lock clean
+# Four workers read the tests' bytecode, which one of them wrote: on CI's machine too, where no bytecode is to be written.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help run test prove bench lint coverage bytecode format docs promises lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## +' '/^[a-z]+:.*##/ { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -18,7 +21,7 @@ run: .venv/.installed  ## start a node on ./.tokimori/ with example jobs and the
 # other processes: two workers more than there are cores keep the cores at work. `coverage` runs the tests of the rules.
 test: .venv/.installed-dev  ## lint, then every test but the long proofs
 	@failed=0; \
-	$(MAKE) --no-print-directory --jobs --output-sync --keep-going lint coverage || failed=1; \
+	$(MAKE) --no-print-directory --jobs --output-sync --keep-going lint coverage bytecode || failed=1; \
 	$(BIN)/pytest -q -n $$(($$(nproc) + 2)) --dist worksteal -m "not prove" --ignore tests/unit/model || failed=1; \
 	exit $$failed
 
@@ -36,7 +39,10 @@ lint: $(LINTERS)  ## ruff, mypy --strict and the floors
 lint-check: .venv/.installed-dev
 	$(BIN)/ruff check --quiet $(SOURCES)
 
-lint-format: .venv/.installed-dev
+lint-bytecode: .venv/.installed-dev
+	$(BIN)/pytest -q --collect-only > /dev/null
+
+format: .venv/.installed-dev
 	$(BIN)/ruff format --check --quiet $(SOURCES)
 
 lint-types: .venv/.installed-dev

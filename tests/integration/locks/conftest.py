@@ -3,10 +3,11 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -91,6 +92,16 @@ class Programs:
         assert shown.returncode == 0, shown.stderr
         (found,) = [each for each in json.loads(shown.stdout) if each["name"] == name]
         return dict(found)
+
+    def freeze(self, program: "subprocess.Popen[str]") -> None:
+        """Stop a program, but not in a transaction: frozen in one, it would stop all that write to its file."""
+        file = self.home / "t.db"
+        if not file.exists():
+            program.send_signal(signal.SIGSTOP)
+            return
+        with closing(sqlite3.connect(file, timeout=PATIENCE, isolation_level=None)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            program.send_signal(signal.SIGSTOP)
 
     @staticmethod
     def until(holds: Callable[[], bool], patience: float = PATIENCE) -> float:

@@ -74,7 +74,7 @@ def test_a_frozen_holder_leaves_no_command(programs: Programs) -> None:
     command = int(programs.await_line(0)[1])
     waiting = programs.lock("table", f"kill -0 {command} && echo alive >> {programs.lines_file}; {programs.note(':')}")
     programs.until(lambda: programs.semaphore("table")["waiting"] == 1)
-    holder.send_signal(signal.SIGSTOP)
+    programs.freeze(holder)
     frozen = time.monotonic()
     programs.await_line(2)
     assert time.monotonic() - frozen < TAKE_OVER + SLACK
@@ -121,7 +121,7 @@ def test_a_frozen_python_program_learns_that_it_lost(programs: Programs) -> None
     holder = programs.start(sys.executable, "-c", HOLDER, "1")
     assert holder.stdout is not None
     token = int(holder.stdout.readline())
-    holder.send_signal(signal.SIGSTOP)
+    programs.freeze(holder)
     following = programs.start(sys.executable, "-c", HOLDER, "0")
     said, _ = following.communicate(timeout=30)
     assert said.split() == [str(token + 1), "False"]

@@ -50,11 +50,11 @@ def check_transition(zone: str, transition: int, rng: random.Random, *, days: in
 
 @pytest.mark.parametrize("zone", walk.ODD_ZONES)
 def test_it_equals_a_walk_over_every_minute_around_a_transition(zone: str) -> None:
-    """2,000 random (expression, zone, start) have the moments of the walk, whatever the rules for gaps and folds."""
+    """1,000 random (expression, zone, start) have the moments of the walk, whatever the rules for gaps and folds."""
     rng = random.Random(zone)
     transitions = walk.transitions(zone)
-    for transition in rng.choices(transitions, k=2):
-        check_transition(zone, transition, rng, days=4, expressions=25)
+    for transition, expressions in zip(rng.choices(transitions, k=2), (12, 13), strict=True):
+        check_transition(zone, transition, rng, days=4, expressions=expressions)
 
 
 @pytest.mark.parametrize("zone", [*walk.ODD_ZONES, "Europe/Istanbul"])  # once wrong in 1991
@@ -78,20 +78,21 @@ def check_around(schedule: Schedule, expected: list[Moment], size: int) -> None:
     """From anywhere around them these are the moments: forward, backward and counted."""
     low, high = expected[0] - 3 * size, expected[0] + 4 * size
     for start in range(low, high, size // 6):
-        at, about = Moment(start), f"{schedule} from {start} to {expected}"
+        at, about = Moment(start), (schedule, start, expected)
         later, earlier = schedule.next_after(at), schedule.last_before(at)
         assert ([later] if later and later < high else []) == [each for each in expected if each > at][:1], about
         assert ([earlier] if earlier and earlier > low else []) == [each for each in expected if each < at][-1:], about
         assert schedule.count(at, Moment(high)) == sum(each > at for each in expected), about
 
 
-def test_it_equals_a_walk_over_days_for_distant_answers() -> None:
+@pytest.mark.parametrize("expressions", [10, pytest.param(100, marks=pytest.mark.prove)])
+def test_it_equals_a_walk_over_days_for_distant_answers(expressions: int) -> None:
     """Over 20 years of days, the days of random expressions are those of the walk, forward and counted."""
     rng = random.Random(60)
     epoch, first = datetime(1970, 1, 1), datetime(2019, 1, 1)
     days = [first + timedelta(days=n) for n in range(20 * 366)]
     start = Moment((first - epoch) // timedelta(microseconds=1) - 1)
-    for _ in range(40):
+    for _ in range(expressions):
         text = "0 0 " + walk.random_expression(rng).split(maxsplit=2)[2]
         matches, _ = walk.matcher(text)
         expected = [Moment((day - epoch) // timedelta(microseconds=1)) for day in days if matches(day)]
