@@ -39,10 +39,7 @@ lint: $(LINTERS)  ## ruff, mypy --strict and the floors
 lint-check: .venv/.installed-dev
 	$(BIN)/ruff check --quiet $(SOURCES)
 
-lint-bytecode: .venv/.installed-dev
-	$(BIN)/pytest -q --collect-only > /dev/null
-
-format: .venv/.installed-dev
+lint-format: .venv/.installed-dev
 	$(BIN)/ruff format --check --quiet $(SOURCES)
 
 lint-types: .venv/.installed-dev
@@ -54,6 +51,9 @@ lint-floors: .venv/.installed-dev
 coverage: .venv/.installed-dev  ## every branch of the rules of a run is taken by a test
 	$(BIN)/coverage run -m pytest -q tests/unit/model
 	$(BIN)/coverage report --include='$(RULES)' --fail-under=100
+
+bytecode: .venv/.installed-dev
+	@$(BIN)/pytest -q --collect-only > /dev/null
 
 format: .venv/.installed-dev  ## let ruff write what it can
 	$(BIN)/ruff check --fix $(SOURCES)
