@@ -14,7 +14,7 @@ settings.load_profile("tokimori")
 
 ALWAYS: dict[str, frozenset[str]] = {
     "contract/stores/test_crashes.py": frozenset({"memory", "sqlite"}),
-    "cluster/test_two_versions.py": frozenset({"postgres"}),
+    "cluster/test_two_versions.py": frozenset(),
     "cluster/test_all_faults.py": frozenset({"redis"}),
     "cluster/test_three_nodes.py": frozenset({"sqlite"}),
     "integration/locks/test_exclusion.py": frozenset({"sqlite"}),

@@ -205,10 +205,13 @@ class Loans:
 
 
 _EMPTY = """
-DO $$ BEGIN
-    EXECUTE (
-        SELECT coalesce('TRUNCATE ' || string_agg(tablename, ', '), 'SELECT 1') FROM pg_tables
-        WHERE schemaname = 'public' AND tablename !~ '(schema_migrations|function_sets)$');
+DO $$ DECLARE name text; filled boolean; BEGIN
+    FOR name IN SELECT tablename FROM pg_tables
+        WHERE schemaname = 'public' AND tablename !~ '(schema_migrations|function_sets)$'
+    LOOP
+        EXECUTE 'SELECT EXISTS (SELECT FROM ' || name || ')' INTO filled;
+        IF filled THEN EXECUTE 'TRUNCATE ' || name; END IF;
+    END LOOP;
 END $$
 """
 loans = Loans()

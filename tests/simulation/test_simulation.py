@@ -61,6 +61,7 @@ def check(seed: int) -> None:
         pytest.fail(f"seed {seed}, {kinds}:\n" + "\n".join(faults(seed, kinds)))
 
 
+@pytest.mark.prove
 def test_a_failing_seed_is_told_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nodes are believed dead too soon, the seed is named with the only kinds of trouble that matter."""
     monkeypatch.setattr(watch, "DEAD_AFTER", 4.0)
@@ -97,7 +98,7 @@ def test_without_trouble() -> None:
     assert faults(0, ()) == []
 
 
-@pytest.mark.parametrize("hours", [2, pytest.param(24, marks=pytest.mark.prove)])
+@pytest.mark.parametrize("hours", [1, pytest.param(24, marks=pytest.mark.prove)])
 def test_a_day(hours: int) -> None:
     """A job that is due every minute runs every minute on three nodes, be it for a whole day."""
     minutely = a_definition(schedule=f"R{60 * hours - 1}/2030-01-01T00:01:00Z/PT1M", misfire=Misfire.ALL, max_running=0)

@@ -4,7 +4,8 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -264,11 +265,10 @@ def faults(check: Check, *folders: str, endings: str = "py") -> list[str]:
     return [f"{path.relative_to(ROOT)}: {fault}" for path in paths for fault in check(path.read_text())]
 
 
-def functions(text: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+@cache
+def functions(text: str) -> Sequence[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function of a source text."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def comments(text: str) -> Iterator[tuple[int, str]]:

@@ -3,7 +3,7 @@
 import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokimori.errors import Bug
@@ -38,6 +38,7 @@ def test_no_jobs_are_an_empty_file() -> None:
     assert write_toml([]) == ""
 
 
+@settings(max_examples=25)
 @given(st.lists(st.dictionaries(_texts, _values, min_size=1)))
 def test_what_is_written_is_what_is_read(jobs: list[dict[str, object]]) -> None:
     """Whatever the texts hold."""
