@@ -300,8 +300,9 @@ async def test_what_is_due_is_found_by_its_moment(store: Store) -> None:
     await db.close()
 
 
-async def test_a_node_that_registers_has_its_sessions_open(tmp_path: Path) -> None:
+async def test_a_node_that_registers_has_its_sessions_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is due opens no session: settle and claim find one each."""
+    monkeypatch.setattr("tokimori.stores.postgres.store.FIRST_SESSIONS", FIRST_SESSIONS)
     store = STORES["postgres"](tmp_path)
     await store.open()
     await store.migrate()

@@ -6,7 +6,7 @@ the end of a gap that swallows it (gap = shift), and only the first of two times
 
 import random
 from calendar import monthrange
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
@@ -41,7 +41,8 @@ class Wall(NamedTuple):
     swallowed: tuple[datetime, ...]
 
 
-def transitions(zone: str, first_year: int = 1973, last_year: int = 2037) -> list[int]:
+@cache
+def transitions(zone: str, first_year: int = 1973, last_year: int = 2037) -> Sequence[int]:
     """The seconds of UTC at which the zone changes its offset, by halving between days."""
     info = zone_info(zone)
 
@@ -49,14 +50,15 @@ def transitions(zone: str, first_year: int = 1973, last_year: int = 2037) -> lis
         return datetime.fromtimestamp(second, info).utcoffset()
 
     start, stop = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (first_year, last_year))
-    found = []
+    found, known = [], offset(start)
     for day in range(start, stop, 86_400):
         low, high = day, day + 86_400
-        if offset(low) == offset(high):
+        before, known = known, offset(high)
+        if before == known:
             continue
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if offset(middle) == offset(low) else (low, middle)
+            low, high = (middle, high) if offset(middle) == before else (low, middle)
         found.append(high)
     return found
 
