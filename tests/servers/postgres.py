@@ -204,14 +204,12 @@ class Loans:
         self._free.append(name)
 
 
-_EMPTY = """
-DO $$ DECLARE name text; filled boolean; BEGIN
-    FOR name IN SELECT tablename FROM pg_tables
-        WHERE schemaname = 'public' AND tablename !~ '(schema_migrations|function_sets)$'
-    LOOP
-        EXECUTE 'SELECT EXISTS (SELECT FROM ' || name || ')' INTO filled;
-        IF filled THEN EXECUTE 'TRUNCATE ' || name; END IF;
-    END LOOP;
+_EMPTY = r"""
+DO $$ BEGIN
+    EXECUTE (
+        SELECT coalesce('TRUNCATE ' || string_agg(relname, ', '), 'SELECT 1') FROM pg_class
+        WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+            AND relname !~ '(schema_migrations|function_sets)$' AND pg_relation_size(oid) > 0);
 END $$
 """
 loans = Loans()
