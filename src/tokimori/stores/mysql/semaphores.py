@@ -3,16 +3,7 @@
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.semaphores import DEFAULT_LIMIT, line_of
-from tokimori.ports.semaphores import (
-    MOST_COUNTED,
-    MOST_HOLDERS,
-    Answer,
-    Grant,
-    InLine,
-    NodeGone,
-    Semaphore,
-    Wish,
-)
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Grant, InLine, NodeGone, Semaphore, Wish
 from tokimori.stores.mysql import lines
 from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.sessions import Transaction
@@ -110,9 +101,7 @@ class MysqlSemaphores(Part):
 
 async def _put(transaction: Transaction, name: str, limit: int) -> None:
     *_, programs, jobs = await transaction.ask(
-        *lines.made([name]),
-        sql(_WEIGHTS, name),
-        sql(_JOBS_IN_LINE, line_of(name)),
+        *lines.made([name]), sql(_WEIGHTS, name), sql(_JOBS_IN_LINE, line_of(name))
     )
     weights = [lines.names_in(semaphores).get(name, 1) for (semaphores,) in jobs.rows]
     check_lowered(name, limit, max([programs.rows[0][0], *weights]))
@@ -190,8 +179,7 @@ async def _acquire(transaction: Transaction, wish: Wish, now: Moment) -> Answer:
 async def _release(transaction: Transaction, permit: PermitId, node: NodeId) -> bool:
     of_node = "id = %s AND node_id = %s AND run_id IS NULL"
     locked, gone = await transaction.ask(
-        lines.lock(permits=[permit]),
-        sql(f"DELETE FROM tokimori_permits WHERE {of_node}", permit, node),
+        lines.lock(permits=[permit]), sql(f"DELETE FROM tokimori_permits WHERE {of_node}", permit, node)
     )
     if not gone.changed:
         return False

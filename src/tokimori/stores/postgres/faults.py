@@ -29,14 +29,7 @@ _UNAVAILABLE = {
 UNDONE = ("40001", "40P01")
 """A transaction that was undone because it met others: whole methods are tried again at once."""
 
-FAULTS = (
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    OSError,
-    TimeoutError,
-    ValueError,
-)
+FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError, ValueError)
 """What the driver raises. A certificate's error is an `OSError`, a bad file of certificates a `ValueError`; a session
 that was cut, and is closed while the driver still waits for an answer, is an `InternalClientError`."""
 

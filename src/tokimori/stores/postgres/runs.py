@@ -48,13 +48,7 @@ async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN
 async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Run:
     born = replace(run, lane=run.lane if manner.forced else None)
     ((answer, answered_by),) = await db.rows(
-        _ASK,
-        *_asked(born),
-        shared_prefix(run),
-        manner.since,
-        manner.replaces,
-        now - REMEMBERED,
-        now,
+        _ASK, *_asked(born), shared_prefix(run), manner.since, manner.replaces, now - REMEMBERED, now
     )
     if answered_by is not None:
         return await get_run(db, RunId(answered_by))

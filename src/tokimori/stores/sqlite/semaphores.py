@@ -19,13 +19,7 @@ from tokimori.ports.semaphores import (
 from tokimori.stores.rows import PERMIT, marks, permit_of, permit_row
 from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, in_use, no_semaphore
-from tokimori.stores.sqlite.lines import (
-    free_units,
-    grant_programs,
-    heaviest_in_line,
-    serve_semaphore,
-    wake_runs,
-)
+from tokimori.stores.sqlite.lines import free_units, grant_programs, heaviest_in_line, serve_semaphore, wake_runs
 from tokimori.stores.sqlite.nodes import state_of
 
 _MAKE = 'INSERT INTO tokimori_semaphores (name, "limit") VALUES (?, ?)'

@@ -65,59 +65,28 @@ CREATE TABLE tokimori_runs (
     concurrency_key VARCHAR(255),
     blocked_on VARCHAR(160) CHARACTER SET ascii COLLATE ascii_bin, -- 'key', 'semaphore:NAME'; NULL: the limit, if any
     settled_by CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
-    settled_token BIGINT,
-    claim_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
-    holds BOOLEAN NOT NULL DEFAULT false, -- permits
-    UNIQUE KEY tokimori_runs_origin (incarnation, origin),
-    KEY tokimori_runs_ready (state, lane, "rank", id),
-    KEY tokimori_runs_waiting (state, due),
-    KEY tokimori_runs_line (incarnation, state, "rank", id),
-    KEY tokimori_runs_owned (state, node_id, claim_id),
-    KEY tokimori_runs_blocked (blocked_on, lane, "rank", id),
-    KEY tokimori_runs_keys (incarnation, blocked_on, concurrency_key, "rank", id)
+    settled_token BIGINT
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4
     COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
 
--- Finished runs; `blocked_on` is NULL in all of them. Scheduled origins need no index here: the job's fired_through guards
--- them.
-CREATE TABLE tokimori_history (
-    id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
-    job_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    incarnation BIGINT NOT NULL,
-    origin VARCHAR(300) NOT NULL,
-    nominal BIGINT NOT NULL,
-    due BIGINT NOT NULL,
-    state VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    priority INTEGER NOT NULL,
-    "rank" BIGINT NOT NULL,
-    lane VARCHAR(2048) CHARACTER SET ascii COLLATE ascii_bin,
-    created BIGINT NOT NULL,
-    payload LONGTEXT,
-    attempt INTEGER NOT NULL,
-    failures INTEGER NOT NULL,
-    lost INTEGER NOT NULL,
-    token BIGINT NOT NULL,
-    node_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
-    pid INTEGER,
-    started BIGINT,
-    ended BIGINT,
-    exit_code INTEGER,
-    "signal" INTEGER,
-    error LONGTEXT,
-    cancel LONGTEXT,
-    details LONGTEXT, -- JSON: facts that no statement looks at
-    parent_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
-    root VARCHAR(300) CHARACTER SET ascii COLLATE ascii_bin,
-    result LONGTEXT,
-    concurrency_key VARCHAR(255),
-    blocked_on VARCHAR(160) CHARACTER SET ascii COLLATE ascii_bin,
-    settled_by CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
-    settled_token BIGINT,
-    request VARCHAR(300) GENERATED ALWAYS AS (CASE WHEN LEFT(origin, 2) = 's:' THEN NULL ELSE origin END) STORED,
-    KEY tokimori_history_job (job_id, id),
-    UNIQUE KEY tokimori_history_request (incarnation, request)
-) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4
-    COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
+-- Finished runs: what a live one knows, but for what is added here. Scheduled origins need no index: the job's
+-- fired_through guards them.
+CREATE TABLE tokimori_history LIKE tokimori_runs;
+ALTER TABLE tokimori_history
+    ADD COLUMN request VARCHAR(300)
+        GENERATED ALWAYS AS (CASE WHEN LEFT(origin, 2) = 's:' THEN NULL ELSE origin END) STORED,
+    ADD KEY tokimori_history_job (job_id, id),
+    ADD UNIQUE KEY tokimori_history_request (incarnation, request);
+ALTER TABLE tokimori_runs
+    ADD COLUMN claim_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
+    ADD COLUMN holds BOOLEAN NOT NULL DEFAULT false, -- permits
+    ADD UNIQUE KEY tokimori_runs_origin (incarnation, origin),
+    ADD KEY tokimori_runs_ready (state, lane, "rank", id),
+    ADD KEY tokimori_runs_waiting (state, due),
+    ADD KEY tokimori_runs_line (incarnation, state, "rank", id),
+    ADD KEY tokimori_runs_owned (state, node_id, claim_id),
+    ADD KEY tokimori_runs_blocked (blocked_on, lane, "rank", id),
+    ADD KEY tokimori_runs_keys (incarnation, blocked_on, concurrency_key, "rank", id);
 
 CREATE TABLE tokimori_attempts (
     run_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

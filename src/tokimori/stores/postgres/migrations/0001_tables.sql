@@ -82,13 +82,15 @@ CREATE TABLE tokimori_runs (
     concurrency_key text COLLATE "C",
     blocked_on text COLLATE "C", -- 'key', 'semaphore:NAME'; NULL: the job's limit
     settled_by uuid,             -- with settled_token: who settled it last, for a settle whose reply was lost
-    settled_token bigint,
-    claim_id uuid
+    settled_token bigint
 ) WITH (
     fillfactor = 70,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000
 );
+-- Finished runs: what a live one knows, but for the columns that are added here.
+CREATE TABLE tokimori_history (LIKE tokimori_runs, PRIMARY KEY (id));
+ALTER TABLE tokimori_runs ADD COLUMN claim_id uuid;
 
 CREATE UNIQUE INDEX tokimori_runs_origin ON tokimori_runs (incarnation, origin);
 CREATE INDEX tokimori_runs_ready ON tokimori_runs (lane, "rank", id) WHERE state = 'ready' AND lane IS NOT NULL;
@@ -104,42 +106,6 @@ WHERE concurrency_key IS NOT NULL;
 -- alike where the node is asked for, and this one, which holds everybody's, was walked: so it asks for a job.
 CREATE INDEX tokimori_runs_running ON tokimori_runs (incarnation) WHERE state = 'running' AND incarnation IS NOT NULL;
 CREATE INDEX tokimori_runs_owned ON tokimori_runs (node_id, claim_id) WHERE state = 'running';
-
--- Finished runs.
-CREATE TABLE tokimori_history (
-    id uuid PRIMARY KEY,
-    job_id text COLLATE "C" NOT NULL,
-    incarnation bigint NOT NULL,
-    origin text COLLATE "C" NOT NULL,
-    nominal bigint NOT NULL,
-    due bigint NOT NULL,
-    state text NOT NULL,
-    priority integer NOT NULL,
-    "rank" bigint NOT NULL,
-    lane text COLLATE "C",
-    created bigint NOT NULL,
-    payload text,
-    attempt integer NOT NULL,
-    failures integer NOT NULL,
-    lost integer NOT NULL,
-    token bigint NOT NULL,
-    node_id uuid,
-    pid integer,
-    started bigint,
-    ended bigint,
-    exit_code integer,
-    signal integer,
-    error text,
-    cancel text,
-    details text,                -- JSON: facts that no statement looks at
-    parent_id uuid,
-    root text,
-    result text,
-    concurrency_key text COLLATE "C",
-    blocked_on text COLLATE "C", -- NULL
-    settled_by uuid,
-    settled_token bigint
-);
 
 CREATE INDEX tokimori_history_job ON tokimori_history (job_id, id);
 -- Scheduled origins need no index here: the job's fired_through guards them.
