@@ -7,22 +7,25 @@ all but these.
 
 import re
 from collections.abc import Iterator
+from typing import get_args, get_type_hints
 
+from tokimori.clock import Moment
+from tokimori.model.ids import Incarnation, NodeId, RunId, Token
+from tokimori.model.run import Run
 from tokimori.stores.rows import ATTEMPT, BIRTH, RUN, SETTLED, names_of
 
-_TYPES = {
-    "uuid": "id, node_id, parent_id",
-    "integer": "priority, attempt, failures, lost, pid, exit_code, signal",
-    "bigint": "incarnation, nominal, due, rank, created, token, started, ended",
-    "text": "job_id, origin, state, lane, payload, error, cancel, details, root, result, concurrency_key, blocked_on",
+_TYPES: dict[object, str] = {
+    **dict.fromkeys((RunId, NodeId), "uuid"),
+    **dict.fromkeys((Incarnation, Moment, Token), "bigint"),
+    int: "integer",
 }
-"""Of a run's columns."""
+"""Of those fields of a run that are not kept as text."""
 
 
 def types_of(columns: str) -> list[str]:
-    """The types of these columns of a run."""
-    types = {name: type_ for type_, names in _TYPES.items() for name in names.split(", ")}
-    return [types[name] for name in names_of(columns)]
+    """The types of these columns of a run. A rank is a moment less a head start."""
+    kinds = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(Run).items()} | {"rank": (Moment,)}
+    return [_TYPES.get(kinds[name][0], "text") for name in names_of(columns)]
 
 
 def without(columns: str, others: str) -> str:
