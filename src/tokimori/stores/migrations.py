@@ -79,9 +79,9 @@ def script_of(missing: Sequence[Migration], now: Moment, *, begin: str, ledger: 
     return "\n\n".join([begin, *(text.strip() for text in ledger), *applied, "COMMIT;"]) + "\n"
 
 
-def no_script(kind: str) -> Refused:
+def no_script(store: str) -> Refused:
     """The error of a store whose tables can't be looked into from outside."""
-    return Refused(f"there is no SQL for {kind}: its tables are made by `tokimori db migrate` alone")
+    return Refused(f"there is no SQL for {store}: its tables are made by `tokimori db migrate` alone")
 
 
 def status_of(applied: Iterable[Applied], known: Sequence[Migration]) -> SchemaStatus:

@@ -1,9 +1,10 @@
 """Hints that somebody may have changed something, between nodes: what every store with a channel for them shares."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from functools import partial
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from tokimori.errors import StoreError
 
@@ -12,8 +13,35 @@ INTERVAL = 0.01
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 """Seconds before a lost connection is opened again."""
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Send = Callable[[], Awaitable[object]]
 Wake = Callable[[], None]
+
+
+class Watched(Protocol):
+    """A store that tells whoever watches it of changes."""
+
+    def tell(self) -> None:
+        """Tell that something has changed."""
+        ...
+
+
+S = TypeVar("S", bound=Watched)
+
+
+def telling(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The same method of a store, which tells of the change after it."""
+
+    @wraps(method)
+    async def call(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result = await method(store, *args, **kwargs)
+        store.tell()
+        return result
+
+    return call
 
 
 class Sender:
@@ -73,12 +101,12 @@ class Listener:
 class Notices:
     """Tells those who watch a store of changes: this program's own at once, other nodes soon.
 
-    `send` tells the others; `hear`, where there is anything to be heard, calls what it is given for each notice of
-    theirs, as for a `Listener`.
+    `send` tells the others, where the server notifies them; `hear`, where there is anything to be heard, calls what it
+    is given for each notice of theirs, as for a `Listener`.
     """
 
-    def __init__(self, send: Send, hear: Callable[[Wake], Awaitable[None]] | None) -> None:
-        self._sender = Sender(send)
+    def __init__(self, send: Send | None = None, hear: Callable[[Wake], Awaitable[None]] | None = None) -> None:
+        self._sender = None if send is None else Sender(send)
         self._hear = hear
         self._listener: Listener | None = None
         self._watchers: list[Wake] = []
@@ -95,16 +123,18 @@ class Notices:
 
     def tell_others(self) -> None:
         """Tell the other nodes."""
-        self._sender.send()
+        if self._sender is not None:
+            self._sender.send()
 
     def tell(self) -> None:
         """Tell everybody: what people ask of jobs and runs is news here too."""
         self._wake()
-        self._sender.send()
+        self.tell_others()
 
     async def close(self) -> None:
         """Hear no more, and send what is to be sent."""
         if self._listener is not None:
             await self._listener.close()
         self._listener = None
-        await self._sender.close()
+        if self._sender is not None:
+            await self._sender.close()

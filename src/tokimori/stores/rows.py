@@ -17,7 +17,7 @@ from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason, decode_de
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
-from tokimori.ports.semaphores import Permit
+from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.working import Claimed
 from tokimori.stores.rules.lanes import lane_for
 
@@ -230,6 +230,18 @@ permit_of = row_reader(Permit, _PERMIT)
 """A permit from the columns `PERMIT`."""
 permit_row = row_writer(Permit, *names_of(_PERMIT))
 """The columns `PERMIT` of a permit."""
+
+
+def semaphores_of(rows: Sequence[Row], held: Sequence[Row]) -> list[Semaphore]:
+    """Semaphores from their name, limit, and how much of them is used and waited for, with permits of any of them."""
+    permits = [permit_of(row) for row in held]
+    held_of = {row[0]: tuple(permit for permit in permits if permit.semaphore == row[0]) for row in rows}
+    return [
+        Semaphore(name=name, limit=limit, used=used, waiting=waiting, holders=held_of[name])
+        for name, limit, used, waiting in rows
+    ]
+
+
 output_of = row_reader(Output, OUTPUT)
 """An output from the columns `OUTPUT`."""
 output_row = row_writer(Output, *names_of(OUTPUT))

@@ -40,7 +40,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 async def ask(store: Store, statement: str) -> list[tuple[object, ...]]:
     """What the server answers."""
-    return await store._db.rows(statement)  # type: ignore[attr-defined, no-any-return]
+    return await store.db.rows(statement)  # type: ignore[attr-defined, no-any-return]
 
 
 async def read(store: Store) -> int:

@@ -42,7 +42,7 @@ async def define_anew(store: Store) -> None:
         case PostgresStore():
             await store.db.rows(NEWER)
         case MysqlStore():
-            await store._db.ask(NEWER)
+            await store.db.ask(NEWER)
         case _:
             raise AssertionError("this store keeps values")
 

@@ -62,7 +62,7 @@ async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     It has one session: another would tell what it read up to seconds later, as if a later step had read it. Nothing is
     vacuumed: whoever looks at rows for longer, as VACUUM and ANALYZE do, keeps dead entries in every index.
     """
-    monkeypatch.setattr("tokimori.stores.postgres.store.MOST_SESSIONS", 1)
+    monkeypatch.setattr("tokimori.stores.server_store.MOST_CONNECTIONS", 1)
     store = STORES["postgres"](tmp_path)
     await store.open()
     await store.migrate()

@@ -195,7 +195,7 @@ async def watch(arena: Arena, store: Store) -> None:
 
 async def asked(store: Store, statement: str) -> list[tuple[object, ...]]:
     """What the server answers."""
-    return await store._db.rows(statement)  # type: ignore[attr-defined, no-any-return]
+    return await store.db.rows(statement)  # type: ignore[attr-defined, no-any-return]
 
 
 async def test_nothing_is_exceeded_nor_leaked_whatever_happens_at_once(arena: Arena) -> None:

@@ -90,7 +90,8 @@ class Scene:
         session = await connect(self.address)
         await session.ask("SET SESSION /*M!100600 idle_transaction_timeout = 0 */", "START TRANSACTION")
         store = MysqlStore(self.address, SystemClock())
-        store._sessions = store._beats = OneSession(self.address, session)
+        sessions = OneSession(self.address, session)
+        store._opened = sessions, sessions
         try:
             yield store
             await session.ask("COMMIT")
@@ -104,7 +105,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     store = STORES["mariadb"](tmp_path)
     await store.open()
     await store.migrate()
-    yield Scene(store, store._address, await Worker.join(store), await Worker.join(store))  # type: ignore[attr-defined]
+    yield Scene(store, store.db._address, await Worker.join(store), await Worker.join(store))  # type: ignore[attr-defined]
     await store.close()
     forget("mariadb", tmp_path)
 
@@ -146,7 +147,7 @@ async def test_a_claim_goes_around_a_pause_under_way(scene: Scene, limit: int) -
     await add_runs(scene.store, job, 2)
     await add_runs(scene.store, free, 1)
     async with scene.held_open() as db:
-        await db._db.ask(sql("SELECT 1 FROM tokimori_jobs WHERE incarnation = %s FOR UPDATE", job.incarnation))
+        await db.db.ask(sql("SELECT 1 FROM tokimori_jobs WHERE incarnation = %s FOR UPDATE", job.incarnation))
         async with asyncio.timeout(WAITS):
             assert [each.run.job_id for each in await scene.worker.claim()] == ["free"]
     assert len(await scene.worker.claim()) == 2
@@ -294,7 +295,7 @@ async def test_jobs_without_limit_share_nothing(scene: Scene) -> None:
     await add_runs(scene.store, other, 1)
     changes = [scene.worker.change(each) for each in await scene.worker.claim()]
     async with scene.held_open() as db:
-        await db._db.ask(sql("SELECT 1 FROM tokimori_jobs WHERE incarnation = %s FOR UPDATE", job.incarnation))
+        await db.db.ask(sql("SELECT 1 FROM tokimori_jobs WHERE incarnation = %s FOR UPDATE", job.incarnation))
         async with asyncio.timeout(WAITS):
             assert await scene.store.settle(changes, scene.worker.id, NOW) == [Verdict.APPLIED] * 2
 
@@ -371,7 +372,7 @@ async def test_a_delete_finds_what_was_added_while_it_waited(scene: Scene) -> No
     """A run that is added before the job's deletion gets hold of the gate is cancelled with the others."""
     job = await add_job(scene.store)
     async with scene.held_open() as db:
-        await db._db.ask(sql(f"SELECT 1 FROM tokimori_jobs WHERE incarnation = %s {SHARED}", job.incarnation))
+        await db.db.ask(sql(f"SELECT 1 FROM tokimori_jobs WHERE incarnation = %s {SHARED}", job.incarnation))
         delete = await waits(scene.store.delete_job(job.id, NOW))
         run = await db.add_run(a_request(job), NOW)
     await delete
@@ -420,7 +421,7 @@ async def test_places_are_counted_as_of_now(scene: Scene) -> None:
             await scene.worker.claim(1)
         return places
 
-    assert [place.running for place in await scene.store._db.transact(look_twice)] == [0, 1]  # type: ignore[attr-defined]
+    assert [place.running for place in await scene.store.db.transact(look_twice)] == [0, 1]  # type: ignore[attr-defined]
 
 
 async def test_methods_that_deadlock_are_tried_again(scene: Scene) -> None:
@@ -438,7 +439,7 @@ async def test_methods_that_deadlock_are_tried_again(scene: Scene) -> None:
                 await both.wait()
         await transaction.commit()
 
-    db: Sessions = scene.store._db  # type: ignore[attr-defined]
+    db: Sessions = scene.store.db  # type: ignore[attr-defined]
     orders = ((first, second), (second, first))
     await asyncio.gather(*(db.transact(lambda transaction, jobs=jobs: work(transaction, *jobs)) for jobs in orders))  # type: ignore[misc]
     assert tried == 3

@@ -27,7 +27,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     store = STORES["mariadb"](tmp_path)
     await store.open()
     await store.migrate()
-    yield Scene(store, store._address, await Worker.join(store), await Worker.join(store))  # type: ignore[attr-defined]
+    yield Scene(store, store.db._address, await Worker.join(store), await Worker.join(store))  # type: ignore[attr-defined]
     await store.close()
     forget("mariadb", tmp_path)
 

@@ -8,10 +8,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from tokimori.clock import Clock, Moment
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
-from tokimori.stores.forwarding import telling
 from tokimori.stores.memory import copying, documents, jobs, nodes, pauses, planning, pruning, runs, semaphores, working
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.migrations import no_script
+from tokimori.stores.notices import telling
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -2,10 +2,9 @@
 
 from tokimori.model.document import Document
 from tokimori.stores.documents import span
-from tokimori.stores.mysql.part import Part
-from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import sql
-from tokimori.stores.rows import DOCUMENT, Row, document_of, document_row
+from tokimori.stores.rows import DOCUMENT, document_of, document_row
 from tokimori.stores.rules.errors import document_changed, no_document
 
 _FIND = f"SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = %s AND name = %s"
@@ -19,34 +18,29 @@ SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = %s AND name {{}} %s AND n
 """
 
 
-class MysqlDocuments(Part):
-    """See `tokimori.ports.documents.Documents`."""
+async def put_document(transaction: Transaction, document: Document, replaces: int | None) -> None:
+    kind, name, text, version = row = document_row(document)
+    statement = sql(_INSERT, row) if replaces is None else sql(_REPLACE, text, version, kind, name, replaces)
+    _, found = await transaction.commit(statement, sql(_FIND, kind, name))
+    if found.rows != [row]:
+        raise document_changed(document.kind, document.name)
 
-    async def put_document(self, document: Document, replaces: int | None) -> None:
-        kind, name, text, version = row = document_row(document)
-        statement = sql(_INSERT, row) if replaces is None else sql(_REPLACE, text, version, kind, name, replaces)
-        if await self._written(statement, document.kind, document.name) != [row]:
-            raise document_changed(document.kind, document.name)
 
-    async def get_document(self, kind: str, name: str) -> Document:
-        for row in await self._db.rows(sql(_FIND, kind, name)):
-            return document_of(row)
-        raise no_document(kind, name)
+async def get_document(db: Sessions, kind: str, name: str) -> Document:
+    for row in await db.rows(sql(_FIND, kind, name)):
+        return document_of(row)
+    raise no_document(kind, name)
 
-    async def list_documents(self, kind: str, *, prefix: str = "", after: str = "", limit: int = 100) -> list[Document]:
-        comparison, first, last = span(prefix, after)
-        rows = await self._db.rows(sql(_LIST.format(comparison), kind, first, last, limit))
-        return [document_of(row) for row in rows]
 
-    async def delete_document(self, kind: str, name: str, version: int) -> None:
-        if await self._written(sql(_DELETE, kind, name, version), kind, name):
-            raise document_changed(kind, name)
+async def list_documents(
+    db: Sessions, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
+) -> list[Document]:
+    comparison, first, last = span(prefix, after)
+    rows = await db.rows(sql(_LIST.format(comparison), kind, first, last, limit))
+    return [document_of(row) for row in rows]
 
-    async def _written(self, statement: str, kind: str, name: str) -> list[Row]:
-        """The document as it is after the statement."""
 
-        async def write(transaction: Transaction) -> list[Row]:
-            _, found = await transaction.commit(statement, sql(_FIND, kind, name))
-            return found.rows
-
-        return await self._db.transact(write)
+async def delete_document(transaction: Transaction, kind: str, name: str, version: int) -> None:
+    _, found = await transaction.commit(sql(_DELETE, kind, name, version), sql(_FIND, kind, name))
+    if found.rows:
+        raise document_changed(kind, name)

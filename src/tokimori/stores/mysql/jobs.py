@@ -11,8 +11,7 @@ from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.mysql import ending, limits, lines
 from tokimori.stores.mysql.family import READ_FAMILY, change_edges, family_of, has_children
-from tokimori.stores.mysql.part import Part
-from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import insert, sql
 from tokimori.stores.rows import (
     JOB,
@@ -62,59 +61,46 @@ def keep_skips(skips: Sequence[tuple[Incarnation, Skip]]) -> Iterator[str]:
     return insert("REPLACE", "tokimori_skips", f"incarnation, {SKIP}", rows)
 
 
-class MysqlJobs(Part):
-    """See `tokimori.ports.store.Jobs`."""
-
-    async def add_jobs(self, jobs: Sequence[Job], family: int | None = None) -> None:
-        if jobs:
-            await self._db.transact(lambda transaction: _add(transaction, jobs, family))
-        self._tell()
-
-    async def family(self) -> Family:
-        return await self._db.transact(_family)
-
-    async def get_job(self, job_id: JobId) -> Job:
-        for row in await self._db.rows(sql(f"SELECT {JOB} FROM tokimori_jobs WHERE id = %s", job_id)):
-            return job_of(row)
-        raise no_job(job_id)
-
-    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
-        restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
-        index = "tokimori_jobs_due" if idle else "tokimori_jobs_id"
-        statement = f"""SELECT {JOB} FROM tokimori_jobs FORCE INDEX ({index})
-            WHERE id > %s {restriction} ORDER BY id LIMIT %s"""
-        return [job_of(row) for row in await self._db.rows(sql(statement, after or "", limit))]
-
-    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
-        await self._db.transact(lambda transaction: _replace(transaction, old, new, skips, family))
-        self._tell()
-
-    async def delete_job(self, job_id: JobId, now: Moment) -> None:
-        await self._db.transact(lambda transaction: _delete(transaction, job_id, now))
-        self._tell()
-
-    async def deleted_job(self, job_id: JobId) -> Job:
-        for row in await self._db.rows(sql(_DELETED, job_id)):
-            return tombstone_of(job_id, row)
-        raise no_job(job_id)
-
-    async def get_due(self, job_id: JobId) -> Due:
-        for row in await self._db.rows(sql(f"{DUE} WHERE j.id = %s", job_id)):
-            return due_of(row)
-        raise no_job(job_id)
-
-    async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
-        job = await self.get_job(job_id)
-        statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = %s ORDER BY first DESC LIMIT %s"
-        return [skip_of(row) for row in await self._db.rows(sql(statement, job.incarnation, limit))]
+async def get_job(db: Sessions, job_id: JobId) -> Job:
+    for row in await db.rows(sql(f"SELECT {JOB} FROM tokimori_jobs WHERE id = %s", job_id)):
+        return job_of(row)
+    raise no_job(job_id)
 
 
-async def _family(transaction: Transaction) -> Family:
+async def list_jobs(db: Sessions, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
+    restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
+    index = "tokimori_jobs_due" if idle else "tokimori_jobs_id"
+    statement = f"""SELECT {JOB} FROM tokimori_jobs FORCE INDEX ({index})
+        WHERE id > %s {restriction} ORDER BY id LIMIT %s"""
+    return [job_of(row) for row in await db.rows(sql(statement, after or "", limit))]
+
+
+async def deleted_job(db: Sessions, job_id: JobId) -> Job:
+    for row in await db.rows(sql(_DELETED, job_id)):
+        return tombstone_of(job_id, row)
+    raise no_job(job_id)
+
+
+async def get_due(db: Sessions, job_id: JobId) -> Due:
+    for row in await db.rows(sql(f"{DUE} WHERE j.id = %s", job_id)):
+        return due_of(row)
+    raise no_job(job_id)
+
+
+async def skips(db: Sessions, job_id: JobId, *, limit: int = 100) -> list[Skip]:
+    job = await get_job(db, job_id)
+    statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = %s ORDER BY first DESC LIMIT %s"
+    return [skip_of(row) for row in await db.rows(sql(statement, job.incarnation, limit))]
+
+
+async def family(transaction: Transaction) -> Family:
     return family_of(*await transaction.ask(*READ_FAMILY))
 
 
-async def _add(transaction: Transaction, jobs: Sequence[Job], family: int | None) -> None:
+async def add_jobs(transaction: Transaction, jobs: Sequence[Job], family: int | None = None) -> None:
     """An id that exists is passed over, and then seen: whoever adds it at the same time is waited for."""
+    if not jobs:
+        return
     edges = edges_by_job(*jobs)
     if edges:
         (before,) = await transaction.ask(sql("SELECT id FROM tokimori_jobs WHERE id IN (%s)", sorted(edges)))
@@ -136,7 +122,9 @@ async def _add(transaction: Transaction, jobs: Sequence[Job], family: int | None
     await transaction.commit()
 
 
-async def _replace(transaction: Transaction, old: Job, new: Job, skips: Sequence[Skip], family: int | None) -> None:
+async def replace_job(
+    transaction: Transaction, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
+) -> None:
     """The gate first, then all runs, also those that run: nothing settles by the old limit once this is done."""
     gate = f"SELECT {JOB}, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"
     (found,) = await transaction.ask(sql(gate, old.id))
@@ -173,7 +161,7 @@ def _relane(job: Job, lane: object, forced: Lane | None) -> str:
     return sql(having, forced, job.incarnation)
 
 
-async def _delete(transaction: Transaction, job_id: JobId, now: Moment) -> None:
+async def delete_job(transaction: Transaction, job_id: JobId, now: Moment) -> None:
     """The family first, then the gate, then the runs."""
     is_needed = await has_children(transaction, job_id)
     read = "SELECT incarnation, version, definition, created, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"

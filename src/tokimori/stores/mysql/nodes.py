@@ -8,10 +8,8 @@ from tokimori.model.semaphores import line_of
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.mysql import lines
-from tokimori.stores.mysql.address import Address
-from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.pauses import MAKE_GATE, PAUSED, listed
-from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import Answer, insert, sql
 from tokimori.stores.rows import NODE, RUN, all_claimed, node_of, node_row, prefixed
 from tokimori.stores.rules.turns import Freed
@@ -59,52 +57,47 @@ ORDER BY n.state <> 'alive', COALESCE(n."left", n.started) DESC, n.id DESC LIMIT
 """
 
 
-class MysqlNodes(Part):
-    """See `tokimori.ports.store.Nodes`."""
+async def register(transaction: Transaction, node: NodeRecord) -> None:
+    same = "ON DUPLICATE KEY UPDATE tokimori_nodes.id = tokimori_nodes.id"
+    added = insert("INSERT", "tokimori_nodes", NODE, [node_row(node)], same)
+    beats = """INSERT INTO tokimori_beats SELECT n.id, n.beat FROM tokimori_nodes n
+        WHERE n.id = %s AND n.state = 'alive' ON DUPLICATE KEY UPDATE tokimori_beats.id = tokimori_beats.id"""
+    await transaction.commit(*added, sql(beats, node.id), MAKE_GATE)
 
-    def __init__(self, address: Address) -> None:
-        super().__init__(address)
+
+class Ticks:
+    """Beats. Where nothing was to be done lately one asks for little, and for all only if that has changed."""
+
+    def __init__(self) -> None:
         self._at_rest = False
 
-    async def register(self, node: NodeRecord) -> None:
-        same = "ON DUPLICATE KEY UPDATE tokimori_nodes.id = tokimori_nodes.id"
-        added = insert("INSERT", "tokimori_nodes", NODE, [node_row(node)], same)
-        beats = """INSERT INTO tokimori_beats SELECT n.id, n.beat FROM tokimori_nodes n
-            WHERE n.id = %s AND n.state = 'alive' ON DUPLICATE KEY UPDATE tokimori_beats.id = tokimori_beats.id"""
-        await self._db.transact(lambda transaction: transaction.commit(*added, sql(beats, node.id), MAKE_GATE))
-
-    async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        """See `Nodes.tick`. Sent at once: the node's clients wait for nothing while it thinks.
-
-        Where nothing was to be done lately a beat asks for little, and for all only if that has changed.
-        """
+    async def tick(self, db: Sessions, beats: Sessions, beat: Beat) -> Pulse | None:
+        """See `Nodes.tick`. Sent at once: the node's clients wait for nothing while it thinks."""
         raised = self._at_rest and not beat.started
         if raised:
-            buried, pulse = await self._rest(beat)
+            buried, pulse = await self._rest(beats, beat)
             if buried or pulse is not None:
                 return pulse
-        beats = self._opened(self._beats)
         answers = await beats.transact(lambda transaction: transaction.commit(*_tick(beat, raised=raised)))
         if not (answers[0].rows if raised else answers[0].changed):
             return None
-        clock, owned, peers, owners, lines, *rest = answers[-8:]
-        survey = _survey_of(*rest)
+        clock, owned, peers, owners, in_line, *rest = answers[-8:]
+        told = _survey_of(*rest)
         ready = frozenset(Lane(lane) for _, lane in rest[1].rows if lane)  # those of paused queues, too
-        self._at_rest = not (owners.rows or lines.rows or ready)
-        if await self._swept([lane for _, lane in lines.rows], ready):
-            survey = await self.survey(now)
+        self._at_rest = not (owners.rows or in_line.rows or ready)
+        if await _swept(db, [lane for _, lane in in_line.rows], ready):
+            told = await survey(db, clock.rows[0][0])
         return Pulse(
             now=clock.rows[0][0],
             owned=frozenset((run_id, token) for run_id, token, _ in owned.rows),
             cancels=tuple((run_id, token, reason) for run_id, token, reason in owned.rows if reason is not None),
             peers=tuple((node_id, counter) for node_id, counter in peers.rows),
             orphans=any(state == NodeState.DEAD for _, state in owners.rows),
-            survey=survey,
+            survey=told,
         )
 
-    async def _rest(self, beat: Beat) -> tuple[bool, Pulse | None]:
+    async def _rest(self, beats: Sessions, beat: Beat) -> tuple[bool, Pulse | None]:
         """Whether the node is dead; what a beat hears while nothing is to be done, None if there is something."""
-        beats = self._opened(self._beats)
         own, found, peers = await beats.ask(sql(_BEAT, beat.node), sql(_AT_REST, _EVER), sql(_PEERS, beat.node))
         ((clock, job, run, busy),) = found.rows
         self._at_rest = not busy
@@ -119,33 +112,31 @@ class MysqlNodes(Part):
             survey=Survey(next_due=_sooner(job, run), lanes=()),
         )
 
-    async def _swept(self, lanes: Iterable[Lane | None], ready: frozenset[Lane]) -> bool:
-        """Whether lanes of semaphores' lines in which nothing is ready were served, as some may have to be."""
-        if not any(lane is not None and lane not in ready for lane in lanes):
-            return False
-        stuck = [(name, lane) for name, lane in await self._db.rows(lines.STUCK) if lane is not None]
-        if all(lane in ready for _, lane in stuck):
-            return False
-        await self._db.transact(lambda transaction: lines.sweep(transaction, stuck, ready))
-        return True
 
-    async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
-        due = sql(f"SELECT {_NEXT_DUE}", _EVER if past is None else past)
-        return _survey_of(*await self._db.ask(due, _LANES, PAUSED))
+async def _swept(db: Sessions, lanes: Iterable[Lane | None], ready: frozenset[Lane]) -> bool:
+    """Whether lanes of semaphores' lines in which nothing is ready were served, as some may have to be."""
+    if not any(lane is not None and lane not in ready for lane in lanes):
+        return False
+    stuck = [(name, lane) for name, lane in await db.rows(lines.STUCK) if lane is not None]
+    if all(lane in ready for _, lane in stuck):
+        return False
+    await db.transact(lambda transaction: lines.sweep(transaction, stuck, ready))
+    return True
 
-    async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
-        return await self._db.transact(lambda transaction: _bury(transaction, dead, beat, by, now))
 
-    async def leave(self, node: NodeId, now: Moment) -> bool:
-        return await self._db.transact(lambda transaction: _leave(transaction, node, now))
+async def survey(db: Sessions, now: Moment, *, past: Moment | None = None) -> Survey:
+    due = sql(f"SELECT {_NEXT_DUE}", _EVER if past is None else past)
+    return _survey_of(*await db.ask(due, _LANES, PAUSED))
 
-    async def orphans(self, limit: int) -> list[Claimed]:
-        dead = [node_id for node_id, state in await self._db.rows(_OWNERS) if state == NodeState.DEAD]
-        owned = f'{CLAIMED} AND r.node_id IN (%s) ORDER BY r."rank", r.id LIMIT %s'
-        return all_claimed(await self._db.rows(sql(owned, dead, limit))) if dead else []
 
-    async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
-        return [node_of(row) for row in await self._db.rows(sql(_NODES, limit))]
+async def orphans(db: Sessions, limit: int) -> list[Claimed]:
+    dead = [node_id for node_id, state in await db.rows(_OWNERS) if state == NodeState.DEAD]
+    owned = f'{CLAIMED} AND r.node_id IN (%s) ORDER BY r."rank", r.id LIMIT %s'
+    return all_claimed(await db.rows(sql(owned, dead, limit))) if dead else []
+
+
+async def list_nodes(db: Sessions, *, limit: int = 1000) -> list[NodeRecord]:
+    return [node_of(row) for row in await db.rows(sql(_NODES, limit))]
 
 
 def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:
@@ -173,7 +164,7 @@ def _sooner(job: Moment | None, run: Moment | None) -> Moment | None:
     return min((moment for moment in (job, run) if moment is not None), default=None)
 
 
-async def _bury(transaction: Transaction, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
+async def bury(transaction: Transaction, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
     """Whoever claims or settles in either's name is waited for, and then the beat."""
     nodes, beats, held = await transaction.ask(
         sql("SELECT id, state FROM tokimori_nodes WHERE id IN (%s) ORDER BY id FOR UPDATE", sorted({dead, by})),
@@ -188,7 +179,7 @@ async def _bury(transaction: Transaction, dead: NodeId, beat: int, by: NodeId, n
     return True
 
 
-async def _leave(transaction: Transaction, node: NodeId, now: Moment) -> bool:
+async def leave(transaction: Transaction, node: NodeId, now: Moment) -> bool:
     nodes, beats, held, owned = await transaction.ask(
         sql("SELECT concurrency FROM tokimori_nodes WHERE id = %s FOR UPDATE", node),
         sql("SELECT beat FROM tokimori_beats WHERE id = %s FOR UPDATE", node),

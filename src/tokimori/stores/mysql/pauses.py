@@ -4,8 +4,7 @@ from collections.abc import Collection
 
 from tokimori.model.ids import Lane
 from tokimori.model.pause import Pause, open_lanes
-from tokimori.stores.mysql.part import Part
-from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import SHARED, Answer, sql
 from tokimori.stores.rows import PAUSE, pause_of, pause_row
 
@@ -18,24 +17,17 @@ SHARED_PAUSED = f"{PAUSED} {SHARED} SKIP LOCKED"
 """The same until the claim ends; without the gate while somebody pauses anything: a claim waits for nothing."""
 
 
-class MysqlPauses(Part):
-    """See `tokimori.ports.pausing.Pausing`."""
-
-    async def add_pause(self, pause: Pause) -> Pause:
-        """See `Pausing.add_pause`. Claims under way are waited for."""
-        return await self._db.transact(lambda transaction: _pause(transaction, pause))
-
-    async def delete_pause(self, queue: str) -> None:
-        delete = sql("DELETE FROM tokimori_pauses WHERE queue = %s AND queue <> %s", queue, _GATE)
-        await self._db.transact(lambda transaction: transaction.commit(delete))
-        self._tell()
-
-    async def list_pauses(self) -> list[Pause]:
-        statement = sql(f"SELECT {PAUSE} FROM tokimori_pauses WHERE queue <> %s ORDER BY queue", _GATE)
-        return [pause_of(row) for row in await self._db.rows(statement)]
+async def delete_pause(transaction: Transaction, queue: str) -> None:
+    await transaction.commit(sql("DELETE FROM tokimori_pauses WHERE queue = %s AND queue <> %s", queue, _GATE))
 
 
-async def _pause(transaction: Transaction, pause: Pause) -> Pause:
+async def list_pauses(db: Sessions) -> list[Pause]:
+    statement = sql(f"SELECT {PAUSE} FROM tokimori_pauses WHERE queue <> %s ORDER BY queue", _GATE)
+    return [pause_of(row) for row in await db.rows(statement)]
+
+
+async def add_pause(transaction: Transaction, pause: Pause) -> Pause:
+    """See `Pausing.add_pause`. Claims under way are waited for."""
     await transaction.ask(f"{_INSERT_GATE} ON DUPLICATE KEY UPDATE queue = tokimori_pauses.queue")
     _, kept = await transaction.ask(
         sql(

@@ -9,8 +9,7 @@ from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.mysql import ending, limits, lines
 from tokimori.stores.mysql.jobs import DUE, keep_skips
-from tokimori.stores.mysql.part import Part
-from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
 from tokimori.stores.readable import readable
 from tokimori.stores.rows import JOB, RUN, due_of, job_of, run_row
@@ -42,32 +41,26 @@ WHERE incarnation IN (%s)
 """
 
 
-class MysqlPlanning(Part):
-    """See `tokimori.ports.store.Planning`."""
+async def due(db: Sessions, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
+    async def page(after: Job | None) -> list[Due]:
+        since, place = (-(2**63), -1) if after is None else (after.next_due, after.incarnation)
+        asked = sql(_DUE, now, since, since, place, share.of, share.part, limit)
+        return [due_of(row) for row in await db.rows(asked)]
 
-    async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
-        async def page(after: Job | None) -> list[Due]:
-            since, place = (-(2**63), -1) if after is None else (after.next_due, after.incarnation)
-            asked = sql(_DUE, now, since, since, place, share.of, share.part, limit)
-            return [due_of(row) for row in await self._db.rows(asked)]
-
-        return await readable(page, limit)
-
-    async def apply(self, plans: Sequence[_Planned], now: Moment) -> list[bool]:
-        return await self._db.transact(lambda transaction: _apply(transaction, plans, now)) if plans else []
-
-    async def outdated(self, tzdata: str, limit: int) -> list[Job]:
-        async def page(after: Job | None) -> list[Job]:
-            since, place = ("", -1) if after is None else (after.tzdata, after.incarnation)
-            return [job_of(row) for row in await self._db.rows(sql(_OUTDATED, tzdata, since, since, place, limit))]
-
-        return await readable(page, limit)
-
-    async def promote(self, now: Moment, limit: int) -> int:
-        return await self._db.transact(lambda transaction: _promote(transaction, now, limit))
+    return await readable(page, limit)
 
 
-async def _apply(transaction: Transaction, plans: Sequence[_Planned], now: Moment) -> list[bool]:
+async def outdated(db: Sessions, tzdata: str, limit: int) -> list[Job]:
+    async def page(after: Job | None) -> list[Job]:
+        since, place = ("", -1) if after is None else (after.tzdata, after.incarnation)
+        return [job_of(row) for row in await db.rows(sql(_OUTDATED, tzdata, since, since, place, limit))]
+
+    return await readable(page, limit)
+
+
+async def apply(transaction: Transaction, plans: Sequence[_Planned], now: Moment) -> list[bool]:
+    if not plans:
+        return []
     (found,) = await transaction.ask(sql(_CURSORS, sorted({plan.incarnation for plan, _ in plans})))
     cursors = {row[0]: Cursor(row[0], row[1], row[2], JobState(row[3])) for row in found.rows}
     rooms = await _rooms(transaction, [plan for plan, _ in plans if plan.most_active is not None])
@@ -145,7 +138,7 @@ def _advance(plans: Sequence[_Planned], anchors: Mapping[Incarnation, Moment]) -
         yield sql(_ADVANCE, *values, jobs)
 
 
-async def _promote(transaction: Transaction, now: Moment, limit: int) -> int:
+async def promote(transaction: Transaction, now: Moment, limit: int) -> int:
     (found,) = await transaction.ask(
         sql(
             """SELECT id FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from tokimori.clock import DAY, Moment
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.retention import DailyCount, Expiry, day_of, first_id_at
-from tokimori.stores.mysql.part import Part
-from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, delete, insert, sql
 from tokimori.stores.rules.counts import daily_counts
 
@@ -45,35 +44,27 @@ SELECT day, outcome, 0, SUM(count) FROM tokimori_counts WHERE job_id = %s GROUP 
 """
 
 
-class MysqlPruning(Part):
-    """See `tokimori.ports.pruning.Pruning`."""
-
-    async def prune(self, expiries: Sequence[Expiry], limit: int) -> int:
-        """See `Pruning.prune`. One look at all of them tells which have anything old."""
-        if not expiries:
-            return 0
-        return await self._db.transact(lambda transaction: _prune(transaction, expiries, limit))
-
-    async def deleted_jobs(self, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
-        statement = "SELECT incarnation, job_id FROM tokimori_deleted_jobs WHERE incarnation > %s ORDER BY 1 LIMIT %s"
-        rows = await self._db.rows(sql(statement, -1 if after is None else after, limit))
-        return [(row[0], row[1]) for row in rows]
-
-    async def prune_nodes(self, before: Moment, limit: int) -> int:
-        return await self._db.transact(lambda transaction: _prune_nodes(transaction, before, limit))
-
-    async def counts(self, job_id: JobId) -> list[DailyCount]:
-        """See `Pruning.counts`. One statement: what is pruned meanwhile is in it once."""
-        kept, pruned = {}, {}
-        for day, outcome, there, gone in await self._db.rows(sql(_COUNTS, *[job_id] * 4)):
-            if gone:
-                pruned[day, outcome] = int(gone)
-            else:
-                kept[day, outcome] = int(there)
-        return daily_counts(kept, pruned)
+async def deleted_jobs(db: Sessions, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
+    statement = "SELECT incarnation, job_id FROM tokimori_deleted_jobs WHERE incarnation > %s ORDER BY 1 LIMIT %s"
+    rows = await db.rows(sql(statement, -1 if after is None else after, limit))
+    return [(row[0], row[1]) for row in rows]
 
 
-async def _prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int) -> int:
+async def counts(db: Sessions, job_id: JobId) -> list[DailyCount]:
+    """See `Pruning.counts`. One statement: what is pruned meanwhile is in it once."""
+    kept, pruned = {}, {}
+    for day, outcome, there, gone in await db.rows(sql(_COUNTS, *[job_id] * 4)):
+        if gone:
+            pruned[day, outcome] = int(gone)
+        else:
+            kept[day, outcome] = int(there)
+    return daily_counts(kept, pruned)
+
+
+async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int) -> int:
+    """See `Pruning.prune`. One look at all of them tells which have anything old."""
+    if not expiries:
+        return 0
     known = sql("SELECT id FROM tokimori_jobs WHERE id IN (%s)", sorted({expiry.job_id for expiry in expiries}))
     jobs, *bounds = await transaction.ask(known, *(bound for expiry in expiries for bound in _bounds(expiry)))
     there = {job_id for (job_id,) in jobs.rows}
@@ -145,7 +136,7 @@ async def _prune_skips(
     return len(firsts)
 
 
-async def _prune_nodes(transaction: Transaction, before: Moment, limit: int) -> int:
+async def prune_nodes(transaction: Transaction, before: Moment, limit: int) -> int:
     gone = """SELECT id FROM tokimori_nodes n WHERE state <> 'alive' AND "left" < %s AND NOT EXISTS (
         SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = n.id) LIMIT %s"""
     (found,) = await transaction.ask(sql(gone, before, limit))

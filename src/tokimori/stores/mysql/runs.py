@@ -11,9 +11,8 @@ from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.mysql import ending, limits, lines
-from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.requests import add_in_manner
-from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, attempt_of, output_of, run_of, run_row
 from tokimori.stores.rules.errors import full, stopped
@@ -38,71 +37,71 @@ SELECT {_GATE} FROM (
 _BOUNDED_GATE = f"SELECT {_GATE} FROM tokimori_jobs gate {BY_KEY} WHERE incarnation = %s AND id = %s FOR UPDATE"
 
 
-class MysqlRuns(Part):
-    """See `tokimori.ports.store.Runs`."""
+async def add_run(transaction: Transaction, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
+    if manner == PLAIN:
+        return await _add(transaction, run)
+    return await add_in_manner(transaction, run, manner, now)
 
-    async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
-        if manner == PLAIN:
-            added = await self._db.transact(lambda transaction: _add(transaction, run))
-        else:
-            added = await self._db.transact(lambda transaction: add_in_manner(transaction, run, manner, now))
-        self._tell()
-        return added
 
-    async def get_run(self, run_id: RunId) -> Run:
-        """See `Runs.get_run`. One statement: a run that moves to the history meanwhile is in one of both."""
-        statement = " UNION ALL ".join(f"SELECT {RUN} FROM {table} WHERE id = %s" for table in (_LIVE, _HISTORY))
-        for row in await self._db.rows(sql(statement, run_id, run_id)):
-            return run_of(row)
-        raise NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
+async def get_run(db: Sessions, run_id: RunId) -> Run:
+    """See `Runs.get_run`. One statement: a run that moves to the history meanwhile is in one of both."""
+    statement = " UNION ALL ".join(f"SELECT {RUN} FROM {table} WHERE id = %s" for table in (_LIVE, _HISTORY))
+    for row in await db.rows(sql(statement, run_id, run_id)):
+        return run_of(row)
+    raise NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
 
-    async def list_runs(self, wanted: RunFilter) -> list[Run]:
-        live = await self._live_of([] if wanted.job_id is None else [wanted.job_id])
-        return [run_of(row) for row in await self._db.rows(_listed(wanted, live))]
 
-    async def last_runs(self, job_ids: Sequence[JobId], limit: int) -> list[Run]:
-        if not job_ids:
-            return []
-        live = await self._live_of(job_ids)
-        lists = (_listed(RunFilter(job_id=job_id, limit=limit), live) for job_id in job_ids)
-        rows = await self._db.rows(" UNION ALL ".join(f"SELECT * FROM ({each}) run" for each in lists))
-        return sorted(map(run_of, rows), key=lambda run: run.id, reverse=True)
+async def list_runs(db: Sessions, wanted: RunFilter) -> list[Run]:
+    live = await _live_of(db, [] if wanted.job_id is None else [wanted.job_id])
+    return [run_of(row) for row in await db.rows(_listed(wanted, live))]
 
-    async def _live_of(self, job_ids: Sequence[JobId]) -> list[tuple[JobId, Incarnation]]:
-        """The incarnations of which these jobs may have live runs."""
-        if not job_ids:
-            return []
-        ids = list(job_ids)
-        return [(job_id, incarnation) for job_id, incarnation in await self._db.rows(sql(_INCARNATIONS, ids, ids))]
 
-    async def attempts(self, run_id: RunId) -> list[Attempt]:
-        statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = %s ORDER BY number"
-        return [attempt_of(row) for row in await self._db.rows(sql(statement, run_id))]
+async def last_runs(db: Sessions, job_ids: Sequence[JobId], limit: int) -> list[Run]:
+    if not job_ids:
+        return []
+    live = await _live_of(db, job_ids)
+    lists = (_listed(RunFilter(job_id=job_id, limit=limit), live) for job_id in job_ids)
+    rows = await db.rows(" UNION ALL ".join(f"SELECT * FROM ({each}) run" for each in lists))
+    return sorted(map(run_of, rows), key=lambda run: run.id, reverse=True)
 
-    async def output(self, run_id: RunId, attempt: int) -> Output | None:
-        statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = %s AND attempt = %s"
-        for row in await self._db.rows(sql(statement, run_id, attempt)):
-            return output_of(row)
-        return None
 
-    async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
-        await self._db.transact(lambda transaction: _cancel(transaction, run_id, reason, now))
-        self._tell()
-        return await self.get_run(run_id)
+async def _live_of(db: Sessions, job_ids: Sequence[JobId]) -> list[tuple[JobId, Incarnation]]:
+    """The incarnations of which these jobs may have live runs."""
+    if not job_ids:
+        return []
+    ids = list(job_ids)
+    return [(job_id, incarnation) for job_id, incarnation in await db.rows(sql(_INCARNATIONS, ids, ids))]
 
-    async def hold_run(self, run_id: RunId, reason: str) -> Run:
-        """See `Runs.hold_run`. What was read is looked at again under the locks; a loser reads again."""
-        while may_hold(run := await self.get_run(run_id)):
-            await self._db.transact(lambda transaction: _hold(transaction, run_id, reason))
-            self._tell()
-        return run
 
-    async def resume_run(self, run_id: RunId) -> Run:
-        if may_resume(await self.get_run(run_id)):
-            resume = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = %s AND state = 'held'"
-            await self._db.ask(sql(resume, run_id))
-            self._tell()
-        return await self.get_run(run_id)
+async def attempts(db: Sessions, run_id: RunId) -> list[Attempt]:
+    statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = %s ORDER BY number"
+    return [attempt_of(row) for row in await db.rows(sql(statement, run_id))]
+
+
+async def output(db: Sessions, run_id: RunId, attempt: int) -> Output | None:
+    statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = %s AND attempt = %s"
+    for row in await db.rows(sql(statement, run_id, attempt)):
+        return output_of(row)
+    return None
+
+
+async def cancel_run(db: Sessions, run_id: RunId, reason: str, now: Moment) -> Run:
+    await db.transact(lambda transaction: _cancel(transaction, run_id, reason, now))
+    return await get_run(db, run_id)
+
+
+async def hold_run(db: Sessions, run_id: RunId, reason: str) -> Run:
+    """See `Runs.hold_run`. What was read is looked at again under the locks; a loser reads again."""
+    while may_hold(run := await get_run(db, run_id)):
+        await db.transact(lambda transaction: _hold(transaction, run_id, reason))
+    return run
+
+
+async def resume_run(db: Sessions, run_id: RunId) -> Run:
+    if may_resume(await get_run(db, run_id)):
+        resume = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = %s AND state = 'held'"
+        await db.ask(sql(resume, run_id))
+    return await get_run(db, run_id)
 
 
 def _listed(wanted: RunFilter, live: Sequence[tuple[JobId, Incarnation]]) -> str:

@@ -5,10 +5,9 @@ from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.semaphores import DEFAULT_LIMIT, line_of
 from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Grant, InLine, NodeGone, Semaphore, Wish
 from tokimori.stores.mysql import lines
-from tokimori.stores.mysql.part import Part
-from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
-from tokimori.stores.rows import PERMIT, permit_of, permit_row
+from tokimori.stores.rows import PERMIT, permit_row, semaphores_of
 from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, in_use, no_semaphore
 from tokimori.stores.rules.turns import Freed
@@ -58,48 +57,23 @@ FROM tokimori_permits p {BY_KEY} WHERE id = %s
 """
 
 
-class MysqlSemaphores(Part):
-    """See `tokimori.ports.semaphores.Semaphores`."""
-
-    async def put_semaphore(self, name: str, limit: int, now: Moment) -> None:
-        await self._db.transact(lambda transaction: _put(transaction, name, limit))
-        self._tell()
-
-    async def list_semaphores(self, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
-        return await self._read(sql("WHERE name > %s ORDER BY name LIMIT %s", after, limit))
-
-    async def get_semaphore(self, name: str) -> Semaphore:
-        for semaphore in await self._read(sql("WHERE name = %s", name)):
-            return semaphore
-        raise no_semaphore(name)
-
-    async def _read(self, which: str) -> list[Semaphore]:
-        rows = await self._db.rows(f"{_SEMAPHORES} {which}")
-        held = [permit_of(row) for row in await self._db.rows(sql(_HOLDERS, [row[0] for row in rows]))] if rows else []
-        return [
-            Semaphore(
-                name=name,
-                limit=limit,
-                used=used,
-                waiting=waiting,
-                holders=tuple(permit for permit in held if permit.semaphore == name),
-            )
-            for name, limit, used, waiting in rows
-        ]
-
-    async def delete_semaphore(self, name: str) -> None:
-        await self._db.transact(lambda transaction: _delete(transaction, name))
-
-    async def acquire(self, wish: Wish, now: Moment) -> Answer:
-        return await self._db.transact(lambda transaction: _asked(transaction, wish, now))
-
-    async def release(self, permit: PermitId, node: NodeId, now: Moment) -> bool:
-        held = await self._db.transact(lambda transaction: _release(transaction, permit, node))
-        self._tell()
-        return held
+async def list_semaphores(db: Sessions, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
+    return await _read(db, sql("WHERE name > %s ORDER BY name LIMIT %s", after, limit))
 
 
-async def _put(transaction: Transaction, name: str, limit: int) -> None:
+async def get_semaphore(db: Sessions, name: str) -> Semaphore:
+    for semaphore in await _read(db, sql("WHERE name = %s", name)):
+        return semaphore
+    raise no_semaphore(name)
+
+
+async def _read(db: Sessions, which: str) -> list[Semaphore]:
+    rows = await db.rows(f"{_SEMAPHORES} {which}")
+    held = await db.rows(sql(_HOLDERS, [row[0] for row in rows])) if rows else []
+    return semaphores_of(rows, held)
+
+
+async def put_semaphore(transaction: Transaction, name: str, limit: int, now: Moment) -> None:
     *_, programs, jobs = await transaction.ask(
         *lines.made([name]), sql(_WEIGHTS, name), sql(_JOBS_IN_LINE, line_of(name))
     )
@@ -109,7 +83,7 @@ async def _put(transaction: Transaction, name: str, limit: int) -> None:
     await transaction.commit(*await lines.serve(transaction, Freed(semaphores={name}), [change]))
 
 
-async def _delete(transaction: Transaction, name: str) -> None:
+async def delete_semaphore(transaction: Transaction, name: str) -> None:
     _, permit, run = await transaction.ask(
         lines.lock([name]),
         sql("SELECT 1 FROM tokimori_permits FORCE INDEX (tokimori_permits_line) WHERE semaphore = %s LIMIT 1", name),
@@ -127,7 +101,7 @@ async def _delete(transaction: Transaction, name: str) -> None:
     )
 
 
-async def _asked(transaction: Transaction, wish: Wish, now: Moment) -> Answer:
+async def acquire(transaction: Transaction, wish: Wish, now: Moment) -> Answer:
     alive = await transaction.ask(sql("SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive'", wish.node))
     if not alive[0].rows:
         return NodeGone()
@@ -176,7 +150,7 @@ async def _acquire(transaction: Transaction, wish: Wish, now: Moment) -> Answer:
     return InLine(ahead=ahead) if token is None else Grant(token=token)
 
 
-async def _release(transaction: Transaction, permit: PermitId, node: NodeId) -> bool:
+async def release(transaction: Transaction, permit: PermitId, node: NodeId, now: Moment) -> bool:
     of_node = "id = %s AND node_id = %s AND run_id IS NULL"
     locked, gone = await transaction.ask(
         lines.lock(permits=[permit]), sql(f"DELETE FROM tokimori_permits WHERE {of_node}", permit, node)

@@ -1,87 +1,123 @@
-"""The MariaDB and MySQL store: its parts together, and what opens and closes them."""
+"""The MariaDB and MySQL store: one method is one transaction, anew where the server undid it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from tokimori.clock import Clock
-from tokimori.errors import StoreError
+from tokimori.clock import Clock, Moment
+from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
-from tokimori.stores.migrations import no_script
-from tokimori.stores.mysql import schema
+from tokimori.stores.mysql import (
+    copying,
+    documents,
+    jobs,
+    nodes,
+    pauses,
+    planning,
+    pruning,
+    runs,
+    schema,
+    semaphores,
+    working,
+)
 from tokimori.stores.mysql.address import Address
-from tokimori.stores.mysql.copying import MysqlCopying
-from tokimori.stores.mysql.documents import MysqlDocuments
-from tokimori.stores.mysql.jobs import MysqlJobs
-from tokimori.stores.mysql.nodes import MysqlNodes
-from tokimori.stores.mysql.pauses import MysqlPauses
-from tokimori.stores.mysql.planning import MysqlPlanning
-from tokimori.stores.mysql.pruning import MysqlPruning
-from tokimori.stores.mysql.runs import MysqlRuns
-from tokimori.stores.mysql.semaphores import MysqlSemaphores
-from tokimori.stores.mysql.sessions import Sessions
-from tokimori.stores.mysql.working import MysqlWorking
+from tokimori.stores.mysql.sessions import Sessions, Transaction
+from tokimori.stores.notices import Notices, telling
+from tokimori.stores.server_store import ServerStore, forwarded
 
-MOST_SESSIONS = 8
-"""Of one store, besides one for beats, which wait for nothing else."""
+P = ParamSpec("P")
+T = TypeVar("T")
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "innodb_doublewrite": "ON"}
 
 
-class MysqlStore(
-    MysqlJobs,
-    MysqlDocuments,
-    MysqlPauses,
-    MysqlRuns,
-    MysqlPlanning,
-    MysqlNodes,
-    MysqlWorking,
-    MysqlSemaphores,
-    MysqlCopying,
-    MysqlPruning,
-):
+def transacted(
+    work: Callable[Concatenate[Transaction, P], Awaitable[T]],
+) -> Callable[Concatenate["MysqlStore", P], Coroutine[Any, Any, T]]:
+    """The method that does this work in a transaction."""
+
+    @wraps(work)
+    async def method(store: "MysqlStore", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await store.db.transact(lambda transaction: work(transaction, *args, **kwargs))
+
+    return method
+
+
+class MysqlStore(ServerStore[Sessions]):
     """A `Store` in a MariaDB or MySQL database. The server's clock is the store's; `clock` only dates migrations.
 
-    Belongs to the event loop that opened it.
+    These servers notify nobody: only what this object's own callers ask wakes at once.
     """
 
     def __init__(self, address: Address, clock: Clock) -> None:
-        super().__init__(address)
+        super().__init__(address.name, partial(Sessions, address), Notices())
         self._clock = clock
         self._known = schema.known_migrations()
-        self._faults: tuple[str, ...] = ()
+        self._ticks = nodes.Ticks()
 
-    async def open(self) -> None:
-        sessions = Sessions(self._address, MOST_SESSIONS)
-        try:
-            self._faults = await _faults(sessions)
-        except StoreError:
-            await sessions.close()
-            raise
-        self._sessions, self._beats = sessions, Sessions(self._address, 1)
-
-    async def close(self) -> None:
-        for sessions in (self._sessions, self._beats):
-            if sessions is not None:
-                await sessions.close()
-        self._sessions = self._beats = None
+    async def _greet(self, db: Sessions) -> Sequence[str]:
+        return await _faults(db)
 
     async def schema(self) -> SchemaStatus:
-        return await self._db.use(lambda session: schema.status(session, self._known))
+        return await self.db.use(lambda session: schema.status(session, self._known))
 
     async def migrate(self) -> SchemaStatus:
         now = self._clock.now()
-        return await self._db.use(lambda session: schema.migrate(session, self._known, now), schema.LONGEST)
+        return await self.db.use(lambda session: schema.migrate(session, self._known, now), schema.LONGEST)
 
-    async def script(self, *, whole: bool) -> str:
-        raise no_script("MySQL")
+    add_jobs = telling(transacted(jobs.add_jobs))
+    family = transacted(jobs.family)
+    get_job = forwarded(jobs.get_job)
+    list_jobs = forwarded(jobs.list_jobs)
+    replace_job = telling(transacted(jobs.replace_job))
+    delete_job = telling(transacted(jobs.delete_job))
+    deleted_job = forwarded(jobs.deleted_job)
+    get_due = forwarded(jobs.get_due)
+    skips = forwarded(jobs.skips)
+    put_document = transacted(documents.put_document)
+    get_document = forwarded(documents.get_document)
+    list_documents = forwarded(documents.list_documents)
+    delete_document = transacted(documents.delete_document)
+    add_pause = transacted(pauses.add_pause)
+    delete_pause = telling(transacted(pauses.delete_pause))
+    list_pauses = forwarded(pauses.list_pauses)
+    add_run = telling(transacted(runs.add_run))
+    get_run = forwarded(runs.get_run)
+    list_runs = forwarded(runs.list_runs)
+    last_runs = forwarded(runs.last_runs)
+    attempts = forwarded(runs.attempts)
+    output = forwarded(runs.output)
+    cancel_run = telling(forwarded(runs.cancel_run))
+    hold_run = telling(forwarded(runs.hold_run))
+    resume_run = telling(forwarded(runs.resume_run))
+    due = forwarded(planning.due)
+    apply = transacted(planning.apply)
+    outdated = forwarded(planning.outdated)
+    promote = transacted(planning.promote)
+    register = transacted(nodes.register)
 
-    async def differences(self) -> list[str]:
-        raise no_script("MySQL")
+    async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
+        return await self._ticks.tick(self.db, self.beats, beat)
 
-    def faults(self) -> Sequence[str]:
-        return self._faults
-
-    def watch(self, wake: Callable[[], None]) -> None:
-        """See `Schema.watch`. These servers notify nobody: only what this object's own callers ask wakes at once."""
-        self._watchers.append(wake)
+    survey = forwarded(nodes.survey)
+    bury = transacted(nodes.bury)
+    leave = transacted(nodes.leave)
+    orphans = forwarded(nodes.orphans)
+    list_nodes = forwarded(nodes.list_nodes)
+    claim = forwarded(working.claim)
+    settle = transacted(working.settle)
+    put_semaphore = telling(transacted(semaphores.put_semaphore))
+    list_semaphores = forwarded(semaphores.list_semaphores)
+    get_semaphore = forwarded(semaphores.get_semaphore)
+    delete_semaphore = transacted(semaphores.delete_semaphore)
+    acquire = transacted(semaphores.acquire)
+    release = telling(transacted(semaphores.release))
+    save_outputs = forwarded(working.save_outputs)
+    export_rows = forwarded(copying.export_rows)
+    import_rows = transacted(copying.import_rows)
+    prune = transacted(pruning.prune)
+    deleted_jobs = forwarded(pruning.deleted_jobs)
+    prune_nodes = transacted(pruning.prune_nodes)
+    counts = forwarded(pruning.counts)
 
 
 async def _faults(db: Sessions) -> tuple[str, ...]:

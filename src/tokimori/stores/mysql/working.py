@@ -16,9 +16,8 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.mysql import ending, family, limits, lines
 from tokimori.stores.mysql.admission import MysqlLines, lock_lines, writes_of
 from tokimori.stores.mysql.nodes import CLAIMED
-from tokimori.stores.mysql.part import Part
 from tokimori.stores.mysql.pauses import SHARED_PAUSED, claimable
-from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import (
     ATTEMPT,
@@ -28,6 +27,7 @@ from tokimori.stores.rows import (
     Row,
     all_claimed,
     attempt_row,
+    names_of,
     output_row,
     run_of,
     run_values,
@@ -55,26 +55,21 @@ _NO_JOB = Incarnation(0)
 """No job has this incarnation."""
 
 
-class MysqlWorking(Part):
-    """See `tokimori.ports.store.Working`."""
+async def claim(db: Sessions, claim: Claim, now: Moment) -> list[Claimed]:
+    while True:
+        claimed = await db.transact(lambda transaction: _claim(transaction, claim, now))
+        if not isinstance(claimed, frozenset):
+            return claimed
+        # By themselves: who makes one of them at the same time is waited for, which a claim never does.
+        await db.ask(*lines.made(claimed))
 
-    async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
-        while True:
-            claimed = await self._db.transact(lambda transaction: _claim(transaction, claim, now))
-            if not isinstance(claimed, frozenset):
-                return claimed
-            # By themselves: who makes one of them at the same time is waited for, which a claim never does.
-            await self._db.ask(*lines.made(claimed))
 
-    async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
-        return await self._db.transact(lambda transaction: _settle(transaction, changes, by)) if changes else []
-
-    async def save_outputs(self, outputs: Sequence[Output]) -> None:
-        """See `Working.save_outputs`. The size comes last: assignments see those before them."""
-        newer = "NOT settled AND VALUES(size) >= size"
-        keep = ", ".join(f"{name} = IF({newer}, VALUES({name}), {name})" for name in ("head", "tail", "size"))
-        for output in sorted(outputs, key=lambda output: output.run_id):
-            await self._db.ask(*_insert_outputs("INSERT", [output], f"ON DUPLICATE KEY UPDATE {keep}", settled=False))
+async def save_outputs(db: Sessions, outputs: Sequence[Output]) -> None:
+    """See `Working.save_outputs`. The size comes last: assignments see those before them."""
+    newer = "NOT settled AND VALUES(size) >= size"
+    keep = ", ".join(f"{name} = IF({newer}, VALUES({name}), {name})" for name in ("head", "tail", "size"))
+    for output in sorted(outputs, key=lambda output: output.run_id):
+        await db.ask(*_insert_outputs("INSERT", [output], f"ON DUPLICATE KEY UPDATE {keep}", settled=False))
 
 
 def _insert_outputs(verb: str, outputs: Sequence[Output], rest: str = "", *, settled: bool) -> Iterator[str]:
@@ -202,27 +197,12 @@ class _Batch:
                 yield sql(lines.REJOIN, ended.incarnation)
 
 
-_CHANGED = (
-    "state",
-    "due",
-    "rank",
-    "failures",
-    "lost",
-    "started",
-    "pid",
-    "ended",
-    "exit_code",
-    "signal",
-    "error",
-    "details",
-)
+_CHANGED = names_of("state, due, rank, failures, lost, started, pid, ended, exit_code, signal, error, details")
 _changed = run_values(_CHANGED)
 _GO_ON = f"""
 UPDATE tokimori_runs SET {", ".join(f'"{name}" = %s' for name in _CHANGED)}, settled_by = %s, settled_token = %s
 WHERE id = %s
 """
-
-
 _PARK = """
 UPDATE tokimori_jobs SET state = 'parked', reason = %s, "by" = %s, next_due = NULL, lane = NULL
 WHERE incarnation = %s AND state IN ('enabled', 'finished')
@@ -271,10 +251,12 @@ class _Locked(NamedTuple):
         return {run_id: run_of(row[:RUN_COLUMNS]) for run_id, row in self.rows.items()}
 
 
-async def _settle(transaction: Transaction, changes: Sequence[Change], by: NodeId) -> list[Verdict]:
+async def settle(transaction: Transaction, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
     """Anew with what is to be locked besides, where that was found: so too where a job was given a limit meanwhile, and
     its gate is not ours.
     """
+    if not changes:
+        return []
     besides = _Besides()
     while True:
         locked = await _lock(transaction, changes, by, besides)

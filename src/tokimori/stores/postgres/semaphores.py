@@ -5,7 +5,7 @@ from tokimori.errors import Bug
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Grant, InLine, NodeGone, Semaphore, Wish
 from tokimori.stores.postgres.connections import Connections
-from tokimori.stores.rows import PERMIT, permit_of
+from tokimori.stores.rows import PERMIT, semaphores_of
 from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
 
 _LIST = f"""
@@ -42,17 +42,7 @@ async def get_semaphore(db: Connections, name: str) -> Semaphore:
 
 async def _semaphores(db: Connections, which: str, *values: object) -> list[Semaphore]:
     rows = await db.rows(f"{_LIST} {which}", *values)
-    permits = [permit_of(row) for row in await db.rows(_HOLDERS, [row[0] for row in rows])]
-    return [
-        Semaphore(
-            name=name,
-            limit=limit,
-            used=used,
-            waiting=waiting,
-            holders=tuple(permit for permit in permits if permit.semaphore == name),
-        )
-        for name, limit, used, waiting in rows
-    ]
+    return semaphores_of(rows, await db.rows(_HOLDERS, [row[0] for row in rows]))
 
 
 async def delete_semaphore(db: Connections, name: str) -> None:

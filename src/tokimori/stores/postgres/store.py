@@ -1,21 +1,14 @@
 """The PostgreSQL store: one method is one statement or one function of the database, each its own transaction."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
 from os import urandom
 from typing import Any
 
 from tokimori.clock import Clock, Moment
-from tokimori.errors import StoreError
-from tokimori.model.decide import Plan
-from tokimori.model.ids import NodeId, RunId
-from tokimori.model.transitions import ENDS
 from tokimori.ports.nodes import Beat, NodeRecord, Pulse
 from tokimori.ports.store import SchemaStatus
-from tokimori.ports.working import Change, Verdict
-from tokimori.stores.forwarding import forwarded, telling
-from tokimori.stores.notices import Notices
+from tokimori.stores.notices import Notices, telling
 from tokimori.stores.postgres import (
     copying,
     documents,
@@ -33,56 +26,31 @@ from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.function_set import known_functions
 from tokimori.stores.postgres.notices import hear, notify
+from tokimori.stores.server_store import NotifyingStore, forwarded
 
-MOST_SESSIONS = 8
-"""Of one store, besides one for beats, which wait for nothing else, and one for notices."""
 FIRST_SESSIONS = 4
-"""Of those, what a node that registers has open before anything is due."""
+"""Of its connections, what a node that registers has open before anything is due."""
 
 
-class PostgresStore:
-    """A `Store` in a PostgreSQL database. The server's clock is the store's; `clock` only dates migrations.
-
-    Belongs to the event loop that opened it.
-    """
+class PostgresStore(NotifyingStore[Connections]):
+    """A `Store` in a PostgreSQL database. The server's clock is the store's; `clock` only dates migrations."""
 
     def __init__(self, address: Address, clock: Clock) -> None:
         self._address = address
         self._clock = clock
         self._known = schema.known_migrations()
         self._functions = known_functions(self._known[-1].version)
-        self._faults: tuple[str, ...] = ()
-        self._sessions: Connections | None = None
-        self._beats: Connections | None = None
         name = urandom(8).hex()
         hearing = None if address.pooled else lambda wake: hear(address, name, wake)
-        self._notices = Notices(lambda: notify(self.db, address, name), hearing)
-        self._closing = AsyncExitStack()
+        super().__init__(address.name, self._connections, Notices(lambda: notify(self.db, address, name), hearing))
 
-    async def open(self) -> None:
-        sessions = Connections(self._address, MOST_SESSIONS, self._functions, self._make_functions)
-        beats = Connections(self._address, 1, self._functions, self._make_functions)
-        try:
-            self._faults = await _faults(sessions)
-            await sessions.use(lambda session: schema.note_use(session, self._functions, self._clock.now()))
-        except StoreError:
-            await sessions.close()
-            raise
-        self._sessions, self._beats = sessions, beats
-        for part in (sessions, beats):
-            self._closing.push_async_callback(part.close)
+    def _connections(self, most: int) -> Connections:
+        return Connections(self._address, most, self._functions, self._make_functions)
 
-    async def close(self) -> None:
-        await self._notices.close()
-        await self._closing.aclose()
-        self._sessions = self._beats = None
-
-    @property
-    def db(self) -> Connections:
-        """Its connections. Raises `StoreError` while it is closed."""
-        if self._sessions is None:
-            raise StoreError(f"store {self._address.name} is not open")
-        return self._sessions
+    async def _greet(self, db: Connections) -> Sequence[str]:
+        faults = await _faults(db)
+        await db.use(lambda session: schema.note_use(session, self._functions, self._clock.now()))
+        return faults
 
     async def schema(self) -> SchemaStatus:
         return await self.db.use(lambda session: schema.status(session, self._known, self._functions))
@@ -103,17 +71,6 @@ class PostgresStore:
 
     async def differences(self) -> list[str]:
         return await self.db.use(lambda session: schema.check(session, self._known, self._functions), schema.LONGEST)
-
-    def faults(self) -> Sequence[str]:
-        return self._faults
-
-    def watch(self, wake: Callable[[], None]) -> None:
-        """See `Schema.watch`. What this object's own callers ask of jobs and runs wakes at once."""
-        self._notices.watch(wake)
-
-    def tell(self) -> None:
-        """Tell everybody."""
-        self._notices.tell()
 
     add_jobs = telling(forwarded(jobs.add_jobs))
     family = forwarded(jobs.family)
@@ -141,13 +98,7 @@ class PostgresStore:
     hold_run = telling(forwarded(runs.hold_run))
     resume_run = telling(forwarded(runs.resume_run))
     due = forwarded(planning.due)
-
-    async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
-        answers = await planning.apply(self.db, plans, now)
-        if any(plan.runs for plan, _ in plans):
-            self._notices.tell_others()
-        return answers
-
+    _apply = forwarded(planning.apply)
     outdated = forwarded(planning.outdated)
     promote = forwarded(planning.promote)
 
@@ -158,9 +109,7 @@ class PostgresStore:
         await asyncio.gather(*(self.db.rows("SELECT 1") for _ in range(FIRST_SESSIONS)))
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        if self._beats is None:
-            raise StoreError(f"store {self._address.name} is not open")
-        return await nodes.tick(self._beats, beat)
+        return await nodes.tick(self.beats, beat)
 
     survey = forwarded(nodes.survey)
     bury = forwarded(nodes.bury)
@@ -168,14 +117,7 @@ class PostgresStore:
     orphans = forwarded(nodes.orphans)
     list_nodes = forwarded(nodes.list_nodes)
     claim = forwarded(working.claim)
-
-    async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
-        await asyncio.sleep(0)  # a claim that is asked for together with it goes first: packing takes a while
-        verdicts, served = await working.settle(self.db, changes, by)
-        if served or any(change.state not in ENDS for change in changes):
-            self._notices.tell_others()
-        return verdicts
-
+    _settle = forwarded(working.settle)
     save_outputs = forwarded(working.save_outputs)
     put_semaphore = telling(forwarded(semaphores.put_semaphore))
     list_semaphores = forwarded(semaphores.list_semaphores)

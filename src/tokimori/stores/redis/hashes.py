@@ -30,8 +30,6 @@ from tokimori.stores.rows import (
 T = TypeVar("T", Job, Run)
 Flat = list[str]
 """Field, value, field, value …"""
-
-
 _JOB, _RUN, _NODE = names_of(f"{JOB}, {JOB_STAMPS}"), names_of(RUN), names_of(NODE)
 
 

@@ -11,6 +11,7 @@ from tokimori.stores.readable import readable
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs
 from tokimori.stores.redis.runs import born_map
+from tokimori.stores.rows import names_of
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
@@ -34,17 +35,7 @@ async def apply(db: Connections, plans: Sequence[tuple[Plan, Sequence[RunId]]], 
     return [_took_effect(plan, answer) for (plan, _), answer in zip(plans, answers, strict=True)]
 
 
-_TOLD = (
-    "version",
-    "fired_from",
-    "fired_through",
-    "next_due",
-    "state",
-    "anchor",
-    "runs_remaining",
-    "tzdata",
-    "replaces",
-)
+_TOLD = names_of("version, fired_from, fired_through, next_due, state, anchor, runs_remaining, tzdata, replaces")
 
 
 def _plan_map(plan: Plan, ids: Sequence[RunId], now: Moment) -> dict[str, object]:

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
+
 from tokimori.clock import Moment
 from tokimori.errors import Bug
-from tokimori.model.ids import NodeId, PermitId, RunId
+from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports.semaphores import (
     MOST_COUNTED,
     MOST_HOLDERS,
@@ -21,6 +23,7 @@ from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_
 
 PAGE = 20
 """How many semaphores one script describes, with their holders: others wait meanwhile."""
+_HOLDER = ("id", "node", "run_id", "weight", "rank", "token", "since")
 
 
 async def put_semaphore(db: Connections, name: str, limit: int, now: Moment) -> None:
@@ -61,17 +64,7 @@ async def _described(db: Connections, **asked: object) -> list[Semaphore]:
 
 
 def _permit_of(semaphore: str, words: list[Any]) -> Permit:
-    id_, node, run_id, weight, rank, token, since = words
-    return Permit(
-        id=PermitId(id_),
-        semaphore=semaphore,
-        node=NodeId(node),
-        run_id=None if run_id is None else RunId(run_id),
-        weight=int(weight),
-        rank=int(rank),
-        token=int(token),
-        since=Moment(int(since)),
-    )
+    return msgspec.convert({"semaphore": semaphore, **dict(zip(_HOLDER, words, strict=True))}, Permit, strict=False)
 
 
 async def delete_semaphore(db: Connections, name: str) -> None:

@@ -13,6 +13,7 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import all_claimed, output_map
 from tokimori.stores.redis.jobs import move_runs
+from tokimori.stores.rows import names_of
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.text import storable
 
@@ -35,9 +36,8 @@ async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tupl
     return [Verdict(verdict) for verdict in verdicts], served > 0
 
 
-_TOLD = (
-    *("run_id", "owner", "token", "state", "due", "rank", "failures", "lost", "ended", "started", "pid", "exit_code"),
-    *("signal", "parks"),
+_TOLD = names_of(
+    "run_id, owner, token, state, due, rank, failures, lost, ended, started, pid, exit_code, signal, parks"
 )
 
 

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, nullcontext
-from dataclasses import dataclass
 from functools import wraps
 from sqlite3 import Connection
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
-from tokimori.stores.forwarding import telling
 from tokimori.stores.namespace import UNNAMED, Namespace
+from tokimori.stores.notices import telling
 from tokimori.stores.sqlite import (
     connection,
     copying,
@@ -35,8 +34,7 @@ from tokimori.stores.sqlite.watch import FileWatch
 P = ParamSpec("P")
 
 
-@dataclass(frozen=True, slots=True)
-class _Connections:
+class _Connections(NamedTuple):
     """What an open store holds."""
 
     writer: ConnectionThread

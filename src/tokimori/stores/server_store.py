@@ -1,0 +1,130 @@
+"""What stores on a server share: connections while they are open, some of them for beats alone, and notices."""
+
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+from tokimori.clock import Moment
+from tokimori.errors import StoreError
+from tokimori.model.decide import Plan
+from tokimori.model.ids import NodeId, RunId
+from tokimori.model.transitions import ENDS
+from tokimori.ports.working import Change, Verdict
+from tokimori.stores.migrations import no_script
+from tokimori.stores.notices import Notices
+
+MOST_CONNECTIONS = 8
+"""Of one store, besides one for beats, which wait for nothing else, and one for notices, where there are any."""
+
+
+class Closing(Protocol):
+    """Connections with a server."""
+
+    async def close(self) -> None:
+        """End all of them; those in use end with what they do."""
+        ...
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+DB = TypeVar("DB", bound=Closing)
+
+
+class ServerStore(Generic[DB]):
+    """The store `name`; `connect` makes what holds at most so many connections. Belongs to the loop that opened it."""
+
+    def __init__(self, name: str, connect: Callable[[int], DB], notices: Notices) -> None:
+        self._name = name
+        self._connect = connect
+        self._notices = notices
+        self._faults: Sequence[str] = ()
+        self._opened: tuple[DB, DB] | None = None
+
+    async def open(self) -> None:
+        db = self._connect(MOST_CONNECTIONS)
+        try:
+            self._faults = await self._greet(db)
+        except StoreError:
+            await db.close()
+            raise
+        self._opened = db, self._connect(1)
+
+    @abstractmethod
+    async def _greet(self, db: DB) -> Sequence[str]:
+        """What is first said to the server, and what its settings can't promise."""
+
+    async def close(self) -> None:
+        await self._notices.close()
+        opened, self._opened = self._opened, None
+        for each in opened or ():
+            await each.close()
+
+    @property
+    def db(self) -> DB:
+        """Its connections. Raises `StoreError` while it is closed."""
+        return self._open[0]
+
+    @property
+    def beats(self) -> DB:
+        """Its connection for beats. Raises `StoreError` while it is closed."""
+        return self._open[1]
+
+    @property
+    def _open(self) -> tuple[DB, DB]:
+        if self._opened is None:
+            raise StoreError(f"store {self._name} is not open")
+        return self._opened
+
+    def faults(self) -> Sequence[str]:
+        return self._faults
+
+    async def script(self, *, whole: bool) -> str:
+        raise no_script(f"store {self._name}")
+
+    async def differences(self) -> list[str]:
+        raise no_script(f"store {self._name}")
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """See `Schema.watch`. What this object's own callers ask of jobs and runs wakes at once."""
+        self._notices.watch(wake)
+
+    def tell(self) -> None:
+        """Tell everybody."""
+        self._notices.tell()
+
+
+def forwarded(
+    work: Callable[Concatenate[DB, P], Awaitable[T]],
+) -> Callable[Concatenate[ServerStore[DB], P], Coroutine[Any, Any, T]]:
+    """The method that does this work with the connections of its store."""
+
+    @wraps(work)
+    async def method(store: ServerStore[DB], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await work(store.db, *args, **kwargs)
+
+    return method
+
+
+class NotifyingStore(ServerStore[DB]):
+    """A store on a server that tells other nodes, too, of new runs and of those that may go on."""
+
+    async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
+        answers = await self._apply(plans, now)
+        if any(plan.runs for plan, _ in plans):
+            self._notices.tell_others()
+        return answers
+
+    @abstractmethod
+    async def _apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
+        """See `Planning.apply`."""
+
+    async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
+        verdicts, served = await self._settle(changes, by)
+        if served or any(change.state not in ENDS for change in changes):
+            self._notices.tell_others()
+        return verdicts
+
+    @abstractmethod
+    async def _settle(self, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
+        """The verdicts, and whether anybody else got a semaphore's units, or the turn for them."""

@@ -1,0 +1,107 @@
+"""What stores on a server share, and methods that are functions of their modules: what callers see of them."""
+
+import inspect
+
+import pytest
+
+from tokimori.errors import StoreError, StoreUnavailable
+from tokimori.ports.store import Store
+from tokimori.stores.memory.store import MemoryStore
+from tokimori.stores.mysql.store import MysqlStore
+from tokimori.stores.notices import Notices, telling
+from tokimori.stores.postgres.store import PostgresStore
+from tokimori.stores.redis.store import RedisStore
+from tokimori.stores.server_store import ServerStore, forwarded
+from tokimori.stores.sqlite.store import SqliteStore
+
+METHODS = [name for name, _ in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("kind", [MemoryStore, SqliteStore, PostgresStore, MysqlStore, RedisStore])
+def test_a_store_takes_what_the_protocol_says(kind: type[object]) -> None:
+    """Each method has the protocol's parameters, with the same names and defaults: mypy does not compare the names."""
+    assert len(METHODS) > 50
+    assert {name: parameters(kind, name) for name in METHODS} == {name: parameters(Store, name) for name in METHODS}
+
+
+def parameters(kind: type[object], method: str) -> list[tuple[str, object, object]]:
+    """What the method takes besides the store: name, whether by position, and default."""
+    _, *others = inspect.signature(getattr(kind, method)).parameters.values()
+    return [(each.name, each.kind, each.default) for each in others]
+
+
+class Counter:
+    """Connections that know whether they are open."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.is_open = True
+
+    async def close(self) -> None:
+        """See `Closing.close`."""
+        self.is_open = False
+
+
+class Shop(ServerStore[Counter]):
+    """A store on a server that may refuse the first word."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        super().__init__("shop", self._counter, Notices())
+        self.made: list[Counter] = []
+        self._refuses = refuses
+
+    def _counter(self, most: int) -> Counter:
+        self.made.append(Counter(most))
+        return self.made[-1]
+
+    async def _greet(self, db: Counter) -> list[str]:
+        if self._refuses:
+            raise StoreUnavailable("not today")
+        return [f"{db.most} at most"]
+
+
+async def work(db: Counter, text: str, *, fails: bool = False) -> str:
+    """See `Store.work`."""
+    if fails:
+        raise ValueError(text)
+    return f"{db.most}: {text}"
+
+
+async def test_an_open_store_has_connections_of_its_own_for_beats() -> None:
+    """Work and beats share no connection; closing ends both, and then there are none."""
+    shop = Shop()
+    await shop.open()
+    assert (shop.db.most, shop.beats.most, shop.faults()) == (8, 1, ["8 at most"])
+    await shop.close()
+    assert [each.is_open for each in shop.made] == [False, False]
+    with pytest.raises(StoreError, match="store shop is not open"):
+        shop.db  # noqa: B018
+
+
+async def test_a_store_that_is_refused_keeps_nothing_open() -> None:
+    """What was opened for the first word is closed when the server refuses it."""
+    shop = Shop(refuses=True)
+    with pytest.raises(StoreUnavailable, match="not today"):
+        await shop.open()
+    assert [each.is_open for each in shop.made] == [False]
+
+
+async def test_a_method_does_its_work_with_the_connection() -> None:
+    """The work gets the store's connections and what was asked; its text is the method's."""
+    shop = Shop()
+    await shop.open()
+    method = forwarded(work)
+    assert await method(shop, "hello") == "8: hello"
+    assert method.__doc__ == work.__doc__
+
+
+async def test_a_store_tells_of_what_was_done() -> None:
+    """Who watches is told once after the work, and not at all where it failed."""
+    shop, told = Shop(), list[bool]()
+    await shop.open()
+    shop.watch(lambda: told.append(True))
+    method = telling(forwarded(work))
+    assert await method(shop, "hello") == "8: hello"
+    with pytest.raises(ValueError, match="hello"):
+        await method(shop, "hello", fails=True)
+    assert told == [True]
