@@ -53,7 +53,7 @@ def uuid7(now: Moment, random: RandomBytes) -> str:
 def births_of(parent: RunId) -> int:
     """The number below 2^48 from which the ids of a run's children are made: the same on every store and at every try.
 
-    The remainder by a prime takes every bit of the parent's id into account, and is cheap enough for the hot path.
+    The remainder by a prime takes every bit of the parent's id into account.
     """
     return int(parent.replace("-", ""), 16) % _BELOW_2_48
 

@@ -88,14 +88,15 @@ def row_reader(kind: Callable[..., T], columns: str, **forms: Callable[[Any], ob
 
 
 def row_writer(kind: type[T], *names: str, **forms: Callable[[Any], object]) -> Callable[[T], Row]:
-    """What takes these columns from a value, some of which are kept in another form."""
+    """What takes these columns from a value; some that are not None are kept in another form."""
     values: Callable[[T], Row] = attrgetter(*names)
     places = [(names.index(name), form) for name, form in forms.items()]
 
     def write(value: T) -> Row:
         row = list(values(value))
         for place, form in places:
-            row[place] = form(row[place])
+            if row[place] is not None:
+                row[place] = form(row[place])
         return tuple(row)
 
     return write if places else values

@@ -190,7 +190,7 @@ async def test_a_retry_goes_before_a_delete(scene: Scene) -> None:
     (claimed,) = await scene.worker.claim()
     change = scene.worker.change(claimed, Released("later"))
     async with scene.held_open() as db:
-        assert (await working.settle(db, [change], scene.worker.id)).verdicts == [Verdict.APPLIED]
+        assert (await working.settle(db, [change], scene.worker.id))[0] == [Verdict.APPLIED]
         delete = await waits(scene.store.delete_job(job.id, NOW))
     await delete
     assert await state_of(scene.store, run) == "cancelled"
@@ -244,7 +244,7 @@ async def test_two_settles_at_once_wake_two(scene: Scene) -> None:
     first, second = await scene.worker.claim()
     async with scene.held_open() as db:
         change = scene.worker.change(first)
-        assert (await working.settle(db, [change], scene.worker.id)).verdicts == [Verdict.APPLIED]
+        assert (await working.settle(db, [change], scene.worker.id))[0] == [Verdict.APPLIED]
         settle = await waits(scene.worker.settle(second))
     assert await settle is Verdict.APPLIED
     assert [str(await state_of(scene.store, run)) for run in waiting[2:]] == ["ready", "ready"]
@@ -387,7 +387,7 @@ async def test_two_settles_of_one_semaphore_serve_two(scene: Scene) -> None:
     waiting = await add_runs(scene.store, await add_job(scene.store, semaphores=("db",)), 4)
     first, second = await scene.worker.claim()
     async with scene.held_open() as db:
-        assert (await working.settle(db, [scene.worker.change(first)], scene.worker.id)).served
+        assert (await working.settle(db, [scene.worker.change(first)], scene.worker.id))[1]
         settle = await waits(scene.worker.settle(second))
     assert await settle is Verdict.APPLIED
     assert [str(await state_of(scene.store, run)) for run in waiting[2:]] == ["ready", "ready"]

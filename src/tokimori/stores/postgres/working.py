@@ -3,20 +3,19 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import repeat
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.ids import NodeId, births_of
+from tokimori.model.ids import NodeId
 from tokimori.model.run import Attempt, Output, encode_details
 from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
 from tokimori.stores.postgres.columns import types_of
-from tokimori.stores.postgres.connections import Connections, Row
+from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, output_row, row_writer
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.settling import JOB_DELETED
@@ -27,7 +26,7 @@ _AS_READ = [
 ]
 _CHANGE = (
     *("uuid[]", "bigint[]", "uuid[]", "bigint[]", "text[]", "bigint[]", "bigint[]", "integer[]", "integer[]"),
-    *("bigint[]", "bigint[]", "integer[]", "integer[]", "integer[]", "text[]", "text[]", "text[]", "bigint[]"),
+    *("bigint[]", "bigint[]", "integer[]", "integer[]", "integer[]", "text[]", "text[]", "text[]"),
 )
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]")
 _SETTLE_TYPES = ("uuid", *_CHANGE, "bigint[]", "bigint[]", "jsonb", *_OUTPUT, "text", "text")
@@ -54,15 +53,8 @@ async def claim(db: Connections, claim: Claim, now: Moment) -> list[Claimed]:
     return all_claimed(await db.rows(_CLAIM, claim.id, claim.node, claim.lanes, claim.limit, MOST_EXAMINED, now))
 
 
-class Settled(NamedTuple):
-    """A verdict for each change; `served`: units became free: runs of any lane, or programs, may have waited."""
-
-    verdicts: list[Verdict]
-    served: bool
-
-
-async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> Settled:
-    """See `Working.settle`. Changes of one run take effect one after the other."""
+async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
+    """See `Working.settle`; also whether units became free. Changes of one run take effect one after the other."""
     await asyncio.sleep(0)  # a claim that is asked for together with it goes first: packing takes a while
     verdicts: dict[int, Verdict] = {}
     any_served = False
@@ -70,7 +62,7 @@ async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> Sett
         told, served = await _settle(db, [change for _, change in batch], by)
         verdicts |= zip((number for number, _ in batch), told, strict=True)
         any_served = any_served or served
-    return Settled([verdicts[number] for number in range(len(changes))], any_served)
+    return [verdicts[number] for number in range(len(changes))], any_served
 
 
 async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[Iterable[Verdict], bool]:
@@ -95,7 +87,7 @@ async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tup
     return [known.get(change.run_id, Verdict.LOST) for change in changes], served
 
 
-_changed = row_writer(
+_change_row = row_writer(
     Change,
     *("run_id", "incarnation", "owner", "token", "state", "due", "rank", "failures", "lost", "ended", "started", "pid"),
     *("exit_code", "signal", "error", "result", "details"),
@@ -103,10 +95,6 @@ _changed = row_writer(
     result=storable,
     details=encode_details,
 )
-
-
-def _change_row(change: Change) -> Row:
-    return *_changed(change), births_of(change.run_id)
 
 
 def _storable(attempt: Attempt) -> Attempt:

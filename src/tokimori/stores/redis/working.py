@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.ids import NodeId, births_of
+from tokimori.model.ids import NodeId
 from tokimori.model.run import Attempt, Output, encode_details
 from tokimori.model.settle import PARKED_BY
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
@@ -46,7 +46,6 @@ def _change_map(change: Change) -> dict[str, object]:
         "error": storable(change.error),
         "result": storable(change.result),
         "details": encode_details(change.details),
-        "births": births_of(change.run_id),
         "attempt": None if change.attempt is None else (change.attempt.number, _attempt_row(change.attempt)),
         "output": None if change.output is None else output_map(change.output),
     }

@@ -3,7 +3,7 @@
 -- nominal time a range of skips of its own schedule may begin, and take its place. A run of a deleted job has no
 -- children: those of another job that has got its id are not its own. The children's gates are locked. Arrivals are
 -- taken in one order, too: taking one is what lets each of two parents that end at a time know of the other.
-CREATE OR REPLACE FUNCTION tokimori_bear(_ended uuid[], _ids uuid[], _births bigint[]) RETURNS void
+CREATE OR REPLACE FUNCTION tokimori_bear(_ended uuid[]) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -16,10 +16,9 @@ BEGIN
             SELECT h.id AS parent, h.job_id, h.nominal, h.ended, coalesce(h.result, h.payload) AS payload,
                 coalesce(h.root, CASE WHEN h.origin LIKE 's:%' THEN h.origin ELSE h.id::text END) AS root,
                 e.joins, j.id, j.incarnation, j.state, j.lane,
-                j.concurrency_key AS key, j.priority, j.head_start, b.births,
+                j.concurrency_key AS key, j.priority, j.head_start,
                 row_number() OVER (PARTITION BY h.id ORDER BY j.created, j.id, e."on") - 1 AS place
             FROM tokimori_history h
-            JOIN unnest(_ids, _births) AS b (id, births) ON b.id = h.id
             JOIN tokimori_jobs p ON p.incarnation = h.incarnation
             JOIN tokimori_edges e ON e.parent = h.job_id
             JOIN tokimori_jobs j ON j.id = e.child
@@ -46,7 +45,7 @@ BEGIN
             SET last = excluded.last, count = s.count + 1, reason = excluded.reason;
             CONTINUE;
         END IF;
-        _after := lpad(to_hex(_child.births), 12, '0') || lpad(to_hex(_child.place), 6, '0');
+        _after := lpad(to_hex(tokimori_births(_child.parent)), 12, '0') || lpad(to_hex(_child.place), 6, '0');
         INSERT INTO tokimori_runs (
             id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, parent_id,
             root, concurrency_key)

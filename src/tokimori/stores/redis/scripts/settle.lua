@@ -133,6 +133,15 @@ local function skip_child(child, ended, reason)
     keep_skips(child.inc, {{ended, table.concat({ended, ended, string.format('%d', count + 1), reason}, ' ')}})
 end
 
+-- The number from which the ids of a run's children are made, as in `model.ids.births_of`; doubles hold it digit by digit.
+local function births_of(id)
+    local births = 0
+    for digit in string.gmatch(id, '%x') do
+        births = (births * 16 + tonumber(digit, 16)) % (2 ^ 48 - 59)
+    end
+    return births
+end
+
 -- The child's run, or where it is paused or parked its skip.
 local function bear(child, parent, place)
     local state, lane, key, priority, head_start = unpack(
@@ -144,7 +153,8 @@ local function bear(child, parent, place)
     end
     local due = tonumber(parent.ended) + place
     local rank = string.format('%.0f', due - tonumber(head_start))
-    local time, after = string.format('%012x', math.floor(due / 1000)), string.format('%012x%06x', parent.births, place)
+    local time = string.format('%012x', math.floor(due / 1000))
+    local after = string.format('%012x%06x', births_of(parent.id), place)
     local born = {job = child.id, inc = child.inc, state = 'ready', lane = lane, rank = rank}
     born.id = table.concat({
         string.sub(time, 1, 8), string.sub(time, 9), '7' .. string.sub(after, 1, 3), '8' .. string.sub(after, 4, 6),
@@ -179,7 +189,7 @@ end
 -- What follows the end of a run: the runs of the jobs that depend on its job. Its own job is parked after all of them.
 local births, parks = {}, {}
 local function follow(change)
-    local parent = {id = change.run_id, births = change.births}
+    local parent = {id = change.run_id}
     local job, state, inc, origin, fault
     job, state, inc, origin, fault, parent.nominal, parent.ended, parent.payload, parent.result, parent.root =
         unpack(call('HMGET', P .. 'run:' .. change.run_id, 'job_id', 'state', 'incarnation', 'origin', 'error',
