@@ -74,6 +74,8 @@ def test_a_node_works_and_outlives_a_server_that_forgets(program: Program, serve
     server.start()
     wait_until("holds no keys of Tokimori, or lost them", node)
     program("db", "migrate")
+    while not program.json("node", "list"):
+        time.sleep(0.05)
     program("job", "add", "again", "--command", "echo again")
     program("job", "trigger", "again", "--wait")
     assert ended_runs(program, "again") == 1
