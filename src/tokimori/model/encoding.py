@@ -1,14 +1,32 @@
 """Definitions as texts: what the store keeps, and what users send."""
 
 import re
+from typing import Any
 
 import msgspec
+from msgspec import Struct, structs
 
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition
 from tokimori.model.target import Unreadable
 
 _FIELD = re.compile(r"field `([^`]+)`")
+
+
+class _Limits(Struct, frozen=True, kw_only=True):
+    """Of a definition what says how many of its runs may run, and which of them first."""
+
+    schedule: str | None = None
+    queue: str = "default"
+    priority: int = 0
+    max_running: int | None = None
+    max_waiting: int | None = None
+    semaphores: tuple[str, ...] = ()
+    concurrency_key: str | None = None
+    max_running_per_key: int = 1
+    apart: bool = False
+
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Definition)
 
@@ -34,11 +52,26 @@ def decode_definition(data: bytes | str) -> Definition:
 
 
 def stored_definition(text: str) -> Definition:
-    """Read a stored text. If it can't be read its target is `Unreadable`, so that all other jobs can still be read."""
+    """Read a stored text. If it can't be read its target is `Unreadable`, so that all other jobs can still be read.
+
+    What claims and births go by is taken from it all the same, as far as it is there: stores keep it in columns, and
+    whoever pauses the job writes them anew.
+    """
     try:
         return decode_definition(text)
     except InvalidInput as fault:
-        return Definition(target=Unreadable(text=text, why=fault.message))
+        return Definition(target=Unreadable(text=text, why=fault.message), **_limits_in(text))
+
+
+def _limits_in(text: str) -> dict[str, Any]:
+    try:
+        limits = msgspec.json.decode(text, type=_Limits)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    fields = structs.asdict(limits)
+    if fields.pop("schedule") is not None and limits.max_running is None:
+        fields["max_running"] = 1
+    return fields
 
 
 def invalid_json(fault: msgspec.DecodeError, plain: object = None) -> InvalidInput:

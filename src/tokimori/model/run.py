@@ -44,10 +44,12 @@ def asked_by(origin: str) -> str:
 class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of a run that no store looks at: they are kept as one text, so that a new fact costs no store anything.
 
-    `tzdata` is the version of the time zone data by which an occurrence got its moment, None for a request.
+    `tzdata` is the version of the time zone data by which an occurrence got its moment, None for a request. `as_kept`
+    is the text itself where a program of another version wrote more, or something else, than this one can read.
     """
 
     tzdata: str | None = None
+    as_kept: str | None = None
 
 
 NO_DETAILS = Details()
@@ -55,12 +57,20 @@ NO_DETAILS = Details()
 
 def encode_details(details: Details | None) -> str | None:
     """The text that stores keep; None where there is nothing to tell."""
-    return None if details is None or details == NO_DETAILS else msgspec.json.encode(details).decode()
+    if details is None or details == NO_DETAILS:
+        return None
+    return msgspec.json.encode(details).decode() if details.as_kept is None else details.as_kept
 
 
 def decode_details(text: str | None) -> Details:
-    """The facts in a text of `encode_details`."""
-    return NO_DETAILS if text is None else msgspec.json.decode(text, type=Details)
+    """The facts in a text of `encode_details`. Of what this program can't read the text is kept as it is."""
+    if text is None:
+        return NO_DETAILS
+    try:
+        details = msgspec.json.decode(text, type=Details)
+    except msgspec.DecodeError:
+        return Details(as_kept=text)
+    return details if msgspec.json.encode(details).decode() == text else Details(tzdata=details.tzdata, as_kept=text)
 
 
 class Run(Struct, frozen=True, kw_only=True):

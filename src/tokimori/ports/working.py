@@ -42,8 +42,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """The next state of a running run as finished values, which `settle` writes if (run, owner, token) still hold.
 
     `attempt` is None for an attempt that needs no row of its own (a first success, or one that never began). `result`
-    goes to the run's children. `details` take the place of the run's, None leaves them. `parks`: if the run ends as
-    failed, its job is parked with the run's error.
+    goes to the run's children. `details` take the place of the run's; where there are none, those stay. `parks`: if
+    the run ends as failed, its job is parked with the run's error.
     """
 
     run_id: RunId

@@ -4,15 +4,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from tokimori.errors import AlreadyExists, Conflict, StoreUnavailable
+from tokimori.errors import AlreadyExists, Conflict, Refused, StoreUnavailable, TokimoriError
 from tokimori.model.document import Document, check_document, check_name, new_version
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.asking import retried
 
 Value = TypeVar("Value")
-PAGE = 100
-"""How many documents the store is asked for at once."""
+PAGE = 16
+"""How many documents the store is asked for at once: 4 MiB, if all of them are as large as they may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,16 @@ class Documents(Generic[Value]):
         return await self._store.get_document(self._kind.word, name)
 
     def value_of(self, document: Document) -> Value:
-        """The value that the text of a document says."""
-        return self._kind.decode(document.text)
+        """The value that the text of a document says. Raises `Refused` where this version can't read it."""
+        try:
+            return self._kind.decode(document.text)
+        except (ValueError, TokimoriError) as fault:
+            raise Refused(
+                f"{document.kind}: {document.name!r} can't be read by this version of Tokimori ({fault}): use the one "
+                "that wrote it",
+                field=document.kind,
+                value=document.name,
+            ) from None
 
     async def list(self, prefix: str = "") -> Sequence[Value]:
         """The values of documents whose names begin with `prefix`, by name."""
@@ -73,10 +81,10 @@ class Documents(Generic[Value]):
 
         Raises `NotFound`, what `change` raises, and `Conflict` while others keep changing it.
         """
-        return await retried(lambda: self._change(name, change), Conflict, StoreUnavailable)
+        return await retried(lambda: self._change(name, change), Conflict)
 
     async def _change(self, name: str, change: Callable[[Value], Value]) -> Value:
-        known = await self.find(name)
+        known = await retried(lambda: self.find(name), StoreUnavailable)
         value = change(self.value_of(known))
         changed = self._document(name, value, known.version + 1)
         if changed.text != known.text:

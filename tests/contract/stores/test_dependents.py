@@ -12,7 +12,7 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
-from tokimori.model.run import Details, Run, Skip, SkipReason
+from tokimori.model.run import Details, Run, Skip, SkipReason, decode_details, encode_details
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Verdict
@@ -394,11 +394,12 @@ async def test_a_child_may_follow_one_end_in_two_ways(store: Store, worker: Work
 
 async def test_a_settle_brings_details(store: Store, worker: Worker) -> None:
     """Facts that an attempt adds to a run are kept, on a run that goes on as on one that ends; none leaves them."""
-    job = await add_job(store, "job", retry=Retry(attempts=3))
+    job = await add_job(store, "job", retry=Retry(attempts=4))
     run = await store.add_run(a_request(job, details=Details(tzdata="2028a")), NOW)
     for outcome, brought, kept in (
         (Failed("again"), None, "2028a"),
         (Failed("again"), Details(tzdata="2029b"), "2029b"),
+        (Failed("again"), Details(), "2029b"),
         (Succeeded(0), Details(tzdata="2030c"), "2030c"),
     ):
         await store.promote(later(3600), 10)
@@ -406,3 +407,19 @@ async def test_a_settle_brings_details(store: Store, worker: Worker) -> None:
         change = msgspec.structs.replace(worker.change(claimed, outcome), details=brought)
         assert await store.settle([change], worker.id, later(3600)) == [Verdict.APPLIED]
         assert (await store.get_run(run.id)).details == Details(tzdata=kept)
+
+
+@pytest.mark.parametrize("text", ['{"tzdata":"2029z","unheard_of":[1]}', '{"tzdata":5}', '"what"'])
+async def test_details_of_another_version_are_kept_as_they_are(store: Store, worker: Worker, text: str) -> None:
+    """What this program can't read of them it hands on: through retries, to the history, where a run is cancelled."""
+    job = await add_job(store, "job", retry=Retry(attempts=3), max_running=0)
+    foreign = decode_details(text)
+    assert encode_details(foreign) == text
+    run, cancelled = [await store.add_run(a_request(job, details=foreign), NOW) for _ in range(2)]
+    await store.cancel_run(cancelled.id, "enough", NOW)
+    for outcome in (Failed("again"), Succeeded(0)):
+        await store.promote(later(3600), 10)
+        (claimed,) = await worker.claim(now=later(3600))
+        assert claimed.run.details == foreign
+        assert await store.settle([worker.change(claimed, outcome)], worker.id, later(3600)) == [Verdict.APPLIED]
+    assert [(await store.get_run(each.id)).details for each in (run, cancelled)] == [foreign, foreign]

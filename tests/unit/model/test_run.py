@@ -1,5 +1,7 @@
 """The names of what a run came from."""
 
+import pytest
+
 from tests.unit.examples import NEW_YEAR, seconds
 from tokimori.model.run import NO_DETAILS, Details, decode_details, encode_details, manual_origin, scheduled_origin
 
@@ -16,9 +18,18 @@ def test_every_occurrence_has_its_own_origin() -> None:
 
 
 def test_details_are_one_text() -> None:
-    """Facts come back as they were, and no facts are no text; what a newer program adds is passed over."""
+    """Facts come back as they were, and no facts are no text; what a newer program adds stays with them."""
     known = Details(tzdata="2029z")
     assert decode_details(encode_details(known)) == known
     assert encode_details(NO_DETAILS) is None
     assert decode_details(None) == NO_DETAILS
-    assert decode_details('{"tzdata":"2029z","unheard_of":[1]}') == known
+    more = '{"tzdata":"2029z","unheard_of":[1]}'
+    assert decode_details(more) == Details(tzdata="2029z", as_kept=more)
+    assert encode_details(decode_details(more)) == more
+
+
+@pytest.mark.parametrize("text", ['{"tzdata":5}', "[]", "{", "", "null", "7"])
+def test_details_that_cannot_be_read_are_kept(text: str) -> None:
+    """A text that is none of ours hinders nobody, and goes on as it is."""
+    assert decode_details(text) == Details(as_kept=text)
+    assert encode_details(decode_details(text)) == text

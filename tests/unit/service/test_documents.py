@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.service.world import SetClock
-from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, StoreUnavailable
+from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.document import LARGEST_TEXT, Document
+from tokimori.service.asking import MOST_TRIES
 from tokimori.service.documents import PAGE, DocumentKind, Documents
 from tokimori.stores.memory.store import MemoryStore
 
@@ -164,3 +165,23 @@ async def test_only_what_was_seen_is_deleted(store: Fickle, numbers: Documents[i
     with pytest.raises(Conflict):
         await numbers.delete(known)
     assert await numbers.get("a") == 1
+
+
+async def test_a_document_of_another_version_is_named(store: Fickle, numbers: Documents[int]) -> None:
+    """A text that this version can't read is refused with its name, and what mends it; it stays as it is."""
+    await numbers.add("new", 5)
+    await store.put_unseen("new", "V")
+    change = numbers.change("new", lambda value: value + 1)
+    for call in (numbers.get("new"), numbers.list(), change):
+        with pytest.raises(Refused, match=r"number: 'new' can't be read by this version .*: use the one that wrote it"):
+            await call
+    assert (await numbers.find("new")).text == "V"
+
+
+async def test_a_store_that_is_away_is_asked_a_few_times(store: Fickle, numbers: Documents[int]) -> None:
+    """Tries do not multiply: what fails each time is given up after one round of them."""
+    await numbers.add("kept", 5)
+    store.lost = 1000
+    with pytest.raises(StoreUnavailable):
+        await numbers.change("kept", lambda value: value + 1)
+    assert 1000 - store.lost <= MOST_TRIES

@@ -1,15 +1,16 @@
 """From values to the fields of hashes and back. A field holds text; what is null has no field."""
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tokimori.model.decide import Due
 from tokimori.model.encoding import stored_definition
 from tokimori.model.ids import Incarnation
 from tokimori.model.job import Definition, Job
-from tokimori.model.run import Output, Run, Skip
+from tokimori.model.run import Output, Run, Skip, decode_details
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.working import Claimed
 from tokimori.stores.rows import (
@@ -60,10 +61,9 @@ def run_hash(run: Run) -> Flat:
 
 def run_of(flat: Flat) -> Run:
     """A run from its hash."""
-    fields: dict[str, object] = {"lane": None, **_fields(flat)}
-    if "details" in fields:
-        fields["details"] = msgspec.json.decode(str(fields["details"]))
-    return msgspec.convert(fields, Run, strict=False)
+    fields: dict[str, Any] = {"lane": None, **_fields(flat)}
+    details = decode_details(fields.pop("details", None))
+    return replace(msgspec.convert(fields, Run, strict=False), details=details)
 
 
 def node_hash(node: NodeRecord) -> Flat:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tokimori.model.ids import NodeId, RunId, Token
-from tokimori.model.run import Run
+from tokimori.model.run import NO_DETAILS, Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Verdict
@@ -81,5 +81,5 @@ def settled_run(run: Run, change: Change, state: RunState, error: str | None) ->
         signal=change.signal,
         error=error,
         result=change.result if state is RunState.SUCCEEDED else None,
-        details=run.details if change.details is None else change.details,
+        details=run.details if change.details in (None, NO_DETAILS) else change.details,
     )
