@@ -14,6 +14,7 @@ from tokimori.api.answers import answer, page_of, read_body, read_query
 from tokimori.api.requests import TriggerRequest, ask
 from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
+from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.graph import direct
 from tokimori.service.views.jobs import count_view, edge_view, job_view, skip_view
 from tokimori.service.views.runs import backfill_view
@@ -112,6 +113,9 @@ class Jobs:
     async def list(self, request: Request) -> Response:
         """Jobs by id, a page at a time."""
         query = read_query(request, ListQuery)
+        checked("limit", query.limit, MOST_LISTED)
+        if query.last_runs:
+            checked("last_runs", query.last_runs, MOST_LISTED // query.limit)
         service = self._service(request)
         jobs = await service.list(query.after, query.limit)
         last = await service.last_runs([job.id for job in jobs], query.last_runs) if query.last_runs else {}

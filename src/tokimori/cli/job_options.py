@@ -55,7 +55,7 @@ _OPTIONS = (
     click.option("--attempts", type=int, metavar="N", help="How many attempts a run has, the first one included."),
     _seconds("--retry-delay", "retry_delay", "How long to wait before the first retry."),
     click.option(
-        "--retry-backoff", type=float, metavar="FACTOR", help="What multiplies the delay at each further retry."
+        "--retry-backoff", type=float, metavar="FACTOR", help="Each further delay is the one before, times this."
     ),
     _seconds("--retry-cap", "retry_cap", "The longest delay."),
     click.option("--retry-jitter", type=float, metavar="0..1", help="Up to this part of a delay is added to it."),

@@ -20,7 +20,7 @@ The exit code is the program's. It is 4 if the units are not granted in time; al
 was out of reach for 5 s: then the program is ended. TOKIMORI_LOCK_TOKEN in its environment grows with each holder.
 
 \b
-  --limit N       The limit that it must have; a new one gets it, or 1.
+  --limit N       Fail if the semaphore has another limit. A new one is made with it, else with 1.
   --weight W      How many units to hold; 1 by default.
   --wait SECONDS  How long to wait; by default as long as it takes.
 """

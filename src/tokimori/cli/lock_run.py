@@ -33,7 +33,9 @@ NOT_EXECUTED = 126
 
 @click.command(cls=CommandWithArguments)
 @click.argument("name")
-@click.option("--limit", type=int, metavar="N", help="The limit that it must have; a new one gets it, or 1.")
+@click.option(
+    "--limit", type=int, metavar="N", help="Fail if its limit is another one; a new one is made with it, or with 1."
+)
 @click.option("--weight", type=int, default=1, show_default=True, metavar="W", help="How many units to hold.")
 @click.option("--wait", type=float, metavar="SECONDS", help="How long to wait; by default as long as it takes.")
 def run(*, name: str, limit: int | None, weight: int, wait: float | None) -> int:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @click.option(
     "--interval-minutes", type=int, metavar="N", help="Look for due jobs only every N whole minutes; 0: at once."
 )
-@click.option("--minimum-interval-seconds", type=float, metavar="S", help="The least seconds between two such ticks.")
-@click.option("--update-interval-seconds", type=float, metavar="S", help="The most seconds until it knows of an edit.")
+@click.option("--minimum-interval-seconds", type=float, metavar="S", help="Wait at least S seconds between such looks.")
+@click.option("--update-interval-seconds", type=float, metavar="S", help="Look for edits at least every S seconds.")
 @click.option("-d", "--daemon", is_flag=True, help="Go into the background and print the process id.")
 def serve(
     *,

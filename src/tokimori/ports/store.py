@@ -48,7 +48,7 @@ class SchemaStatus(Struct, frozen=True, kw_only=True):
 
     @property
     def too_old(self) -> bool:
-        """Whether migrations are pending. Else only things are pending that programs of one schema add side by side."""
+        """Whether migrations are pending: more than functions, which each program adds beside those of others."""
         return self.version is not None and self.version < self.newest
 
 

@@ -29,6 +29,8 @@ from tokimori.service.weights import Weights
 
 POLL = 0.1
 """Seconds between two looks at a run for which somebody waits."""
+_AT_ONCE = 50
+"""Of so many jobs one question to the store asks the newest runs."""
 MOST_ATTEMPTS = 2**31 - 1
 """The largest number of an attempt for which every database can be asked."""
 
@@ -161,12 +163,17 @@ class RunService:
         return binding("" if run.lane is None else queue_of(run.lane), await self._store.list_pauses())
 
     async def last_runs(self, job_ids: Sequence[str], limit: int = 1) -> Mapping[JobId, Sequence[Run]]:
-        """The newest runs of each of these jobs, at most `limit` of each, newest first; the store is asked once."""
+        """The newest runs of each of these jobs (at most 1,000), at most `limit` of each, newest first.
+
+        Raises `InvalidInput` where they may be over 1,000 together.
+        """
         ids = list(map(check_job_id, job_ids))
+        checked("job_ids", max(1, len(ids)), MOST_LISTED)
         checked("limit", limit, MOST_LISTED // max(1, len(ids)))
         found: dict[JobId, list[Run]] = {job_id: [] for job_id in ids}
-        for run in await self._store.last_runs(ids, limit):
-            found[run.job_id].append(run)
+        for first in range(0, len(ids), _AT_ONCE):
+            for run in await self._store.last_runs(ids[first : first + _AT_ONCE], limit):
+                found[run.job_id].append(run)
         return found
 
     async def summaries(self, runs: Sequence[Run]) -> Sequence[RunSummary]:

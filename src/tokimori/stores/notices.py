@@ -70,7 +70,7 @@ class Sender:
     async def close(self) -> None:
         """Send what is to be sent."""
         if self._task is not None:
-            await self._task
+            await asyncio.wait({self._task})
 
 
 class Listener:

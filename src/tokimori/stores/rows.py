@@ -19,6 +19,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.working import Claimed
+from tokimori.stores.rules.births import Follower
 from tokimori.stores.rules.lanes import lane_for
 
 T = TypeVar("T")
@@ -117,6 +118,17 @@ def edge_of(row: Row) -> Edge:
     """An edge from the columns `EDGE`."""
     parent, child, on, joins, declared_by = row
     return Edge(parent, child, On(on), joins, declared_by)
+
+
+_FOLLOWER = "lane, most_active, concurrency_key, priority, head_start"
+FOLLOWER = f"{prefixed(EDGE, 'e')}, {prefixed(JOB, 'j')}, {prefixed(_FOLLOWER, 'j')}"
+"""What is asked of edges `e` and the jobs `j` that are their children."""
+
+
+def follower_of(row: Row) -> Follower:
+    """A follower from the columns `FOLLOWER`."""
+    edge, job, rest = row[:EDGE_COLUMNS], row[EDGE_COLUMNS : EDGE_COLUMNS + JOB_COLUMNS], row[-5:]
+    return Follower(edge_of(edge), job_of(job), *rest)
 
 
 def tombstone_of(job_id: JobId, row: Row) -> Job:
@@ -222,15 +234,19 @@ def all_claimed(rows: Sequence[Row]) -> list[Claimed]:
     return claimed
 
 
-attempt_of = row_reader(Attempt, ATTEMPT)
-"""An attempt from the columns `ATTEMPT`."""
-attempt_row = row_writer(Attempt, *names_of(ATTEMPT))
-"""The columns `ATTEMPT` of an attempt."""
-_PERMIT = PERMIT.replace("node_id", "node")
-permit_of = row_reader(Permit, _PERMIT)
-"""A permit from the columns `PERMIT`."""
-permit_row = row_writer(Permit, *names_of(_PERMIT))
-"""The columns `PERMIT` of a permit."""
+def _both(kind: type[T], columns: str) -> tuple[Callable[[Row], T], Callable[[T], Row]]:
+    """What makes the value of these columns, and what takes them from it."""
+    return row_reader(kind, columns), row_writer(kind, *names_of(columns))
+
+
+attempt_of, attempt_row = _both(Attempt, ATTEMPT)
+output_of, output_row = _both(Output, OUTPUT)
+document_of, document_row = _both(Document, DOCUMENT)
+pause_of, pause_row = _both(Pause, PAUSE)
+permit_of, permit_row = _both(Permit, PERMIT.replace("node_id", "node"))
+skip_of, skip_row = row_reader(Skip, SKIP, reason=SkipReason), row_writer(Skip, *names_of(SKIP))
+node_of = row_reader(NodeRecord, NODE, labels=json.loads, state=NodeState)
+node_row = row_writer(NodeRecord, *names_of(NODE), labels=json.dumps)
 
 
 def semaphores_of(rows: Sequence[Row], held: Sequence[Row]) -> list[Semaphore]:
@@ -247,19 +263,3 @@ output_of = row_reader(Output, OUTPUT)
 """An output from the columns `OUTPUT`."""
 output_row = row_writer(Output, *names_of(OUTPUT))
 """The columns `OUTPUT` of an output."""
-skip_of = row_reader(Skip, SKIP, reason=SkipReason)
-"""A skip from the columns `SKIP`."""
-skip_row = row_writer(Skip, *names_of(SKIP))
-"""The columns `SKIP` of a skip."""
-document_of = row_reader(Document, DOCUMENT)
-"""A document from the columns `DOCUMENT`."""
-document_row = row_writer(Document, *names_of(DOCUMENT))
-"""The columns `DOCUMENT` of a document."""
-pause_of = row_reader(Pause, PAUSE)
-"""A pause from the columns `PAUSE`."""
-pause_row = row_writer(Pause, *names_of(PAUSE))
-"""The columns `PAUSE` of a pause."""
-node_of = row_reader(NodeRecord, NODE, labels=json.loads, state=NodeState)
-"""A node from the columns `NODE`."""
-node_row = row_writer(NodeRecord, *names_of(NODE), labels=json.dumps)
-"""The columns `NODE` of a node."""

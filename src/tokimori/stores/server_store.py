@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -40,6 +41,7 @@ class ServerStore(Generic[DB]):
         self._notices = notices
         self._faults: Sequence[str] = ()
         self._opened: tuple[DB, DB] | None = None
+        self._closing = AsyncExitStack()
 
     async def open(self) -> None:
         db = self._connect(MOST_CONNECTIONS)
@@ -49,16 +51,19 @@ class ServerStore(Generic[DB]):
             await db.close()
             raise
         self._opened = db, self._connect(1)
+        for part in (*self._opened, self._notices):
+            self._closing.push_async_callback(part.close)
 
     @abstractmethod
     async def _greet(self, db: DB) -> Sequence[str]:
         """What is first said to the server, and what its settings can't promise."""
 
     async def close(self) -> None:
-        await self._notices.close()
-        opened, self._opened = self._opened, None
-        for each in opened or ():
-            await each.close()
+        """See `Schema.close`. Notices end first, while there are connections; each part ends, whatever others do."""
+        try:
+            await self._closing.aclose()
+        finally:
+            self._opened = None
 
     @property
     def db(self) -> DB:

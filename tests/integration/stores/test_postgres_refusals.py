@@ -127,6 +127,40 @@ async def test_a_changed_migration(networked: Networked) -> None:
     await store.close()
 
 
+async def test_the_sql_of_an_empty_store_depends_on_no_store(networked: Networked) -> None:
+    """`db sql --all` says the same wherever it is asked, also where a migration was changed."""
+    store = await opened(networked.server.make("elsewhere"))
+    whole = (await store.script(whole=True)).split("VALUES", 1)[0]
+    networked.server.sql("UPDATE tokimori_schema_migrations SET checksum = 'x' WHERE version = 1", "elsewhere")
+    assert (await store.script(whole=True)).startswith(whole)
+    await store.close()
+
+
+async def test_a_database_that_takes_no_writes_is_read(networked: Networked) -> None:
+    """That the functions are used can't be noted there, which keeps nobody from reading."""
+    url = networked.server.make("readonly")
+    store = await opened(url)
+    job = await add_job(store, "seen")
+    await store.close()
+    networked.server.sql("UPDATE tokimori_function_sets SET used = 0", "readonly")
+    networked.server.sql("ALTER DATABASE readonly SET default_transaction_read_only = on")
+    reader = open_store(url, SystemClock())
+    await reader.open()
+    assert await reader.get_job(job.id) == job
+    with pytest.raises(StoreUnavailable, match="read-only"):
+        await reader.delete_job(job.id, job.created)
+    await reader.close()
+
+
+async def test_each_statement_sees_what_was_committed_before_it(networked: Networked) -> None:
+    """Limits are counted behind a lock: what the database's own setting says of isolation is not taken."""
+    url = networked.server.make("isolated")
+    networked.server.sql("ALTER DATABASE isolated SET default_transaction_isolation = 'serializable'")
+    store = await opened(url)
+    assert await store.db.value("SHOW transaction_isolation") == "read committed"  # type: ignore[attr-defined]
+    await store.close()
+
+
 async def test_many_nodes_migrate_at_once(networked: Networked) -> None:
     """Of several nodes that start on an empty database, one makes the tables and all find them made."""
     url = networked.server.make("crowded")

@@ -219,6 +219,16 @@ async def test_a_newer_schema(server: Server) -> None:
     await store.close()
 
 
+async def test_keys_of_a_trial_version(server: Server) -> None:
+    """Keys whose layout no release had are not taken for an empty store."""
+    store = await opened(server.url())
+    server.command("DEL", "{tokimori}:schema")
+    server.command("HSET", "{tokimori}:schema", "10", "1893456000000000")
+    with pytest.raises(SchemaMismatch, match="of a trial version: delete them"):
+        await store.migrate()
+    await store.close()
+
+
 async def test_migrating_again_changes_nothing(server: Server) -> None:
     """Neither the number of a store that has this schema, nor that of a newer one that lets this version work."""
     store = await opened(server.url())

@@ -1,6 +1,8 @@
 """What stores on a server share, and methods that are functions of their modules: what callers see of them."""
 
+import asyncio
 import inspect
+from functools import partial
 
 import pytest
 
@@ -36,17 +38,20 @@ class Counter:
     def __init__(self, most: int) -> None:
         self.most = most
         self.is_open = True
+        self.fails = False
 
     async def close(self) -> None:
         """See `Closing.close`."""
+        if self.fails:
+            raise OSError("stuck")
         self.is_open = False
 
 
 class Shop(ServerStore[Counter]):
     """A store on a server that may refuse the first word."""
 
-    def __init__(self, *, refuses: bool = False) -> None:
-        super().__init__("shop", self._counter, Notices())
+    def __init__(self, *, refuses: bool = False, notices: Notices | None = None) -> None:
+        super().__init__("shop", self._counter, notices or Notices())
         self.made: list[Counter] = []
         self._refuses = refuses
 
@@ -84,6 +89,32 @@ async def test_a_store_that_is_refused_keeps_nothing_open() -> None:
     with pytest.raises(StoreUnavailable, match="not today"):
         await shop.open()
     assert [each.is_open for each in shop.made] == [False]
+
+
+async def test_all_connections_end_whatever_befalls_one_of_them() -> None:
+    """Where one of them fails to close, the others are closed all the same; a second close finds nothing left."""
+    shop = Shop()
+    await shop.open()
+    shop.db.fails = True
+    with pytest.raises(OSError, match="stuck"):
+        await shop.close()
+    assert [each.is_open for each in shop.made] == [True, False]
+    await shop.close()
+
+
+async def test_a_close_that_is_cancelled_ends_all_connections() -> None:
+    """A notice that hangs keeps none of them open, and no later close from its end."""
+    shop = Shop(notices=Notices(partial(asyncio.sleep, 3600)))
+    await shop.open()
+    shop.tell()
+    closing = asyncio.create_task(shop.close())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert [each.is_open for each in shop.made] == [False, False]
+    await shop.close()
 
 
 async def test_a_method_does_its_work_with_the_connection() -> None:

@@ -4,11 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from tokimori.model.job import most_active
 from tokimori.model.run import Run
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules.births import Child, Follower, child_skip, children_of, in_order
-from tokimori.stores.rules.lanes import lane_for
+from tokimori.stores.rules.births import Child, Follower, child_skip, children_of, follower, in_order
 
 
 def bear_children(tables: Tables, parents: Iterable[Run]) -> None:
@@ -25,7 +23,7 @@ def _followers(tables: Tables, parent: Run) -> Iterator[Follower]:
     for edge in tables.edges.get(parent.job_id, ()):
         if edge.child in tables.jobs:
             job = tables.jobs[edge.child]
-            yield Follower(edge, job, lane_for(job), most_active(job.definition))
+            yield follower(edge, job)
 
 
 def _joined(tables: Tables, child: Child) -> bool:

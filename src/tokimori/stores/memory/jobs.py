@@ -6,7 +6,6 @@ from itertools import islice
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import Conflict
 from tokimori.model.decide import Due
 from tokimori.model.encoding import encode_definition
 from tokimori.model.ids import JobId
@@ -17,8 +16,8 @@ from tokimori.ports.store import Family
 from tokimori.stores.memory.lines import cancel, names_of, rejoin, serve
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rows import tombstone_of
-from tokimori.stores.rules.edits import edges_by_job, may_replace, was_replaced
-from tokimori.stores.rules.errors import is_parent, no_job
+from tokimori.stores.rules.edits import edges_by_job, was_replaced
+from tokimori.stores.rules.errors import is_parent, no_job, taken
 from tokimori.stores.rules.lanes import lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.rules.turns import Freed
@@ -29,7 +28,7 @@ def add_jobs(tables: Tables, jobs: Sequence[Job], family: int | None = None) -> 
     for job in jobs:
         known = tables.jobs.get(job.id) or added.setdefault(job.id, job)
         if known.incarnation != job.incarnation:
-            raise Conflict(f"there is a job {job.id!r} already", field="id", value=job.id)
+            raise taken(job.id)
     new = [job for job in added.values() if job.id not in tables.jobs]
     tables.change_edges({}, edges_by_job(*new), family)
     tables.jobs.update(added)
@@ -54,10 +53,8 @@ def list_jobs(tables: Tables, *, after: JobId | None = None, limit: int = 1000, 
 
 def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
     stored = tables.job(old.id)
-    if was_replaced(stored, new):
+    if was_replaced(stored, old, new):
         return
-    if not may_replace(stored, old):
-        raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
     tables.change_edges(edges_by_job(stored), edges_by_job(new), family)
     fired_through = Moment(max(stored.fired_through, new.fired_through))
     tables.jobs[old.id] = replace(new, fired_through=fired_through)

@@ -59,7 +59,7 @@ class MysqlLines(NamedTuple):
     unknown: frozenset[str] = frozenset()
 
     def candidate(self, run: Run) -> Candidate | None:
-        """The run, as it is judged. None: its job or a semaphore is locked by others, or not for this program."""
+        """The run, as it is judged. None: others hold its job or a semaphore, or this program can't read it."""
         gate = self.gates.get(run.incarnation)
         candidate = None if gate is None else candidate_of(run, gate.definition)
         if candidate is None or any(name not in self.semaphores for name, _ in candidate.units):
@@ -139,7 +139,7 @@ def _gates_of(rows: Iterable[tuple[Incarnation, int, str]]) -> dict[Incarnation,
         if text not in definitions:
             definitions[text] = definition_of(text)
         definition = definitions[text]
-        if definition is not None:  # else it is for newer nodes alone: its gate stays shut
+        if definition is not None:  # else this program cannot read it: its gate stays shut
             gates[incarnation] = _Gate(limit, definition)
     return gates
 

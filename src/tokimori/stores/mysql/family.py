@@ -12,8 +12,8 @@ from tokimori.ports.store import Family
 from tokimori.stores.mysql import limits
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
-from tokimori.stores.rows import EDGE, EDGE_COLUMNS, JOB, RUN, SKIP, edge_of, job_of, prefixed, run_row, skip_row
-from tokimori.stores.rules.births import Child, Follower, child_skip, children_of, in_order
+from tokimori.stores.rows import EDGE, FOLLOWER, RUN, SKIP, edge_of, follower_of, run_row, skip_row
+from tokimori.stores.rules.births import Child, child_skip, children_of, in_order
 from tokimori.stores.rules.errors import check_family
 
 _VERSION = "SELECT COALESCE(MAX(version), 0) FROM tokimori_family"
@@ -64,9 +64,9 @@ def family_of(version: Answer, edges: Answer) -> Family:
 
 
 def lock_children(parents: Iterable[JobId]) -> str:
-    """Read the children of these jobs, and share their gates: `children_of` the answer."""
+    """Read the children of these jobs, and share their gates: `born_after` the answer."""
     return sql(
-        f"""SELECT {prefixed(EDGE, "e")}, {prefixed(JOB, "j")}, j.lane, j.most_active FROM tokimori_edges e
+        f"""SELECT {FOLLOWER} FROM tokimori_edges e
         JOIN tokimori_jobs j ON j.id = e.child WHERE e.parent IN (%s) ORDER BY j.incarnation {SHARED}""",
         sorted(set(parents)),
     )
@@ -79,11 +79,9 @@ def lock_bounded_children(parents: Iterable[JobId]) -> str:
     return sql(_LOCK_BOUNDED, sorted(set(parents)))
 
 
-def births_of(answer: Answer, runs: Iterable[Run]) -> list[Child]:
+def born_after(answer: Answer, runs: Iterable[Run]) -> list[Child]:
     """The children of these runs, where they have ended; arrivals in one order."""
-    found = [
-        Follower(edge_of(row[:EDGE_COLUMNS]), job_of(row[EDGE_COLUMNS:-2]), row[-2], row[-1]) for row in answer.rows
-    ]
+    found = [follower_of(row) for row in answer.rows]
     ended = (run for run in runs if run.state in ENDS)
     return in_order(
         child for run in ended for child in children_of(run, [each for each in found if each.edge.parent == run.job_id])

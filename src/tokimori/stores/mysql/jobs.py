@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from tokimori.clock import Moment
-from tokimori.errors import Conflict
 from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.ids import Incarnation, JobId, Lane
 from tokimori.model.job import Job, limit_of
@@ -27,8 +26,8 @@ from tokimori.stores.rows import (
     skip_row,
     tombstone_of,
 )
-from tokimori.stores.rules.edits import edges_by_job, may_replace, was_replaced
-from tokimori.stores.rules.errors import is_parent, no_job
+from tokimori.stores.rules.edits import edges_by_job, was_replaced
+from tokimori.stores.rules.errors import is_parent, no_job, taken
 from tokimori.stores.rules.lanes import lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.rules.turns import Freed
@@ -118,7 +117,7 @@ async def add_jobs(transaction: Transaction, jobs: Sequence[Job], family: int | 
     incarnations = dict(found.rows)
     for job in jobs:
         if incarnations.get(job.id) != job.incarnation:
-            raise Conflict(f"there is a job {job.id!r} already", field="id", value=job.id)
+            raise taken(job.id)
     await transaction.commit()
 
 
@@ -131,10 +130,8 @@ async def replace_job(
     if not found.rows:
         raise no_job(old.id)
     stored, freed = job_of(found.rows[0][:JOB_COLUMNS]), Freed(semaphores={*lines.names_in(found.rows[0][-1])})
-    if was_replaced(stored, new):
+    if was_replaced(stored, old, new):
         return
-    if not may_replace(stored, old):
-        raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
     await change_edges(transaction, edges_by_job(stored), edges_by_job(new), family)
     row = dict(zip(_COLUMNS.split(", "), job_row(new), strict=True))
     row["fired_through"] = max(stored.fired_through, new.fired_through)

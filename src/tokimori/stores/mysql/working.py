@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Incarnation, NodeId, RunId
+from tokimori.model.ids import Incarnation, NodeId, RunId, Token
 from tokimori.model.run import Output, Run
 from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
@@ -242,13 +242,10 @@ class _Locked(NamedTuple):
     jobs: Mapping[Incarnation, str | None]
     """Those that exist, with the semaphores that they want."""
     semaphores: Sequence[str]
-    rows: Mapping[RunId, Row]
+    runs: Mapping[RunId, Run]
+    settled: Mapping[RunId, Row]
+    """Of the live ones the columns `SETTLED`, and whether they hold permits."""
     children: Answer
-
-    @property
-    def runs(self) -> dict[RunId, Run]:
-        """The live ones."""
-        return {run_id: run_of(row[:RUN_COLUMNS]) for run_id, row in self.rows.items()}
 
 
 async def settle(transaction: Transaction, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
@@ -292,7 +289,8 @@ async def _lock(transaction: Transaction, changes: Sequence[Change], by: NodeId,
         places=limits.places_of(counted),
         jobs=dict(existing.rows),
         semaphores=[name for answer in semaphores for (name,) in answer.rows],
-        rows={row[_ID]: row for row in live.rows},
+        runs={row[_ID]: run_of(row[:RUN_COLUMNS]) for row in live.rows},
+        settled={row[_ID]: row[RUN_COLUMNS:] for row in live.rows},
         children=children,
     )
 
@@ -302,7 +300,7 @@ def _wanted(locked: _Locked, changes: Sequence[Change], besides: _Besides) -> _B
     runs = locked.runs.values()
     return besides.with_found(
         (run.incarnation for run in runs if run.concurrency_key is not None and run.incarnation not in locked.gates),
-        (run_id for run_id, row in locked.rows.items() if row[-1]),
+        (run_id for run_id, (*_, holds) in locked.settled.items() if holds),
         _wanted_by_parking(changes, locked.jobs),
     )
 
@@ -311,13 +309,13 @@ async def _judge(
     transaction: Transaction, locked: _Locked, changes: Sequence[Change], by: NodeId
 ) -> tuple[_Batch, list[Verdict]]:
     """Those that hold, and the verdicts on all."""
-    batch, runs = _Batch(), locked.runs
-    standings = {run_id: _standing(row) for run_id, row in locked.rows.items()}
+    batch = _Batch()
+    standings = {run_id: _standing(run, *locked.settled[run_id]) for run_id, run in locked.runs.items()}
     standings |= await _finished(transaction, sorted({change.run_id for change in changes} - standings.keys()))
     verdicts = judged(changes, standings, by, locked.nodes)
     for change, verdict in zip(changes, verdicts, strict=True):
         if verdict is Verdict.APPLIED:
-            batch.add(runs[change.run_id], change, by, job_exists=change.incarnation in locked.jobs)
+            batch.add(locked.runs[change.run_id], change, by, job_exists=change.incarnation in locked.jobs)
     return batch, verdicts
 
 
@@ -325,7 +323,7 @@ async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given
     """What the changes say, the permits of these runs, their children; and who is next."""
     freed = batch.freed
     parents = [run for run in batch.runs.values() if run.incarnation in locked.jobs]
-    born = await family.bear(transaction, family.births_of(locked.children, parents), batch.runs.values())
+    born = await family.bear(transaction, family.born_after(locked.children, parents), batch.runs.values())
     writes = [*batch.writes(), *_give_back(given_back), *born, *batch.stops()]
     if given_back or batch.parks:
         freed.semaphores.update(locked.semaphores)
@@ -345,8 +343,7 @@ def _give_back(runs: Sequence[RunId]) -> Iterator[str]:
         yield sql(f"UPDATE tokimori_runs {BY_KEY} SET holds = false WHERE id IN (%s)", [*runs])
 
 
-def _standing(row: Row) -> Standing:
-    run, (settled_by, settled_token) = run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS : RUN_COLUMNS + 2]
+def _standing(run: Run, settled_by: NodeId | None, settled_token: Token | None, _holds: bool) -> Standing:
     return Standing(run.state is RunState.RUNNING, run.node_id, run.token, settled_by, settled_token)
 
 

@@ -28,6 +28,7 @@ _SETTINGS = {
     "lock_timeout": "3s",
     "idle_in_transaction_session_timeout": "3s",
     "jit": "off",
+    "default_transaction_isolation": "read committed",  # each statement of a function sees what was committed before it
     # All statements of ours look up few rows by an index. A plan is made while tables are small, and kept while they
     # grow: it must not depend on what the statistics say.
     "plan_cache_mode": "force_generic_plan",
@@ -82,7 +83,7 @@ def _in_namespace(namespace: Namespace) -> type[Any]:
 
 async def _in_transaction(session: Any, work: Callable[[Any], Awaitable[T]]) -> T:
     """Behind a pooler only a transaction keeps one session of the server, and what was set there."""
-    async with session.transaction():
+    async with session.transaction(isolation="read_committed"):
         await session.execute(_LOCAL_SETTINGS)
         return await work(session)
 

@@ -9,7 +9,10 @@ from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
 _UNUSABLE = {
     "28": "refused the user: check user and password in the URL, and the server's pg_hba.conf",
     "3D": "has no such database: make it with `createdb`, or name another one in the URL",
-    "42501": "gives the user too few rights: GRANT it CREATE and USAGE on its schema, or let it own the database",
+    "42501": (
+        "gives the user too few rights: GRANT it CREATE and USAGE on its schema, or have the owner of Tokimori's "
+        "tables and functions carry out what `tokimori db sql` prints"
+    ),
     "22": "can't keep a value that it was given",
     "23": "refused a row",
 }

@@ -6,7 +6,7 @@ from itertools import chain
 import msgspec
 
 from tokimori.clock import Moment
-from tokimori.errors import Conflict, FamilyChanged
+from tokimori.errors import FamilyChanged
 from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.dependents import Edge, On
 from tokimori.model.encoding import encode_definition
@@ -29,8 +29,8 @@ from tokimori.stores.rows import (
     skip_of,
     tombstone_of,
 )
-from tokimori.stores.rules.edits import edges_by_job, may_replace, was_replaced
-from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, no_job
+from tokimori.stores.rules.edits import edges_by_job, was_replaced
+from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, no_job, taken
 from tokimori.stores.rules.lanes import lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
@@ -108,11 +108,6 @@ async def family(db: Connections) -> Family:
     return Family(version=rows[0][0], edges=edges)
 
 
-def taken(job_id: str) -> Conflict:
-    """The error for an id that another job has."""
-    return Conflict(f"there is a job {job_id!r} already", field="id", value=job_id)
-
-
 async def get_job(db: Connections, job_id: JobId) -> Job:
     row = await db.row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = $1", job_id)
     if row is None:
@@ -132,10 +127,8 @@ async def replace_job(
     """See `Jobs.replace_job`. What was read is compared again under the gate's lock; a loser reads again."""
     while True:
         stored = await get_job(db, old.id)
-        if was_replaced(stored, new):
+        if was_replaced(stored, old, new):
             return
-        if not may_replace(stored, old):
-            raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
         before, after = edges_by_job(stored), edges_by_job(new)
         if before != after and after and family is None:
             raise FamilyChanged(FAMILY_CHANGED, field="parents")

@@ -148,10 +148,9 @@ async def make_again(session: Any, known: Sequence[Migration], functions: Functi
 
 async def script(session: Any, known: Sequence[Migration], functions: FunctionSet, now: Moment, *, whole: bool) -> str:
     """See `Schema.script`. Where there were no tables it fails as a whole when it is carried out a second time."""
-    found = await status(session, known, functions)
-    if whole:
-        nothing = status_of([], known)
-        found = replace(nothing, pending=(*nothing.pending, functions.digest))
+    nothing = status_of([], known)
+    empty = replace(nothing, pending=(*nothing.pending, functions.digest))
+    found = empty if whole else await status(session, known, functions)
     statements = list(_missing(found, known, functions, now))
     return "\n\n".join(["BEGIN;", _LOCK, *statements, "COMMIT;"]) + "\n" if statements else ""
 

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from os import urandom
 from typing import Any
 
 from tokimori.clock import Clock, Moment
+from tokimori.errors import StoreError
 from tokimori.ports.nodes import Beat, NodeRecord, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
@@ -49,7 +51,8 @@ class PostgresStore(NotifyingStore[Connections]):
 
     async def _greet(self, db: Connections) -> Sequence[str]:
         faults = await _faults(db)
-        await db.use(lambda session: schema.note_use(session, self._functions, self._clock.now()))
+        with suppress(StoreError):  # on a standby, or for a user who may only read
+            await db.use(lambda session: schema.note_use(session, self._functions, self._clock.now()))
         return faults
 
     async def schema(self) -> SchemaStatus:

@@ -139,4 +139,8 @@ class Connections:
         """End all connections; those in use end with what they do."""
         self._closed = True
         while self._free:
-            await self._free.pop().disconnect()
+            connection = self._free.pop()
+            try:
+                await connection.disconnect()
+            except FAULTS:
+                await connection.disconnect(nowait=True)

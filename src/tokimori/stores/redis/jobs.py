@@ -6,7 +6,7 @@ from itertools import chain
 from msgspec import structs
 
 from tokimori.clock import Moment
-from tokimori.errors import Conflict, FamilyChanged
+from tokimori.errors import FamilyChanged
 from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import Incarnation, JobId
@@ -16,8 +16,8 @@ from tokimori.ports.store import Family
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
 from tokimori.stores.rows import tombstone_of
-from tokimori.stores.rules.edits import edges_by_job, may_replace, was_replaced
-from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, no_job
+from tokimori.stores.rules.edits import edges_by_job, was_replaced
+from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, no_job, taken
 from tokimori.stores.rules.lanes import lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
@@ -42,7 +42,7 @@ async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = No
     if answer == "other family":
         raise FamilyChanged(FAMILY_CHANGED, field="parents")
     if answer == "taken":
-        raise Conflict(f"there is a job {value!r} already", field="id", value=value)
+        raise taken(value)
 
 
 def _edges(edges: Mapping[JobId, tuple[Edge, ...]]) -> list[tuple[str, ...]]:
@@ -78,11 +78,9 @@ async def replace_job(
     """See `Jobs.replace_job`. What was read is compared again where it is written; a loser reads again."""
     while True:
         stored = await get_job(db, old.id)
-        if was_replaced(stored, new):
+        if was_replaced(stored, old, new):
             await move_runs(db, old.incarnation)
             return
-        if not may_replace(stored, old):
-            raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
         before, after = edges_by_job(stored), edges_by_job(new)
         if before != after and after and family is None:
             raise FamilyChanged(FAMILY_CHANGED, field="parents")

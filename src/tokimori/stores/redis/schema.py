@@ -1,6 +1,7 @@
 """The schema of a store on the server: which layout of keys it has."""
 
 from tokimori.clock import Moment
+from tokimori.errors import SchemaMismatch
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.migrations import check_usable
 from tokimori.stores.redis.connections import Connections
@@ -17,6 +18,8 @@ end
 async def status(db: Connections) -> SchemaStatus:
     """See `Schema.schema`."""
     version, oldest = await db.do("HMGET", _key(db), "version", "oldest")
+    if version is None and await db.do("EXISTS", _key(db)):
+        raise SchemaMismatch(f"the keys {db.address.prefix}* are of a trial version: delete them, or use another name")
     found = None if version is None else int(version)
     return SchemaStatus(
         version=found,

@@ -7,10 +7,11 @@ from tokimori.clock import Moment
 from tokimori.model.decide import Plan
 from tokimori.model.dependents import Edge, follows, origin_after, root_of
 from tokimori.model.ids import Incarnation, Lane, RunId, births_of, child_id
-from tokimori.model.job import Job, JobState
-from tokimori.model.lanes import rank_of
+from tokimori.model.job import Job, JobState, most_active
+from tokimori.model.lanes import head_start
 from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
+from tokimori.stores.rules.lanes import lane_for
 
 
 def born(due: Moment, now: Moment) -> RunState:
@@ -43,7 +44,7 @@ NOT_RUN = {JobState.PAUSED: SkipReason.PAUSED, JobState.PARKED: SkipReason.PARKE
 
 
 class Follower(NamedTuple):
-    """A job that says that it runs after another. What is kept beside its definition is known also where that can't be
+    """A job that says that it runs after another. What stands behind it is known also where its definition can't be
     read.
     """
 
@@ -51,6 +52,16 @@ class Follower(NamedTuple):
     job: Job
     lane: Lane | None
     most_active: int | None
+    key: str | None
+    priority: int
+    head_start: int
+
+
+def follower(edge: Edge, job: Job) -> Follower:
+    """The follower that a job is whose definition can be read."""
+    terms = job.definition
+    of_priority = terms.priority, head_start(terms.priority)
+    return Follower(edge, job, lane_for(job), most_active(terms), terms.concurrency_key, *of_priority)
 
 
 class Child(NamedTuple):
@@ -62,13 +73,12 @@ class Child(NamedTuple):
 
     @property
     def key(self) -> tuple[Incarnation, str]:
-        """Of those parents that have arrived, where it waits for all."""
+        """Under which the store keeps the parents that have ended, where it waits for all of them."""
         return self.follower.job.incarnation, root_of(self.parent)
 
     def run(self) -> Run:
         """Its run."""
-        edge, job, lane, _ = self.follower
-        return child_run(self.parent, edge, job, self.place, lane)
+        return child_run(self.parent, self.follower, self.place)
 
     def reason(self, *, has_room: bool) -> SkipReason | None:
         """Why it gets no run; None: it gets one."""
@@ -78,40 +88,38 @@ class Child(NamedTuple):
 def children_of(run: Run, followers: Iterable[Follower]) -> list[Child]:
     """The children of a run that has ended, in the order in which they were added."""
     after = [each for each in followers if follows(each.edge.on, run.state)]
-    after.sort(key=lambda each: (each.job.created, each.job.id, each.edge.on))
+    after.sort(key=lambda each: (each.job.created, each.job.id, each.edge.on, each.edge.declared_by))
     return [Child(run, each, place) for place, each in enumerate(after)]
 
 
 def in_order(children: Iterable[Child]) -> list[Child]:
-    """Those of one child by roots and parents: where not all of them have room every store chooses the same."""
-    return sorted(children, key=lambda child: (child.key, child.parent.id))
+    """Those of one child by roots, parents and places: where not all of them have room every store chooses the same."""
+    return sorted(children, key=lambda child: (child.key, child.parent.id, child.place))
 
 
-def child_run(parent: Run, edge: Edge, child: Job, place: int, lane: Lane | None) -> Run:
+def child_run(parent: Run, child: Follower, place: int) -> Run:
     """The run of a dependent job after the end of its parent; `place` keeps children in their order, 0 first.
-    `lane` is that of the child.
 
     It inherits the nominal time, and the parent's result as its payload (where there is none, the parent's own one).
     """
     ended = parent.due if parent.ended is None else parent.ended
     due = Moment(ended + place)
-    priority = child.definition.priority
     return Run(
         id=child_id(due, births_of(parent.id), place),
-        job_id=child.id,
-        incarnation=child.incarnation,
-        origin=origin_after(parent, edge),
+        job_id=child.job.id,
+        incarnation=child.job.incarnation,
+        origin=origin_after(parent, child.edge),
         nominal=parent.nominal,
         due=due,
         state=RunState.READY,
-        priority=priority,
-        rank=rank_of(due, priority),
-        lane=lane,
+        priority=child.priority,
+        rank=due - child.head_start,
+        lane=child.lane,
         created=ended,
         payload=parent.payload if parent.result is None else parent.result,
         parent_id=parent.id,
         root=root_of(parent),
-        concurrency_key=child.definition.concurrency_key,
+        concurrency_key=child.key,
     )
 
 

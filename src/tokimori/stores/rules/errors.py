@@ -9,6 +9,11 @@ def no_job(job_id: str) -> NotFound:
     return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
 
 
+def taken(job_id: str) -> Conflict:
+    """The error for an id that another job has."""
+    return Conflict(f"there is a job {job_id!r} already", field="id", value=job_id)
+
+
 def stopped(job_id: JobId, state: str) -> Refused:
     """The error for a request that a paused or parked job does not take."""
     return Refused(

@@ -10,27 +10,25 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.ports.store import Family
 from tokimori.stores.rows import (
     EDGE,
-    EDGE_COLUMNS,
-    JOB,
+    FOLLOWER,
     RUN,
     RUN_COLUMNS,
     SKIP,
-    Row,
     edge_of,
-    job_of,
+    follower_of,
     marks,
     prefixed,
     run_of,
     run_row,
     skip_row,
 )
-from tokimori.stores.rules.births import Child, Follower, child_skip, children_of, in_order
+from tokimori.stores.rules.births import Child, child_skip, children_of, in_order
 from tokimori.stores.rules.errors import check_family, is_parent
 from tokimori.stores.rules.lines import has_room
 from tokimori.stores.sqlite import lines
 
 _CHILDREN = f"""
-SELECT {prefixed(RUN, "h")}, {prefixed(EDGE, "e")}, {prefixed(JOB, "j")}, j.lane, j.most_active
+SELECT {prefixed(RUN, "h")}, {FOLLOWER}
 FROM tokimori_history h JOIN tokimori_jobs p ON p.incarnation = h.incarnation
 JOIN tokimori_edges e ON e.parent = h.job_id JOIN tokimori_jobs j ON j.id = e.child
 WHERE h.id IN (SELECT value FROM json_each(?)) ORDER BY h.id, j.created, j.id, e."on"
@@ -88,17 +86,11 @@ def bear_children(db: sqlite3.Connection, ended: Sequence[RunId]) -> None:
     rows = db.execute(_CHILDREN, (json.dumps(ended),)).fetchall()
     births: list[Child] = []
     for _, group in groupby(rows, key=lambda row: row[0]):
-        pairs = [(row[:RUN_COLUMNS], _follower_of(row[RUN_COLUMNS:])) for row in group]
+        pairs = [(row[:RUN_COLUMNS], follower_of(row[RUN_COLUMNS:])) for row in group]
         births += children_of(run_of(pairs[0][0]), [follower for _, follower in pairs])
     for child in in_order(births):
         if _joined(db, child):
             _bear(db, child)
-
-
-def _follower_of(row: Row) -> Follower:
-    """From the columns of `_CHILDREN` behind those of the run."""
-    *job, lane, most = row[EDGE_COLUMNS:]
-    return Follower(edge_of(row[:EDGE_COLUMNS]), job_of(tuple(job)), lane, most)
 
 
 def _joined(db: sqlite3.Connection, child: Child) -> bool:

@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import Sequence
 
 from tokimori.clock import Moment
-from tokimori.errors import Conflict
 from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.encoding import encode_definition
 from tokimori.model.ids import Incarnation, JobId, Lane
@@ -26,8 +25,8 @@ from tokimori.stores.rows import (
     skip_row,
     tombstone_of,
 )
-from tokimori.stores.rules.edits import edges_by_job, may_replace, was_replaced
-from tokimori.stores.rules.errors import no_job
+from tokimori.stores.rules.edits import edges_by_job, was_replaced
+from tokimori.stores.rules.errors import no_job, taken
 from tokimori.stores.rules.lanes import lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.rules.turns import Freed
@@ -68,7 +67,7 @@ def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job], family: int | None = N
         if job.id not in known:
             added.append(job)
         if known.setdefault(job.id, job.incarnation) != job.incarnation:
-            raise Conflict(f"there is a job {job.id!r} already", field="id", value=job.id)
+            raise taken(job.id)
     columns = f"{JOB}, {JOB_STAMPS}"
     db.executemany(f"INSERT INTO tokimori_jobs ({columns}) VALUES ({marks(columns)})", map(job_row, added))
     change_edges(db, {}, edges_by_job(*added), family)
@@ -93,10 +92,8 @@ def replace_job(
     db: sqlite3.Connection, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
 ) -> None:
     stored = get_job(db, old.id)
-    if was_replaced(stored, new):
+    if was_replaced(stored, old, new):
         return
-    if not may_replace(stored, old):
-        raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
     change_edges(db, edges_by_job(stored), edges_by_job(new), family)
     columns = f"{JOB}, {JOB_STAMPS}"
     values = ", ".join(f"{column} = ?" for column in columns.split(", ") if column != "fired_through")

@@ -100,7 +100,7 @@ def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
 
 
 def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
-    """Walk the ready runs in order: what fits is taken, what does not joins a lines. Whether any was taken."""
+    """Walk the ready runs in order: what fits is taken, what does not joins a line. Whether any was taken."""
     known, taken = SqliteLines(db), list[RunId]()
     admission = Admission(known)
     with closing(_ready(db, claim.lanes, claim.limit + MOST_EXAMINED)) as ready:

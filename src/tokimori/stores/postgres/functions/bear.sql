@@ -17,14 +17,14 @@ BEGIN
                 coalesce(h.root, CASE WHEN h.origin LIKE 's:%' THEN h.origin ELSE h.id::text END) AS root,
                 e.joins, j.id, j.incarnation, j.state, j.lane,
                 j.concurrency_key AS key, j.priority, j.head_start,
-                row_number() OVER (PARTITION BY h.id ORDER BY j.created, j.id, e."on") - 1 AS place
+                row_number() OVER (PARTITION BY h.id ORDER BY j.created, j.id, e."on", e.declared_by) - 1 AS place
             FROM tokimori_history h
             JOIN tokimori_jobs p ON p.incarnation = h.incarnation
             JOIN tokimori_edges e ON e.parent = h.job_id
             JOIN tokimori_jobs j ON j.id = e.child
             WHERE h.id = ANY (_ended) AND CASE e."on" WHEN 'success' THEN h.state = 'succeeded'
                 WHEN 'failure' THEN h.state = 'failed' ELSE h.state <> 'skipped' END) c
-        ORDER BY c.incarnation, c.root, c.parent
+        ORDER BY c.incarnation, c.root, c.parent, c.place
     LOOP
         IF _child.joins > 0 THEN
             INSERT INTO tokimori_arrivals AS a (incarnation, root, parents)

@@ -1,6 +1,6 @@
 -- Sets of functions are dropped, but never the caller's own: those made for schemas older than `_oldest`, which a
--- migration has shut out; and those which no program has opened since `_before` and no row of a node names. A set of
--- which somebody else owns functions stays: only its owner can drop it. How many were dropped. Whoever still calls one
+-- migration has shut out; and those which no program has opened since `_before` and no row of a node names. Of the latter
+-- a set of which somebody else owns functions stays: only its owner can drop it; the former fails. How many were dropped. Whoever still calls one
 -- of them installs it again, if its schema is not shut out. The caller holds the lock of migrations.
 CREATE OR REPLACE FUNCTION tokimori_drop_function_sets(_own text, _oldest integer, _before bigint, _limit integer)
 RETURNS integer

@@ -102,7 +102,8 @@ BEGIN
                 UPDATE tokimori_runs r
                 SET state = c.state, due = c.due, "rank" = c."rank", failures = c.failures, lost = c.lost,
                     started = coalesce(c.started, r.started), pid = coalesce(c.pid, r.pid), exit_code = c.exit_code,
-                    signal = c.signal, error = c.error, details = coalesce(c.details, r.details), settled_by = _by, settled_token = c.token
+                    signal = c.signal, error = c.error, details = coalesce(c.details, r.details), settled_by = _by,
+                    settled_token = c.token
                 FROM unnest(_ids, _incarnations, _owners, _tokens, _states, _dues, _ranks, _failures, _losts, _started,
                         _pids, _exit_codes, _signals, _errors, _details)
                     AS c (id, incarnation, owner, token, state, due, "rank", failures, lost, started, pid, exit_code,

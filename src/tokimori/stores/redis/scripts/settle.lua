@@ -96,18 +96,18 @@ local FOLLOWS = {
 local function children_of(job, state)
     local children = {}
     for _, edge in ipairs(call('SMEMBERS', P .. 'children:' .. job)) do
-        local _, id, on, joins = string.match(edge, '^(%S+) (%S+) (%S+) (%S+)')
+        local _, id, on, joins, by = string.match(edge, '^(%S+) (%S+) (%S+) (%S+) (%S+)')
         local inc = call('HGET', P .. 'job_ids', id)
         if inc and FOLLOWS[on][state] then
             local created = tonumber(call('HGET', P .. 'job:' .. inc, 'created'))
-            children[#children + 1] = {id = id, inc = inc, on = on, joins = tonumber(joins), created = created}
+            children[#children + 1] = {id = id, inc = inc, on = on, by = by, joins = tonumber(joins), created = created}
         end
     end
     table.sort(children, function(a, b)
         if a.created ~= b.created then
             return a.created < b.created
         end
-        return a.id < b.id or (a.id == b.id and a.on < b.on)
+        return table.concat({a.id, a.on, a.by}, ' ') < table.concat({b.id, b.on, b.by}, ' ')
     end)
     return children
 end
@@ -213,8 +213,10 @@ local function in_order(a, b)
         return a.child.inc < b.child.inc
     elseif a.parent.root ~= b.parent.root then
         return a.parent.root < b.parent.root
+    elseif a.parent.id ~= b.parent.id then
+        return a.parent.id < b.parent.id
     end
-    return a.parent.id < b.parent.id
+    return a.place < b.place
 end
 
 local families = call('EXISTS', P .. 'edges') == 1
