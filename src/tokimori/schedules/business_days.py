@@ -80,7 +80,12 @@ class LocalDays:
         return Moment(moment_of(day * DAY + time, self.zone))
 
     def shown_until(self, day: int, moment: int) -> int:
-        """How much of the day clocks have shown before the moment, in microseconds since midnight; 0: nothing."""
+        """How much of the day clocks have shown before the moment, in microseconds since midnight; 0: nothing.
+
+        A day that is over has shown all of it, also what its clocks skip at its end: such a time is the end of the gap.
+        """
+        if moment > self.end(day):
+            return DAY
         times = [
             min(last, moment) + offset - day * DAY for first, last, offset in self.stretches(day) if first < moment
         ]

@@ -1,22 +1,24 @@
 """Schedules that keep off days off, against a walk that moves every moment by hand."""
 
 from datetime import UTC, date, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.schedules.test_cron_vectors import at
+from tests.unit.schedules.test_zones import ALL_ZONES
 from tests.unit.schedules.texts import coarse, modes
-from tokimori.clock import DAY, HOUR, Moment
+from tokimori.clock import DAY, HOUR, Moment, format_moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.business_days import BusinessDays, LocalDays, Shift, on_business_days
+from tokimori.schedules.days import weekday_of
 from tokimori.schedules.days_off import DaysOff, parse_days_off
 from tokimori.schedules.grid import moment_of
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import OnDemand, Schedule, next_moments
-from tokimori.schedules.zones import stretch_at
+from tokimori.schedules.zones import stretch_at, stretches_between
 
 PARIS = "Europe/Paris"
 CHRISTMAS = ["12-25", "12-26", "2026-12-31/2027-01-01"]
@@ -186,3 +188,55 @@ def test_a_minutely_schedule_is_counted_in_bounds() -> None:
     """A year of minutes, those of weekends moved onto Mondays, where there are such already."""
     schedule = with_days_off("* * * * *", Shift.NEXT, ["sat", "sun"], [], "UTC")
     assert schedule.count(at("2026-01-01"), at("2026-03-01")) == 42 * 1_440 - 1
+
+
+def test_a_gap_that_reaches_midnight_is_found_from_behind() -> None:
+    """What moves into it happens at its end, which is on the next day: Nuuk, a Sunday's 23:30, on Saturday."""
+    schedule = with_days_off("30 23 * * *", Shift.PREVIOUS, ["sun"], [], "America/Nuuk")
+    assert schedule.last_before(at("2026-03-31 00:30")) == at("2026-03-29 01:00")
+    assert schedule.next_after(at("2026-03-29 00:59")) == at("2026-03-29 01:00")
+
+
+TEXTS = ("30 23 * * *", "0 0 * * *", "30 0,2 * * *", "*/20 * * * *", "15 1,23 * * *", "0 */3 * * *")
+WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+JUMPY = [
+    *("America/Nuuk", "Africa/Cairo", "America/Havana", "Asia/Beirut", "America/Sao_Paulo", "Pacific/Apia"),
+    *("Asia/Gaza", "Australia/Lord_Howe", "Europe/Dublin", "Africa/Casablanca", "Antarctica/Troll", "America/Caracas"),
+]
+
+
+def neighbours_agree(zone: str, first: int, last: int) -> int:
+    """Around the zone's transitions of these years each moment's neighbours know each other; how many transitions.
+
+    The day before the transition is off, the day after it, or both.
+    """
+    low, high = (Moment((date(year, 1, 1) - EPOCH).days * DAY) for year in (first, last + 1))
+    changes = [stretch.start for stretch in stretches_between(zone, low, high)][1:]
+    for number, change in enumerate(changes):
+        weekday = weekday_of((change + stretch_at(zone, change).offset - 1) // DAY)
+        for shift, off in product([None, *Shift], ([weekday], [(weekday + 1) % 7], [weekday, (weekday + 1) % 7])):
+            weekdays = [WEEKDAYS[day] for day in off]
+            schedule = with_days_off(TEXTS[number % len(TEXTS)], shift, weekdays, [], zone)
+            assert_neighbours(schedule, Moment(change - 2 * DAY), Moment(change + 2 * DAY))
+    return len(changes)
+
+
+def assert_neighbours(schedule: Schedule, start: Moment, stop: Moment) -> None:
+    """Whoever goes on to the next moment comes back by the last one before it."""
+    before = schedule.next_after(start)
+    while before is not None and before < stop and (after := schedule.next_after(before)) is not None:
+        assert schedule.last_before(after) == before, (str(schedule), format_moment(before))
+        before = after
+
+
+@pytest.mark.parametrize("zone", JUMPY)
+def test_neighbours_agree_around_transitions(zone: str) -> None:
+    """The moment before the next one is the one where the search began, with days off that move what is on them."""
+    assert neighbours_agree(zone, 2006, 2012) + neighbours_agree(zone, 2023, 2026) > 0
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("part", range(16))
+def test_neighbours_agree_around_all_transitions(part: int) -> None:
+    """The same in all zones, from 1980 to 2030."""
+    assert sum(neighbours_agree(zone, 1980, 2030) for zone in ALL_ZONES[part::16]) > 500
