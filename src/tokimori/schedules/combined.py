@@ -9,7 +9,7 @@ from tokimori.clock import DAY, SECOND, Moment
 from tokimori.schedules.grid import ExactSteps, Grid
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.second_masks import Mask, count_masks, mask_of
-from tokimori.schedules.wall_sets import EVERY_SECOND, Pieces, minus, pieces_of
+from tokimori.schedules.wall_sets import EVERY_SECOND, Pieces, minus, times_of
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
 from tokimori.schedules.zones import FOREVER
@@ -241,5 +241,5 @@ def _merged(members: Sequence[Schedule]) -> tuple[Schedule, ...]:
             kinds.setdefault((moments.zone, moments.shift, moments.once), []).append(moments.times)
         else:
             parts.append(moments)
-    merged = [Zoned(pieces_of(clocks), zone, shift, once) for (zone, shift, once), clocks in kinds.items()]
+    merged = [Zoned(times_of(clocks), zone, shift, once) for (zone, shift, once), clocks in kinds.items()]
     return (*merged, *parts)

@@ -20,9 +20,12 @@ from tokimori.schedules.schedule import Fold, Gap, OnDemand, Reboot, Schedule
 from tokimori.schedules.zoned import ZoneRules
 from tokimori.schedules.zones import check_zone
 
+MOST_MEMBERS = 1_000
+"""So many schedules may be united in one text."""
 _EPOCH = Moment(0)
 _BEFORE_ALL = Moment(FIRST_DAY * DAY)
 _SEPARATOR = re.compile(r"[;\n]")
+_SPREAD = re.compile(r"(?<![A-Z])H(?![A-Z])", re.IGNORECASE)
 _EXCEPT = re.compile(r"\bexcept\b", re.IGNORECASE)
 _CRON_BEGINS = frozenset("*0123456789")
 _ALLOWED = (
@@ -70,8 +73,7 @@ def parse_schedule(
 @lru_cache(maxsize=4096)
 def _shared(text: str, zone: str, shift: bool, first: bool, clamp: bool) -> Schedule | None:
     """The schedule of a text that many jobs share; None for `every …` and `H`, which mean something else in each."""
-    lowered = text.lower()
-    if "h" in lowered or "every" in lowered:
+    if _SPREAD.search(text) or "every" in text.lower():
         return None
     rules = ZoneRules(check_zone(zone), Gap.SHIFT if shift else Gap.SKIP, Fold.FIRST if first else Fold.BOTH)
     month_end = MonthEnd.CLAMP if clamp else MonthEnd.NORMALISE
@@ -93,7 +95,11 @@ def _parse(text: str | Sequence[str], reading: _Reading) -> Schedule:
 
 
 def _members(text: str) -> list[str]:
-    return _SEPARATOR.split(text) if ";" in text or "\n" in text else [text]
+    found = _SEPARATOR.split(text) if ";" in text or "\n" in text else [text]
+    if len(found) > MOST_MEMBERS:
+        message = f"schedule: it has {len(found)} members"
+        raise InvalidSchedule(message, field="schedule", allowed=f"at most {MOST_MEMBERS}; or several jobs")
+    return found
 
 
 def _parse_union(texts: Sequence[str], reading: _Reading) -> Schedule:

@@ -4,10 +4,9 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from tokimori.clock import SECOND, Moment
-from tokimori.schedules.days import lowest
 from tokimori.schedules.grid import ExactSteps, Grid
 from tokimori.schedules.schedule import Schedule
-from tokimori.schedules.wall_sets import Pieces
+from tokimori.schedules.wall_sets import Overlapping, Pieces, shown
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
 from tokimori.schedules.zones import stretch_at
@@ -24,7 +23,7 @@ def mask_of(schedule: Schedule) -> Mask | None:
     if not isinstance(zoned, Zoned):
         return None
     match zoned.times:
-        case Pieces(pieces):
+        case Pieces(pieces) | Overlapping(pieces):
             return lambda day: _wall_mask(zoned, pieces, day)
         case WallClock() as clock:
             return lambda day: _wall_mask(zoned, (clock,), day)
@@ -52,7 +51,7 @@ def _grid_mask(grid: Grid, period: int, day: int) -> int:
     return _pattern(period, grid.count(start, stop)) << (found - start) // SECOND
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _pattern(period: int, count: int) -> int:
     """A number with `count` bits set, one every `period`."""
     return ((1 << period * count) - 1) // ((1 << period) - 1)
@@ -71,26 +70,6 @@ def _wall_mask(zoned: Zoned, pieces: tuple[WallClock, ...], day: int) -> int:
             mask |= 1 << at - day * _DAY
         low = max(at, start + before - offset) if before > offset and zoned.once else at
         if low < upper:
-            mask |= _shown(pieces, low + offset, upper + offset) << low - day * _DAY
+            mask |= shown(pieces, low + offset, upper + offset) << low - day * _DAY
         at = upper
     return mask
-
-
-def _shown(pieces: tuple[WallClock, ...], low: int, high: int) -> int:
-    """The wall-clock times with low <= t < high as bits; bit 0 is low."""
-    bits = 0
-    for day in range(low // _DAY, (high - 1) // _DAY + 1):
-        for piece in pieces:
-            if piece.days.count(day, day + 1):
-                seconds, shift = _seconds_of_day(piece.minutes, piece.seconds), day * _DAY - low
-                bits |= seconds << shift if shift >= 0 else seconds >> -shift
-    return bits & (1 << high - low) - 1
-
-
-@lru_cache(maxsize=256)
-def _seconds_of_day(minutes: int, seconds: int) -> int:
-    bits = 0
-    while minutes:
-        bits |= seconds << 60 * lowest(minutes)
-        minutes &= minutes - 1
-    return bits

@@ -66,3 +66,13 @@ def test_every_notation_refuses_a_zone_that_does_not_exist(text: str, zone: str)
         parse_schedule(text, zone=zone)
     assert (caught.value.field, caught.value.value) == ("time_zone", zone)
     assert caught.value.allowed
+
+
+@pytest.mark.parametrize(
+    "text", ["0 9 * * thu", "0 9 * mar mon#2", "on thursday at 10:00PM"]
+)
+def test_jobs_share_a_schedule_whose_text_has_an_h(text: str) -> None:
+    """It is read once for all of them; `H` alone means something else in each job."""
+    assert parse_schedule(text, job_id="a") is parse_schedule(text, job_id="b")
+    assert parse_schedule("H 9 * * thu", job_id="a") is not parse_schedule("H 9 * * thu", job_id="b")
+    assert len({str(parse_schedule(f"{each} 9 * * *", job_id=name)) for name in "abcdefgh" for each in ("H", "h")}) > 4
