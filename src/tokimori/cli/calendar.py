@@ -8,7 +8,7 @@ import click
 
 from tokimori.cli.command import Command, Group, options
 from tokimori.cli.output import print_fields, print_json, print_lines, print_table
-from tokimori.cli.session import in_service
+from tokimori.cli.session import Absent, in_service
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def add(
     async def act(service: "Service") -> "Calendar":
         return await service.calendars.add(name, **fields)
 
-    _print("added", in_service(act))
+    _print("added", in_service(act, Absent.MADE))
 
 
 @calendar.command(cls=Command)

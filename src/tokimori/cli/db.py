@@ -9,7 +9,7 @@ import click
 
 from tokimori.cli.command import Group, options
 from tokimori.cli.output import copying_bar, print_fields, print_json, print_lines, print_table, print_text
-from tokimori.cli.session import in_bare_service
+from tokimori.cli.session import Absent, in_bare_service
 from tokimori.errors import Refused
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def status() -> None:
 @db.command()
 def migrate() -> None:
     """Apply the pending migrations."""
-    _print(in_bare_service(lambda service: service.migrate()))
+    _print(in_bare_service(lambda service: service.migrate(), Absent.MADE))
 
 
 @db.command()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tokimori.cli.command import options
 from tokimori.cli.output import local, print_json, print_lines, print_notice, print_table
-from tokimori.cli.session import in_service
+from tokimori.cli.session import Absent, in_service
 from tokimori.clock import Moment, SystemClock, format_moment
 from tokimori.errors import InvalidFile
 from tokimori.model.job import Definition, schedule_of
@@ -86,7 +86,11 @@ def _clashes(jobs: Jobs) -> Iterator[str]:
 
 def finish(jobs: Jobs, notes: Sequence[str], *, dry_run: bool, paused_because: Mapping[str, str] | None = None) -> None:
     """Import the jobs, unless it is a dry run, and print the result for each."""
-    done = Import(differing={}) if dry_run else in_service(lambda service: _import(service, jobs, paused_because))
+    done = (
+        Import(differing={})
+        if dry_run
+        else in_service(lambda service: _import(service, jobs, paused_because), Absent.MADE)
+    )
     if options().as_json:
         print_json(_as_json(jobs, done))
         return

@@ -10,7 +10,7 @@ from tokimori.cli.command import CommandWithArguments, Group, options
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.job_options import fields_given, job_options
 from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice, print_table
-from tokimori.cli.session import in_service
+from tokimori.cli.session import Absent, in_service
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 
@@ -46,7 +46,7 @@ def add(job_id: str, **values: Any) -> None:
         added = await service.add(job_id, **fields)
         return added, await service.next_times(added.id, _SHOWN)
 
-    _print_job("added", *in_service(act))
+    _print_job("added", *in_service(act, Absent.MADE))
 
 
 @job.command(cls=CommandWithArguments)

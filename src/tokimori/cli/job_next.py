@@ -7,7 +7,7 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.output import local, print_json, print_lines, print_notice, print_table
-from tokimori.cli.session import in_service
+from tokimori.cli.session import Absent, in_service
 from tokimori.clock import Moment, parse_moment
 from tokimori.errors import InvalidInput, InvalidSchedule, NotFound
 
@@ -45,7 +45,9 @@ def next_moments(
         upcoming = await service.upcoming(count, start)
         return [(found.id, time_zone or found.definition.time_zone, moment) for found, moment in upcoming]
 
-    _print(in_service(act), with_ids=subject is None and schedule is None)
+    is_text = schedule is not None or (subject is not None and (" " in subject or subject.startswith("@")))
+    rows = in_service(act, Absent.EMPTY if is_text else Absent.REFUSED)
+    _print(rows, with_ids=subject is None and schedule is None)
 
 
 async def _of_job_or_text(

@@ -7,7 +7,7 @@ import click
 
 from tokimori.cli.command import Group, options
 from tokimori.cli.output import local, print_json, print_lines, print_table
-from tokimori.cli.session import in_service
+from tokimori.cli.session import Absent, in_service
 
 if TYPE_CHECKING:
     from tokimori.service.semaphores import Holder, SemaphoreDetails
@@ -93,7 +93,7 @@ def set_limit(*, name: str, limit: int) -> None:
     async def act(service: "Service") -> "SemaphoreDetails":
         return await service.semaphores.set(name, limit)
 
-    found = in_service(act)
+    found = in_service(act, Absent.MADE)
     if options().as_json:
         print_json(semaphore_view(found))
     else:

@@ -9,7 +9,7 @@ import click
 from tokimori.cli.command import Command, options
 from tokimori.cli.daemon import detach
 from tokimori.cli.output import announce
-from tokimori.cli.session import in_service, load
+from tokimori.cli.session import Absent, in_service, load
 
 if TYPE_CHECKING:
     from tokimori.config.settings import Settings
@@ -78,7 +78,7 @@ def _check_store() -> None:
     from tokimori.errors import StoreUnavailable
 
     try:
-        in_service(_nothing)
+        in_service(_nothing, Absent.MADE)
     except StoreUnavailable:
         pass
 

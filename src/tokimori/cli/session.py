@@ -6,12 +6,15 @@ Everything is imported when it is used, so that help need not wait for what only
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tokimori.cli.command import options
 
 if TYPE_CHECKING:
+    from tokimori.client.opening import Stores
+    from tokimori.clock import Clock
     from tokimori.config.settings import Loaded
     from tokimori.ports.store import Store
     from tokimori.service.service import Service
@@ -37,31 +40,59 @@ def load(flags: Mapping[str, object] | None = None, *, check_store: Callable[[st
     return loaded
 
 
-def in_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
+class Absent(Enum):
+    """What becomes of a store on this machine that does not exist: a wrong path must not look like an empty store."""
+
+    REFUSED = auto()
+    MADE = auto()
+    EMPTY = auto()
+    """Nothing is made; there are no calendars and jobs, which is all that the command would ask for."""
+
+
+def in_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = Absent.REFUSED) -> _T:
     """The result of `act`, which gets a service on the store of the settings."""
     import asyncio
 
     from tokimori.service.schema import open_prepared
 
-    return asyncio.run(_with_service(load(), open_prepared, act))
+    return asyncio.run(_with_service(load(), open_prepared, act, absent))
 
 
-def in_bare_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
+def in_bare_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = Absent.REFUSED) -> _T:
     """As `in_service`, whatever schema the store has."""
     import asyncio
 
-    return asyncio.run(_with_service(load(), _open, act))
+    return asyncio.run(_with_service(load(), _open, act, absent))
+
+
+def _stores(loaded: "Loaded", clock: "Clock", absent: Absent) -> "Stores":
+    from tokimori.client.opening import Stores, stores_of
+    from tokimori.errors import StoreError
+    from tokimori.stores.open import missing_file, open_store
+
+    missing = missing_file(loaded.settings.job_store)
+    if missing is None or absent is Absent.MADE:
+        return stores_of(loaded, clock)
+    if absent is Absent.EMPTY:
+        return Stores(open_store("memory:", clock), None)
+    message = (
+        f"store {missing} does not exist: `tokimori db migrate`, `serve` and `job add` make it, --store or "
+        "TOKIMORI_STORE names another one"
+    )
+    raise StoreError(message, field="store", value=missing, allowed="a store that exists")
 
 
 async def _with_service(
-    loaded: "Loaded", opened: Callable[["Store"], Awaitable[None]], act: Callable[["Service"], Awaitable[_T]]
+    loaded: "Loaded",
+    opened: Callable[["Store"], Awaitable[None]],
+    act: Callable[["Service"], Awaitable[_T]],
+    absent: Absent,
 ) -> _T:
-    from tokimori.client.opening import stores_of
     from tokimori.clock import SystemClock
     from tokimori.service.service import Service
 
     clock = SystemClock()
-    store, semaphore_store = stores_of(loaded, clock)
+    store, semaphore_store = _stores(loaded, clock, absent)
     await opened(store)
     try:
         service = Service(

@@ -9,6 +9,7 @@ from tests.integration.cli.conftest import Program
 
 def test_an_administrator_makes_the_tables(program: Program) -> None:
     """What `db sql` prints makes the tables, `db check` finds nothing then, and names what is changed later."""
+    program.database.touch()
     script = program("db", "sql")
     with sqlite3.connect(program.database) as db:
         db.executescript(script)

@@ -98,6 +98,7 @@ def test_only_some_jobs(full: Program) -> None:
 
 def test_what_is_not_there_is_not_found(program: Program) -> None:
     """Nor is a zone that does not exist; without jobs there is nothing but the form."""
+    program("db", "migrate")
     for form in ("json", "toml", "crontab"):
         assert program.error("export", form, "nope", code=3)["code"] == "not_found"
     assert program.error("export", "crontab", "--timezone", "Mars")["field"] == "time_zone"

@@ -51,6 +51,7 @@ class Cli:
 
     def jobs(self) -> dict[str, Any]:
         """All jobs in the store, by id."""
+        self("db", "migrate")
         return {job["id"]: job for job in json.loads(self("job", "list", "--json")[0])}
 
 

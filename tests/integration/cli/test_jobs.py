@@ -87,6 +87,7 @@ def test_what_was_missed_in_a_pause_is_listed(program: Program) -> None:
 
 def test_the_module_is_the_program(program: Program) -> None:
     """`python -m tokimori` does the same."""
+    program("db", "migrate")
     ended = subprocess.run(
         [sys.executable, "-m", "tokimori", "job", "list", "--json"],
         capture_output=True,
@@ -101,6 +102,7 @@ def test_the_module_is_the_program(program: Program) -> None:
 def test_the_store_may_be_named_anywhere(program: Program) -> None:
     """`--store` beats the environment wherever it stands."""
     other = f"sqlite://{program.home}/other.db"
+    program("db", "migrate")
     program("--store", other, "job", "add", "x", "--noop")
     program("job", "--store", other, "add", "y", "--noop")
     program("job", "add", "z", "--noop", "--store", other)
@@ -110,6 +112,7 @@ def test_the_store_may_be_named_anywhere(program: Program) -> None:
 
 def test_the_graph_of_jobs(program: Program) -> None:
     """A tree, DOT or JSON, of all jobs or of one; `job show` names parents and children."""
+    program("db", "migrate")
     assert program("job", "graph") == ""
     program("job", "add", "load", "--noop")
     program("job", "add", "check", "--noop", "--after", "load=always")

@@ -39,4 +39,5 @@ def test_everything_from_the_command_line(program: Program) -> None:
 @pytest.mark.parametrize("arguments", [("pause",), ("resume",), ("pause", "mail", "--all"), ("pause", "a b")])
 def test_mistakes_are_refused(program: Program, arguments: tuple[str, ...]) -> None:
     """Neither a name nor --all, both, and what no queue can be called."""
+    program("db", "migrate")
     assert program.error("queue", *arguments, code=2)["field"] in {"name", "queue"}

@@ -76,6 +76,7 @@ def test_next_of_what_no_clock_knows_says_so(program: Program) -> None:
 
 def test_next_of_neither_is_refused(program: Program) -> None:
     """What could be an id is not found; what could not is no schedule."""
+    program("db", "migrate")
     assert program.error("job", "next", "nightly", code=3)["code"] == "not_found"
     assert program.error("job", "next", "0 9 * mon")["code"] == "invalid_schedule"
     assert program.error("job", "next", "@daily", "--timezone", "Mars")["field"] == "time_zone"

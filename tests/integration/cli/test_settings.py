@@ -46,13 +46,20 @@ def test_an_unknown_variable_is_only_warned_of(program: Program) -> None:
 
 
 def test_a_store_gets_its_tables_from_whoever_comes_first(program: Program) -> None:
-    """`db status` makes none, `db migrate` does, and every other command too."""
+    """`db status` makes none, `db migrate` does, and what adds something too; what only looks refuses a wrong path."""
+    refused = program.error("db", "status")
+    assert (refused["code"], refused["field"]) == ("store_error", "store")
+    assert "does not exist: `tokimori db migrate`" in refused["message"]
+    assert not program.database.exists()
+    program.database.touch()
     assert program.json("db", "status")["version"] is None
     assert "none yet" in program("db", "status")
     migrated = program.json("db", "migrate")
     assert migrated["version"] == migrated["newest"]
     program.database.unlink()
-    program("job", "list")
+    assert "does not exist" in program.error("job", "list")["message"]
+    assert not program.database.exists()
+    program("job", "add", "j", "--noop")
     assert program.json("db", "status")["pending"] == []
 
 

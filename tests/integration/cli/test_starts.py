@@ -50,5 +50,6 @@ def test_a_fork_has_its_folder_and_its_environment(program: Program) -> None:
     program("job", "add", "here", "--command", "true", "--schedule", "@daily")
     assert program.database.exists()
     program.environment["TOKIMORI_STORE"] = f"sqlite://{program.home}/other.db"
+    program("db", "migrate")
     assert "here" not in program("job", "list")
     assert os.environ.get("TOKIMORI_STORE") is None

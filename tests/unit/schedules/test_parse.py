@@ -68,9 +68,7 @@ def test_every_notation_refuses_a_zone_that_does_not_exist(text: str, zone: str)
     assert caught.value.allowed
 
 
-@pytest.mark.parametrize(
-    "text", ["0 9 * * thu", "0 9 * mar mon#2", "on thursday at 10:00PM"]
-)
+@pytest.mark.parametrize("text", ["0 9 * * thu", "0 9 * mar mon#2", "on thursday at 10:00PM"])
 def test_jobs_share_a_schedule_whose_text_has_an_h(text: str) -> None:
     """It is read once for all of them; `H` alone means something else in each job."""
     assert parse_schedule(text, job_id="a") is parse_schedule(text, job_id="b")
