@@ -1,7 +1,7 @@
 """Jobs in the flat form that all doors use, and its conversion to a definition and back. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, cast, get_args, get_type_hints
 
@@ -179,8 +179,9 @@ def _convert(fields: Mapping[str, object]) -> JobFields:
 def _invalid(fault: str, fields: Mapping[str, object]) -> InvalidInput:
     """Our error for one of msgspec: `Expected …, got …`, `Invalid enum value …`, `Object contains unknown field …`."""
     said, _, place = fault.partition(" - at `$")
-    path = _INDEX.sub("", place.strip("`."))
-    value = _at(fields, path)
+    place = place.strip("`.")
+    path = _INDEX.sub("", place)
+    value = _at(fields, place)
     allowed = said.removeprefix("Expected ").partition(", got")[0].replace("`", "")
     if said.startswith("Invalid enum value"):
         allowed = _words(path)
@@ -190,16 +191,27 @@ def _invalid(fault: str, fields: Mapping[str, object]) -> InvalidInput:
     return InvalidInput(f"{path}: {value!r} is not allowed", field=path, value=value, allowed=allowed)
 
 
-def _words(name: str) -> str:
-    """The words that are allowed in a field."""
-    hint = get_type_hints(JobFields)[name]
-    choices = (kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and issubclass(kind, StrEnum))
-    return ", ".join(member.value for choice in choices for member in choice)
+def _words(path: str) -> str:
+    """The words that are allowed in the field `a.b`."""
+    kinds: list[type] = [JobFields]
+    for name in path.split("."):
+        kinds = [part for kind in kinds for part in _kinds(get_type_hints(kind).get(name))]
+    return ", ".join(member.value for kind in kinds if issubclass(kind, StrEnum) for member in kind)
+
+
+def _kinds(hint: object) -> Iterator[type]:
+    """The types of which a hint is made."""
+    if isinstance(hint, type) and not get_args(hint):
+        yield hint
+    for part in get_args(hint):
+        yield from _kinds(part)
 
 
 def _at(fields: object, path: str) -> object:
-    """The value at the path `a.b` of nested mappings."""
-    for name in path.split("."):
+    """The value at the path `a[0].b` of nested mappings and lists."""
+    for name in re.findall(r"[^.\[\]]+", path):
         if isinstance(fields, Mapping):
             fields = fields.get(name)
+        elif isinstance(fields, Sequence) and not isinstance(fields, str) and name.isdecimal():
+            fields = fields[int(name)]
     return fields

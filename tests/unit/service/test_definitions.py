@@ -133,3 +133,22 @@ def test_a_patch_of_an_unknown_field_is_refused() -> None:
     with pytest.raises(InvalidInput) as caught:
         patched(definition_from({"noop": True}), {"prioritty": None})
     assert caught.value.field == "prioritty"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "value", "allowed"),
+    [
+        ({"parents": [{"job": "x", "on": "sometimes"}]}, "parents.on", "sometimes", "success, failure, always"),
+        ({"parents": [{"job": "x"}, {"job": "y", "on": 5}]}, "parents.on", 5, "str"),
+        ({"on_overlap": "nope"}, "on_overlap", "nope", "skip, queue, replace"),
+        ({"retry": {"attempts": "x"}}, "retry.attempts", "x", "int"),
+        ({"semaphores": [5]}, "semaphores", 5, "str"),
+    ],
+)
+def test_a_bad_value_within_a_field_is_named(
+    fields: dict[str, object], field: str, value: object, allowed: str
+) -> None:
+    """With the path to it, itself, and what may stand there."""
+    with pytest.raises(InvalidInput) as caught:
+        definition_from({"noop": True, **fields}, time_zone="UTC")
+    assert (caught.value.field, caught.value.value, caught.value.allowed) == (field, value, allowed)
