@@ -1,12 +1,10 @@
 """Where everybody is introduced to everybody: the only place that knows stores, executors, doors and the engine."""
 
-import asyncio
 import gc
 import logging
 import os
-import signal
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 
 from tokimori.api.app import Health, create_app
@@ -23,6 +21,7 @@ from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.node.patience import answered
+from tokimori.node.signals import note_signals, stopped_by_signals
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.units import Stock
 from tokimori.ports.executor import Executor
@@ -41,11 +40,12 @@ Announce = Callable[[str], None]
 
 
 async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
-    """Take part until told to stop: TERM or INT drains, a second one hands back what still runs. The exit code.
+    """Take part until told to stop: TERM, INT or QUIT drains, a second one hands back what still runs. The exit code.
 
     A store that is away is waited for; one that only a person can mend raises `StoreError`.
     """
     random = os.urandom
+    note_signals()
     make_state_dir(settings.state_dir)
     executor: Executor = executors_of(clock, settings.state_dir)
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
@@ -102,7 +102,7 @@ async def _look_at(semaphores: StoreOnDemand, announce: Announce) -> None:
 
 
 async def _take_part(node: Node, store: Store, service: Service, door: HttpDoor | None, announce: Announce) -> None:
-    with _stopped_by_signals(node, announce):
+    with stopped_by_signals(lambda: announce(node.stop())):
         joined = partial(_join, node, store, service)
         if await answered(joined, wanted=lambda: node.phase is Phase.WORKING, tell=announce):
             _spare_the_collector()
@@ -149,21 +149,6 @@ async def _http_door(node: Node, service: Service, settings: Settings, clock: Cl
 def _health(node: Node) -> Health:
     status = "ok" if node.healthy else "the store does not answer"
     return Health(status=status, node_id=node.id, store_reachable=node.healthy, version=node.identity.version)
-
-
-@contextmanager
-def _stopped_by_signals(node: Node, announce: Announce) -> Iterator[None]:
-    def stop() -> None:
-        announce(node.stop())
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
 
 
 def identity_of(settings: Settings) -> Identity:

@@ -88,11 +88,12 @@ async def test_a_killed_engine_leaves_no_process(engines: list[Engine], tmp_path
 
 
 async def test_an_interrupt_from_the_terminal_reaches_only_the_engine(workshop: Workshop) -> None:
-    """The keeper heeds neither INT, TERM nor HUP: it goes when its engine says so or is gone."""
+    """The keeper heeds none that a person sends: it goes when its engine says so or is gone."""
     workshop.start("run", shell("exec sleep 1000"))
     keeper = keeper_of((await workshop.next(Started, "run")).pid)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        os.kill(keeper, number)
+    names = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2")
+    for name in names:
+        os.kill(keeper, getattr(signal, f"SIG{name}"))
     assert (await workshop.run(shell("exit 0"))).outcome == Succeeded(0)
     assert alive(keeper)
     assert workshop.all(Ended, "run") == []

@@ -49,9 +49,12 @@ def main() -> None:
     Keeper(loop, channel, exits, note=note, around=around, family=adopt_orphans()).run()
 
 
+_UNHEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
 def _heed_no_signals() -> None:
     """Ignore signals: the node decides what a Ctrl-C means. By handlers, as children would inherit SIG_IGN."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    for number in _UNHEEDED:
         signal.signal(number, lambda *_: None)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
