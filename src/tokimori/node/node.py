@@ -194,7 +194,7 @@ class Node:
             await self._tick_if_due()
             await self._work_on()
         else:
-            await self._wind_down()
+            await self._stop_on()
         return self._delay()
 
     async def _tick_if_due(self) -> None:
@@ -254,6 +254,18 @@ class Node:
         self._worker.end_all(StopReason.DISOWN)
         self._begin()
         await self._membership.register()
+
+    async def _stop_on(self) -> None:
+        """A node that stops does not wait for ever for a store that is away."""
+        work = self._worker.work
+        try:
+            await self._wind_down()
+        except StoreError:
+            if self._stopping.gives_up(idle=not work.busy):
+                log.warning("the node goes without its store, which is away: others take over what it did not hear of")
+                self._worker.end_all(StopReason.RELEASE, grace=0)
+                self.finished = not work.running
+            raise
 
     async def _wind_down(self) -> None:
         self._worker.hand_back_backlog()

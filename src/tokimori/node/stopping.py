@@ -5,6 +5,9 @@ from math import inf
 
 from tokimori.clock import Clock
 
+FAREWELL = 5.0
+"""Seconds for which a node that has nothing else to do tries to tell a store that is away."""
+
 
 class Phase(Enum):
     """How a node stops: first it claims no more, then it hands back what is left, at last it waits for no store."""
@@ -24,6 +27,7 @@ class Stopping:
         self.phase = Phase.WORKING
         self.release_at = inf
         """When (monotonic seconds) the grace of a node that drains is over."""
+        self._idle_since: float | None = None
 
     @property
     def working(self) -> bool:
@@ -50,6 +54,21 @@ class Stopping:
         if over:
             self._release()
         return over
+
+    def gives_up(self, *, idle: bool) -> bool:
+        """Whether a node that stops goes without the store, which has just failed once more: others take over.
+
+        So where nothing is left to be told (`idle`) for as long as a farewell may take; and so long after the grace.
+        """
+        if self.working:
+            return False
+        at = self._clock.monotonic()
+        if self._idle_since is None and (idle or self.phase is not Phase.DRAINING):
+            self._idle_since = at
+        if self._idle_since is None or at < self._idle_since + FAREWELL:
+            return False
+        self.phase = Phase.LEAVING
+        return True
 
     def _release(self) -> None:
         self.phase = Phase.RELEASING

@@ -5,7 +5,8 @@ import pytest
 from tests.unit.node.world import World
 from tokimori.clock import Moment
 from tokimori.model.transitions import RunState
-from tokimori.node.stopping import Phase
+from tokimori.node.node import LONGEST_SLEEP
+from tokimori.node.stopping import FAREWELL, Phase
 from tokimori.ports.executor import StopReason
 from tokimori.ports.working import Claim, Claimed
 
@@ -196,4 +197,31 @@ async def test_a_node_that_must_stop_does_not_wait_for_a_store_for_ever(world: W
         await world.pass_time(1)
     member.executor.obey()
     await world.pass_time(30)
+    assert member.node.finished
+
+
+async def test_an_idle_node_does_not_wait_for_its_store(world: World) -> None:
+    """Asked once, a node that has nothing in hand says farewell for a few seconds, and goes without an answer."""
+    member = await world.join()
+    member.link.away = True
+    member.node.stop()
+    await world.pass_time(FAREWELL - 1)
+    waited = not member.node.finished
+    await world.pass_time(LONGEST_SLEEP + 2)
+    assert (waited, member.node.finished) == (True, True)
+
+
+async def test_a_node_whose_store_is_away_stops_after_its_grace(world: World) -> None:
+    """Asked once, it ends what runs when the grace is over, and soon goes, though nobody has heard of it."""
+    job = await world.add(schedule=None)
+    member = await world.join(stop_grace=10)
+    await world.trigger(job)
+    await world.pass_time(0.1)
+    member.link.away = True
+    member.node.stop()
+    await world.pass_time(9)
+    assert member.node.phase is Phase.DRAINING
+    await world.pass_time(2)
+    member.executor.obey()
+    await world.pass_time(FAREWELL + LONGEST_SLEEP + 1)
     assert member.node.finished
