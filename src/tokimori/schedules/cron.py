@@ -23,6 +23,7 @@ from tokimori.schedules.wallclock import WallClock, minutes_of_day
 from tokimori.schedules.zoned import ZonedSchedule, ZoneRules
 
 MACROS = {
+    "@minutely": "* * * * *",
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
     "@midnight": "0 0 * * *",
@@ -89,7 +90,7 @@ class Cron(ZonedSchedule):
 
 def parse_cron(text: str, rules: ZoneRules, spread: str) -> Cron:
     """Read an expression or a macro. Raises `InvalidSchedule` with the field, also for a date that never comes."""
-    texts = MACROS.get(text, text).split()
+    texts = MACROS.get(text.lower(), text).split()
     if not 5 <= len(texts) <= 7:
         allowed = "5 fields; 6 with seconds first; 7 with a year last"
         raise InvalidSchedule(

@@ -17,22 +17,25 @@ from tokimori.schedules.special_days import (
     SpecialDay,
 )
 
-_VALUE = r"\d{1,4}|[a-z]{3}"
+_VALUE = r"\d{1,4}|[a-z]{3,9}"
 _TERM = re.compile(rf"(?:\*|({_VALUE})(?:-({_VALUE}))?)(?:/(\d{{1,4}}))?\Z", re.ASCII | re.IGNORECASE)
 _SPREAD_TERM = re.compile(rf"H(?:\(({_VALUE})-({_VALUE})\))?(?:/(\d{{1,4}}))?\Z", re.ASCII | re.IGNORECASE)
-_DAY_TERM = re.compile(r"(?:L(?:-(\d{1,2}))?|(LW)|(\d{1,2})W)\Z", re.ASCII | re.IGNORECASE)
-_WEEKDAY_TERM = re.compile(r"(\d|[a-z]{3})(?:#(\d)|L)\Z", re.ASCII | re.IGNORECASE)
+_DAY_TERM = re.compile(r"(?:L(?:-(\d{1,2}))?(W?)|(\d{1,2})W)\Z", re.ASCII | re.IGNORECASE)
+_WEEKDAY_TERM = re.compile(r"(\d|[a-z]{3,9}?)(?:#(\d)|L)\Z", re.ASCII | re.IGNORECASE)
 
 _LETTERS = frozenset("LlWw#")
 """Every day that depends on the month is written with at least one of these."""
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november"),
+    "december",
+)
+_WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FieldKind:
-    """What one field of an expression may hold: low … high, and names for the numbers from low on.
+    """What one field of an expression may hold: low … high, and names for the numbers from low on, short or in full.
 
     Bit n of a field's bits is the value n + `zero`. `more` says what else is allowed, for people.
     """
@@ -40,9 +43,14 @@ class FieldKind:
     name: str
     low: int
     high: int
-    names: tuple[str, ...] = ()
+    full_names: tuple[str, ...] = ()
     zero: int = 0
     more: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their first three letters."""
+        return tuple(name[:3] for name in self.full_names)
 
     @property
     def allowed(self) -> str:
@@ -54,7 +62,7 @@ class FieldKind:
 SECOND = FieldKind("second", 0, 59)
 MINUTE = FieldKind("minute", 0, 59)
 HOUR = FieldKind("hour", 0, 23)
-DAY = FieldKind("day of month", 1, 31, more=", ? L L-n LW nW")
+DAY = FieldKind("day of month", 1, 31, more=", ? L L-n LW L-nW nW")
 MONTH = FieldKind("month", 1, 12, _MONTHS)
 WEEKDAY = FieldKind("day of week", 0, 7, _WEEKDAYS, more=", ? n#k nL")
 YEAR = FieldKind("year", FIRST_YEAR, LAST_YEAR, zero=FIRST_YEAR)
@@ -176,11 +184,9 @@ def _spread_values(kind: FieldKind, term: str, spread: str) -> Iterable[int]:
 def _special_day(kind: FieldKind, term: str) -> SpecialDay | None:
     if kind is DAY and (found := _DAY_TERM.match(term)):
         before, last_workday, near = found.groups()
-        if last_workday:
-            return LastWorkday()
         if near is not None:
             return NearestWorkday(_value(kind, near, term))
-        return LastDay(_number(kind, before or "0", 0, 30, term))
+        return (LastWorkday if last_workday else LastDay)(_number(kind, before or "0", 0, 30, term))
     if kind is WEEKDAY and (found := _WEEKDAY_TERM.match(term)):
         weekday = _value(kind, found[1], term) % 7
         return LastWeekday(weekday) if found[2] is None else NthWeekday(weekday, _number(kind, found[2], 1, 5, term))
@@ -189,10 +195,10 @@ def _special_day(kind: FieldKind, term: str) -> SpecialDay | None:
 
 def _value(kind: FieldKind, text: str, term: str) -> int:
     if not text.isdigit():
-        name = text.lower()
-        if name not in kind.names:
-            _refuse(kind, term)
-        return kind.low + kind.names.index(name)
+        for number, name in enumerate(kind.full_names, kind.low):
+            if text.lower() in {name, name[:3]}:
+                return number
+        _refuse(kind, term)
     return _number(kind, text, kind.low, kind.high, term)
 
 

@@ -82,6 +82,10 @@ def _shared(text: str, zone: str, shift: bool, first: bool, clamp: bool) -> Sche
 
 def _parse(text: str | Sequence[str], reading: _Reading) -> Schedule:
     if not isinstance(text, str):
+        for line in filter(_EXCEPT.search, text):
+            message = f"schedule: {line!r} stands in a list, and can't leave anything out of the others there"
+            allowed = "`except` in one text: `A; B except C`"
+            raise InvalidSchedule(message, field="schedule", value=line, allowed=allowed)
         return _parse_union([part for line in text for part in _members(line)], reading)
     parts = _EXCEPT.split(text) if "except" in text.lower() else [text]
     if len(parts) == 1:
@@ -161,6 +165,6 @@ def _read(text: str, reading: _Reading) -> Schedule:
         return parse_repeating(text, reading.rules, reading.month_end)
     if is_row(text):
         return parse_row(text, reading.rules)
-    if first == "on" or (rest == "" and first not in MACROS):
+    if first == "on" or (rest == "" and first.lower() not in MACROS):
         raise InvalidSchedule(f"schedule: {text!r} is not a schedule", field="schedule", value=text, allowed=_ALLOWED)
     return parse_cron(text, reading.rules, reading.job_id)

@@ -162,8 +162,11 @@ def _special(day: SpecialDay) -> str:
             return "the last day of the month"
         case LastDay(before):
             return f"the day {before} day{'' if before == 1 else 's'} before the last of the month"
-        case LastWorkday():
+        case LastWorkday(0):
             return "the last working day (Monday to Friday) of the month"
+        case LastWorkday(before):
+            near = f"{before} day{'' if before == 1 else 's'} before the last of the month"
+            return f"the working day (Monday to Friday) nearest to {near}"
         case NearestWorkday(near):
             return f"the working day (Monday to Friday) nearest to day {near} of the month"
         case NthWeekday(weekday, nth):

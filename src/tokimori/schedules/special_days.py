@@ -1,4 +1,4 @@
-"""The days of cron that depend on the month: `L`, `L-3`, `LW`, `15W`, `fri#2`, `friL` (Quartz's notation)."""
+"""The days of cron that depend on the month: `L`, `L-3`, `LW`, `L-3W`, `15W`, `fri#2`, `friL` (Quartz's notation)."""
 
 from msgspec import Struct
 
@@ -17,14 +17,16 @@ class LastDay(Struct, frozen=True, order=True):
 
 
 class LastWorkday(Struct, frozen=True, order=True):
-    """`LW`: the last working day (Monday to Friday) of the month."""
+    """`LW`: the last working day (Monday to Friday) of the month; `L-nW`: the one nearest to n days before its end."""
+
+    before: int = 0
 
     def day(self, length: int, first: int) -> int:
-        """The day of a month of that length whose 1st has that weekday."""
-        return _nearest_workday(length, length, first)
+        """The day of a month of that length whose 1st has that weekday; 0 where it has none."""
+        return _nearest_workday(length - self.before, length, first) if self.before < length else 0
 
     def __str__(self) -> str:
-        return "LW"
+        return f"L-{self.before}W" if self.before else "LW"
 
 
 class NearestWorkday(Struct, frozen=True, order=True):

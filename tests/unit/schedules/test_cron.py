@@ -7,6 +7,7 @@ from tokimori.clock import DAY, HOUR, Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, next_moments
+from tokimori.schedules.sentence import sentence
 
 PRINTED = [
     ("*/5 * * * *", "*/5 * * * *"),
@@ -186,3 +187,41 @@ def test_a_bad_hash_is_refused(text: str) -> None:
     """Its range lies within the field and is not reversed; a year can't be spread."""
     with pytest.raises(InvalidSchedule):
         parse_schedule(text)
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("@Daily", "@daily"),
+        ("@HOURLY", "@hourly"),
+        ("@minutely", "* * * * *"),
+        ("0 9 * January,feb-April Monday-fri", "0 9 * 1-4 1-5"),
+        ("0 9 * * friday#2", "0 9 * * 5#2"),
+        ("0 9 * * SundayL", "0 9 * * 0L"),
+        ("0 9 * * wednesday", "0 9 * * 3"),
+        ("0 9 l-0w * *", "0 9 LW * *"),
+    ],
+)
+def test_it_may_be_written_in_several_ways(written: str, plain: str) -> None:
+    """Macros and names in any case, names short or in full."""
+    assert parse_schedule(written) == parse_schedule(plain)
+
+
+def test_the_working_day_nearest_to_some_days_before_the_last() -> None:
+    """As Quartz has it: within the month, and none where the month is too short."""
+    near = parse_schedule("0 9 L-5W * *")
+    # 26 February 2027 is a Friday: five days before its last day is Tuesday 23.
+    assert near.next_after(at("2027-02-01")) == at("2027-02-23 09:00")
+    # 25 December 2027 is 6 days before its last, 26 a Sunday: Monday 27 is nearest.
+    assert near.next_after(at("2027-12-01")) == at("2027-12-27 09:00")
+    # 31 days have a first that is 30 days before the last: a Saturday in May 2027, and no workday before it.
+    assert parse_schedule("0 9 L-30W * *").next_after(at("2027-04-01")) == at("2027-05-03 09:00")
+    assert str(near) == "0 9 L-5W * *"
+    assert "nearest to 5 days before the last of the month" in sentence(near)
+
+
+def test_what_a_list_cannot_leave_out_is_explained() -> None:
+    """`except` belongs to one text; an error says so, and how it is written."""
+    with pytest.raises(InvalidSchedule, match="stands in a list") as caught:
+        parse_schedule(["0 9 * * *", "0 10 * * * except * * 24 12 *"])
+    assert caught.value.allowed == "`except` in one text: `A; B except C`"
