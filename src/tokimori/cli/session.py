@@ -68,10 +68,11 @@ def in_bare_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = 
 def _stores(loaded: "Loaded", clock: "Clock", absent: Absent) -> "Stores":
     from tokimori.client.opening import Stores, stores_of
     from tokimori.errors import StoreError
-    from tokimori.stores.open import missing_file, open_store
+    from tokimori.stores.open import file_of, open_store
 
-    missing = missing_file(loaded.settings.job_store)
-    if missing is None or absent is Absent.MADE:
+    url = loaded.settings.job_store
+    missing = file_of(url) if url.lower().startswith("sqlite:") else None
+    if missing is None or Path(missing).exists() or absent is Absent.MADE:
         return stores_of(loaded, clock)
     if absent is Absent.EMPTY:
         return Stores(open_store("memory:", clock), None)

@@ -31,11 +31,8 @@ class Executors:
 
     def start(self, tasks: Sequence[Task]) -> None:
         """Begin these attempts."""
-        found: dict[type[Target], list[Task]] = {}
-        for task in tasks:
-            found.setdefault(type(task.target), []).append(task)
-        for kind, of_kind in found.items():
-            self._by_kind[kind].start(of_kind)
+        for kind in {type(task.target): None for task in tasks}:
+            self._by_kind[kind].start([task for task in tasks if type(task.target) is kind])
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
         """End an attempt: whoever does not know it ignores the order."""

@@ -1,6 +1,7 @@
 """Runs, their attempts and output, and the occurrences that became no run."""
 
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
@@ -55,6 +56,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
 NO_DETAILS = Details()
 
 
+@lru_cache(maxsize=256)  # most runs have the same few facts
 def encode_details(details: Details | None) -> str | None:
     """The text that stores keep; None where there is nothing to tell."""
     if details is None or details == NO_DETAILS:
@@ -62,6 +64,7 @@ def encode_details(details: Details | None) -> str | None:
     return msgspec.json.encode(details).decode() if details.as_kept is None else details.as_kept
 
 
+@lru_cache(maxsize=256)
 def decode_details(text: str | None) -> Details:
     """The facts in a text of `encode_details`. Of what this program can't read the text is kept as it is."""
     if text is None:

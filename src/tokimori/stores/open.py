@@ -1,6 +1,5 @@
 """From a store's URL to the store."""
 
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from tokimori.clock import Clock
@@ -85,14 +84,6 @@ def file_of(url: str) -> str:
     if "\0" in path:
         raise _invalid(url, "no path holds a NUL")
     return path
-
-
-def missing_file(url: str) -> str | None:
-    """The path of an SQLite file that does not exist; None for others, and for other stores. Raises `InvalidInput`."""
-    scheme, colon, _ = url.partition(":")
-    if scheme.lower() != "sqlite" or not colon or Path(file_of(url)).exists():
-        return None
-    return file_of(url)
 
 
 def namespace_of(url: str) -> Namespace:

@@ -13,7 +13,7 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, Job, JobState, limit_of, most_active, units_here
 from tokimori.model.lanes import head_start
 from tokimori.model.pause import Pause
-from tokimori.model.run import Attempt, Output, Run, Skip, SkipReason, decode_details, encode_details
+from tokimori.model.run import NO_DETAILS, Attempt, Output, Run, Skip, SkipReason, decode_details, encode_details
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
@@ -94,11 +94,11 @@ def row_writer(kind: type[T], *names: str, **forms: Callable[[Any], object]) -> 
     places = [(names.index(name), form) for name, form in forms.items()]
 
     def write(value: T) -> Row:
-        row = list(values(value))
+        row = values(value)
         for place, form in places:
             if row[place] is not None:
-                row[place] = form(row[place])
-        return tuple(row)
+                row = (*row[:place], form(row[place]), *row[place + 1 :])
+        return row
 
     return write if places else values
 
@@ -204,7 +204,7 @@ def run_of(row: Row) -> Run:
         signal=signal,
         error=error,
         cancel=cancel,
-        details=decode_details(details),
+        details=NO_DETAILS if details is None else decode_details(details),
         parent_id=parent_id,
         root=root,
         result=result,
