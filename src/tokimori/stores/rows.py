@@ -58,6 +58,7 @@ RUN_COLUMNS = RUN.count(",") + 1
 JOB_COLUMNS = JOB.count(",") + 1
 EDGE_COLUMNS = EDGE.count(",") + 1
 _RUN_STATES = {str(state): state for state in RunState}
+_JOB_STATES = {str(state): state for state in JobState}
 
 
 def prefixed(columns: str, table: str) -> str:
@@ -77,11 +78,11 @@ def names_of(columns: str) -> list[str]:
 
 def row_reader(kind: Callable[..., T], columns: str, **forms: Callable[[Any], object]) -> Callable[[Row], T]:
     """What makes the value of these columns, some of which are kept in another form."""
-    names = names_of(columns)
+    names, changed = names_of(columns), tuple(forms.items())
 
     def read(row: Row) -> T:
         fields = dict(zip(names, row, strict=True))
-        for name, form in forms.items():
+        for name, form in changed:
             fields[name] = form(fields[name])
         return kind(**fields)
 
@@ -103,7 +104,7 @@ def row_writer(kind: type[T], *names: str, **forms: Callable[[Any], object]) -> 
     return write if places else values
 
 
-job_of = row_reader(Job, JOB, definition=stored_definition, state=JobState)
+job_of = row_reader(Job, JOB, definition=stored_definition, state=_JOB_STATES.__getitem__)
 """A job from the columns `JOB`."""
 _job_values = row_writer(Job, *names_of(JOB), definition=lambda definition: encode_definition(definition).decode())
 
