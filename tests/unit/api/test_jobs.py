@@ -2,6 +2,7 @@ import pytest
 
 from tests.unit.api.asgi import Asker
 from tests.unit.service.world import World
+from tokimori.model.outcome import Failed
 
 JOBS = "/api/v2/jobs"
 HELLO = {"id": "hello", "schedule": "0 9 * * 1-5", "command": "echo hello", "owner": "ada"}
@@ -300,3 +301,15 @@ async def test_what_runs_is_cancelled_where_that_is_asked_for(door: Asker, world
     assert (await door.post(f"{JOBS}/b?now=true", method="DELETE")).status == 200
     cancels = {run["job_id"]: run["cancel"] for run in (await door.get("/api/v2/runs")).json}
     assert cancels == {"a": "its job was paused", "b": "its job was deleted"}
+
+
+async def test_resolve(world: World, door: Asker) -> None:
+    """A job that a failure has parked goes on when somebody has mended it; one that works has nothing to resolve."""
+    await door.post(JOBS, {"id": "hello", "noop": True, "on_exhausted": "park"})
+    assert (await door.post(f"{JOBS}/hello/resolve")).status == 409
+    await door.post(f"{JOBS}/hello/trigger")
+    await world.work(Failed(error="no luck", exit_code=3))
+    parked = (await door.get(f"{JOBS}/hello")).json
+    assert (parked["state"], parked["reason"]) == ("parked", "no luck")
+    assert (await door.post(f"{JOBS}/hello/resolve", {"x": 1})).error["field"] == "x"
+    assert (await door.post(f"{JOBS}/hello/resolve")).json["state"] == "enabled"

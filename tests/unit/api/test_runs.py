@@ -90,3 +90,18 @@ async def test_unknown_run(door: Asker, run: str, status: int) -> None:
     assert (await door.get(f"{RUNS}/{run}")).status == status
     assert (await door.get(f"{RUNS}/{run}/output")).status == status
     assert (await door.post(f"{RUNS}/{run}/cancel")).status == status
+
+
+async def test_hold_and_resume(world: World, door: Asker, job: str) -> None:
+    """A run that waits is held with a reason until it is resumed; what holds already, or has ended, says what it is."""
+    later = {"job_id": job, "at": "2030-01-01T01:00:00Z"}
+    run = (await door.post(RUNS, later)).json["id"]
+    held = (await door.post(f"{RUNS}/{run}/hold", {"reason": "not now"})).json
+    assert (held["state"], held["error"]) == ("held", "not now")
+    assert (await door.post(f"{RUNS}/{run}/hold", {"why": "x"})).error["field"] == "why"
+    assert (await door.post(f"{RUNS}/{run}/resume")).json["state"] in {"waiting", "ready"}
+    assert (await door.post(f"{RUNS}/{run}/resume", {"reason": "x"})).error["field"] == "reason"
+    await door.post(f"{RUNS}/{run}/cancel", {})
+    assert (await door.post(f"{RUNS}/{run}/hold", {"reason": "late"})).status == 409
+    for verb in ("hold", "resume"):
+        assert (await door.post(f"{RUNS}/{NOBODY}/{verb}", {"reason": "x"} if verb == "hold" else None)).status == 404
