@@ -30,9 +30,9 @@ JOB_ID_ALLOWED = "1 to 255 of A-Z a-z 0-9 . _ : @ + -, not starting with -"
 _JOB_ID = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,254}\Z", re.ASCII)
 
 
-def check_job_id(text: str, *, field: str = "id") -> JobId:
+def check_job_id(text: object, *, field: str = "id") -> JobId:
     """The text as a job id. Raises `InvalidInput`."""
-    if _JOB_ID.match(text) is None:
+    if not isinstance(text, str) or _JOB_ID.match(text) is None:
         raise InvalidInput(f"{field}: {text!r} is not a job id", field=field, value=text, allowed=JOB_ID_ALLOWED)
     return JobId(text)
 
@@ -74,9 +74,9 @@ def new_incarnation(random: RandomBytes) -> Incarnation:
     return Incarnation(int.from_bytes(random(8)) >> 1)
 
 
-def check_uuid(text: str, *, field: str) -> str:
+def check_uuid(text: object, *, field: str) -> str:
     """A run or node id in its canonical form. Raises `InvalidInput`."""
     try:
-        return str(UUID(text))
+        return str(UUID(str(text)))
     except ValueError:
         raise InvalidInput(f"{field}: {text!r} is not a UUID", field=field, value=text, allowed="a UUID") from None

@@ -9,9 +9,9 @@ _WORD = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)
 WORD_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -"
 
 
-def check_word(name: str, text: str) -> None:
+def check_word(name: str, text: object) -> None:
     """Refuse what can't be a key or a value of labels, or the name of a queue or a semaphore. Raises `InvalidInput`."""
-    if _WORD.match(text) is None:
+    if not isinstance(text, str) or _WORD.match(text) is None:
         raise InvalidInput(f"{name}: {text!r} is not a word", field=name, value=text, allowed=WORD_ALLOWED)
 
 
@@ -30,11 +30,13 @@ def texts_in(value: object) -> Iterator[str]:
             pass
 
 
-def check_text(name: str, text: str) -> None:
+def check_text(name: str, text: object) -> None:
     """Refuse what neither a program's arguments nor every database can hold: NUL, and half of a surrogate pair.
 
     Raises `InvalidInput`.
     """
+    if not isinstance(text, str):
+        raise InvalidInput(f"{name}: {text!r} is not a text", field=name, value=text, allowed="a text")
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         allowed = "characters of Unicode except NUL"
         raise InvalidInput(f"{name}: {text!r} can't be kept", field=name, value=text, allowed=allowed)

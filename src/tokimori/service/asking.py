@@ -37,11 +37,11 @@ async def all_jobs(store: Jobs, *, idle: bool = False) -> AsyncIterator[Job]:
         after = page[-1].id
 
 
-def checked(name: str, value: int, most: int) -> int:
+def checked(name: str, value: object, most: int) -> int:
     """The number itself, if it is from 1 to `most`. Raises `InvalidInput`."""
-    if not 1 <= value <= most:
-        raise InvalidInput(f"{name}: {value} is out of range", field=name, value=value, allowed=f"1..{most}")
-    return value
+    if isinstance(value, int) and 1 <= value <= most:
+        return value
+    raise InvalidInput(f"{name}: {value} is out of range", field=name, value=value, allowed=f"1..{most}")
 
 
 def chosen(kind: type[_Choice], name: str, word: str) -> _Choice:

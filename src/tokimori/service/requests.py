@@ -155,8 +155,8 @@ def _due(job: Job, request: Request, now: Moment) -> Moment:
 
 
 def _origin(request: Request, run_id: RunId) -> str:
-    key = run_id if request.key is None else request.key
-    if not 1 <= len(key) <= 255 or not key.isprintable():
+    key: object = run_id if request.key is None else request.key
+    if not isinstance(key, str) or not 1 <= len(key) <= 255 or not key.isprintable():
         raise InvalidInput(
             f"key: {key!r} is not a valid key", field="key", value=key, allowed="1 to 255 printable characters"
         )

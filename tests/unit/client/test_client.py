@@ -1,7 +1,7 @@
 """The synchronous client, on a memory store."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -173,3 +173,28 @@ def test_a_url_that_names_no_store_is_refused_at_once() -> None:
     """By `open`, not by the first call."""
     with pytest.raises(InvalidInput, match="not the URL of a store"):
         open_client("oracle://x")
+
+
+@pytest.mark.parametrize(
+    ("ask", "field"),
+    [
+        (lambda client: client.trigger(5), "id"),
+        (lambda client: client.get(None), "id"),
+        (lambda client: client.get_run(7), "run"),
+        (lambda client: client.cancel(None), "run"),
+        (lambda client: client.trigger("a", key=5), "key"),
+        (lambda client: client.next_times("a", n="x"), "n"),
+        (lambda client: client.pause("a", reason=5), "reason"),
+        (lambda client: client.calendars.add(5), "calendar"),
+        (lambda client: client.queues.pause(5), "queue"),
+        (lambda client: client.semaphores.set("x", "y"), "limit"),
+    ],
+)
+def test_a_value_of_another_type_is_named(ask: Callable[[Client], object], field: str) -> None:
+    """What Python would call a TypeError, deep within, is an error of ours: the field, the value, what may be."""
+    with open_client("memory:") as client:
+        client.add("a", noop=True)
+        with pytest.raises(InvalidInput) as caught:
+            ask(client)
+    assert caught.value.field == field
+    assert caught.value.allowed
