@@ -163,6 +163,8 @@ async def test_a_killed_keeper_leaves_no_process(workshop: Workshop, tmp_path: P
         text = f"echo $$ >>{tmp_path}/pids; set -m; sh -c 'echo $$ >>{tmp_path}/pids; exec sleep 1000' & wait"
         workshop.start(run, shell(text))
     pids = await pids_in(tmp_path / "pids", 4)
+    for run in ("one", "two"):
+        await workshop.next(Started, run)
     keeper = keeper_of(pids[0])
     os.kill(keeper, signal.SIGKILL)
     workshop.start("early", shell("echo hi"))
