@@ -5,14 +5,16 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from tokimori.clock import DAY, SECOND, Moment
+from msgspec import structs
+
+from tokimori.clock import DAY, MINUTE, SECOND, Moment
 from tokimori.schedules.grid import ExactSteps, Grid
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.second_masks import Mask, count_masks, mask_of
 from tokimori.schedules.wall_sets import EVERY_SECOND, Pieces, minus, times_of
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
-from tokimori.schedules.zones import FOREVER
+from tokimori.schedules.zones import FOREVER, stretch_at
 
 _MAX_EXCLUDED = 1_000
 """How many excluded moments in a row a search passes, before it answers that there are no more."""
@@ -88,14 +90,15 @@ class Except:
 class Difference:
     """The moments of `base`, an interval or a single moment, that are not in `excluded`, compared one by one.
 
-    `free` holds the seconds that no excluded wall-clock time covers. `covering` are intervals that exclude every moment
+    `free` holds the seconds that no excluded wall-clock time covers, as far as the base may name them on a clock whose
+    offset is whole minutes. `covering` are intervals that exclude every moment
     of the base while they last. After two excluded moments in a row a search jumps to where these end: a long exclusion
     is not walked.
     """
 
     base: Schedule
     excluded: Schedule
-    free: Schedule
+    free: Zoned
     covering: tuple[Schedule, ...]
 
     def next_after(self, moment: Moment) -> Moment | None:
@@ -124,13 +127,20 @@ class Difference:
 
     def _last_excluded(self, moment: Moment) -> Moment:
         """The last of an unbroken row of excluded moments that begins at the given one, as far as can be told."""
-        free = self.free.next_after(moment)
+        free = self._if_whole(self.free.next_after(moment), moment)
         ends = [cover.last_before(_EVER) or moment for cover in self.covering if names(cover, moment)]
         return max([moment, *ends] if free is None else [moment, Moment(free - 1), *ends])
 
+    def _if_whole(self, free: Moment | None, moment: Moment) -> Moment | None:
+        """The free moment, unless clocks here or there are apart from UTC by odd seconds, as before 1972."""
+        if free is None or abs(free - moment) <= SECOND:
+            return free
+        both = [stretch_at(self.free.zone, at).offset % MINUTE for at in (free, moment)]
+        return None if any(both) else free
+
     def _first_excluded(self, moment: Moment) -> Moment:
         """The first of an unbroken row of excluded moments that ends at the given one, as far as can be told."""
-        free = self.free.last_before(moment)
+        free = self._if_whole(self.free.last_before(moment), moment)
         starts = [cover.next_after(Moment(-FOREVER)) or moment for cover in self.covering if names(cover, moment)]
         return min([moment, *starts] if free is None else [moment, Moment(free + 1), *starts])
 
@@ -187,15 +197,23 @@ def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
     leaves = _leaves(excluded)
     clocks = [clock for leaf in leaves if (clock := _clock_in(leaf, zone)) is not None]
     others = [leaf for leaf in leaves if _clock_in(leaf, zone) is None]
-    free = Zoned(Pieces(minus((EVERY_SECOND,), clocks)), zone, shift=False, once=False)
     kept: list[Schedule] = []
     for part in _merged(_leaves(base)):
         if isinstance(part, Zoned) and isinstance(part.times, Pieces) and part.zone == zone:
             rest = Zoned(Pieces(minus(part.times.pieces, clocks)), zone, part.shift, part.once)
+            free = _free(rest, clocks, zone)
             kept.append(Difference(rest, union(others), free, _covering(rest, others)) if others else rest)
         else:
-            kept.append(Difference(part, excluded, free, _covering(part, others)))
+            kept.append(Difference(part, excluded, _free(part, clocks, zone), _covering(part, others)))
     return Except(base, excluded, Union((), tuple(kept)))
+
+
+def _free(base: Schedule, clocks: Sequence[WallClock], zone: str) -> Zoned:
+    """The seconds that none of the clocks covers; for an interval of whole minutes only those on its own second."""
+    steps, times = _exact_steps(base), EVERY_SECOND
+    if steps is not None and steps.anchor % SECOND == steps.period % MINUTE == 0:
+        times = structs.replace(times, seconds=1 << steps.anchor // SECOND % 60)
+    return Zoned(Pieces(minus((times,), clocks)), zone, shift=False, once=False)
 
 
 def _covering(base: Schedule, excluded: Sequence[Schedule]) -> tuple[Schedule, ...]:

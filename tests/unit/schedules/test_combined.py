@@ -185,3 +185,21 @@ def test_one_bad_member_spoils_the_whole(text: str, field: str) -> None:
         parse_schedule(text)
     assert caught.value.field == field
     assert caught.value.allowed
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Paris", "Australia/Lord_Howe"])
+def test_a_minutely_interval_passes_a_day_of_excluded_hours(zone: str) -> None:
+    """1,380 minutes in a row are left out, which is more than a search would walk."""
+    schedule = parse_schedule("every 1 minutes except * 0-22 * * *", zone=zone)
+    start = at("2026-03-10 23:30", zone)
+    assert schedule.next_after(start) == at("2026-03-10 23:31", zone)
+    assert schedule.next_after(at("2026-03-10 23:59", zone)) == at("2026-03-11 23:00", zone)
+    assert schedule.last_before(at("2026-03-11 23:00", zone)) == at("2026-03-10 23:59", zone)
+    assert schedule.count(start, at("2026-03-12 12:00", zone)) == 29 + 60
+
+
+def test_clocks_of_odd_seconds_hide_no_moment() -> None:
+    """In 1971 Monrovia was 44 min 30 s behind: no minute of the interval is at second 0 there, where clocks exclude."""
+    schedule = parse_schedule("every 1 minutes except * 0-22 * * *", zone="Africa/Monrovia")
+    start = at("1971-01-01 00:00")
+    assert schedule.next_after(start) == Moment(start + 60_000_000)
