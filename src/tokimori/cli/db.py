@@ -9,7 +9,7 @@ import click
 
 from tokimori.cli.command import Group, options
 from tokimori.cli.output import copying_bar, print_fields, print_json, print_lines, print_table, print_text
-from tokimori.cli.session import Absent, in_bare_service
+from tokimori.cli.session import Absent, in_bare_service, missing_file
 from tokimori.errors import Refused
 
 if TYPE_CHECKING:
@@ -80,6 +80,9 @@ async def _copied(source: str, target: str, tell: "Tell") -> "Sequence[KindCopie
     from tokimori.service.copying import copy_store
     from tokimori.stores.open import open_store
 
+    if missing := missing_file(source):
+        message = f"FROM: store {missing} does not exist"
+        raise Refused(message, field="from", value=missing, allowed="a store in use")
     old, new = open_store(source, SystemClock()), open_store(target, SystemClock())
     async with AsyncExitStack() as stack:
         for store in (old, new):

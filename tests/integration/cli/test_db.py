@@ -59,3 +59,12 @@ def test_nothing_is_copied_from_nothing(program: Program) -> None:
     """A store without tables is no source: a mistyped URL is told."""
     error = program.error("db", "copy", f"sqlite://{program.home}/typo.db", f"sqlite://{program.home}/to.db")
     assert (error["code"], error["field"]) == ("refused", "from")
+
+
+def test_a_copy_of_a_store_that_is_not_there_makes_none(program: Program) -> None:
+    """A wrong path is refused before anything is made, neither there nor at the target."""
+    source, target = program.home / "none.db", program.home / "to.db"
+    error = program.error("db", "copy", f"sqlite://{source}", f"sqlite://{target}")
+    assert (error["code"], error["value"]) == ("refused", str(source))
+    assert not source.exists()
+    assert not target.exists()
