@@ -91,9 +91,8 @@ class Difference:
     """The moments of `base`, an interval or a single moment, that are not in `excluded`, compared one by one.
 
     `free` holds the seconds that no excluded wall-clock time covers, as far as the base may name them on a clock whose
-    offset is whole minutes. `covering` are intervals that exclude every moment
-    of the base while they last. After two excluded moments in a row a search jumps to where these end: a long exclusion
-    is not walked.
+    offset is whole minutes. `covering` are intervals that exclude every moment of the base while they last. After two
+    excluded moments in a row a search jumps to where these end: a long exclusion is not walked.
     """
 
     base: Schedule
@@ -197,23 +196,25 @@ def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
     leaves = _leaves(excluded)
     clocks = [clock for leaf in leaves if (clock := _clock_in(leaf, zone)) is not None]
     others = [leaf for leaf in leaves if _clock_in(leaf, zone) is None]
+    free = minus((EVERY_SECOND,), clocks)
     kept: list[Schedule] = []
     for part in _merged(_leaves(base)):
         if isinstance(part, Zoned) and isinstance(part.times, Pieces) and part.zone == zone:
             rest = Zoned(Pieces(minus(part.times.pieces, clocks)), zone, part.shift, part.once)
-            free = _free(rest, clocks, zone)
-            kept.append(Difference(rest, union(others), free, _covering(rest, others)) if others else rest)
+            all_free = Zoned(Pieces(free), zone, shift=False, once=False)
+            kept.append(Difference(rest, union(others), all_free, _covering(rest, others)) if others else rest)
         else:
-            kept.append(Difference(part, excluded, _free(part, clocks, zone), _covering(part, others)))
+            kept.append(Difference(part, excluded, _free_for(part, free, zone), _covering(part, others)))
     return Except(base, excluded, Union((), tuple(kept)))
 
 
-def _free(base: Schedule, clocks: Sequence[WallClock], zone: str) -> Zoned:
-    """The seconds that none of the clocks covers; for an interval of whole minutes only those on its own second."""
-    steps, times = _exact_steps(base), EVERY_SECOND
+def _free_for(base: Schedule, free: tuple[WallClock, ...], zone: str) -> Zoned:
+    """The free seconds; for an interval of whole minutes only those on its own second of the minute."""
+    steps = _exact_steps(base)
     if steps is not None and steps.anchor % SECOND == steps.period % MINUTE == 0:
-        times = structs.replace(times, seconds=1 << steps.anchor // SECOND % 60)
-    return Zoned(Pieces(minus((times,), clocks)), zone, shift=False, once=False)
+        own = 1 << steps.anchor // SECOND % 60
+        free = tuple(structs.replace(piece, seconds=own) for piece in free if piece.seconds & own)
+    return Zoned(Pieces(free), zone, shift=False, once=False)
 
 
 def _covering(base: Schedule, excluded: Sequence[Schedule]) -> tuple[Schedule, ...]:

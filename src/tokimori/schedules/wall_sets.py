@@ -73,15 +73,25 @@ class Overlapping:
 def times_of(clocks: Iterable[WallClock]) -> Pieces | Overlapping:
     """The times of any of the clocks."""
     joined = _joined(clocks)
-    try:
-        return Pieces(_apart(joined, [_FEW_LOOKS]))
-    except InvalidSchedule:
-        return Overlapping(tuple(joined))
+    pieces: tuple[WallClock, ...] = ()
+    looks = _FEW_LOOKS
+    for clock in joined:
+        looks -= len(pieces)
+        rest = _without((clock,), pieces, looks)
+        if rest is None:
+            return Overlapping(tuple(joined))
+        pieces += rest
+    return Pieces(pieces)
 
 
 def minus(pieces: Iterable[WallClock], taken: Iterable[WallClock]) -> tuple[WallClock, ...]:
     """The times of the pieces that are not in `taken`. Raises `InvalidSchedule` where they overlap in too many ways."""
-    return _without(tuple(pieces), _joined(taken), [_MOST_LOOKS])
+    left = _without(tuple(pieces), _joined(taken), _MOST_LOOKS)
+    if left is None:
+        message = "schedule: its members overlap in too many ways"
+        allowed = "fewer members with days or hours of their own; or several jobs"
+        raise InvalidSchedule(message, field="schedule", allowed=allowed)
+    return left
 
 
 def _joined(clocks: Iterable[WallClock]) -> list[WallClock]:
@@ -95,21 +105,12 @@ def _joined(clocks: Iterable[WallClock]) -> list[WallClock]:
     return [WallClock(days, minute, second) for (days, minute), second in seconds.items()]
 
 
-def _apart(clocks: Sequence[WallClock], looks: list[int]) -> tuple[WallClock, ...]:
-    pieces: tuple[WallClock, ...] = ()
-    for clock in clocks:
-        pieces += _without((clock,), pieces, looks)
-    return pieces
-
-
-def _without(pieces: tuple[WallClock, ...], taken: Sequence[WallClock], looks: list[int]) -> tuple[WallClock, ...]:
-    """`looks`: how many pairs may still be compared; what is left of a set may grow with each of them."""
+def _without(pieces: tuple[WallClock, ...], taken: Sequence[WallClock], looks: int) -> tuple[WallClock, ...] | None:
+    """What is left, which may grow with each pair that is compared; None where more than `looks` pairs would be."""
     for clock in taken:
-        looks[0] -= len(pieces)
-        if looks[0] < 0:
-            message = "schedule: its members overlap in too many ways"
-            allowed = "fewer members with days or hours of their own; or several jobs"
-            raise InvalidSchedule(message, field="schedule", allowed=allowed)
+        looks -= len(pieces)
+        if looks < 0:
+            return None
         pieces = tuple(rest for piece in pieces for rest in _minus_one(piece, clock))
     return pieces
 
