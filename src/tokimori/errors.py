@@ -137,6 +137,18 @@ class StoreUnavailable(StoreError):
     code = "store_unavailable"
 
 
+class StoreTooSlow(StoreUnavailable):
+    """The store broke off what it was asked, because it took too long. Asked for less, it may succeed."""
+
+    code = "store_too_slow"
+
+
+class StoreRefused(StoreError):
+    """The store refused what it was asked, and would again; other requests it takes."""
+
+    code = "store_refused"
+
+
 class SchemaMismatch(StoreError):
     """The store's schema is not the one that this version works with."""
 

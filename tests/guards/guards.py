@@ -40,6 +40,7 @@ def _contract(test: str) -> str:
 ONCE = "An occurrence becomes at most one run"
 LEDGER = "Every occurrence ends as a run or a skip"
 LOST_REPLY = "A lost reply strands nothing"
+REFUSED = "One refused change hinders no other"
 LIVE = "A live run is never stolen, a dead node's are taken over"
 DEATH = "Death is final"
 PROCESSES = "A dead or frozen node leaves no process behind"
@@ -104,8 +105,16 @@ GUARDS = (
         "runs that the store gives a node and that it does not know are handed back",
         "node/worker.py",
         "await hand_back(self._source, unknown, self._membership.id, self._membership.now)",
-        "False",
+        "()",
         "tests/unit/node/test_node_faults.py::test_a_lost_reply_to_a_claim_strands_nothing",
+    ),
+    Guard(
+        REFUSED,
+        "a batch that the store refuses is halved until the change is found that is at fault",
+        "engine/unsettled.py",
+        "if len(batch) > 1:",
+        "if False:",
+        "tests/unit/engine/test_unsettled.py::test_a_refused_change_hinders_no_other",
     ),
     Guard(
         LIVE,

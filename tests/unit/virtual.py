@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from tokimori.clock import SECOND, Moment
-from tokimori.errors import StoreUnavailable
+from tokimori.errors import StoreRefused, StoreUnavailable
 from tokimori.ports.store import Store
 from tokimori.testing.clock import VirtualClock
 
@@ -30,6 +30,7 @@ class Link:
     """A way to a store, on which calls and replies get lost.
 
     `lose_reply` and `lose_call` say of which methods the next so many replies or calls get lost; `away`: all calls.
+    `refuses` says which the store refuses, by the method's name and its first argument.
     """
 
     def __init__(self, store: Store) -> None:
@@ -38,6 +39,7 @@ class Link:
         self.lose_reply: Counter[str] = Counter()
         self.lose_call: Counter[str] = Counter()
         self.away = False
+        self.refuses: Callable[[str, Any], bool] = lambda _name, _asked: False
 
     @property
     def store(self) -> Store:
@@ -53,6 +55,8 @@ class Link:
             self.calls[name] += 1
             if self.away or self._lost(self.lose_call, name):
                 raise StoreUnavailable(f"{name}: nobody answers")
+            if args and self.refuses(name, args[0]):
+                raise StoreRefused(f"{name}: not this")
             reply = await method(*args, **kwargs)
             if self._lost(self.lose_reply, name):
                 raise StoreUnavailable(f"{name}: the reply is lost")

@@ -18,6 +18,8 @@ from tokimori.errors import (
     Refused,
     SchemaMismatch,
     StoreError,
+    StoreRefused,
+    StoreTooSlow,
     StoreUnavailable,
     TokimoriError,
 )
@@ -96,6 +98,8 @@ __all__ = [
     "Skip",
     "SkipReason",
     "StoreError",
+    "StoreRefused",
+    "StoreTooSlow",
     "StoreUnavailable",
     "TokimoriError",
     "open",

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from tokimori.clock import Moment
+from tokimori.engine.unsettled import refuses_for_good
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.decide import Due, Plan, decide
 from tokimori.model.ids import Lane, RandomBytes, RunId, uuid7
@@ -127,7 +128,8 @@ async def decide_and_apply(
 ) -> Decided:
     """Decide these jobs up to now, until about `MOST_RUNS` or `MOST_WALKED` is reached.
 
-    The jobs of the plans that took no effect, and of those that were not made, wait: read again.
+    The jobs of the plans that took no effect, and of those that were not made, wait: read again. A single plan that the
+    store refuses parks its job; of several it raises what the store said.
     """
     plans: list[Plan] = []
     for due, plan in decided_by(dues, now, schedule_for):
@@ -136,7 +138,15 @@ async def decide_and_apply(
         else:
             log.error("job %s can't be decided; it is parked", due.job.id, exc_info=plan)
             await _park(store, due.job, f"its schedule can't be decided: {plan}")
-    return await apply(store, with_ids(plans, now, random), now)
+    try:
+        return await apply(store, with_ids(plans, now, random), now)
+    except Exception as fault:
+        if len(plans) > 1 or not refuses_for_good(fault):
+            raise
+        (alone,) = (due.job for due in dues if due.job.incarnation == plans[0].incarnation)
+        log.error("the store refuses what job %s brings; it is parked: %s", alone.id, fault)  # noqa: TRY400  says it all
+        await _park(store, alone, f"the store refused what its schedule brings: {fault}")
+        return Decided([], 1)
 
 
 def decided_by(

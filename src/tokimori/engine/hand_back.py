@@ -5,29 +5,26 @@ from collections.abc import Sequence
 
 from tokimori.clock import Moment
 from tokimori.engine.settle import change_of
-from tokimori.engine.work import Key
+from tokimori.engine.unsettled import Key
 from tokimori.errors import NotFound, StoreUnavailable
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.outcome import Released
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.work_source import WorkSource
-from tokimori.ports.working import Claimed
+from tokimori.ports.working import Change, Claimed
 
 LOST_REPLY = Released("the reply to its claim was lost")
 
 
-async def hand_back(source: WorkSource, keys: Sequence[Key], by: NodeId, now: Moment) -> bool:
-    """Settle as released what a claim took whose reply was lost; whether anything was."""
+async def hand_back(source: WorkSource, keys: Sequence[Key], by: NodeId, now: Moment) -> list[Change]:
+    """What releases the runs that a claim took whose reply was lost."""
     runs = await asyncio.gather(*(_run(source, run_id) for run_id, _ in keys))
-    changes = [
+    return [
         change_of(Claimed(run=run, definition=None), LOST_REPLY, owner=by, now=now, chance=0)
         for run, (_, token) in zip(runs, keys, strict=True)
         if run is not None and (run.state, run.node_id, run.token) == (RunState.RUNNING, by, token)
     ]
-    if changes:
-        await source.settle(changes, by, now)
-    return bool(changes)
 
 
 async def _run(source: WorkSource, run_id: RunId) -> Run | None:

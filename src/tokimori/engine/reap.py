@@ -1,16 +1,20 @@
 """Reap: take the runs of dead nodes, and have them settled as lost."""
 
+import logging
 from collections.abc import Callable
 from math import inf
 from typing import Protocol
 
 from tokimori.clock import Moment
 from tokimori.engine.settle import change_of
+from tokimori.engine.unsettled import Unsettled, blames_a_change, key_of
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Lost
 from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.nodes import Nodes, Pulse
 from tokimori.ports.working import Change, Claimed, Verdict, Working
+
+log = logging.getLogger(__name__)
 
 BATCH = 500
 
@@ -27,6 +31,7 @@ class Reaper:
         self._chance = chance
         self._meter = meter
         self._orphans = False
+        self._unsettled = Unsettled()
 
     @property
     def next_at(self) -> float:
@@ -38,23 +43,29 @@ class Reaper:
         self._orphans = pulse.orphans
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """See `Duty`."""
-        self._orphans = await reap(self._store, by, now, self._chance, self._meter) > 0
+        """See `Duty`. What the store refuses hinders no other run."""
+        if not self._unsettled.ready(at):
+            for orphan in await self._store.orphans(BATCH):
+                self._unsettled.add(_lost(orphan, now, self._chance()))
+        self._orphans = await self._settle(by, now, at)
         return True
 
-
-async def reap(store: Reaping, by: NodeId, now: Moment, chance: Callable[[], float], meter: Meter = UNMETERED) -> int:
-    """Settle up to `BATCH` runs of dead nodes; how many this call settled.
-
-    Zero: none is left, or others were faster.
-    """
-    orphans = await store.orphans(BATCH)
-    changes = [_lost(orphan, now, chance()) for orphan in orphans]
-    if not changes:
-        return 0
-    verdicts = await store.settle(changes, by, now)
-    meter.settled(changes, verdicts)
-    return sum(verdict is Verdict.APPLIED for verdict in verdicts)
+    async def _settle(self, by: NodeId, now: Moment, at: float) -> bool:
+        """Whether there may be more. Where nothing took effect, none is left, or others were faster."""
+        changes = self._unsettled.batch(at)
+        if not changes:
+            return False
+        try:
+            verdicts = await self._store.settle(changes, by, now)
+        except Exception as fault:
+            if not blames_a_change(fault):
+                raise
+            log.error(self._unsettled.refuse(changes, fault, at))  # noqa: TRY400  says it all
+            return True
+        self._meter.settled(changes, verdicts)
+        for change in changes:
+            self._unsettled.drop(key_of(change))
+        return Verdict.APPLIED in verdicts
 
 
 def _lost(orphan: Claimed, now: Moment, chance: float) -> Change:

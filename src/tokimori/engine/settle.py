@@ -26,7 +26,9 @@ def change_of(
     """The change for an attempt that ended at `now`. `chance` in [0, 1) picks the jitter of a retry."""
     run = claimed.run
     retry = Retry() if claimed.definition is None else claimed.definition.retry
-    settlement = _storable(settle(run, outcome, retry, now, chance))
+    settlement = settle(run, outcome, retry, now, chance)
+    if settlement.error is not None:
+        settlement = replace(settlement, error=storable(settlement.error))
     attempt = _attempt(run, settlement, owner=owner, started=started, pid=pid, now=now)
     return Change(
         run_id=run.id,
@@ -57,12 +59,9 @@ def _parks(claimed: Claimed) -> bool:
     return definition is not None and definition.on_exhausted is OnExhausted.PARK
 
 
-def _storable(settlement: Settlement) -> Settlement:
-    """Its error without what no database can hold: one such text would keep the whole batch from being settled."""
-    if settlement.error is None:
-        return settlement
-    text = settlement.error.encode(errors="backslashreplace").decode().replace("\0", "\\0")
-    return replace(settlement, error=text)
+def storable(error: str) -> str:
+    """The text without what no database can hold: the store would refuse it."""
+    return error.encode(errors="backslashreplace").decode().replace("\0", "\\0")
 
 
 def _attempt(

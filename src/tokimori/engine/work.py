@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from tokimori.clock import MILLISECOND, SECOND, Moment
 from tokimori.engine.settle import change_of
-from tokimori.model.ids import NodeId, RunId, Token
+from tokimori.engine.unsettled import Key, Unsettled, key_of
+from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import kills_on_lost_lease
 from tokimori.model.outcome import Released, RetryIn
 from tokimori.model.run import Output
@@ -15,8 +16,6 @@ from tokimori.model.target import Unreadable
 from tokimori.ports.executor import Ended, Grew, Report, Started, Task
 from tokimori.ports.nodes import StartedRun
 from tokimori.ports.working import Change, Claimed, Verdict
-
-Key = tuple[RunId, Token]
 
 PREFETCH_SECONDS = 0.1
 """A node claims no more than it can start within about this time."""
@@ -81,24 +80,19 @@ class Work:
         self._owned: dict[Key, Claimed] = {}
         self._backlog: deque[Claimed] = deque()
         self._running: set[Key] = set()
-        self._changes: dict[Key, Change] = {}
+        self.unsettled = Unsettled()
         self._started: dict[Key, StartedRun] = {}
         self._outputs: dict[RunId, Output] = {}
 
     @property
     def busy(self) -> bool:
         """Whether anything is in hand."""
-        return bool(self._owned)
+        return bool(self._owned) or bool(self.unsettled)
 
     @property
     def running(self) -> frozenset[Key]:
         """The attempts that an executor has."""
         return frozenset(self._running)
-
-    @property
-    def unsettled(self) -> bool:
-        """Whether there are ends to tell the store."""
-        return bool(self._changes)
 
     @property
     def has_outputs(self) -> bool:
@@ -166,15 +160,17 @@ class Work:
         self._running.discard(key)
         self._started.pop(key, None)
         self._outputs.pop(report.run_id, None)
-        self._changes[key] = change_of(
-            claimed,
-            report.outcome,
-            owner=owner,
-            now=report.at,
-            chance=chance,
-            started=report.started,
-            pid=report.pid,
-            output=report.output,
+        self.unsettled.add(
+            change_of(
+                claimed,
+                report.outcome,
+                owner=owner,
+                now=report.at,
+                chance=chance,
+                started=report.started,
+                pid=report.pid,
+                output=report.output,
+            )
         )
 
     def hand_back_backlog(self, owner: NodeId, now: Moment, reason: str) -> None:
@@ -183,19 +179,13 @@ class Work:
             self._hand_back(self._backlog.popleft(), owner, now, Released(reason))
 
     def _hand_back(self, claimed: Claimed, owner: NodeId, now: Moment, outcome: Released | RetryIn) -> None:
-        key = (claimed.run.id, claimed.run.token)
-        self._changes[key] = change_of(claimed, outcome, owner=owner, now=now, chance=0)
-
-    def changes(self) -> list[Change]:
-        """What is to be settled, the oldest first, no more than one transaction should hold."""
-        return list(self._changes.values())[:MOST_CLAIMED]
+        self.unsettled.add(change_of(claimed, outcome, owner=owner, now=now, chance=0))
 
     def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> list[Change]:
         """Forget what the store has taken or refused; the refused ones are returned."""
         for change in changes:
-            key = (change.run_id, change.token)
-            self._changes.pop(key, None)
-            self._owned.pop(key, None)
+            self.unsettled.drop(key_of(change))
+            self._owned.pop(key_of(change), None)
         return [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.LOST]
 
     def started(self) -> tuple[StartedRun, ...]:
@@ -215,12 +205,13 @@ class Work:
 
     def compare(self, owned: frozenset[Key]) -> tuple[list[Key], list[Key]]:
         """Against what the store says this node owns: (unknown here, unknown there)."""
-        return [key for key in owned if key not in self._owned], [key for key in self._owned if key not in owned]
+        unknown = [key for key in owned if key not in self._owned and key not in self.unsettled]
+        return unknown, [key for key in self._owned if key not in owned]
 
     def note_cancel(self, key: Key, reason: str) -> bool:
         """Keep the order with the run; whether it has to be carried out (False: known, or not running here)."""
         claimed = self._owned.get(key)
-        if claimed is None or claimed.run.cancel is not None or key in self._changes:
+        if claimed is None or claimed.run.cancel is not None or key in self.unsettled:
             return False
         self._owned[key] = with_cancel(claimed, reason)
         return True
@@ -240,7 +231,7 @@ class Work:
         if claimed is not None and claimed in self._backlog:
             self._backlog.remove(claimed)
         self._running.discard(key)
-        self._changes.pop(key, None)
+        self.unsettled.drop(key)
         self._started.pop(key, None)
         self._outputs.pop(key[0], None)
 

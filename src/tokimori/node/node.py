@@ -17,7 +17,7 @@ from tokimori.engine.reckon import Reckoner
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
 from tokimori.engine.save import Saver
 from tokimori.engine.stopwatch import Stopwatch
-from tokimori.errors import StoreError
+from tokimori.errors import StoreError, StoreRefused
 from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.lease import TICK_IDLE
 from tokimori.node.alarm import Alarm
@@ -204,7 +204,7 @@ class Node:
     async def _work_on(self) -> None:
         """Every duty once. One that fails keeps no other from its work; its error is raised at the end."""
         worker, lookout, now, began = self._worker, self._lookout, self.now, self._clock.monotonic()
-        ended = len(worker.work.changes())
+        ended = len(worker.work.unsettled.batch(began))
         if not worker.work.busy:
             worker.work.pace.begin(began)
         rare = (duty.step(self.id, now, began) for duty in self._duties if duty.next_at <= began)
@@ -261,8 +261,8 @@ class Node:
         try:
             await self._wind_down()
         except StoreError:
-            if self._stopping.gives_up(idle=not work.busy):
-                log.warning("the node goes without its store, which is away: others take over what it did not hear of")
+            if self._stopping.gives_up(idle=not work.busy or work.unsettled.stuck):
+                log.warning("the node goes, and its store has not heard of everything: others take that over")
                 self._worker.end_all(StopReason.RELEASE, grace=0)
                 self.finished = not work.running
             raise
@@ -275,6 +275,8 @@ class Node:
             self.finished = True
         await self._tick_if_due()
         await self._worker.settle()
+        if self._worker.work.unsettled.stuck:
+            raise StoreRefused("the store refuses how the last runs ended")
         await self._saver.step(self.id, self.now, self._clock.monotonic())
         if not self._worker.work.busy:
             self.finished = await self._source.leave(self.id, self.now)

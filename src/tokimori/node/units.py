@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from tokimori.clock import Clock
-from tokimori.engine.work import Key
+from tokimori.engine.unsettled import Key
 from tokimori.errors import NotGranted, PermitLost, StoreUnavailable, TokimoriError
 from tokimori.locks.holdings import Held, Wanted
 from tokimori.locks.session import Session

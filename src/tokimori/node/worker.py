@@ -7,7 +7,8 @@ from tokimori.clock import MILLISECOND, Clock
 from tokimori.engine.hand_back import hand_back
 from tokimori.engine.look import Lookout
 from tokimori.engine.stopwatch import Stopwatch
-from tokimori.engine.work import Key, Work
+from tokimori.engine.unsettled import Key, blames_a_change
+from tokimori.engine.work import Work
 from tokimori.model.ids import ClaimId, Lane, RandomBytes
 from tokimori.node.membership import Membership
 from tokimori.node.stopping import Stopping
@@ -107,11 +108,17 @@ class Worker:
 
     async def settle(self) -> None:
         """Tell of what has ended, if anything has: that may have woken somebody."""
-        changes = self.work.changes()
+        changes = self.work.unsettled.batch(self._clock.monotonic())
         if not changes:
             return
         member = self._membership
-        verdicts = await self._timed("settle", self._source.settle(changes, member.id, member.now))
+        try:
+            verdicts = await self._timed("settle", self._source.settle(changes, member.id, member.now))
+        except Exception as fault:
+            if not blames_a_change(fault):
+                raise
+            log.error(self.work.unsettled.refuse(changes, fault, self._clock.monotonic()))  # noqa: TRY400  says it all
+            return
         self._meter.settled(changes, verdicts)
         self._lookout.stale = True
         for change in self.work.settled(changes, verdicts):
@@ -123,7 +130,7 @@ class Worker:
 
     def has_more(self) -> bool:
         """Whether there is something to settle, to start or to claim right now."""
-        if self._reports or self.work.unsettled:
+        if self._reports or self.work.unsettled.ready(self._clock.monotonic()):
             return True
         return self._may_start() and (self.work.startable or self._can_claim())
 
@@ -143,8 +150,8 @@ class Worker:
             log.warning("run %s is no longer this node's; its process is ended", key[0])
             self._executor.stop(*key, StopReason.DISOWN)
             self.work.disown(key)
-        handed_back = await hand_back(self._source, unknown, self._membership.id, self._membership.now)
-        self._lookout.stale |= handed_back
+        for change in await hand_back(self._source, unknown, self._membership.id, self._membership.now):
+            self.work.unsettled.add(change)
         for run_id, token, reason in pulse.cancels:
             self._cancel((run_id, token), reason)
 

@@ -43,7 +43,8 @@ class Change(Struct, frozen=True, kw_only=True):
 
     `attempt` is None for an attempt that needs no row of its own (a first success, or one that never began). `result`
     goes to the run's children. `details` take the place of the run's; where there are none, those stay. `parks`: if
-    the run ends as failed, its job is parked with the run's error.
+    the run ends as failed, its job is parked with the run's error. `childless`: its end brings no children, because the
+    store refused it with them.
     """
 
     run_id: RunId
@@ -67,6 +68,7 @@ class Change(Struct, frozen=True, kw_only=True):
     result: str | None = None
     details: Details | None = None
     parks: bool = False
+    childless: bool = False
 
 
 class Working(Protocol):

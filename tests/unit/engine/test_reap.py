@@ -1,5 +1,6 @@
 """Taking over the runs of dead nodes."""
 
+from collections.abc import Sequence
 from math import inf
 
 import pytest
@@ -7,14 +8,15 @@ import pytest
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
 from tests.unit.virtual import Link
 from tokimori.clock import MINUTE
-from tokimori.engine.reap import Reaper, reap
+from tokimori.engine.reap import Reaper, Reaping
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import ClaimId, Lane, NodeId, RunId
 from tokimori.model.policies import Retry
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
+from tokimori.ports.meter import Unmetered
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, StartedRun
-from tokimori.ports.working import Claim
+from tokimori.ports.working import Change, Claim, Verdict
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.testing.clock import VirtualClock
 
@@ -65,10 +67,27 @@ def no_chance() -> float:
     return 0.0
 
 
+async def reap(store: Reaping, by: NodeId) -> int:
+    """One step of a reaper; how many runs it settled."""
+    meter = Counting()
+    await Reaper(store, no_chance, meter).step(by, seconds(9), 9.0)
+    return meter.applied
+
+
+class Counting(Unmetered):
+    """Counts the changes that took effect."""
+
+    applied = 0
+
+    def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
+        """See `Meter`."""
+        self.applied += verdicts.count(Verdict.APPLIED)
+
+
 async def test_runs_of_a_dead_node_are_ready_again(world: World) -> None:
     """They are lost attempts with what is known of them, cost one of the lost budget, and one point of priority."""
     await world.begin("a", "b")
-    assert await reap(world.store, ALIVE, seconds(9), no_chance) == 2
+    assert await reap(world.store, ALIVE) == 2
     for name in "ab":
         run = await world.run(name)
         assert (run.state, run.lost, run.failures, run.rank) == (RunState.READY, 1, 0, NEW_YEAR + MINUTE)
@@ -81,14 +100,14 @@ async def test_runs_of_a_dead_node_are_ready_again(world: World) -> None:
 async def test_nothing_is_left_to_reap(world: World) -> None:
     """A second call, or another node's, finds nothing."""
     await world.begin("a")
-    assert await reap(world.store, ALIVE, seconds(9), no_chance) == 1
-    assert await reap(world.store, ALIVE, seconds(9), no_chance) == 0
+    assert await reap(world.store, ALIVE) == 1
+    assert await reap(world.store, ALIVE) == 0
 
 
 async def test_the_dead_do_not_reap(world: World) -> None:
     """A node that was itself declared dead settles nobody's runs."""
     await world.begin("a")
-    assert await reap(world.store, DEAD, seconds(9), no_chance) == 0
+    assert await reap(world.store, DEAD) == 0
     assert (await world.run("a")).state is RunState.RUNNING
 
 
@@ -98,15 +117,15 @@ async def test_a_lost_reply_counts_once(world: World) -> None:
     link = Link(world.store)
     link.lose_reply["settle"] = 1
     with pytest.raises(StoreUnavailable):
-        await reap(link.store, ALIVE, seconds(9), no_chance)
-    assert await reap(link.store, ALIVE, seconds(9), no_chance) == 0
+        await reap(link.store, ALIVE)
+    assert await reap(link.store, ALIVE) == 0
     assert (await world.run("a")).lost == 1
 
 
 async def test_a_run_that_kills_its_nodes_fails(world: World) -> None:
     """Where no lost attempt is forgiven, the run fails with the reason."""
     await world.begin("a", retry=Retry(lost_attempts=0))
-    assert await reap(world.store, ALIVE, seconds(9), no_chance) == 1
+    assert await reap(world.store, ALIVE) == 1
     run = await world.run("a")
     assert (run.state, run.error, run.ended) == (RunState.FAILED, "node dead died", seconds(9))
 
@@ -115,7 +134,7 @@ async def test_an_order_to_cancel_outlives_the_node(world: World) -> None:
     """A run that was to end is cancelled, not started again, when its node dies."""
     await world.begin("a")
     await world.store.cancel_run(RunId("a"), "by me", seconds(2))
-    await reap(world.store, ALIVE, seconds(9), no_chance)
+    await reap(world.store, ALIVE)
     run = await world.run("a")
     assert (run.state, run.error) == (RunState.CANCELLED, "by me")
 
@@ -124,7 +143,7 @@ async def test_a_run_without_a_job_ends(world: World) -> None:
     """A run whose job was deleted is not started again."""
     await world.begin("a")
     await world.store.delete_job((await world.run("a")).job_id, seconds(2))
-    await reap(world.store, ALIVE, seconds(9), no_chance)
+    await reap(world.store, ALIVE)
     assert (await world.run("a")).state is RunState.CANCELLED
 
 

@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
 from tokimori.clock import HOUR, MILLISECOND, Moment
-from tokimori.engine.work import MOST_CLAIMED, Key, Pace, Work, task_of
+from tokimori.engine.unsettled import MOST_AT_ONCE, Key
+from tokimori.engine.work import MOST_CLAIMED, Pace, Work, task_of
 from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Released, Succeeded
@@ -60,11 +61,11 @@ def test_a_run_goes_from_claim_to_settle() -> None:
     assert work.running == {key("a")}
     work.take(ended("a"), ME, 0.0)
     assert work.running == frozenset()
-    changes = work.changes()
+    changes = work.unsettled.batch(0)
     assert [(change.run_id, change.state, change.owner) for change in changes] == [("a", RunState.SUCCEEDED, ME)]
-    assert (work.busy, (work.unsettled or work.startable)) == (True, True)
+    assert (work.busy, bool(work.unsettled or work.startable)) == (True, True)
     assert work.settled(changes, [Verdict.APPLIED]) == []
-    assert (work.busy, (work.unsettled or work.startable)) == (False, False)
+    assert (work.busy, bool(work.unsettled or work.startable)) == (False, False)
 
 
 def test_what_was_settled_before_is_done() -> None:
@@ -72,7 +73,7 @@ def test_what_was_settled_before_is_done() -> None:
     work = working("a", "b")
     for name in "ab":
         work.take(ended(name), ME, 0.0)
-    changes = work.changes()
+    changes = work.unsettled.batch(0)
     assert work.settled(changes, [Verdict.ALREADY_APPLIED, Verdict.LOST]) == [changes[1]]
     assert not work.busy
 
@@ -85,7 +86,7 @@ def test_no_more_run_than_there_are_places() -> None:
     assert work.next_tasks() == []
     waited = work.unsettled or work.startable
     work.take(ended("a"), ME, 0.0)
-    assert (waited, (work.unsettled or work.startable)) == (False, True)
+    assert (waited, bool(work.unsettled or work.startable)) == (False, True)
     assert [task.run_id for task in work.next_tasks()] == ["c"]
 
 
@@ -111,7 +112,7 @@ def test_a_claim_that_ends_soon_makes_the_next_one_larger() -> None:
     assert work.room() == 3
     work.take(ended("d"), ME, 0.0)
     assert work.room() == 4 + 40
-    changes = work.changes()
+    changes = work.unsettled.batch(0)
     work.settled(changes, [Verdict.APPLIED] * len(changes))
     assert work.room() == 4
 
@@ -183,7 +184,7 @@ def test_a_run_without_a_job_is_handed_back() -> None:
     work = Work(2)
     work.accept([claimed("a", definition=None)], ME, NEW_YEAR)
     assert work.next_tasks() == []
-    assert [(change.run_id, change.attempt) for change in work.changes()] == [("a", None)]
+    assert [(change.run_id, change.attempt) for change in work.unsettled.batch(0)] == [("a", None)]
 
 
 def test_a_report_about_another_claim_changes_nothing() -> None:
@@ -192,36 +193,36 @@ def test_a_report_about_another_claim_changes_nothing() -> None:
     work.take(ended("a", token=7), ME, 0.0)
     work.take(ended("b"), ME, 0.0)
     assert work.running == {key("a")}
-    assert work.changes() == []
+    assert work.unsettled.batch(0) == []
 
 
 def test_an_end_is_told_once() -> None:
     """A second report of the same end changes nothing."""
     work = working("a")
     work.take(ended("a"), ME, 0.0)
-    first = work.changes()
+    first = work.unsettled.batch(0)
     work.take(replace(ended("a"), outcome=Failed("no")), ME, 0.0)
-    assert work.changes() == first
+    assert work.unsettled.batch(0) == first
 
 
 def test_a_change_is_kept_until_a_verdict() -> None:
     """While the store does not answer, changes stay, and are given again."""
     work = working("a")
     work.take(ended("a"), ME, 0.0)
-    assert work.changes() == work.changes()
+    assert work.unsettled.batch(0) == work.unsettled.batch(0)
     assert work.unsettled or work.startable
 
 
 def test_a_settle_has_a_limit() -> None:
     """One settle holds no more than one transaction should; the oldest ends come first."""
-    names = [f"{n:05}" for n in range(MOST_CLAIMED + 5)]
-    work = working(*names, concurrency=2 * MOST_CLAIMED)
+    names = [f"{n:05}" for n in range(MOST_AT_ONCE + 5)]
+    work = working(*names, concurrency=2 * MOST_AT_ONCE)
     for name in names:
         work.take(ended(name), ME, 0.0)
-    first = work.changes()
-    assert [change.run_id for change in first] == names[:MOST_CLAIMED]
+    first = work.unsettled.batch(0)
+    assert [change.run_id for change in first] == names[:MOST_AT_ONCE]
     work.settled(first, [Verdict.APPLIED] * len(first))
-    assert [change.run_id for change in work.changes()] == names[MOST_CLAIMED:]
+    assert [change.run_id for change in work.unsettled.batch(0)] == names[MOST_AT_ONCE:]
 
 
 def test_started_processes_are_told_until_the_store_knows() -> None:
@@ -256,7 +257,7 @@ def test_times_are_the_stores() -> None:
     work.take(Started(run_id=RunId("a"), token=Token(1), pid=42, at=seconds(1)), ME, 0.0, -HOUR)
     assert work.started()[0].at == seconds(1 - 3600)
     work.take(replace(ended("a"), outcome=Failed("no")), ME, 0.0, -HOUR)
-    change = work.changes()[0]
+    change = work.unsettled.batch(0)[0]
     assert (change.started, change.ended, change.due) == (seconds(1 - 3600), seconds(5 - 3600), seconds(15 - 3600))
 
 
@@ -264,7 +265,7 @@ def test_the_backlog_is_handed_back_unpenalised() -> None:
     """What has not begun is released: ready again, no attempt row, no budget used; what runs goes on."""
     work = working("a", "b", concurrency=1)
     work.hand_back_backlog(ME, seconds(3), "the node stops")
-    changes = work.changes()
+    changes = work.unsettled.batch(0)
     assert [(c.run_id, c.state, c.attempt, c.failures, c.lost) for c in changes] == [("b", RunState.READY, None, 0, 0)]
     assert work.running == {key("a")}
     assert work.next_tasks() == []
@@ -287,15 +288,15 @@ def test_a_disowned_run_is_forgotten() -> None:
     work.take(ended("ended"), ME, 0.0)
     for name in ("waits", "runs", "ended", "late", "unknown"):
         work.disown(key(name))
-    assert (work.busy, (work.unsettled or work.startable), work.running, work.started()) == (
+    assert (work.busy, bool(work.unsettled or work.startable), work.running, work.started()) == (
         False,
         False,
         frozenset(),
         (),
     )
-    assert (work.changes(), work.next_tasks(), work.take_outputs()) == ([], [], [])
+    assert (work.unsettled.batch(0), work.next_tasks(), work.take_outputs()) == ([], [], [])
     work.take(ended("runs"), ME, 0.0)
-    assert work.changes() == []
+    assert work.unsettled.batch(0) == []
 
 
 def test_an_order_to_cancel_is_carried_out_once() -> None:
@@ -313,7 +314,7 @@ def test_a_cancelled_run_is_not_retried() -> None:
     work.next_tasks()
     work.note_cancel(key("a"), "by me")
     work.take(replace(ended("a"), outcome=Failed("signal 15", signal=15)), ME, 0.0)
-    assert [(change.state, change.error) for change in work.changes()] == [(RunState.CANCELLED, "by me")]
+    assert [(change.state, change.error) for change in work.unsettled.batch(0)] == [(RunState.CANCELLED, "by me")]
 
 
 def test_an_order_that_comes_too_late_changes_nothing_here() -> None:
@@ -329,7 +330,7 @@ def test_a_run_is_cancelled_in_the_backlog() -> None:
     assert work.note_cancel(key("b"), "by me")
     assert work.cancel_backlog(key("b"), ME, seconds(3))
     assert not work.cancel_backlog(key("a"), ME, seconds(3))
-    assert [(change.run_id, change.state, change.error) for change in work.changes()] == [
+    assert [(change.run_id, change.state, change.error) for change in work.unsettled.batch(0)] == [
         ("b", RunState.CANCELLED, "by me")
     ]
     work.take(ended("a"), ME, 0.0)
@@ -362,7 +363,7 @@ def test_a_release_of_a_started_run_keeps_its_row() -> None:
     """A process that was stopped because its node stops is a try that is kept, and costs nothing."""
     work = working("a")
     work.take(replace(ended("a"), outcome=Released("its node stopped it", signal=15)), ME, 0.0)
-    change = work.changes()[0]
+    change = work.unsettled.batch(0)[0]
     assert (change.state, change.failures, change.lost) == (RunState.READY, 0, 0)
     assert change.attempt is not None
     assert change.attempt.outcome == "released"

@@ -68,7 +68,7 @@ def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -
         freed.pass_on(turn_of(row.run))
         freed.semaphores |= give_back(tables, row.run.id)
         _write(tables, row, change, by)
-    ended = (tables.history.get(change.run_id) for change in applied)
+    ended = (tables.history.get(change.run_id) for change in applied if not change.childless)
     bear_children(tables, [row.run for row in ended if row is not None])
     for change in applied:
         if change.parks:

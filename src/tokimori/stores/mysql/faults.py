@@ -4,7 +4,7 @@ import ssl
 
 from asyncmy.errors import MySQLError
 
-from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
+from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreTooSlow, StoreUnavailable
 
 UNDONE = frozenset({1213, 1020})
 """A transaction that was undone because it met others: whole methods are tried again at once."""
@@ -19,7 +19,6 @@ _LEAST_OF_CLIENT, _MOST_OF_CLIENT = 2000, 2999
 NO_TLS = "speaks no TLS, which the URL asks for: set up TLS on the server, or say ssl_mode=disabled"
 _UNAVAILABLE = {
     frozenset({1205}): "holds what was asked for locked for over 3 s; it is tried again",
-    frozenset({1969, 3024, 1317}): "took over 3 s, or was stopped; it is tried again",
     frozenset({1040, 1203, 1226}): "has no more connections: raise its max_connections; it is tried again",
     frozenset({1290, 1792, 1836}): "is read-only, perhaps a replica: name the primary server; it is tried again",
     frozenset({1021, 1030, 1114, 1037, 1038}): "needs more memory or disk than there is",
@@ -38,11 +37,14 @@ _UNUSABLE = {
         "database"
     ),
     frozenset({3159, 1835, 4191}): "wants TLS: say ssl_mode=required in the URL",
+    frozenset({1043}): NO_TLS,
+}
+_REFUSED = {
     frozenset({1153, 2020}): "can't take so much at once: raise its max_allowed_packet to 16M",
     frozenset({1406, 1366, 1264, 1265, 1048, 3988}): "can't keep a value that it was given",
     frozenset({1062}): "refused a row",
-    frozenset({1043}): NO_TLS,
 }
+_TOO_SLOW = frozenset({1969, 3024, 1317})
 
 FAULTS = (MySQLError, OSError, TimeoutError, ValueError, RuntimeError)
 """What the driver raises. A certificate's error is an `OSError`, one of its own states a `RuntimeError`."""
@@ -88,12 +90,12 @@ def _server_error(fault: MySQLError, name: str) -> StoreError:
     text = str(fault.args[-1]).splitlines()[0] if fault.args else str(fault)
     if code in _MISSING:
         return SchemaMismatch(f"store {name} lacks tables of this version: run `tokimori db migrate` ({text})")
-    for codes, advice in _UNAVAILABLE.items():
-        if code in codes:
-            return StoreUnavailable(f"store {name} {advice} ({text})")
-    for codes, advice in _UNUSABLE.items():
-        if code in codes:
-            return StoreError(f"store {name} {advice} ({text})")
+    if code in _TOO_SLOW:
+        return StoreTooSlow(f"store {name} took over 3 s, or was stopped; it is tried again ({text})")
+    for kind, advices in ((StoreUnavailable, _UNAVAILABLE), (StoreError, _UNUSABLE), (StoreRefused, _REFUSED)):
+        for codes, advice in advices.items():
+            if code in codes:
+                return kind(f"store {name} {advice} ({text})")
     if _LEAST_OF_CLIENT <= code <= _MOST_OF_CLIENT or not code:
         return StoreUnavailable(f"store {name} {_UNAVAILABLE[GONE]} ({text})")
-    return StoreError(f"store {name} can't do what it was asked ({code}: {text})")
+    return StoreRefused(f"store {name} can't do what it was asked ({code}: {text})")

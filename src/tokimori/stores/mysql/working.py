@@ -322,7 +322,8 @@ async def _judge(
 async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given_back: Sequence[RunId]) -> None:
     """What the changes say, the permits of these runs, their children; and who is next."""
     freed = batch.freed
-    parents = [run for run in batch.runs.values() if run.incarnation in locked.jobs]
+    childless = {change.run_id for change in batch.changes if change.childless}
+    parents = [run for run in batch.runs.values() if run.incarnation in locked.jobs and run.id not in childless]
     born = await family.bear(transaction, family.born_after(locked.children, parents), batch.runs.values())
     writes = [*batch.writes(), *_give_back(given_back), *born, *batch.stops()]
     if given_back or batch.parks:

@@ -4,7 +4,7 @@ import ssl
 
 import asyncpg
 
-from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
+from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreTooSlow, StoreUnavailable
 
 _UNUSABLE = {
     "28": "refused the user: check user and password in the URL, and the server's pg_hba.conf",
@@ -13,9 +13,9 @@ _UNUSABLE = {
         "gives the user too few rights: GRANT it CREATE and USAGE on its schema, or have the owner of Tokimori's "
         "tables and functions carry out what `tokimori db sql` prints"
     ),
-    "22": "can't keep a value that it was given",
-    "23": "refused a row",
 }
+_REFUSED = {"22": "can't keep a value that it was given", "23": "refused a row"}
+_TOO_SLOW = "57014"
 _MISSING = frozenset({"42P01", "42883", "42703"})
 """An undefined table, function or column."""
 _UNAVAILABLE = {
@@ -26,7 +26,7 @@ _UNAVAILABLE = {
     "40": "undid a transaction that met others; it is tried again",
     "53": "needs more connections, memory or disk than there is",
     "55P03": "holds what was asked for locked for over 3 s; it is tried again",
-    "57": "is being stopped, started or restored, or took over 3 s; it is tried again",
+    "57": "is being stopped, started or restored; it is tried again",
     "58": "can't read or write its files: check its disk",
 }
 UNDONE = ("40001", "40P01")
@@ -72,10 +72,15 @@ def _server_error(fault: asyncpg.PostgresError, name: str) -> StoreError:
         return SchemaMismatch(f"store {name} lacks tables of this version: run `tokimori db migrate` ({text})")
     if code.startswith("28") and any(unsafe in text for unsafe in ("no encryption", "SSL off")):
         return StoreError(f"store {name} wants TLS: say sslmode=require in the URL ({text})")
+    if code == _TOO_SLOW:
+        return StoreTooSlow(f"store {name} took over 3 s, or was stopped; it is tried again ({text})")
     for prefix, advice in _UNAVAILABLE.items():
         if code.startswith(prefix):
             return StoreUnavailable(f"store {name} {advice} ({text})")
     for prefix, advice in _UNUSABLE.items():
         if code.startswith(prefix):
             return StoreError(f"store {name} {advice} ({text})")
-    return StoreError(f"store {name} can't do what it was asked ({code}: {text})")
+    for prefix, advice in _REFUSED.items():
+        if code.startswith(prefix):
+            return StoreRefused(f"store {name} {advice} ({text})")
+    return StoreRefused(f"store {name} can't do what it was asked ({code}: {text})")

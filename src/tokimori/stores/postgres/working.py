@@ -29,7 +29,7 @@ _CHANGE = (
     *("bigint[]", "bigint[]", "integer[]", "integer[]", "integer[]", "text[]", "text[]", "text[]"),
 )
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]")
-_SETTLE_TYPES = ("uuid", *_CHANGE, "bigint[]", "bigint[]", "jsonb", *_OUTPUT, "text", "text")
+_SETTLE_TYPES = ("uuid", *_CHANGE, "bigint[]", "bigint[]", "uuid[]", "jsonb", *_OUTPUT, "text", "text")
 _SETTLE = f"""
 SELECT CASE WHEN cardinality(applied) < ${len(_SETTLE_TYPES) + 1}::integer THEN applied::text[] END, already::text[],
     served
@@ -75,6 +75,7 @@ async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tup
         *columns([_change_row(change) for change in in_order], _CHANGE),
         packed([change.incarnation for change in in_order if change.parks]),
         packed([change.incarnation for change in in_order if change.state not in ENDS]),
+        packed([change.run_id for change in in_order if change.childless]),
         msgspec.json.encode(attempts).decode() if attempts else None,
         *columns(outputs, _OUTPUT),
         JOB_DELETED,

@@ -4,7 +4,7 @@ import ssl
 
 from redis import exceptions
 
-from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
+from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreUnavailable
 
 _FULL = "max number of clients"
 _UNUSABLE = {
@@ -63,7 +63,7 @@ def _server_error(fault: exceptions.RedisError, name: str) -> StoreError:
     for word, advice in _UNUSABLE.items():
         if word in said:
             return StoreError(f"store {name} {advice} ({text})")
-    return StoreError(f"store {name} can't do what it was asked ({text})")
+    return StoreRefused(f"store {name} can't do what it was asked ({text})")
 
 
 def _network_error(fault: BaseException, name: str) -> StoreError:

@@ -37,7 +37,7 @@ async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tupl
 
 
 _TOLD = names_of(
-    "run_id, owner, token, state, due, rank, failures, lost, ended, started, pid, exit_code, signal, parks"
+    "run_id, owner, token, state, due, rank, failures, lost, ended, started, pid, exit_code, signal, parks, childless"
 )
 
 

@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
+from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreUnavailable
 
 _CORRUPT = "is damaged: stop all nodes, check it with `PRAGMA integrity_check`, restore a backup"
 _UNAVAILABLE = {
@@ -35,4 +35,4 @@ def store_error(fault: sqlite3.Error, path: str) -> StoreError:
         return StoreError(f"store {path} {_UNUSABLE[kind]} ({fault})")
     if "no such table: tokimori_" in str(fault) or "no such column" in str(fault):
         return SchemaMismatch(f"store {path} lacks tables of this version: run `tokimori db migrate` ({fault})")
-    return StoreError(f"store {path} can't do what it was asked ({name or type(fault).__name__}: {fault})")
+    return StoreRefused(f"store {path} can't do what it was asked ({name or type(fault).__name__}: {fault})")

@@ -146,7 +146,7 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: M
     applied = [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.APPLIED]
     accepted = [(change, *_ending(change, held[change.run_id])) for change in applied]
     _write(db, accepted, by)
-    bear_children(db, [change.run_id for change, state, _ in accepted if state in ENDS])
+    bear_children(db, [change.run_id for change, state, _ in accepted if state in ENDS and not change.childless])
     freed = _freed(db, {change.run_id: held[change.run_id] for change in applied})
     for change, state, error in accepted:
         if change.parks and state is RunState.FAILED:

@@ -3,7 +3,7 @@
 import pytest
 from redis import exceptions
 
-from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
+from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreUnavailable
 from tokimori.stores.redis.faults import store_error
 
 
@@ -27,7 +27,7 @@ from tokimori.stores.redis.faults import store_error
         (exceptions.ConnectionError("Connection closed by server."), StoreUnavailable, "lost the connection"),
         (exceptions.TimeoutError("Timeout writing to socket"), StoreUnavailable, "does not answer"),
         (exceptions.ResponseError("NOSCHEMA there are no keys"), SchemaMismatch, "run `tokimori db migrate`"),
-        (exceptions.ResponseError("WRONGTYPE Operation against a key"), StoreError, "can't do what it was asked"),
+        (exceptions.ResponseError("WRONGTYPE Operation against a key"), StoreRefused, "can't do what it was asked"),
     ],
 )
 def test_an_answer_says_what_to_do(fault: Exception, kind: type[StoreError], advice: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tokimori.clock import Moment, SystemClock
-from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
+from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreUnavailable
 from tokimori.model.ids import JobId
 from tokimori.stores.sqlite.connection import faults
 from tokimori.stores.sqlite.faults import store_error
@@ -106,7 +106,7 @@ async def test_a_store_that_is_not_open_says_so() -> None:
         ("SQLITE_FULL", StoreUnavailable, "free some space"),
         ("SQLITE_READONLY_DBMOVED", StoreError, "check the rights"),
         ("SQLITE_CORRUPT_INDEX", StoreError, "integrity_check"),
-        ("SQLITE_ERROR", StoreError, "SQLITE_ERROR"),
+        ("SQLITE_ERROR", StoreRefused, "SQLITE_ERROR"),
     ],
 )
 def test_each_error_says_what_to_do(name: str, kind: type[StoreError], words: str) -> None:

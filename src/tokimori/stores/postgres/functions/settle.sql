@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION tokimori_settle(
     _by uuid, _ids uuid[], _incarnations bigint[], _owners uuid[], _tokens bigint[], _states text[], _dues bigint[],
     _ranks bigint[], _failures integer[], _losts integer[], _ended bigint[], _started bigint[], _pids integer[],
     _exit_codes integer[], _signals integer[], _errors text[], _results text[], _details text[],
-    _parks bigint[], _going_on bigint[], _attempts jsonb,
+    _parks bigint[], _going_on bigint[], _childless uuid[], _attempts jsonb,
     _out_ids uuid[], _out_attempts integer[], _out_sizes bigint[], _out_heads bytea[], _out_tails bytea[],
     _deleted text, _parked_by text, OUT applied uuid[], OUT already uuid[],
     OUT served boolean)
@@ -92,7 +92,7 @@ BEGIN
         )
         SELECT coalesce(array_agg(id), '{}') INTO applied FROM kept;
         IF _families THEN
-            PERFORM tokimori_bear(applied);
+            PERFORM tokimori_bear(ARRAY(SELECT id FROM unnest(applied) id WHERE id <> ALL (_childless)));
         END IF;
         IF cardinality(_parks) > 0 THEN
             _parked := tokimori_park(_parks, applied, _parked_by);

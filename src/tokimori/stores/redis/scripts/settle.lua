@@ -199,7 +199,7 @@ local function follow(change)
     end
     parent.root = parent.root or (string.sub(origin, 1, 2) == 's:' and origin or parent.id)
     parent.job = job
-    for n, child in ipairs(children_of(job, state)) do
+    for n, child in ipairs(change.childless and {} or children_of(job, state)) do
         births[#births + 1] = {child = child, parent = parent, place = n - 1}
     end
     if change.parks and state == 'failed' then
