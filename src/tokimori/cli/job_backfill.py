@@ -9,7 +9,7 @@ from tokimori.cli.command import Command, options
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.output import local, print_json, print_lines, print_notice, print_table
 from tokimori.cli.session import in_service
-from tokimori.clock import Moment, SystemClock, parse_moment
+from tokimori.clock import Moment, parse_moment
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ def backfill(
         message = "--cancel can't be combined with --dry-run, --wait or --max-running"
         raise InvalidInput(message, field="cancel", value=True, allowed="--from and --to")
     start = parse_moment(first, field="from")
-    end = SystemClock().now() if last is None else parse_moment(last, field="to")
+    until = None if last is None else parse_moment(last, field="to")
 
     async def act(service: "Service") -> "Backfill":
+        end = await service.now() if until is None else until
         if cancel:
             return await service.cancel_backfill(job_id, start, end)
         if dry_run:

@@ -92,6 +92,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     resume_run = synchronous(AsyncClient.resume_run)
     wait = synchronous(AsyncClient.wait)
     output = synchronous(AsyncClient.output)
+    now = synchronous(AsyncClient.now)
     nodes = synchronous(AsyncClient.nodes)
     schema = synchronous(AsyncClient.schema)
     migrate = synchronous(AsyncClient.migrate)

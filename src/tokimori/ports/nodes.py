@@ -93,6 +93,10 @@ class Pulse(Struct, frozen=True, kw_only=True):
 class Nodes(Protocol):
     """Who takes part, and who is alive. No wall clocks are compared."""
 
+    async def now(self) -> Moment:
+        """The store's time, as `tick` tells it."""
+        ...
+
     async def register(self, node: NodeRecord) -> None:
         """Add a living node."""
         ...

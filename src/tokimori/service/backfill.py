@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 
-from tokimori.clock import Clock, Moment
+from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.backfill import Backfill, backfill_of, next_to_make
 from tokimori.model.ids import RandomBytes, RunId, check_job_id, uuid7
@@ -13,6 +13,7 @@ from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run, backfill_origin
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import RunFilter, Store
+from tokimori.service.store_time import Now
 
 BATCH = 200
 """How many runs the store is asked for at once."""
@@ -26,9 +27,9 @@ QUIET = 1.0
 class Backfills:
     """The part of the service that concerns backfills."""
 
-    def __init__(self, store: Store, clock: Clock, random: RandomBytes) -> None:
+    def __init__(self, store: Store, now: Now, random: RandomBytes) -> None:
         self._store = store
-        self._clock = clock
+        self._now = now
         self._random = random
 
     async def look(self, job_id: str, first: Moment, last: Moment) -> Backfill:
@@ -44,7 +45,7 @@ class Backfills:
             raise InvalidInput(message, field="max_running", value=max_running, allowed=allowed)
         backfill = await self.look(job_id, first, last)
         wanted = () if dry_run else next_to_make(backfill, max_running)
-        now = self._clock.now()
+        now = await self._now()
         runs = [_run(backfill.job, nominal, now, n, self._random) for n, nominal in enumerate(wanted)]
         for start in range(0, len(runs), BATCH):
             await _all(self._store.add_run(run, now) for run in runs[start : start + BATCH])
@@ -61,7 +62,7 @@ class Backfills:
             going_on = [run.id for run in backfill.runs if run.state in ACTIVE and run.cancel is None]
             if not going_on and (quiet or not backfill.missing):
                 return backfill
-            now = self._clock.now()
+            now = await self._now()
             for start in range(0, len(going_on), BATCH):
                 await _all(self._store.cancel_run(run_id, CANCELLED, now) for run_id in going_on[start : start + BATCH])
             quiet = not going_on

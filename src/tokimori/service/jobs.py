@@ -30,6 +30,7 @@ from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.semaphores import Semaphores
+from tokimori.service.store_time import Now
 from tokimori.service.weights import Weights
 
 LONGEST_LANE = 2048
@@ -47,7 +48,8 @@ class Imported:
 class JobService(RunService):
     """The part of the service that changes jobs. `author` is recorded with every order.
 
-    Semaphores may be in a store of their own (`semaphore_store`), which is opened when it is first needed.
+    Semaphores may be in a store of their own (`semaphore_store`), which is opened when it is first needed. `now` tells
+    the time by which jobs fire: the store's, unless it is given; `clock` only measures how long something takes.
     """
 
     def __init__(
@@ -60,12 +62,13 @@ class JobService(RunService):
         author: str | None = None,
         parent: str | None = None,
         semaphore_store: StoreOnDemand | None = None,
+        now: Now | None = None,
     ) -> None:
         weights = Weights(self._store_of_semaphores)
-        super().__init__(store, clock, random, time_zone=time_zone, parent=parent, weights=weights)
+        super().__init__(store, clock, random, time_zone=time_zone, parent=parent, weights=weights, now=now)
         self._semaphore_store = semaphore_store
         self._calendars = Documents(store, CALENDARS, random)
-        self.semaphores = Semaphores(self._store_of_semaphores, clock)
+        self.semaphores = Semaphores(self._store_of_semaphores)
         self._act_as(author)
 
     def acting_as(self, author: str | None) -> Self:
@@ -77,7 +80,7 @@ class JobService(RunService):
     def _act_as(self, author: str | None) -> None:
         self._author = author
         self.calendars = Calendars(self._store, self._random, self.refresh)
-        self.queues = Queues(self._store, self._clock, author, self.cancel)
+        self.queues = Queues(self._store, self._now, author, self.cancel)
 
     async def _store_of_semaphores(self) -> Store:
         return self._store if self._semaphore_store is None else await self._semaphore_store.opened()
@@ -100,7 +103,7 @@ class JobService(RunService):
 
         Raises `InvalidInput` and `AlreadyExists`.
         """
-        now = self._clock.now()
+        now = await self._now()
         definition = definition_from(fields, time_zone=self.time_zone)
         checked = check_job_id(uuid7(now, self._random) if job_id is None else job_id)
         job, days = await self._new(checked, definition, now, runs_remaining_in(fields))
@@ -142,7 +145,7 @@ class JobService(RunService):
         `paused_because` gives reasons by id: these jobs are added paused. Raises `InvalidInput` if any job is invalid;
         `AlreadyExists` if two have the same id.
         """
-        now = self._clock.now()
+        now = await self._now()
         new: dict[JobId, Job] = {}
         days: dict[JobId, DaysOff] = {}
         for job_id, definition in jobs:
@@ -201,7 +204,7 @@ class JobService(RunService):
         return await self._kept(*await retried(lambda: self._try_edit(job_id, changes), Conflict, StoreUnavailable))
 
     async def _try_edit(self, job_id: JobId, changes: Mapping[str, object]) -> tuple[Job, DaysOff]:
-        now = self._clock.now()
+        now = await self._now()
         due = await self._store.get_due(job_id)
         definition = self._placed(patched(due.job.definition, changes, time_zone=self.time_zone))
         days = await read_days_off(self._calendars, definition.calendars)
@@ -240,10 +243,10 @@ class JobService(RunService):
             job = await self.pause(checked_id, "to be deleted")
             await self._cancel_running(job, "its job was deleted")
         try:
-            await self._store.delete_job(checked_id, self._clock.now())
+            await self._store.delete_job(checked_id, await self._now())
         except StoreUnavailable:
             with suppress(NotFound):  # the first try may have done it
-                await self._store.delete_job(checked_id, self._clock.now())
+                await self._store.delete_job(checked_id, await self._now())
 
     async def _cut_off(self, job_id: JobId, *, now: bool) -> None:
         for child in await dependents_of(self._store, job_id):
@@ -270,7 +273,7 @@ class JobService(RunService):
         job = await self._store.get_job(job_id)
         if job.state is JobState.PAUSED:
             return job
-        after = paused(job, self._clock.now(), reason, self._author)
+        after = paused(job, await self._now(), reason, self._author)
         await self._store.replace_job(job, after)
         return after
 
@@ -284,7 +287,7 @@ class JobService(RunService):
         if due.job.state not in (JobState.PAUSED, JobState.PARKED):
             return due.job
         check_readable(due.job.definition)
-        edit = resumed(due, self._clock.now())
+        edit = resumed(due, await self._now())
         await self._store.replace_job(due.job, edit.job, edit.skips)
         return edit.job
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from tokimori.clock import Clock, format_moment
+from tokimori.clock import format_moment
 from tokimori.errors import NotFound, StoreUnavailable
 from tokimori.model.pause import EVERYTHING, Pause, queue_of
 from tokimori.model.run import Run
@@ -17,6 +17,7 @@ from tokimori.model.words import check_text, check_word
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.store import Jobs, RunFilter, Runs
 from tokimori.service.asking import MOST_LISTED, all_jobs, retried
+from tokimori.service.store_time import Now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +37,10 @@ class Queues:
     """Queues and their pauses. `cancel` cancels a run. Every method may raise `StoreError`."""
 
     def __init__(
-        self, store: QueueStore, clock: Clock, author: str | None, cancel: Callable[[str, str], Awaitable[object]]
+        self, store: QueueStore, now: Now, author: str | None, cancel: Callable[[str, str], Awaitable[object]]
     ) -> None:
         self._store = store
-        self._clock = clock
+        self._now = now
         self._author = author
         self._cancel = cancel
 
@@ -60,7 +61,7 @@ class Queues:
         Runs are still made, and wait. Running runs go on; with `now` they are cancelled, on whatever node they are.
         Raises `InvalidInput`.
         """
-        wanted = Pause(queue=_name(queue), since=self._clock.now(), reason=reason, by=self._author)
+        wanted = Pause(queue=_name(queue), since=await self._now(), reason=reason, by=self._author)
         check_text("reason", reason or "")
         pause = await retried(lambda: self._store.add_pause(wanted), StoreUnavailable)
         if now:

@@ -25,6 +25,7 @@ from tokimori.service.definitions import check_readable
 from tokimori.service.lines import waits_for
 from tokimori.service.queues import binding
 from tokimori.service.requests import Asked, Request, became, manner_of, requested_run
+from tokimori.service.store_time import Now, StoreTime
 from tokimori.service.weights import Weights
 
 POLL = 0.1
@@ -80,14 +81,16 @@ class RunService:
         time_zone: str,
         parent: str | None,
         weights: Weights,
+        now: Now | None,
     ) -> None:
         self._store = store
         self._clock = clock
+        self._now: Now = StoreTime(store.now, clock) if now is None else now
         self._random = random
         self.time_zone = time_zone
         self._parent = parent
         self._weights = weights
-        self._backfills = Backfills(store, clock, random)
+        self._backfills = Backfills(store, self._now, random)
 
     async def trigger(
         self, job_id: str, key: str | None = None, payload: str | None = None, **fields: Unpack[RequestArguments]
@@ -106,7 +109,7 @@ class RunService:
         """Do what `trigger` does, and say what became of the request."""
         fields.setdefault("parent", self._parent)
         request = Request(key=key, payload=payload, **fields)
-        now = self._clock.now()
+        now = await self._now()
         job = await self._store.get_job(check_job_id(job_id))
         check_readable(job.definition)
         run_id = RunId(uuid7(now, self._random))
@@ -224,7 +227,7 @@ class RunService:
         """Cancel a run. Its node ends it if it runs; a run that has ended stays as it is."""
         check_text("reason", reason)
         checked = _run_id(run_id)
-        now = self._clock.now()
+        now = await self._now()
         return await retried(lambda: self._store.cancel_run(checked, reason, now), StoreUnavailable)
 
     async def _cancel_running(self, job: Job, reason: str) -> None:

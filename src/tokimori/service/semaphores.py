@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from tokimori.clock import Clock, Moment
+from tokimori.clock import Moment
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.semaphores import MOST_UNITS
@@ -48,9 +48,8 @@ class Semaphores:
     `opened` gives the store that keeps them.
     """
 
-    def __init__(self, opened: Callable[[], Awaitable[SemaphoreStore]], clock: Clock) -> None:
+    def __init__(self, opened: Callable[[], Awaitable[SemaphoreStore]]) -> None:
         self._opened = opened
-        self._clock = clock
 
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[SemaphoreDetails]:
         """Semaphores by name, from the first one behind `after`."""
@@ -72,7 +71,8 @@ class Semaphores:
         """
         named, units = _checked(name), checked("limit", limit, MOST_UNITS)
         store = await self._opened()
-        await retried(lambda: store.put_semaphore(named, units, self._clock.now()), StoreUnavailable)
+        now = await retried(store.now, StoreUnavailable)
+        await retried(lambda: store.put_semaphore(named, units, now), StoreUnavailable)
         return await self.get(named)
 
     async def delete(self, name: str) -> None:

@@ -33,16 +33,20 @@ class Service(JobService):
     Every method may raise `StoreError`; those that name a job or a run raise `NotFound` where there is none.
     """
 
+    async def now(self) -> Moment:
+        """The store's time, by which nodes fire. This machine's clock may be set wrong."""
+        return await self._now()
+
     async def next_times(self, job_id: str, n: int = 10, after: Moment | None = None) -> Sequence[Moment]:
         """The next moments of the job's schedule, whatever its state; at most as many as it has runs remaining."""
         job = await self.get(job_id)
-        start = self._clock.now() if after is None else after
+        start = await self._now() if after is None else after
         wanted = checked("n", n, MOST_MOMENTS)
         return [moment for _, moment in islice(() if job.state is JobState.DELETED else _moments(job, start), wanted)]
 
     async def upcoming(self, n: int = 20, after: Moment | None = None) -> Sequence[tuple[Job, Moment]]:
         """The next moments of all enabled jobs together, soonest first."""
-        start = self._clock.now() if after is None else after
+        start = await self._now() if after is None else after
         jobs = [job async for job in all_jobs(self._store) if job.state is JobState.ENABLED]
         merged = merge(*(_moments(job, start) for job in jobs), key=lambda pair: (pair[1], pair[0].id))
         return list(islice(merged, checked("n", n, MOST_MOMENTS)))
@@ -64,7 +68,7 @@ class Service(JobService):
         return explain(
             text,
             zone=time_zone or self.time_zone,
-            after=self._clock.now() if after is None else after,
+            after=await self._now() if after is None else after,
             n=checked("n", n, MOST_MOMENTS),
             gap=chosen(Gap, "gap", gap),
             fold=chosen(Fold, "fold", fold),
@@ -79,7 +83,7 @@ class Service(JobService):
             job.definition.schedule or "on demand",
             schedule_for(job),
             zone=job.definition.time_zone,
-            after=self._clock.now() if after is None else after,
+            after=await self._now() if after is None else after,
             n=checked("n", n, MOST_MOMENTS),
         )
         pauses = await self.pauses_of(job_id)

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, fire, later, random_bytes
-from tokimori.clock import Moment
+from tokimori.clock import Moment, SystemClock
 from tokimori.errors import Refused
 from tokimori.model.backfill import LeftOutReason
 from tokimori.model.ids import JobId
@@ -18,21 +18,14 @@ from tokimori.service import backfill
 from tokimori.service.service import Service
 
 
-class Later:
-    """A clock that stands still a minute after the new year."""
-
-    def now(self) -> Moment:
-        """00:01:00."""
-        return later(60)
-
-    def monotonic(self) -> float:
-        """Always the same."""
-        return 60.0
+async def a_minute_later() -> Moment:
+    """00:01:00, for whatever server."""
+    return later(60)
 
 
 def a_service(store: Store) -> Service:
     """A door of its own."""
-    return Service(store, Later(), random_bytes)
+    return Service(store, SystemClock(), random_bytes, now=a_minute_later)
 
 
 async def a_job_that_skipped(store: Store, **terms: object) -> Job:

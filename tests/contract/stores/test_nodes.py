@@ -261,3 +261,10 @@ async def test_a_node_that_rests_lives_and_dies_like_any_other(store: Store, wor
     assert (await other.tick()).peers == ((worker.id, 4),)
     await worker.die(by=other)
     assert await store.tick(Beat(node=worker.id), NOW) is None
+
+
+async def test_who_is_no_node_hears_the_same_time(store: Store, worker: Worker) -> None:
+    """The time that doors ask for lies between those of two beats."""
+    before = (await worker.tick()).now
+    asked = await store.now()
+    assert before <= asked <= (await worker.tick()).now

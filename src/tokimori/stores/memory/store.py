@@ -101,6 +101,9 @@ class MemoryStore:
     promote = forwarded(planning.promote)
     register = forwarded(nodes.register)
 
+    async def now(self) -> Moment:
+        return self._clock.now()
+
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
         return nodes.tick(await self._turn(), beat, self._clock.now())
 

@@ -57,6 +57,11 @@ ORDER BY n.state <> 'alive', COALESCE(n."left", n.started) DESC, n.id DESC LIMIT
 """
 
 
+async def now(db: Sessions) -> Moment:
+    ((told,),) = await db.rows(f"SELECT {_NOW}")
+    return Moment(told)
+
+
 async def register(transaction: Transaction, node: NodeRecord) -> None:
     same = "ON DUPLICATE KEY UPDATE tokimori_nodes.id = tokimori_nodes.id"
     added = insert("INSERT", "tokimori_nodes", NODE, [node_row(node)], same)

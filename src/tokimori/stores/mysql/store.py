@@ -93,6 +93,7 @@ class MysqlStore(ServerStore[Sessions]):
     apply = transacted(planning.apply)
     outdated = forwarded(planning.outdated)
     promote = transacted(planning.promote)
+    now = forwarded(nodes.now)
     register = transacted(nodes.register)
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:

@@ -31,6 +31,10 @@ FROM tokimori_survey()
 """
 
 
+async def now(db: Connections) -> Moment:
+    return Moment(await db.value("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"))
+
+
 async def register(db: Connections, node: NodeRecord) -> None:
     await db.rows(_REGISTER, *node_row(node), db.functions.digest)
 

@@ -111,6 +111,8 @@ class PostgresStore(NotifyingStore[Connections]):
         # that are made while the tables are empty are bad, and are kept.
         await asyncio.gather(*(self.db.rows("SELECT 1") for _ in range(FIRST_SESSIONS)))
 
+    now = forwarded(nodes.now)
+
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
         return await nodes.tick(self.beats, beat)
 

@@ -10,6 +10,14 @@ from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import all_claimed, node_hash, node_of
 
 
+async def now(db: Connections) -> Moment:
+    return _moment(*await db.do("TIME"))
+
+
+def _moment(seconds: str, microseconds: str) -> Moment:
+    return Moment(int(seconds) * SECOND + int(microseconds))
+
+
 async def register(db: Connections, node: NodeRecord) -> None:
     await db.run("register", id=node.id, started=node.started, row=node_hash(node))
 
@@ -19,9 +27,9 @@ async def tick(db: Connections, beat: Beat) -> Pulse | None:
     answer = await db.run("tick", node=beat.node, started=[astuple(started) for started in beat.started])
     if answer is None:
         return None
-    (seconds, microseconds), owned, peers, orphans, survey = answer
+    time, owned, peers, orphans, survey = answer
     return Pulse(
-        now=Moment(int(seconds) * SECOND + int(microseconds)),
+        now=_moment(*time),
         owned=frozenset((run_id, token) for run_id, token, _ in owned),
         cancels=tuple((run_id, token, reason) for run_id, token, reason in owned if reason is not None),
         peers=tuple((node, count) for node, count in peers),

@@ -75,6 +75,7 @@ class RedisStore(NotifyingStore[Connections]):
     _apply = forwarded(planning.apply)
     outdated = forwarded(planning.outdated)
     promote = forwarded(planning.promote)
+    now = forwarded(nodes.now)
     register = forwarded(nodes.register)
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:

@@ -173,6 +173,9 @@ class SqliteStore:
     promote = writing(planning.promote)
     register = writing(nodes.register)
 
+    async def now(self) -> Moment:
+        return self._clock.now()
+
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
         store_now = self._clock.now()
         return await self._open.writer.run(lambda db: nodes.tick(db, beat, store_now), first=True)
