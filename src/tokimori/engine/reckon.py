@@ -6,7 +6,7 @@ from math import inf
 
 from tokimori.clock import Moment
 from tokimori.engine.fire import FiringStore
-from tokimori.model.decide import Plan, reckoned
+from tokimori.model.decide import Plan, reckoned, unchanged
 from tokimori.model.ids import NodeId
 from tokimori.model.job import Job
 from tokimori.ports.nodes import Pulse
@@ -39,19 +39,22 @@ class Reckoner:
 
 
 async def reckon(store: FiringStore, now: Moment, schedule_for: Callable[[Job], Schedule]) -> int:
-    """Give up to `BATCH` jobs their next moment by this program's tzdata; how many this call changed.
+    """Give up to `BATCH` jobs their next moment by this program's tzdata; how many there were.
 
-    Zero: none is left, or others were faster. Nothing is decided: the cursor stays, so that no occurrence comes twice,
-    and one that the new rules put into the past is late. A job that can't be reckoned is left to be parked when due.
+    Some of them may have been changed meanwhile: who asks again finds those that are left. Nothing is decided: the
+    cursor stays, so that no occurrence comes twice, and one that the new rules put into the past is late. A job that
+    can't be reckoned keeps its moment, to be parked when it is due.
     """
-    plans: list[Plan] = []
-    for job in await store.outdated(tzdata_version(), BATCH):
-        try:
-            plans.append(reckoned(job, schedule_for(job)))
-        except Exception:
-            log.exception("the next moment of job %s can't be reckoned", job.id)
-    if not plans:
-        return 0
-    done = sum(await store.apply([(plan, []) for plan in plans], now))
-    log.info("reckoned the next moments of %d jobs by tzdata %s", done, tzdata_version())
-    return done
+    jobs = await store.outdated(tzdata_version(), BATCH)
+    if jobs:
+        done = sum(await store.apply([(_plan(job, schedule_for), []) for job in jobs], now))
+        log.info("reckoned the next moments of %d jobs by tzdata %s", done, tzdata_version())
+    return len(jobs)
+
+
+def _plan(job: Job, schedule_for: Callable[[Job], Schedule]) -> Plan:
+    try:
+        return reckoned(job, schedule_for(job))
+    except Exception:
+        log.exception("the next moment of job %s can't be reckoned", job.id)
+        return unchanged(job)

@@ -168,6 +168,22 @@ def reckoned(job: Job, schedule: Schedule) -> Plan:
     return _plan(draft, schedule, job.state)
 
 
+def unchanged(job: Job) -> Plan:
+    """Nothing decided and nothing reckoned: the job counts as reckoned by this program's tzdata as it stands."""
+    return Plan(
+        job_id=job.id,
+        incarnation=job.incarnation,
+        version=job.version,
+        fired_from=job.fired_through,
+        fired_through=job.fired_through,
+        next_due=job.next_due,
+        state=job.state,
+        anchor=job.anchor,
+        runs_remaining=job.runs_remaining,
+        tzdata=tzdata_version(),
+    )
+
+
 def next_look(definition: Definition, upcoming: Moment | None, remaining: int | None) -> Moment | None:
     """When a job whose next occurrence is `upcoming` wants to be looked at; None where nothing more is to come."""
     return None if upcoming is None or remaining == 0 else look_at(definition, upcoming)
