@@ -1,7 +1,7 @@
 """A node whose file can be kept from growing: `python -m tests.cluster.capped_node`.
 
-SIGUSR1: the file may have no more pages than it has. SIGUSR2: it may grow again. The node says so once it holds. All
-else is as with `tokimori serve`, its settings come from the environment.
+SIGRTMIN: the file may have no more pages than it has. The signal after it: it may grow again. The node says so once it
+holds. All else is as with `tokimori serve`, which uses the other signals; its settings come from the environment.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from tokimori.node.wiring import serve
 from tokimori.stores.open import file_of
 from tokimori.stores.sqlite.store import SqliteStore
 
+CAP, UNCAP = signal.SIGRTMIN, signal.SIGRTMIN + 1
 CAPPED = "The file may not grow."
 FREE = "The file may grow."
 _PRESENT, _MOST = 1, 1_073_741_823
@@ -53,8 +54,8 @@ async def live() -> int:
     settings = load_settings({"http.enabled": False}, os.environ, cwd=Path.cwd()).settings
     store = CappedStore(settings.job_store, SystemClock())
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGUSR1, store.limit, _PRESENT, CAPPED)
-    loop.add_signal_handler(signal.SIGUSR2, store.limit, _MOST, FREE)
+    loop.add_signal_handler(CAP, store.limit, _PRESENT, CAPPED)
+    loop.add_signal_handler(UNCAP, store.limit, _MOST, FREE)
     log = start_logging(level=settings.log.level, format=settings.log.format, file=None)
     try:
         with patch("tokimori.node.wiring.open_store", lambda _url, _clock: store):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from tests.cluster import programs
+from tests.cluster import programs, shifted_node
 from tokimori.clock import Moment, SystemClock, parse_moment
 from tokimori.model.ids import RunId
 from tokimori.testing.checker import Line
@@ -104,7 +104,13 @@ class Fleet:
 
     def jump(self, node: subprocess.Popen[bytes]) -> None:
         """Set the node's clock to its next offset."""
-        node.send_signal(signal.SIGUSR1)
+        log = self.folder / f"node{self.nodes.index(node)}.log"
+        told = log.read_text().count(shifted_node.JUMPED)
+        node.send_signal(shifted_node.JUMP)
+        end = time.monotonic() + 20
+        while log.read_text().count(shifted_node.JUMPED) == told:
+            assert time.monotonic() < end, "the clock did not jump"
+            time.sleep(0.05)
 
     def freeze(self, node: subprocess.Popen[bytes]) -> None:
         """Stop the node; on SQLite outside a write transaction, which would stop the other writers too: documented, not

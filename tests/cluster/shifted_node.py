@@ -1,7 +1,7 @@
 """A node whose wall clock is wrong: `python -m tests.cluster.shifted_node SECONDS…`.
 
-It begins with the first offset; each SIGUSR1 sets its clock to the next one. All else is as with `tokimori serve`, its
-settings come from the environment.
+It begins with the first offset; each SIGRTMIN sets its clock to the next one, and it says so. All else is as with
+`tokimori serve`, which uses the other signals; its settings come from the environment.
 """
 
 import asyncio
@@ -16,6 +16,9 @@ from tokimori.clock import SECOND, Moment, SystemClock
 from tokimori.config.settings import load_settings
 from tokimori.logs.setup import start_logging
 from tokimori.node.wiring import serve
+
+JUMP = signal.SIGRTMIN
+JUMPED = "This clock is wrong now by"
 
 
 class ShiftedClock(SystemClock):
@@ -32,13 +35,14 @@ class ShiftedClock(SystemClock):
     def jump(self) -> None:
         """On to the next offset."""
         self._offset = next(self._offsets, self._offset)
+        announce(f"{JUMPED} {self._offset:g} s")
 
 
 async def live(offsets: Sequence[float]) -> int:
     """Take part, with this clock."""
     settings = load_settings({"http.enabled": False}, os.environ, cwd=Path.cwd()).settings
     clock = ShiftedClock(iter(offsets))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, clock.jump)
+    asyncio.get_running_loop().add_signal_handler(JUMP, clock.jump)
     log = start_logging(level=settings.log.level, format=settings.log.format, file=None)
     try:
         return await serve(settings, announce, clock)

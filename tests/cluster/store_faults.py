@@ -164,19 +164,19 @@ A_FEW = 10
 
 def cap_file(place: Place) -> None:
     """The file gets no more pages. What needs none is still written, so that a beat goes through and a run does not."""
-    _signal(place.fleet, signal.SIGUSR1)
+    _signal(place.fleet, capped_node.CAP)
     place.fleet.wait_until_all_say(capped_node.CAPPED)
     place.fleet.wait_until_all_say("database or disk is full")
     time.sleep(place.seconds / 2)
     born = _born(place.fleet)
     time.sleep(place.seconds / 2)
     assert _born(place.fleet) - born < A_FEW, "there was still room for runs"
-    _signal(place.fleet, signal.SIGUSR2)
+    _signal(place.fleet, capped_node.UNCAP)
     place.over()
     place.fleet.wait_until_all_say(capped_node.FREE)
 
 
-def _signal(fleet: Fleet, number: signal.Signals) -> None:
+def _signal(fleet: Fleet, number: int) -> None:
     for node in fleet.nodes:
         node.send_signal(number)
 
