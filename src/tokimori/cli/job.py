@@ -9,7 +9,7 @@ import click
 from tokimori.cli.command import CommandWithArguments, Group, options
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.job_options import fields_given, job_options
-from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice, print_table
+from tokimori.cli.output import local, print_fields, print_json, print_lines, print_table
 from tokimori.cli.session import Absent, in_service
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
@@ -259,8 +259,8 @@ def resolve(job_id: str) -> None:
 def trigger(job_id: str, wait: bool, timeout: float | None, no_parent: bool, **asked: Any) -> int:
     """Run a job now, or at a given time."""
 
+    from tokimori.cli.waiting import end_of
     from tokimori.model.transitions import RunState
-    from tokimori.service.queues import sentence
     from tokimori.service.requests import Became
     from tokimori.service.views.runs import run_view
 
@@ -271,11 +271,7 @@ def trigger(job_id: str, wait: bool, timeout: float | None, no_parent: bool, **a
         answer = await service.ask(job_id, **asked)
         if not wait:
             return answer.run, answer.became
-        if not any(node.runs_jobs for node in await service.nodes()):
-            print_notice(f"run {answer.run.id} waits for a node: start one with `tokimori serve`")
-        for pause in (await service.get_run(answer.run.id)).pauses:
-            print_notice(f"run {answer.run.id} waits: {sentence(pause)}")
-        return await service.wait(answer.run.id, timeout), answer.became
+        return await end_of(service, answer.run.id, timeout), answer.became
 
     run, became = in_service(act)
     if options().as_json:

@@ -57,6 +57,8 @@ async def _of_job_or_text(
 
     Raises `NotFound` for a text that could be an id, otherwise `InvalidInput`.
     """
+    from tokimori.service.lines import stopped
+
     try:
         found = await service.get(subject)
     except (NotFound, InvalidInput) as fault:
@@ -66,6 +68,8 @@ async def _of_job_or_text(
             if isinstance(fault, InvalidInput):
                 raise
             raise fault from None
+    if (why := stopped(found)) is not None:
+        print_notice(f"none of these starts while {why}")
     moments = await service.next_times(subject, count, after)
     return [(found.id, time_zone or found.definition.time_zone, moment) for moment in moments]
 

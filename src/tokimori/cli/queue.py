@@ -70,13 +70,25 @@ def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> 
 @_EVERYTHING
 def resume(name: str | None, everything: bool) -> None:
     """Resume a queue, or --all: its runs start again. --all does not resume queues that are paused by name."""
+    from tokimori.model.pause import EVERYTHING
+    from tokimori.service.queues import sentence
+
     chosen = _chosen(name, everything=everything)
-    was = in_service(lambda service: service.queues.resume(chosen))
+
+    async def act(service: "Service") -> "tuple[Pause | None, Sequence[Pause]]":
+        return await service.queues.resume(chosen), await service.queues.pauses()
+
+    was, left = in_service(act)
     what = "everything" if chosen is None else f"queue {chosen}"
+    still = [pause for pause in left if chosen is None or pause.queue in (EVERYTHING, chosen)]
     if options().as_json:
-        print_json({"queue": "*" if chosen is None else chosen, "resumed": was is not None})
-    else:
-        print_lines(f"resumed {what}" if was is not None else f"{what} was not paused")
+        paused = ["*" if pause.queue == EVERYTHING else pause.queue for pause in still]
+        print_json({"queue": "*" if chosen is None else chosen, "resumed": was is not None, "still_paused": paused})
+        return
+    print_lines(f"resumed {what}" if was is not None else f"{what} was not paused")
+    for pause in still:
+        mend = "--all" if pause.queue == EVERYTHING else pause.queue
+        print_notice(f"{sentence(pause)}; `tokimori queue resume {mend}` ends that")
 
 
 def _chosen(name: str | None, *, everything: bool) -> str | None:

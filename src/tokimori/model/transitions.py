@@ -86,7 +86,9 @@ TRANSITIONS: Mapping[tuple[RunState, Event], RunState] = MappingProxyType(
 ENDS = frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.SKIPPED})
 """States that a run never leaves."""
 
-ACTIVE = frozenset({_S.WAITING, _S.READY, _S.BLOCKED, _S.RUNNING})
+BEFORE_START = frozenset({_S.WAITING, _S.READY, _S.BLOCKED})
+"""Nobody keeps it from starting but the clock and its constraints."""
+ACTIVE = BEFORE_START | {_S.RUNNING}
 """States that count against `max_running` when an occurrence is decided. A held run counts for nothing."""
 
 

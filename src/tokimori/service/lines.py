@@ -1,5 +1,6 @@
 """Why a run waits, in words."""
 
+from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import units_apart
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, semaphore_of
@@ -18,3 +19,16 @@ def waits_for(run: Run) -> str | None:
     if run.blocked_on == KEY_LINE:
         return f"a run of the key {run.concurrency_key!r} to end: as many run as max_running_per_key allows"
     return "a run of its job to end: as many run as max_running allows"
+
+
+def stopped(job: Job) -> str | None:
+    """Why nothing of a paused or parked job starts, and the command that mends it; None for others."""
+    match job.state:
+        case JobState.PARKED:
+            mends = f"`tokimori job resolve {job.id}` enables it"
+        case JobState.PAUSED:
+            mends = f"`tokimori job resume {job.id}` enables it"
+        case _:
+            return None
+    why = f" ({job.reason})" if job.reason else ""
+    return f"job {job.id} is {job.state}{why}: {mends}"

@@ -15,14 +15,14 @@ from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uu
 from tokimori.model.job import Job, JobState
 from tokimori.model.pause import Pause, queue_of
 from tokimori.model.run import Attempt, Output, Run
-from tokimori.model.transitions import ENDS, RunState
+from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.arguments import RequestArguments
 from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.backfill import Backfills
 from tokimori.service.definitions import check_readable
-from tokimori.service.lines import waits_for
+from tokimori.service.lines import stopped, waits_for
 from tokimori.service.queues import binding
 from tokimori.service.requests import Asked, Request, became, manner_of, requested_run
 from tokimori.service.store_time import Now, StoreTime
@@ -155,6 +155,8 @@ class RunService:
 
     async def _waits_for(self, run: Run, job: Job | None) -> str | None:
         words = waits_for(run)
+        if job is not None and run.lane is None and run.state in BEFORE_START and (why := stopped(job)):
+            return f"its job: {why}"
         if words is None or job is None:
             return words
         return "; ".join([words, *await self._weights.too_heavy(job.definition)])

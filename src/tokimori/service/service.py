@@ -22,6 +22,7 @@ from tokimori.service.asking import MOST_LISTED, all_jobs, checked, chosen
 from tokimori.service.days_off import read_days_off
 from tokimori.service.graph import around, how
 from tokimori.service.jobs import JobService, schedule_for
+from tokimori.service.lines import stopped
 from tokimori.service.queues import binding, sentence
 
 MOST_MOMENTS = 10_000
@@ -87,7 +88,8 @@ class Service(JobService):
             n=checked("n", n, MOST_MOMENTS),
         )
         pauses = await self.pauses_of(job_id)
-        hindrances = [*map(sentence, pauses), *await self.too_heavy(job_id)]
+        why = stopped(job)
+        hindrances = [*([why] if why else []), *map(sentence, pauses), *await self.too_heavy(job_id)]
         warnings = (*explanation.warnings, *(f"Nothing of it starts: {each}." for each in hindrances))
         if job.state is JobState.DELETED:
             warnings = ("It was deleted, and is known until the last of its runs has ended.",)

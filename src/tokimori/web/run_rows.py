@@ -5,13 +5,12 @@ from typing import NamedTuple
 
 from tokimori.clock import Moment
 from tokimori.model.run import Output, Run, asked_by
-from tokimori.model.transitions import ENDS, RunState
+from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.service.outputs import whole
+from tokimori.service.queues import sentence
 from tokimori.service.runs import RunDetails
 from tokimori.web.times import Time, lasted, time_of
 from tokimori.web.words import clock_time
-
-_BEFORE_START = frozenset({RunState.WAITING, RunState.READY, RunState.BLOCKED})
 
 
 class RunRow(NamedTuple):
@@ -52,6 +51,7 @@ class RunPanel(NamedTuple):
     due: Time
     error: str | None
     cancel: str | None
+    waits: Sequence[str]
     is_over: bool
     attempts: Sequence[AttemptRow]
     output_of: int
@@ -61,7 +61,7 @@ class RunPanel(NamedTuple):
 
 def run_row(run: Run, zone: str, now: Moment, *, is_job_deleted: bool = False) -> RunRow:
     """The row of a run, with times in this zone."""
-    awaits_start = run.state in _BEFORE_START
+    awaits_start = run.state in BEFORE_START
     return RunRow(
         id=run.id,
         job_id=run.job_id,
@@ -85,6 +85,7 @@ def panel_of(details: RunDetails, number: int, output: Output | None, now: Momen
         due=time_of(run.due, zone, now),
         error=run.error,
         cancel=run.cancel,
+        waits=[*([f"waits for {details.waits_for}"] if details.waits_for else []), *map(sentence, details.pauses)],
         is_over=run.state in ENDS,
         attempts=_attempt_rows(details, now),
         output_of=number,

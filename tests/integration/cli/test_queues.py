@@ -25,7 +25,7 @@ def test_a_queue_from_the_command_line(program: Program) -> None:
         assert client.queues.pause("mail").reason is None
         assert client.queues.pause(reason="fire").queue == "*"
         assert client.queues.resume() is not None
-    assert program.json("queue", "resume", "mail") == {"queue": "mail", "resumed": True}
+    assert program.json("queue", "resume", "mail") == {"queue": "mail", "resumed": True, "still_paused": []}
     assert program("queue", "resume", "mail") == "queue mail was not paused\n"
 
 
@@ -34,6 +34,17 @@ def test_everything_from_the_command_line(program: Program) -> None:
     assert "everything is paused since" in program("queue", "pause", "--all", "--now")
     assert program.json("queue", "pause", "--all")["queue"] == "*"
     assert program("queue", "resume", "--all") == "resumed everything\n"
+
+
+def test_what_stays_paused_is_told(program: Program) -> None:
+    """A queue with a pause of its own, and everything when one queue is resumed: each with the command that ends it."""
+    program("queue", "pause", "mail", "--reason", "repairs")
+    program("queue", "pause", "--all")
+    assert program.json("queue", "resume", "mail")["still_paused"] == ["*"]
+    program("queue", "pause", "mail")
+    told = program.run("queue", "resume", "--all")
+    assert told.stdout == "resumed everything\n"
+    assert "queue mail is paused" in told.stderr and "`tokimori queue resume mail` ends that" in told.stderr
 
 
 @pytest.mark.parametrize("arguments", [("pause",), ("resume",), ("pause", "mail", "--all"), ("pause", "a b")])

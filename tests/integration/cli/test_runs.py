@@ -188,6 +188,21 @@ def test_a_job_may_demand_a_report(served: Program) -> None:
     assert served.error("job", "add", "n", "--noop", "--no-auto-complete-success")["field"] == "auto_complete_success"
 
 
+def test_a_run_that_waits_for_a_parked_job_says_so(served: Program) -> None:
+    """Who waits for it is told while it waits, with the command that mends it; so is who asks for the next moments."""
+    terms = ("--on-exhausted", "park", "--max-running", "1", "--schedule", "0 0 1 1 *")
+    served("job", "add", "breaks", *terms, "--command", "sleep 1; false")
+    served("job", "trigger", "breaks")
+    waiting = served.run("job", "trigger", "breaks", "--wait", "--timeout", "8")
+    assert waiting.returncode == 2
+    assert "job breaks is parked" in waiting.stderr and "`tokimori job resolve breaks` enables it" in waiting.stderr
+    asked = served.run("job", "next", "breaks")
+    assert asked.returncode == 0 and "none of these starts while job breaks is parked" in asked.stderr
+    (run,) = [run for run in served.json("run", "list", "--job", "breaks") if run["state"] == "ready"]
+    assert "its job: job breaks is parked" in served("run", "show", run["id"])
+    served("job", "delete", "breaks")
+
+
 def test_a_report_needs_a_run(program: Program) -> None:
     """Outside of a run, and with what no node would understand, a report is refused and nothing is written."""
     assert program.error("run", "report", "succeeded")["field"] == "TOKIMORI_OUTCOME_FILE"

@@ -16,12 +16,14 @@ from tokimori.model.decide import (
     PlannedRun,
     decide,
     skip_all,
+    unchanged,
 )
 from tokimori.model.ids import Lane
 from tokimori.model.job import JobState
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.run import Skip, SkipReason
 from tokimori.schedules.schedule import OnDemand, Reboot
+from tokimori.schedules.zones import tzdata_version
 
 MINUTELY = Every(MINUTE)
 Found = tuple[list[float], list[tuple[float, float, int, str]]]
@@ -320,3 +322,12 @@ def test_a_daily_job_after_a_long_weekend() -> None:
     plan = decide(job, nights, Moment(NEW_YEAR + 2 * DAY + 9 * HOUR))
     assert [run.origin for run in plan.runs] == ["s:2030-01-03T02:00:00Z"]
     assert [(skip.count, skip.reason) for skip in plan.skips] == [(2, SkipReason.MISFIRE)]
+
+
+def test_what_can_not_be_reckoned_stays() -> None:
+    """Its next moment, state and cursor are those of the job; only the rules by which it waits count as today's."""
+    job = a_job(a_definition(), next_due=seconds(7), tzdata="2020a", runs_remaining=3)
+    plan = unchanged(job)
+    assert (plan.next_due, plan.state, plan.fired_through) == (job.next_due, job.state, job.fired_through)
+    assert (plan.runs_remaining, plan.anchor, plan.runs, plan.skips) == (3, job.anchor, (), ())
+    assert plan.tzdata == tzdata_version()

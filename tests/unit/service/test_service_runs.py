@@ -3,11 +3,12 @@
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
 from tokimori.errors import InvalidInput, NotFound, Refused
-from tokimori.model.job import Definition
+from tokimori.model.job import Definition, JobState
 from tokimori.model.lanes import serves
 from tokimori.model.outcome import Failed, Released, Succeeded
 from tokimori.model.policies import Retry
@@ -203,3 +204,17 @@ async def test_a_run_has_the_key_that_it_was_asked_for_with(world: World) -> Non
         with pytest.raises(InvalidInput) as refused:
             await world.service.trigger("j", concurrency_key=key)
         assert refused.value.field == "concurrency_key"
+
+
+@pytest.mark.parametrize(("state", "verb"), [(JobState.PARKED, "resolve"), (JobState.PAUSED, "resume")])
+async def test_a_run_of_a_stopped_job_says_what_it_waits_for(world: World, state: JobState, verb: str) -> None:
+    """Its job, why that is stopped, and the command that mends it; a forced run, which may start, says nothing."""
+    await world.service.add("a", noop=True)
+    waiting = await world.service.trigger("a")
+    job = await world.service.get("a")
+    await world.store.replace_job(job, replace(job, state=state, reason="it broke"))
+    forced = await world.service.trigger("a", "key", force=True)
+    words = f"its job: job a is {state} (it broke): `tokimori job {verb} a` enables it"
+    assert (await world.service.get_run(waiting.id)).waits_for == words
+    assert (await world.service.get_run(forced.id)).waits_for is None
+    assert words.removeprefix("its job: ") in " ".join((await world.service.explain_job("a")).warnings)

@@ -17,8 +17,9 @@ end
 
 async def status(db: Connections) -> SchemaStatus:
     """See `Schema.schema`."""
+    noted = await db.do("EXISTS", _key(db))  # asked first: who migrates meanwhile notes all at once
     version, oldest = await db.do("HMGET", _key(db), "version", "oldest")
-    if version is None and await db.do("EXISTS", _key(db)):
+    if noted and version is None:
         raise SchemaMismatch(f"the keys {db.address.prefix}* are of a trial version: delete them, or use another name")
     found = None if version is None else int(version)
     return SchemaStatus(
