@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from tokimori.clock import Moment
-from tokimori.engine.unsettled import refuses_for_good
+from tokimori.engine.refusals import blames_the_asked
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.decide import Due, Plan, decide
-from tokimori.model.ids import Lane, RandomBytes, RunId, uuid7
+from tokimori.model.ids import Incarnation, Lane, RandomBytes, RunId, uuid7
 from tokimori.model.job import Job, schedule_of
 from tokimori.model.settle import parked
 from tokimori.ports.planning import ALL, Planning, Share
@@ -65,15 +65,24 @@ class FiringStore(Jobs, Planning, Protocol):
     """What firing asks of the store."""
 
 
+class Refusal(NamedTuple):
+    """The store refused the plans of these jobs."""
+
+    jobs: Sequence[Job]
+    fault: Exception
+
+
 class Fired(NamedTuple):
     """What firing did: the lanes of the new runs. `full`: more may be due right now; else the store's next survey says.
 
-    `contended`: other nodes decided some of these jobs at the same time.
+    `contended`: other nodes decided some of these jobs at the same time. `refused`: what the store said to the plans of
+    these jobs, of which none was written.
     """
 
     lanes: frozenset[Lane]
     full: bool
     contended: bool
+    refused: Refusal | None = None
 
 
 async def fire(
@@ -85,20 +94,33 @@ async def fire(
     share: Share = ALL,
     share_of_many: Share = ALL,
     limit: int = BATCH,
+    but: Collection[Incarnation] = (),
 ) -> Fired | None:
     """Decide due jobs of this share, and make waiting runs ready, up to `limit` of each.
 
     Where so many are due that there are more, only those that are of `share_of_many` too: other nodes have read the
-    same ones. None: nothing was due, or not for this node.
+    same ones. Jobs of the incarnations `but` wait. None: nothing was due, or not for this node.
     """
-    found = await store.due(now, limit, share)
-    full = len(found) == limit
-    dues = [due for due in found if not full or share_of_many.has(due.job.incarnation)]
-    deciding = decide_and_apply(store, dues, now, random, schedule_for)
-    decided, promoted = await beside_promotion(store, now, limit, deciding)
-    if not found and not promoted:
+    found = await store.due(now, limit + len(but), share)
+    full = len(found) == limit + len(but)
+    looked_at = [due for due in found if due.job.incarnation not in but]
+    dues = [due for due in looked_at if not full or share_of_many.has(due.job.incarnation)][:limit]
+    refused: Refusal | None = None
+
+    async def decide_some() -> Decided:
+        nonlocal refused
+        try:
+            return await decide_and_apply(store, dues, now, random, schedule_for)
+        except Exception as fault:
+            if not dues or not blames_the_asked(fault):
+                raise
+            refused = Refusal([due.job for due in dues], fault)
+            return Decided([], 0)
+
+    decided, promoted = await beside_promotion(store, now, limit, decide_some())
+    if not looked_at and not promoted:
         return None
-    return Fired(decided.lanes, full, contended=decided.refused > 0)
+    return Fired(decided.lanes, full, contended=decided.refused > 0, refused=refused)
 
 
 async def beside_promotion(
@@ -128,8 +150,7 @@ async def decide_and_apply(
 ) -> Decided:
     """Decide these jobs up to now, until about `MOST_RUNS` or `MOST_WALKED` is reached.
 
-    The jobs of the plans that took no effect, and of those that were not made, wait: read again. A single plan that the
-    store refuses parks its job; of several it raises what the store said.
+    The jobs of the plans that took no effect, and of those that were not made, wait: read again.
     """
     plans: list[Plan] = []
     for due, plan in decided_by(dues, now, schedule_for):
@@ -137,16 +158,8 @@ async def decide_and_apply(
             plans.append(plan)
         else:
             log.error("job %s can't be decided; it is parked", due.job.id, exc_info=plan)
-            await _park(store, due.job, f"its schedule can't be decided: {plan}")
-    try:
-        return await apply(store, with_ids(plans, now, random), now)
-    except Exception as fault:
-        if len(plans) > 1 or not refuses_for_good(fault):
-            raise
-        (alone,) = (due.job for due in dues if due.job.incarnation == plans[0].incarnation)
-        log.error("the store refuses what job %s brings; it is parked: %s", alone.id, fault)  # noqa: TRY400  says it all
-        await _park(store, alone, f"the store refused what its schedule brings: {fault}")
-        return Decided([], 1)
+            await park(store, due.job, f"its schedule can't be decided: {plan}")
+    return await apply(store, with_ids(plans, now, random), now)
 
 
 def decided_by(
@@ -183,7 +196,7 @@ async def apply(store: Planning, plans: Sequence[Planned], now: Moment) -> Decid
     return Decided([plan for (plan, _), done in zip(plans, applied, strict=True) if done], applied.count(False))
 
 
-async def _park(store: Jobs, job: Job, reason: str) -> None:
+async def park(store: Jobs, job: Job, reason: str) -> None:
     """One job that can't be decided must not keep the others from firing."""
     try:
         await store.replace_job(job, parked(job, reason))

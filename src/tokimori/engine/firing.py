@@ -1,19 +1,17 @@
 """When a node fires, and which part of what is due: at once, at aligned ticks, or foreseen a moment ahead."""
 
-import logging
 from collections.abc import Collection
 
 from tokimori.clock import Moment
-from tokimori.engine.fire import BATCH, Fired, FiringStore, Schedules, fire
+from tokimori.engine.fire import Fired, FiringStore, Schedules, fire
 from tokimori.engine.foresee import NOTHING, ahead_of, fire_foreseen, foresee
 from tokimori.engine.look import Lookout
+from tokimori.engine.refusals import blames_the_asked
+from tokimori.engine.refused_jobs import RefusedJobs
 from tokimori.engine.rhythm import Rhythm, newest_tick, next_look
 from tokimori.engine.share import Turn, next_turn, share_of, share_of_many
 from tokimori.engine.stopwatch import Stopwatch
-from tokimori.engine.unsettled import blames_a_change
 from tokimori.model.ids import NodeId, RandomBytes
-
-log = logging.getLogger(__name__)
 
 
 class Firing:
@@ -39,7 +37,7 @@ class Firing:
         self._aligned = now
         self._turn = Turn.ANYBODY
         self._foreseen = NOTHING
-        self._limit = BATCH
+        self._refused = RefusedJobs(store)
 
     def begin(self, now: Moment) -> None:
         """Take the first aligned tick now: the node has joined."""
@@ -59,7 +57,7 @@ class Firing:
             self._turn = Turn.ANYBODY
             await self._foresee(next_look(self._aligned, next_due, self._rhythm), by, peers, now)
             return False
-        fired = await self._timed("fire", self._fire(by, peers))
+        fired = await self._timed("fire", self._fire(by, peers, now))
         turn, self._turn = self._turn, next_turn(self._turn, fired)
         if fired is None:
             if turn is Turn.ANYBODY:
@@ -76,20 +74,23 @@ class Firing:
         look = next_look(self._aligned, next_due, self._rhythm)
         return look if self._foreseen.moment == look else ahead_of(look, now)
 
-    async def _fire(self, by: NodeId, peers: Collection[NodeId]) -> Fired | None:
-        """Where the store refuses a batch, smaller ones, until the job is found that is at fault: it is parked."""
+    async def _fire(self, by: NodeId, peers: Collection[NodeId], now: Moment) -> Fired | None:
+        """Where the store refuses a batch, smaller ones, until the job is found that is at fault: others go on."""
         try:
-            fired = await self._fire_batch(by, peers)
+            fired = await self._fire_batch(by, peers, now)
         except Exception as fault:
-            if self._limit == 1 or not blames_a_change(fault):
+            if self._foreseen is NOTHING or not blames_the_asked(fault):
                 raise
-            log.error("the store refused what %d jobs bring; fewer are tried: %s", self._limit, fault)  # noqa: TRY400
-            self._foreseen, self._limit = NOTHING, self._limit // 2
+            self._foreseen = NOTHING
             return Fired(frozenset(), full=True, contended=False)
-        self._limit = min(BATCH, 2 * self._limit)
-        return fired
+        if fired is None or fired.refused is None:
+            self._refused.took(fired)
+            return fired
+        self._foreseen = NOTHING
+        await self._refused.note(fired.refused, now)
+        return fired._replace(full=True)
 
-    async def _fire_batch(self, by: NodeId, peers: Collection[NodeId]) -> Fired | None:
+    async def _fire_batch(self, by: NodeId, peers: Collection[NodeId], now: Moment) -> Fired | None:
         if self._foreseen.serves(self._aligned):
             fired = await fire_foreseen(self._store, self._foreseen, self._aligned)
             self._foreseen = self._foreseen.written
@@ -101,7 +102,8 @@ class Firing:
             self._schedules,
             share=share_of(self._turn, by, peers),
             share_of_many=share_of_many(self._turn, by, peers),
-            limit=self._limit,
+            limit=self._refused.limit,
+            but=self._refused.waiting(now),
         )
 
     async def _foresee(self, moment: Moment, by: NodeId, peers: Collection[NodeId], now: Moment) -> None:

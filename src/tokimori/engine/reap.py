@@ -6,8 +6,9 @@ from math import inf
 from typing import Protocol
 
 from tokimori.clock import Moment
+from tokimori.engine.refusals import blames_the_asked, tell
 from tokimori.engine.settle import change_of
-from tokimori.engine.unsettled import Unsettled, blames_a_change, key_of
+from tokimori.engine.unsettled import Unsettled
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Lost
 from tokimori.ports.meter import UNMETERED, Meter
@@ -45,7 +46,7 @@ class Reaper:
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`. What the store refuses hinders no other run."""
         if not self._unsettled.ready(at):
-            for orphan in await self._store.orphans(BATCH):
+            for orphan in await self._store.orphans(BATCH + self._unsettled.refused):
                 self._unsettled.add(_lost(orphan, now, self._chance()))
         self._orphans = await self._settle(by, now, at)
         return True
@@ -58,13 +59,14 @@ class Reaper:
         try:
             verdicts = await self._store.settle(changes, by, now)
         except Exception as fault:
-            if not blames_a_change(fault):
+            if not blames_the_asked(fault):
                 raise
-            log.error(self._unsettled.refuse(changes, fault, at))  # noqa: TRY400  says it all
+            tell(log, self._unsettled.refuse(changes, fault, at), fault)
+            if self._unsettled.ill(changes, fault):
+                raise
             return True
         self._meter.settled(changes, verdicts)
-        for change in changes:
-            self._unsettled.drop(key_of(change))
+        self._unsettled.settled(changes)
         return Verdict.APPLIED in verdicts
 
 

@@ -6,6 +6,7 @@ from math import inf
 
 from tokimori.clock import Moment
 from tokimori.engine.fire import FiringStore
+from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE, blames_the_asked, tell
 from tokimori.model.decide import Plan, reckoned, unchanged
 from tokimori.model.ids import NodeId
 from tokimori.model.job import Job
@@ -26,26 +27,35 @@ class Reckoner:
     def __init__(self, store: FiringStore, schedule_for: Callable[[Job], Schedule]) -> None:
         self._store = store
         self._schedule_for = schedule_for
+        self._limit = BATCH
         self.next_at = -inf
 
     def hear(self, pulse: Pulse) -> None:
         """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """See `Duty`."""
-        if not await reckon(self._store, now, self._schedule_for):
-            self.next_at = inf
+        """See `Duty`. What the store refuses is tried again later, in smaller batches."""
+        try:
+            left = await reckon(self._store, now, self._schedule_for, self._limit)
+        except Exception as fault:
+            if not blames_the_asked(fault):
+                raise
+            tell(log, f"the store refused next moments of jobs: {fault}", fault)
+            self._limit = max(1, self._limit // 2)
+            self.next_at = at + (LONGEST_PAUSE if self._limit == 1 else PAUSE)
+            return False
+        self.next_at = -inf if left else inf
         return True
 
 
-async def reckon(store: FiringStore, now: Moment, schedule_for: Callable[[Job], Schedule]) -> int:
-    """Give up to `BATCH` jobs their next moment by this program's tzdata; how many there were.
+async def reckon(store: FiringStore, now: Moment, schedule_for: Callable[[Job], Schedule], limit: int = BATCH) -> int:
+    """Give up to `limit` jobs their next moment by this program's tzdata; how many there were.
 
     Some of them may have been changed meanwhile: who asks again finds those that are left. Nothing is decided: the
     cursor stays, so that no occurrence comes twice, and one that the new rules put into the past is late. A job that
     can't be reckoned keeps its moment, to be parked when it is due.
     """
-    jobs = await store.outdated(tzdata_version(), BATCH)
+    jobs = await store.outdated(tzdata_version(), limit)
     if jobs:
         done = sum(await store.apply([(_plan(job, schedule_for), []) for job in jobs], now))
         log.info("reckoned the next moments of %d jobs by tzdata %s", done, tzdata_version())

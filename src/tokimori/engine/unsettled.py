@@ -1,69 +1,75 @@
 """Unsettled: ends of attempts that the store has not written yet, and what becomes of one that it refuses. No I/O."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from msgspec.structs import replace
 
+from tokimori.engine.refusals import MOST_WORDS, PATIENCE, pause_after
 from tokimori.engine.settle import storable
-from tokimori.errors import StoreError, StoreRefused, StoreTooSlow
+from tokimori.errors import StoreTooSlow
 from tokimori.model.ids import RunId, Token
-from tokimori.model.transitions import RunState
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.working import Change
 
 Key = tuple[RunId, Token]
 
 MOST_AT_ONCE = 1000
 """No more changes go into one transaction."""
-PATIENCE = 3
-"""So often a change that is sent alone may take the store too long, before that counts as a refusal."""
-PAUSE = 5.0
-"""Seconds between two of these tries."""
-ASIDE = 60.0
-"""Seconds after which a change of which the store refused every form is tried again."""
-
-
-def blames_a_change(fault: Exception) -> bool:
-    """Whether what was asked is at fault: not a store that is away, or one that a person has to mend as a whole."""
-    return isinstance(fault, StoreTooSlow) or refuses_for_good(fault)
-
-
-def refuses_for_good(fault: Exception) -> bool:
-    """Whether asking the same again would bring the same answer, while other requests are taken."""
-    return isinstance(fault, StoreRefused) or not isinstance(fault, StoreError)
 
 
 @dataclass(slots=True)
 class _Refused:
-    """A change that the store refused. `forms`: what is left to be tried; `at`: when (monotonic seconds)."""
+    """A change that the store refused, sent alone since. `form` is what is sent next, at `at` (monotonic seconds).
+
+    `tries` counts how often it was sent as it is, `forms` are what is left to be sent instead in this try.
+    """
 
     change: Change
-    forms: Iterator[Change]
+    form: Change
     at: float
-    slow: int = 0
-    aside: bool = False
+    tries: int = 0
+    forms: Iterator[Change] = field(default_factory=lambda: iter(()))
 
 
 class Unsettled:
     """Changes on their way to the store, the oldest first.
 
     A batch that is refused is halved until the one is found that is at fault; all others are settled meanwhile. It is
-    sent alone from then on: as a failure with the store's words; if that is refused too, as one that parks no job; then
-    as one that has no children; and if nothing helps, it is set aside for a while.
+    sent alone from then on, a few times as it is: the store as a whole may have been ill. If that does not help, less
+    is sent (`lesser_forms`), and if the store takes none of that, all begins anew after a while. One that only takes
+    the store too long is never made less: somebody may hold a lock on its row.
     """
 
     def __init__(self) -> None:
         self._changes: dict[Key, Change] = {}
         self._suspects: list[Key] = []
         self._refused: dict[Key, _Refused] = {}
+        self._most = MOST_AT_ONCE
+        self._alone_next = False
+        self._took = True
 
     def __contains__(self, key: object) -> bool:
         return key in self._changes or key in self._refused
 
     def __bool__(self) -> bool:
-        """Whether there is any, set aside or not."""
+        """Whether there is any, refused or not."""
         return bool(self._changes or self._refused)
+
+    @property
+    def refused(self) -> int:
+        """How many the store has refused so far, and not taken since."""
+        return len(self._refused)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether nothing is left but what the store refuses."""
+        return bool(self._refused) and not self._changes
+
+    def ill(self, batch: Sequence[Change], fault: Exception) -> bool:
+        """Whether the store rather than a change of this refused batch seems to be at fault: then ask less often."""
+        return len(batch) > 1 and (isinstance(fault, StoreTooSlow) or not self._took)
 
     def add(self, change: Change) -> None:
         """A change that the store has to hear of; one that is known stays."""
@@ -78,73 +84,79 @@ class Unsettled:
 
     def ready(self, at: float) -> bool:
         """Whether there is any to send now."""
-        return bool(self._changes) or any(refused.at <= at for refused in self._refused.values())
-
-    @property
-    def stuck(self) -> bool:
-        """Whether nothing is left but what the store refuses in every form."""
-        return bool(self._refused) and not self._changes and all(refused.aside for refused in self._refused.values())
+        return bool(self._changes) or self._due(at) is not None
 
     def batch(self, at: float) -> list[Change]:
-        """What to settle next, in one transaction."""
-        for refused in self._refused.values():
-            if refused.at <= at:
-                return [refused.change]
+        """What to settle next, in one transaction. What is sent alone takes turns with all the others."""
+        alone = self._due(at) if self._alone_next or not self._changes else None
+        if alone is not None:
+            return [alone.form]
         suspects = [self._changes[key] for key in self._suspects if key in self._changes]
         if suspects:
             return suspects[: max(1, len(suspects) // 2)]
-        return list(islice(self._changes.values(), MOST_AT_ONCE))
+        return list(islice(self._changes.values(), self._most))
+
+    def _due(self, at: float) -> _Refused | None:
+        due = [refused for refused in self._refused.values() if refused.at <= at]
+        return min(due, key=lambda refused: refused.at, default=None)
+
+    def settled(self, batch: Sequence[Change]) -> None:
+        """The store has judged these; whatever it said, they are done."""
+        self._alone_next, self._took = key_of(batch[0]) not in self._refused, True
+        self._most = min(MOST_AT_ONCE, 2 * self._most)
+        for change in batch:
+            self.drop(key_of(change))
 
     def refuse(self, batch: Sequence[Change], fault: Exception, at: float) -> str:
         """The store refused this batch, and would again; what that leads to, for people."""
-        if len(batch) > 1:
-            self._suspects = [key_of(change) for change in batch]
-            return f"the store refused a batch of {len(batch)} ends of runs; it is halved to find the one: {fault}"
-        (change,) = batch
+        self._alone_next = key_of(batch[0]) not in self._refused
+        if len(batch) == 1:
+            return f"run {batch[0].run_id} of {batch[0].job_id}: {self._refuse_one(batch[0], fault, at)}"
+        if isinstance(fault, StoreTooSlow):
+            self._most = len(batch) // 2
+            return f"{len(batch)} ends of runs take the store too long at once; fewer are sent: {fault}"
+        self._suspects = [key_of(change) for change in batch]
+        return f"the store refused {len(batch)} ends of runs; they are halved to find the one at fault: {fault}"
+
+    def _refuse_one(self, change: Change, fault: Exception, at: float) -> str:
         key = key_of(change)
         self._changes.pop(key, None)
-        refused = self._refused.setdefault(key, _Refused(change, refused_forms(change, fault), at))
-        return f"run {change.run_id} of {change.job_id}: {_next(refused, fault, at)}"
+        refused = self._refused.setdefault(key, _Refused(change, change, at))
+        if refused.form is refused.change:
+            refused.tries += 1
+            self._took = False
+            if not isinstance(fault, StoreTooSlow) and refused.tries >= PATIENCE:
+                refused.forms = lesser_forms(refused.change, fault)
+        form = None if isinstance(fault, StoreTooSlow) else next(refused.forms, None)
+        if form is not None:
+            refused.form = form
+            without = " without children" if form.childless else ""
+            return f"the store refused its end; it is told as {form.state}{without}: {fault}"
+        refused.form, refused.forms = refused.change, iter(())
+        pause = pause_after(refused.tries)
+        refused.at = at + pause
+        return f"the store refused its end, which is tried again in {pause:g} s: {fault}"
 
 
-def _next(refused: _Refused, fault: Exception, at: float) -> str:
-    if isinstance(fault, StoreTooSlow) and refused.slow < PATIENCE - 1:
-        refused.slow += 1
-        refused.at = at + PAUSE
-        return f"its end takes the store too long, and is tried again in {PAUSE:g} s: {fault}"
-    refused.slow, refused.at = 0, at
-    form = next(refused.forms, None)
-    if form is None:
-        refused.at, refused.aside = at + ASIDE, True
-        return f"the store takes its end in no form; it is tried again in {ASIDE:g} s: {fault}"
-    refused.change = form
-    without = " without children" if form.childless else ""
-    return f"the store refused its end; it ends as failed{without}: {fault}"
+def lesser_forms(change: Change, fault: Exception) -> Iterator[Change]:
+    """What is sent instead of a change that the store refuses: each if those before it are refused too.
 
-
-def refused_forms(change: Change, fault: Exception) -> Iterator[Change]:
-    """What is settled instead of a change that the store refuses: each if those before it are refused too."""
-    words = storable(f"the store refused how this attempt ended ({change.state}): {fault}")[:MOST_WORDS]
-    failed = replace(
-        change,
-        state=RunState.FAILED,
-        error=words,
-        attempt=None,
-        output=None,
-        result=None,
-        details=None,
-        pid=None,
-        exit_code=change.exit_code,
+    First a success becomes a failure with the store's words, and any other end loses what it need not have; then the
+    run fails, whatever was to become of it; then its job is not parked; then it has no children.
+    """
+    said = f"the store refused how this attempt ended ({change.state}): {fault}"
+    state = RunState.FAILED if change.state is RunState.SUCCEEDED else change.state
+    less = replace(
+        change, state=state, error=storable(said)[:MOST_WORDS], attempt=None, output=None, result=None, details=None
     )
-    yield failed
-    if failed.parks:
-        failed = replace(failed, parks=False)
-        yield failed
-    yield replace(failed, childless=True)
-
-
-MOST_WORDS = 2_000
-"""Characters of the store's words that are kept."""
+    yield less
+    if less.state not in ENDS:
+        less = replace(less, state=RunState.FAILED)
+        yield less
+    if less.parks:
+        less = replace(less, parks=False)
+        yield less
+    yield replace(less, childless=True)
 
 
 def key_of(change: Change) -> Key:

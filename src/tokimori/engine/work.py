@@ -183,8 +183,8 @@ class Work:
 
     def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> list[Change]:
         """Forget what the store has taken or refused; the refused ones are returned."""
+        self.unsettled.settled(changes)
         for change in changes:
-            self.unsettled.drop(key_of(change))
             self._owned.pop(key_of(change), None)
         return [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.LOST]
 

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec.structs import replace
 
 from tokimori.clock import Clock, Moment
+from tokimori.engine.refusals import blames_the_asked
+from tokimori.engine.unsettled import key_of
 from tokimori.errors import StoreError, TokimoriError
 from tokimori.model.ids import ClaimId, JobId, Lane, NodeId, RandomBytes, RunId, Token
 from tokimori.model.lanes import units_apart
@@ -77,10 +79,18 @@ class ApartSource:
         return await self._store.get_run(run_id)
 
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
-        """See `WorkSource`. Then the units go back, whatever the verdict: nothing of these runs runs here."""
-        verdicts = await self._store.settle(changes, by, now)
+        """See `WorkSource`. Then the units go back, whatever the verdict: nothing of these runs runs here.
+
+        So too of one whose end the store refuses, which may take a while.
+        """
+        try:
+            verdicts = await self._store.settle(changes, by, now)
+        except Exception as fault:
+            if len(changes) == 1 and blames_the_asked(fault):
+                self._stock.free(key_of(changes[0]))
+            raise
         for change in changes:
-            self._stock.free((change.run_id, change.token))
+            self._stock.free(key_of(change))
         return verdicts
 
     async def save_outputs(self, outputs: Sequence[Output]) -> None:

@@ -204,19 +204,18 @@ class Node:
     async def _work_on(self) -> None:
         """Every duty once. One that fails keeps no other from its work; its error is raised at the end."""
         worker, lookout, now, began = self._worker, self._lookout, self.now, self._clock.monotonic()
-        ended = len(worker.work.unsettled.batch(began))
         if not worker.work.busy:
             worker.work.pace.begin(began)
         rare = (duty.step(self.id, now, began) for duty in self._duties if duty.next_at <= began)
         # The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
         results = await asyncio.gather(self._fire(), worker.settle(), worker.claim(), *rare, return_exceptions=True)
-        fired, _, claimed, *others = results
+        fired, settled, claimed, *others = results
         worker.start_tasks()
         if fired is True or any(other is True for other in others) or self._clock.monotonic() >= lookout.next_at:
             lookout.stale = True
         if lookout.stale and claimed is not True:
             await self._timed("survey", lookout.look(self.now, self._clock.monotonic()))
-        worker.work.pace.note(ended, self._clock.monotonic())
+        worker.work.pace.note(settled if isinstance(settled, int) else 0, self._clock.monotonic())
         if worker.work.busy:
             self._membership.tick_soon()
         for result in results:
@@ -261,7 +260,7 @@ class Node:
         try:
             await self._wind_down()
         except StoreError:
-            if self._stopping.gives_up(idle=not work.busy or work.unsettled.stuck):
+            if self._stopping.gives_up(idle=not work.busy or (work.unsettled.stuck and not work.running)):
                 log.warning("the node goes, and its store has not heard of everything: others take that over")
                 self._worker.end_all(StopReason.RELEASE, grace=0)
                 self.finished = not work.running
@@ -275,9 +274,10 @@ class Node:
             self.finished = True
         await self._tick_if_due()
         await self._worker.settle()
-        if self._worker.work.unsettled.stuck:
-            raise StoreRefused("the store refuses how the last runs ended")
         await self._saver.step(self.id, self.now, self._clock.monotonic())
+        work = self._worker.work
+        if work.unsettled.stuck and not work.running:
+            raise StoreRefused("the store has not taken how the last runs ended")
         if not self._worker.work.busy:
             self.finished = await self._source.leave(self.id, self.now)
 

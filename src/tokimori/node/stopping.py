@@ -63,6 +63,8 @@ class Stopping:
         if self.working:
             return False
         at = self._clock.monotonic()
+        if not idle and self.phase is Phase.DRAINING:
+            self._idle_since = None
         if self._idle_since is None and (idle or self.phase is not Phase.DRAINING):
             self._idle_since = at
         if self._idle_since is None or at < self._idle_since + FAREWELL:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from tokimori.clock import MILLISECOND, Clock
 from tokimori.engine.hand_back import hand_back
 from tokimori.engine.look import Lookout
+from tokimori.engine.refusals import blames_the_asked, tell
 from tokimori.engine.stopwatch import Stopwatch
-from tokimori.engine.unsettled import Key, blames_a_change
+from tokimori.engine.unsettled import Key
 from tokimori.engine.work import Work
 from tokimori.model.ids import ClaimId, Lane, RandomBytes
 from tokimori.node.membership import Membership
@@ -106,23 +107,27 @@ class Worker:
             self._lookout.drop(lanes)
         return len(claimed) == limit
 
-    async def settle(self) -> None:
-        """Tell of what has ended, if anything has: that may have woken somebody."""
-        changes = self.work.unsettled.batch(self._clock.monotonic())
+    async def settle(self) -> int:
+        """Tell of what has ended, if anything has: that may have woken somebody. How many ends the store has judged."""
+        unsettled = self.work.unsettled
+        changes = unsettled.batch(self._clock.monotonic())
         if not changes:
-            return
+            return 0
         member = self._membership
         try:
             verdicts = await self._timed("settle", self._source.settle(changes, member.id, member.now))
         except Exception as fault:
-            if not blames_a_change(fault):
+            if not blames_the_asked(fault):
                 raise
-            log.error(self.work.unsettled.refuse(changes, fault, self._clock.monotonic()))  # noqa: TRY400  says it all
-            return
+            tell(log, unsettled.refuse(changes, fault, self._clock.monotonic()), fault)
+            if unsettled.ill(changes, fault):
+                raise
+            return 0
         self._meter.settled(changes, verdicts)
         self._lookout.stale = True
         for change in self.work.settled(changes, verdicts):
             log.warning("run %s of %s was no longer this node's; its end changed nothing", change.run_id, change.job_id)
+        return len(changes)
 
     def hand_back_backlog(self) -> None:
         """Give back, unpenalised, what has not begun."""

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreUnavailable
 from tokimori.model.timeline import Timeline, follow
-from tokimori.service.asking import retried
 
 FRESH = 10.0
 """Seconds for which an answer of the store is carried on by this machine's monotonic clock."""
@@ -27,8 +26,15 @@ class StoreTime:
         """The store's time now."""
         sent = self._clock.monotonic()
         if self._timeline is None or sent >= self._asked + FRESH:
-            told = await retried(self._ask, StoreUnavailable)
+            told = await self._told()
             answered = self._clock.monotonic()
             self._timeline = follow(self._timeline or Timeline(told, answered), told, sent, answered)
             self._asked = sent
         return self._timeline.now(self._clock.monotonic())
+
+    async def _told(self) -> Moment:
+        """Once more after a lost reply: who calls this may try again, too."""
+        try:
+            return await self._ask()
+        except StoreUnavailable:
+            return await self._ask()

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from tests.contract.stores.actors import NOW, Worker, a_job, a_request, add_job
 from tests.contract.stores.conftest import STORES, forget
 from tests.servers import mariadb, postgres
-from tokimori.engine.unsettled import Unsettled, blames_a_change, key_of
+from tokimori.engine.refusals import PATIENCE, blames_the_asked, pause_after
+from tokimori.engine.unsettled import Unsettled
 from tokimori.model.dependents import Join, On, Parent
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job, JobState
@@ -157,16 +158,22 @@ async def settle_all(world: World, outcome: Outcome) -> Unsettled:
         output = Output(run_id=each.run.id, attempt=1, size=4, tail=b"done")
         ends = outcome if each.run.id == world.bad.id else Succeeded(0)
         unsettled.add(worker.change(each, ends, output=output))
-    while batch := unsettled.batch(0):
+    at = 0.0
+    for tries in range(1, PATIENCE + 1):
+        await _settle_now(worker, unsettled, at)
+        at += pause_after(tries)
+    return unsettled
+
+
+async def _settle_now(worker: Worker, unsettled: Unsettled, at: float) -> None:
+    while batch := unsettled.batch(at):
         try:
             await worker.store.settle(batch, worker.id, NOW)
         except Exception as fault:
-            assert blames_a_change(fault), fault
-            unsettled.refuse(batch, fault, 0)
-            continue
-        for change in batch:
-            unsettled.drop(key_of(change))
-    return unsettled
+            assert blames_the_asked(fault), fault
+            unsettled.refuse(batch, fault, at)
+        else:
+            unsettled.settled(batch)
 
 
 def known(case: Case, world: World) -> str:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tests.unit.engine.world import Broken, World
 from tests.unit.examples import seconds
+from tests.unit.virtual import Link
 from tokimori.clock import SECOND
 from tokimori.engine.reckon import BATCH, Reckoner, reckon
 from tokimori.model.ids import JobId, NodeId
@@ -82,6 +83,21 @@ async def test_an_edit_meanwhile_wins(world: World) -> None:
 
     assert await reckon(world.store, seconds(0), edited_meanwhile) == 1  # type: ignore[arg-type]
     assert (await world.store.get_job(job.id)).next_due == 5 * SECOND + seconds(0)
+
+
+async def test_what_the_store_refuses_is_tried_again_later(world: World) -> None:
+    """In smaller batches, until it takes them; the node is not held up."""
+    for n in range(4):
+        await outdated(world, f"job-{n}", 90)
+    link = Link(world.store)
+    link.refuses = lambda name, asked: name == "apply" and len(asked) > 3
+    reckoner = Reckoner(link.store, world.schedule_for)
+    at = 0.0
+    while reckoner.next_at < inf:
+        at = max(at, reckoner.next_at)
+        await reckoner.step(NodeId("node"), seconds(0), at)
+    assert {(await world.store.get_job(JobId(f"job-{n}"))).next_due for n in range(4)} == {seconds(1)}
+    assert at > 0
 
 
 async def test_a_reckoner_works_until_nothing_is_outdated(world: World) -> None:

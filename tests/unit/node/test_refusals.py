@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.node.world import World
-from tokimori.engine.unsettled import ASIDE
+from tokimori.engine.refusals import LONGEST_PAUSE
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import JobState
 from tokimori.model.transitions import RunState
@@ -65,8 +65,8 @@ async def test_what_is_refused_in_every_form_is_tried_again(world: World) -> Non
     assert (await world.run(other)).state is RunState.SUCCEEDED
     assert (await world.run(stuck)).state is RunState.RUNNING
     member.link.refuses = lambda _name, _asked: False
-    await world.pass_time(ASIDE)
-    assert (await world.run(stuck)).state is RunState.FAILED
+    await world.pass_time(LONGEST_PAUSE)
+    assert (await world.run(stuck)).state is RunState.SUCCEEDED
 
 
 async def test_a_node_stops_though_the_store_refuses_an_end(world: World) -> None:
@@ -111,9 +111,64 @@ async def test_a_plan_that_is_refused_parks_its_job(world: World) -> None:
         await world.add(name)
     member = await world.join(concurrency=100)
     member.link.refuses = lambda name, asked: name == "apply" and any(plan.job_id == "job-4" for plan, _ in asked)
-    await world.pass_time(3.5)
+    await world.pass_time(20.5)
     parked = await world.store.get_job(JobId("job-4"))
     assert parked.state is JobState.PARKED
     assert parked.reason == "the store refused what its schedule brings: apply: not this"
     fired = [run.job_id for run in await world.runs()]
-    assert {name: fired.count(JobId(name)) for name in names} == {name: 0 if name == "job-4" else 3 for name in names}
+    assert {name: fired.count(JobId(name)) for name in names} == {name: 0 if name == "job-4" else 20 for name in names}
+
+
+async def test_what_still_runs_has_its_grace_beside_a_refused_end(world: World) -> None:
+    """A node that drains ends nothing because the store refuses the end of another run."""
+    job = await world.add(schedule=None)
+    member = await world.join(stop_grace=600.0)
+    stuck, running = await world.trigger(job, 2)
+    await world.pass_time(0.1)
+    member.link.refuses = every_end_of(stuck)
+    member.executor.end(stuck)
+    await world.pass_time(1)
+    member.node.stop()
+    await world.pass_time(60)
+    assert (member.executor.running, member.executor.stops, member.node.finished) == ([running], [], False)
+    member.executor.end(running)
+    await world.pass_time(FAREWELL + 1)
+    assert member.node.finished
+    assert (await world.run(running)).state is RunState.SUCCEEDED
+
+
+async def test_a_job_that_can_not_even_be_parked_waits(world: World) -> None:
+    """The other jobs fire at their moments, though the store refuses whatever concerns the one."""
+    names = [f"job-{n}" for n in range(5)]
+    for name in names:
+        await world.add(name)
+    member = await world.join(concurrency=1000)
+
+    def refuses(name: str, asked: Any) -> bool:
+        plans = name == "apply" and any(plan.job_id == "job-0" for plan, _ in asked)
+        return plans or (name == "replace_job" and asked.id == "job-0")
+
+    member.link.refuses = refuses
+    await world.pass_time(30.5)
+    fired = [run.job_id for run in await world.runs()]
+    assert {name: fired.count(JobId(name)) for name in names} == {name: 0 if name == "job-0" else 30 for name in names}
+    member.link.refuses = lambda _name, _asked: False
+    await world.pass_time(60)
+    assert (await world.store.get_job(JobId("job-0"))).fired_through > 0
+    assert JobId("job-0") in [run.job_id for run in await world.runs()]
+
+
+async def test_a_store_that_refused_everything_for_a_moment_fails_and_parks_nothing(world: World) -> None:
+    """What ended or fell due while it was ill is settled and fired when it is well."""
+    await world.add("scheduled")
+    job = await world.add("asked-for", schedule=None)
+    member = await world.join(concurrency=1000)
+    runs = await world.trigger(job, 5)
+    await world.pass_time(0.1)
+    member.link.refuses = lambda name, _asked: name in ("settle", "apply", "replace_job")
+    member.executor.end_all()
+    await world.pass_time(4)
+    member.link.refuses = lambda _name, _asked: False
+    await world.pass_time(60)
+    assert {(await world.run(run)).state for run in runs} == {RunState.SUCCEEDED}
+    assert (await world.store.get_job(JobId("scheduled"))).state is JobState.ENABLED

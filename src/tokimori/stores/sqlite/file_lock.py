@@ -51,6 +51,8 @@ class FileLock:
                         f"another process has been writing to the store for over {PATIENCE:g} s ({self._path} is "
                         "locked); if it is stopped, let it go on or end it"
                     ) from None
+            except OSError as fault:  # of a file system over the network: no locks to be had, a stale handle
+                raise StoreUnavailable(f"store: {self._path} can't be locked ({fault.strerror})") from None
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 

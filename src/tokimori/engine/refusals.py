@@ -1,0 +1,35 @@
+"""Refusals: whether what was asked is at fault, and when it is asked again."""
+
+from logging import Logger
+
+from tokimori.errors import StoreError, StoreRefused, StoreTooSlow
+
+PATIENCE = 3
+"""So often something is asked as it is, before it counts as refused: the store as a whole may have been ill."""
+PAUSE, LONGEST_PAUSE = 5.0, 60.0
+"""Seconds between two tries, more with each."""
+MOST_WORDS = 2_000
+"""Characters of the store's words that are kept."""
+
+
+def blames_the_asked(fault: Exception) -> bool:
+    """Whether what was asked is at fault, though it may not be.
+
+    Not so where the store is away or a person has to mend it, nor where this machine lacks something.
+    """
+    return isinstance(fault, StoreTooSlow) or refuses_for_good(fault)
+
+
+def refuses_for_good(fault: Exception) -> bool:
+    """Whether asking the same again would bring the same answer, while other requests are taken."""
+    return isinstance(fault, StoreRefused) or not isinstance(fault, StoreError | OSError | MemoryError | RuntimeError)
+
+
+def pause_after(tries: int) -> float:
+    """Seconds until something that was refused so often is asked again."""
+    return float(min(LONGEST_PAUSE, PAUSE * 2 ** (tries - 1)))
+
+
+def tell(log: Logger, text: str, fault: Exception) -> None:
+    """Log what a refusal leads to. A store's words say enough, a bug of ours needs its traceback."""
+    log.error(text, exc_info=None if isinstance(fault, StoreError) else fault)
