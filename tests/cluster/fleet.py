@@ -1,5 +1,6 @@
 """Real nodes on one store: started, frozen, killed and stopped as an operating system does it."""
 
+import fcntl
 import signal
 import sqlite3
 import subprocess
@@ -150,10 +151,12 @@ class Fleet:
         if not self._on_sqlite:
             return True
         try:
+            with Path(f"{self.file}-lock").open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with closing(sqlite3.connect(self.file, timeout=1, isolation_level=None)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("ROLLBACK")
-        except sqlite3.OperationalError:
+        except (sqlite3.OperationalError, BlockingIOError):
             return False
         return True
 

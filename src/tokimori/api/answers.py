@@ -64,6 +64,9 @@ _Query = TypeVar("_Query", bound=Struct)
 def read_query(request: Request, kind: type[_Query], *, lists: frozenset[str] = frozenset()) -> _Query:
     """The query parameters as a value; those in `lists` may be repeated. Raises `InvalidInput` naming the field."""
     query = request.query_params
+    if unknown := sorted({*query} - {*kind.__struct_fields__}):
+        name, allowed = unknown[0], ", ".join(kind.__struct_fields__)
+        raise InvalidInput(f"{name}: there is no such parameter", field=name, value=query[name], allowed=allowed)
     given = {name: query.getlist(name) if name in lists else query[name] for name in query}
     try:
         return convert(given, kind, strict=False)

@@ -7,6 +7,8 @@ from http import HTTPStatus
 from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
@@ -21,11 +23,14 @@ from tokimori.api.queues import Queues
 from tokimori.api.runs import Runs
 from tokimori.api.schedules import Schedules
 from tokimori.api.semaphores import Semaphores
+from tokimori.api.tags import Tagged
 from tokimori.clock import Clock
 from tokimori.errors import Bug, TokimoriError
 from tokimori.service.service import Service
 from tokimori.service.views.nodes import node_view
 
+LEAST_PACKED = 2_000
+"""Smaller answers are not compressed, in bytes."""
 PARTS = (Jobs, Runs, Schedules, Calendars, Semaphores, Queues)
 """The parts of the API; each has its own paths."""
 
@@ -46,12 +51,14 @@ def create_app(
     interface: str,
     health: Callable[[], Health],
     pages: Sequence[BaseRoute] = (),
+    lost: Callable[[Request], Response] | None = None,
     host_name: str | None = None,
     author_of: AuthorOf = unknown_author,
 ) -> ASGIApp:
     """The HTTP door of a node that listens on the interface: `/healthz`, `/api/v2` and these pages, behind all guards.
 
-    Orders are recorded under the author that `author_of` gives for their request.
+    Orders are recorded under the author that `author_of` gives for their request. `lost` answers a browser that asks
+    for a page that there is not.
     """
 
     def service_for(request: Request) -> Service:
@@ -64,6 +71,12 @@ def create_app(
     async def list_nodes(_: Request) -> Response:
         return answer([node_view(node) for node in await service.nodes()])
 
+    async def on_http_error(request: Request, error: Exception) -> Response:
+        is_lost = isinstance(error, HTTPException) and error.status_code == HTTPStatus.NOT_FOUND
+        if lost is not None and is_lost and _is_browser(request):
+            return lost(request)
+        return await _on_http_error(request, error)
+
     app = Starlette(
         routes=[
             Route("/healthz", show_health),
@@ -71,9 +84,10 @@ def create_app(
             Route("/api/v2/nodes", list_nodes),
             *pages,
         ],
+        middleware=[Middleware(GZipMiddleware, minimum_size=LEAST_PACKED, compresslevel=4), Middleware(Tagged)],
         exception_handlers={
             TokimoriError: _on_error,
-            HTTPException: _on_http_error,
+            HTTPException: on_http_error,
             Exception: _on_bug,
         },
     )
@@ -96,10 +110,22 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 Starlette chose it by its type
     status = HTTPStatus(error.status_code)
     where = f"{request.method} {request.url.path}"
-    allowed = (error.headers or {}).get("Allow")
+    allowed = _allowed(request) if status is HTTPStatus.METHOD_NOT_ALLOWED else None
     response = refusal(status, status.name.lower(), f"{where}: {status.phrase.lower()}", allowed=allowed)
     response.headers.update(error.headers or {})
+    if allowed is not None:
+        response.headers["allow"] = allowed
     return response
+
+
+def _is_browser(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
+
+
+def _allowed(request: Request) -> str:
+    """The methods of all routes of this path: Starlette names those of the first one."""
+    found = (route for route in request.app.routes if route.matches(request.scope)[0] is Match.PARTIAL)
+    return ", ".join(sorted({method for route in found for method in route.methods or ()}))
 
 
 async def _on_bug(_: Request, error: Exception) -> Response:

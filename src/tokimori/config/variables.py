@@ -22,6 +22,9 @@ _NOT_SETTINGS = frozenset(
         "PAYLOAD",
         "PAYLOAD_FILE",
         "OUTCOME_FILE",
+        # and a command under `tokimori lock`
+        "LOCK",
+        "LOCK_TOKEN",
     )
 )
 

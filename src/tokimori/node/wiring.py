@@ -129,13 +129,14 @@ async def _http_door(node: Node, service: Service, settings: Settings, clock: Cl
     if not settings.http.enabled:
         yield None
         return
-    http = settings.http
+    http, page = settings.http, Page(service, clock)
     app = create_app(
         service,
         clock,
         interface=http.interface,
         health=lambda: _health(node),
-        pages=Page(service, clock).routes(),
+        pages=page.routes(),
+        lost=page.lost,
         host_name=node.identity.host,
     )
     door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tokimori.clock import Clock, Moment
 from tokimori.errors import InvalidInput, NotFound, StoreUnavailable
 from tokimori.model.ids import RunId, check_job_id, check_uuid
-from tokimori.model.job import Job
+from tokimori.model.job import Job, JobState
 from tokimori.model.pause import Pause
 from tokimori.ports.store import RunFilter
 from tokimori.service.graph import tree
@@ -49,13 +49,14 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
     """The content of the page for this view. Raises `InvalidInput`, `NotFound` and `StoreError`."""
     now = clock.now()
     jobs = await service.list(view.after, JOBS_SHOWN)
+    chosen = await _chosen(service, view.job, jobs)
     runs = await service.summaries(await service.list_runs(_filter(view)))
     nodes = [node for node in await service.nodes() if node.runs_jobs]
     pauses = await service.queues.pauses()
     return Content(
         view=view,
         pauses=[pause_row(pause, service.time_zone, now) for pause in pauses],
-        jobs=await _jobs(service, jobs, pauses, now),
+        jobs=await _jobs(service, [*chosen, *jobs], pauses, now),
         more_jobs=view.link(after=jobs[-1].id) if len(jobs) == JOBS_SHOWN else None,
         runs=[run_row(each.run, each.time_zone, now, is_job_deleted=each.is_job_deleted) for each in runs],
         more_runs=view.link(before=runs[-1].run.id) if len(runs) == RUNS_SHOWN else None,
@@ -67,6 +68,17 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
         of_text=None if view.schedule is None else await _of_text(service, view.schedule, view.zone, now),
         zone=service.time_zone,
     )
+
+
+async def _chosen(service: Service, job_id: str | None, jobs: Sequence[Job]) -> Sequence[Job]:
+    """The job whose runs are listed, where it is not among those of this page: it comes first."""
+    if job_id is None or any(job.id == job_id for job in jobs):
+        return ()
+    try:
+        job = await service.get(job_id)
+    except NotFound:
+        return ()
+    return () if job.state is JobState.DELETED else (job,)
 
 
 async def _jobs(service: Service, jobs: Sequence[Job], pauses: Sequence[Pause], now: Moment) -> Sequence[JobRow]:

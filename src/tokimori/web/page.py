@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from tokimori.clock import Clock
-from tokimori.errors import TokimoriError
+from tokimori.errors import NotFound, TokimoriError
 from tokimori.service.service import Service
 from tokimori.web.content import content
 from tokimori.web.view import View
@@ -45,6 +45,11 @@ class Page:
         except TokimoriError as error:
             return self._render("error.html", error.status, error=error)
         return self._render("page.html", 200, page=shown, view=view, host=request.headers["host"])
+
+    def lost(self, request: Request) -> Response:
+        """For a browser at a path that there is not."""
+        error = NotFound(f"there is no page at {request.url.path}", allowed="/, with ?job=ID or ?run=ID")
+        return self._render("error.html", 404, error=error)
 
     async def file(self, request: Request) -> Response:
         """A file of the page: a style, a script or a picture."""

@@ -1,13 +1,13 @@
 """`tokimori lock` in processes of its own, several on one store."""
 
+import fcntl
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -94,13 +94,13 @@ class Programs:
         return dict(found)
 
     def freeze(self, program: "subprocess.Popen[str]") -> None:
-        """Stop a program, but not in a transaction: frozen in one, it would stop all that write to its file."""
-        file = self.home / "t.db"
-        if not file.exists():
+        """Stop a program, but not while it writes: frozen then, it would stop all that write to its file."""
+        lock = self.home / "t.db-lock"
+        if not lock.exists():
             program.send_signal(signal.SIGSTOP)
             return
-        with closing(sqlite3.connect(file, timeout=PATIENCE, isolation_level=None)) as database:
-            database.execute("BEGIN IMMEDIATE")
+        with lock.open() as ours:  # who writes has this one first
+            fcntl.flock(ours, fcntl.LOCK_EX)
             program.send_signal(signal.SIGSTOP)
 
     @staticmethod

@@ -1,4 +1,5 @@
 import asyncio
+import gzip
 
 import pytest
 from starlette.requests import Request
@@ -141,3 +142,42 @@ async def test_a_door_that_knows_nobody_acts_in_its_own_name(world: World) -> No
     await world.add({"noop": True}, "a")
     door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY))
     assert (await door.post("/api/v2/jobs/a/pause", {})).json["by"] == "http"
+
+
+async def test_all_methods_of_a_path_are_named(door: Asker) -> None:
+    """A path with several routes names the methods of all of them."""
+    answer = await door.post("/api/v2/jobs/hello", {}, method="POST")
+    assert answer.status == 405
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD", "PATCH", "DELETE"}
+    assert answer.error["allowed"] == answer.headers["allow"]
+
+
+async def test_an_unknown_parameter_is_named(door: Asker) -> None:
+    """With those that there are."""
+    answer = await door.get("/api/v2/jobs?foo=1")
+    assert (answer.status, answer.error["field"], answer.error["value"]) == (422, "foo", "1")
+    assert answer.error["message"] == "foo: there is no such parameter"
+    assert "limit" in answer.error["allowed"]
+
+
+async def test_what_was_seen_is_not_sent_again(door: Asker) -> None:
+    """Who names the tag of an answer gets an empty 304 as long as it is the same; an error has no tag."""
+    first = await door.get("/api/v2/jobs")
+    known = {"if-none-match": f'"other", {first.headers["etag"]}'}
+    again = await door.get("/api/v2/jobs", **known)
+    assert (again.status, again.body, again.headers["etag"]) == (304, b"", first.headers["etag"])
+    await door.post("/api/v2/jobs", {"id": "hello", "command": "true"})
+    changed = await door.get("/api/v2/jobs", **known)
+    assert changed.status == 200 and changed.headers["etag"] != first.headers["etag"]
+    assert "etag" not in (await door.get("/api/v2/jobs/missing")).headers
+
+
+async def test_long_answers_are_compressed(door: Asker) -> None:
+    """For whoever takes that; the tag is the same."""
+    for n in range(30):
+        await door.post("/api/v2/jobs", {"id": f"job-{n}", "command": "true"})
+    plain = await door.get("/api/v2/jobs")
+    packed = await door.get("/api/v2/jobs", **{"accept-encoding": "gzip"})
+    assert gzip.decompress(packed.body) == plain.body
+    assert len(packed.body) < len(plain.body) / 5
+    assert packed.headers["etag"] == plain.headers["etag"]

@@ -416,3 +416,27 @@ async def test_the_page_tells_what_a_deleted_job_leaves(door: Asker, world: Worl
     assert "hello deleted" in page.text
     assert "its job was deleted" in page.text
     assert "It was deleted, and is known until the last of its runs has ended." in page.text
+
+
+async def test_a_browser_that_is_lost_gets_a_page(world: World) -> None:
+    """Programs, and whoever asks the API, get JSON as ever."""
+    page, health = Page(world.service, world.clock), Health(status="ok", node_id="n", store_reachable=True, version="1")
+    app = create_app(
+        world.service, world.clock, interface="127.0.0.1", health=lambda: health, pages=page.routes(), lost=page.lost
+    )
+    door, browser = Asker(app), {"accept": "text/html,application/xhtml+xml"}
+    lost = await door.get("/jobs/x", **browser)
+    assert lost.status == 404 and "there is no page at /jobs/x" in elements(lost).text
+    assert (await door.get("/jobs/x")).error["code"] == "not_found"
+    assert (await door.get("/api/v2/jobs/x", **browser)).error["code"] == "not_found"
+
+
+async def test_the_chosen_job_is_shown_though_it_is_far_behind(world: World, door: Asker) -> None:
+    """Whose runs are listed stands first, where the page of jobs does not have it; a job that is gone does not."""
+    for n in range(51):
+        await add(world, f"job-{n:02}")
+    shown = [attributes.get("data-key") for attributes in elements(await door.get("/?job=job-50")).named("tr")]
+    jobs = [key for key in shown if key and key.startswith("job ")]
+    assert (jobs[0], len(jobs), len(set(jobs))) == ("job job-50", 51, 51)
+    await world.service.delete("job-50")
+    assert "job job-50" not in str(elements(await door.get("/?job=job-50")).all)

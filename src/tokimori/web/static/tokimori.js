@@ -7,15 +7,21 @@ const live = document.getElementById("live");
 const notice = document.getElementById("notice");
 let timer = 0;
 let newest = 0; // the last refresh that began: older ones that come late are dropped
+let seen = { address: "", tag: "" }; // what is shown, where the node gave it a tag
 
 async function refresh() {
   clearTimeout(timer);
   const mine = ++newest;
   try {
-    const response = await fetch(location.href, { signal: AbortSignal.timeout(TIMEOUT) });
-    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    const address = location.href;
+    const headers = seen.tag && seen.address === address ? { "if-none-match": seen.tag } : {};
+    const response = await fetch(address, { headers, signal: AbortSignal.timeout(TIMEOUT) });
+    const text = response.status === 304 ? null : await response.text();
     if (mine !== newest) return;
-    show(fresh);
+    if (text !== null) {
+      show(new DOMParser().parseFromString(text, "text/html"));
+      seen = { address, tag: response.headers.get("etag") ?? "" };
+    }
     tellLive(true);
   } catch {
     if (mine !== newest) return;
