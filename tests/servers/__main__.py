@@ -1,14 +1,14 @@
-"""`python -m tests.servers`: install the servers that the tests start, or say how (exit code 2)."""
+"""`python -m tests.servers`: install the servers and the browser that the tests start, or say how (exit code 2)."""
 
 import os
 import subprocess
 import sys
 
-from tests.servers import mariadb, postgres, redis
+from tests.servers import browser, mariadb, postgres, redis
 
 
 def main() -> int:
-    """Whether all servers are there now."""
+    """Whether all of them are there now."""
     if not _missing():
         return 0
     if os.geteuid() == 0:
@@ -17,7 +17,7 @@ def main() -> int:
             subprocess.run(command.split(), check=False, stdout=subprocess.DEVNULL, env=quiet)
     if not _missing():
         return 0
-    sys.stderr.write(f"The tests start servers which are missing. As root: {_install()}\n")
+    sys.stderr.write(f"The tests start programs which are missing. As root: {_install()}\n")
     return 2
 
 
@@ -30,6 +30,8 @@ def _missing() -> list[str]:
         packages.append(mariadb.PACKAGES)
     if redis.program() is None:
         packages.append(redis.PACKAGES)
+    if browser.program() is None:
+        packages.append(browser.PACKAGES)
     return packages
 
 

@@ -1,0 +1,173 @@
+"""The page in a real browser, beside a node at work: what people see, press and read."""
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+import tokimori
+from tests.integration.cli.conftest import Program, stop
+from tests.programs.forked import PROGRAM
+from tests.servers import browser as browsers
+from tokimori.client.client import Client
+
+PATIENCE = 20_000
+"""Milliseconds."""
+
+
+class Site:
+    """A node with its page, and a client of its store."""
+
+    def __init__(self, program: Program) -> None:
+        self.node = subprocess.Popen(
+            [str(PROGRAM), "serve", "-p", "0"],
+            cwd=program.home,
+            env=program.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+        )
+        assert self.node.stdout is not None
+        told = ""
+        while "http://" not in told:
+            told = self.node.stdout.readline()
+            assert told, "the node did not come up"
+        self.url = "http://" + told.partition("http://")[2].split()[0]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """One at home in a folder."""
+    return Program(tmp_path_factory.mktemp("browser"))
+
+
+@pytest.fixture(scope="module")
+def site(program: Program) -> Iterator[Site]:
+    """One for all tests here: each has jobs of its own."""
+    site = Site(program)
+    yield site
+    assert stop(site.node) == 0
+
+
+@pytest.fixture(scope="module")
+def client(program: Program, site: Site) -> Iterator[Client]:
+    """A client of the same store."""
+    with tokimori.open(program.environment["TOKIMORI_STORE"]) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium. As root it can't shut its own processes in."""
+    path = browsers.program()
+    assert path is not None
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        with closing(playwright.chromium.launch(executable_path=path, args=arguments)) as opened:
+            yield opened
+
+
+@pytest.fixture
+def faults() -> list[str]:
+    """What the browser complains of: nothing, at the end of a test that does not expect any."""
+    return []
+
+
+@pytest.fixture
+def page(browser: Browser, site: Site, faults: list[str]) -> Iterator[Page]:
+    """The page, open in a tab of its own."""
+    tab = browser.new_page()
+    tab.set_default_timeout(PATIENCE)
+    expect.set_options(timeout=PATIENCE)
+    tab.on("pageerror", lambda fault: faults.append(str(fault)))
+    tab.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    tab.goto(site.url)
+    yield tab
+    tab.close()
+    assert faults == []
+
+
+def row(page: Page, job_id: str) -> str:
+    """Where the row of a job is."""
+    return f'tr[data-key="job {job_id}"]'
+
+
+def marks(page: Page, job_id: str) -> Sequence[str]:
+    """The states of its last runs, as shown."""
+    return list(page.locator(f"{row(page, job_id)} .mark").evaluate_all("all => all.map(each => each.className)"))
+
+
+def test_a_run_that_is_asked_for_is_seen(page: Page, client: Client) -> None:
+    """Pressed once, it runs once; its mark, its panel and its output come by themselves, and nothing is loaded anew."""
+    client.add("hello", command="echo hello from a run")
+    page.evaluate("window.same = true")
+    page.locator(row(page, "hello")).get_by_role("button", name="Run now").click()
+    page.locator(f"{row(page, 'hello')} .mark.succeeded").click()
+    expect(page.locator("aside .output")).to_contain_text("hello from a run")
+    assert page.evaluate("window.same") is True
+    assert marks(page, "hello") == ["mark succeeded"]
+    assert "run=" in page.url
+
+
+def test_a_job_is_paused_and_resumed(page: Page, client: Client) -> None:
+    """Each button does what it says, and says what it would do next."""
+    client.add("steps", command="true", schedule="@yearly")
+    steps = page.locator(row(page, "steps"))
+    steps.get_by_role("button", name="Pause").click()
+    expect(steps).to_contain_text("paused")
+    assert client.get("steps").state == "paused"
+    steps.get_by_role("button", name="Resume").click()
+    expect(steps.get_by_role("button", name="Pause")).to_be_visible()
+    assert client.get("steps").state == "enabled"
+
+
+def test_what_has_not_changed_is_not_sent_again(page: Page, client: Client) -> None:
+    """A page that rests is told that it is the same; it stays live, and shows what is new as soon as there is any."""
+    statuses: list[int] = []
+    page.on("response", lambda response: statuses.append(response.status) if response.url == page.url else None)
+    page.wait_for_function("() => document.getElementById('live').textContent === 'live'")
+    for _ in range(8):
+        page.wait_for_timeout(1_000)
+        if 304 in statuses:
+            break
+    assert 304 in statuses
+    client.add("newcomer", command="true")
+    expect(page.locator(row(page, "newcomer"))).to_be_visible()
+    expect(page.locator("#live")).to_have_text("live")
+
+
+def test_texts_of_others_do_nothing(page: Page, client: Client, site: Site) -> None:
+    """A name is a text, whatever it looks like; nothing of it is carried out."""
+    client.add("evil", name="<img src=x onerror=window.hurt=1>", command="echo '<script>window.hurt=1</script>'")
+    client.wait(client.trigger("evil").id, 20)
+    page.goto(f"{site.url}?job=evil")
+    expect(page.locator(row(page, "evil"))).to_contain_text("<img src=x onerror=window.hurt=1>")
+    assert page.evaluate("window.hurt") is None
+
+
+def test_a_refusal_is_shown(page: Page, client: Client, faults: list[str]) -> None:
+    """An order that the node refuses is told on the page, in the node's words."""
+    client.add("gone", command="true")
+    button = page.locator(row(page, "gone")).get_by_role("button", name="Run now")
+    expect(button).to_be_visible()
+    instead = f"{page.url}api/v2/jobs/no/trigger"
+    page.route("**/api/v2/jobs/gone/trigger", lambda route: route.continue_(url=instead))
+    button.click()
+    expect(page.locator("#notice")).to_contain_text("no")
+    assert all("404" in fault for fault in faults)
+    faults.clear()
+
+
+def test_a_node_that_is_gone_is_told(browser: Browser, tmp_path: Path) -> None:
+    """The page stays, and says that the node does not answer."""
+    program = Program(tmp_path)
+    site = Site(program)
+    with closing(browser.new_page()) as page:
+        page.goto(site.url)
+        site.node.kill()
+        site.node.communicate()
+        expect(page.locator("#live")).to_have_text("the node does not answer; trying again", timeout=PATIENCE)
+        expect(page.locator("h2", has_text="Jobs")).to_be_visible()
