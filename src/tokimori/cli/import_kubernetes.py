@@ -8,7 +8,6 @@ import click
 
 from tokimori.cli.command import Command
 from tokimori.cli.importing import Jobs, finish, name_of, read_all, text_of
-from tokimori.errors import Refused
 from tokimori.model.policies import Overlap
 from tokimori.schedules.schedule import Gap
 from tokimori.schedules.zones import check_zone
@@ -44,13 +43,8 @@ def _jobs_of(file: str, zone: str, manifests: "list[Manifest]") -> Jobs:
 
 
 def _read(file: str, zone: str) -> "Manifest":
-    try:
-        from tokimori.translators.kubernetes import read_manifest
-    except ModuleNotFoundError as fault:
-        if fault.name != "yaml":
-            raise
-        message = "reading YAML needs a package that is not installed: pip install 'tokimori[kubernetes]'"
-        raise Refused(message, field="file", value=file, allowed="a YAML file, after that") from None
+    from tokimori.translators.kubernetes import read_manifest
+
     return read_manifest(text_of(file), file=name_of(file), zone=zone)
 
 

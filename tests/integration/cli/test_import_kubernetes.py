@@ -1,13 +1,10 @@
 """`tokimori job import kubernetes` on real files and a real store."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.integration.cli.conftest import Program
-from tokimori.cli.ending import run
-from tokimori.cli.main import program as tokimori
 
 REPORT = """\
 apiVersion: batch/v1
@@ -99,14 +96,3 @@ def test_one_name_twice_is_refused(program: Program, report: Path) -> None:
 def test_a_bad_zone_is_refused(program: Program, report: Path) -> None:
     """As everywhere."""
     assert program.error("job", "import", "kubernetes", str(report), "--timezone", "Mars")["field"] == "time_zone"
-
-
-def test_without_yaml_the_extra_is_named(
-    report: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Who imports no manifests needs no YAML; who does is told what to install."""
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    for name in ("tokimori.translators.kubernetes", "tokimori.translators.yaml_tree"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    assert run(tokimori, ["job", "import", "kubernetes", str(report)]) == 2
-    assert "pip install 'tokimori[kubernetes]'" in capsys.readouterr().err
