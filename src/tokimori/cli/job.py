@@ -9,7 +9,7 @@ import click
 from tokimori.cli.command import CommandWithArguments, Group, options
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.job_options import fields_given, job_options
-from tokimori.cli.output import local, print_fields, print_json, print_lines, print_table
+from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice, print_table
 from tokimori.cli.session import Absent, in_service
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
@@ -283,8 +283,11 @@ def trigger(job_id: str, wait: bool, timeout: float | None, no_parent: bool, **a
 
 
 def _print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None) -> None:
+    from tokimori.service.lines import what_is_lost
     from tokimori.service.views.jobs import job_view
 
+    if moments is not None and (lost := what_is_lost(changed.definition)) is not None:
+        print_notice(lost)
     if options().as_json:
         print_json(job_view(changed, moments))
         return

@@ -1,7 +1,8 @@
-"""Why a run waits, in words."""
+"""Why a run waits or is lost, in words."""
 
-from tokimori.model.job import Job, JobState
+from tokimori.model.job import Definition, Job, JobState, limit_of
 from tokimori.model.lanes import units_apart
+from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, semaphore_of
 from tokimori.model.transitions import RunState
@@ -32,3 +33,14 @@ def stopped(job: Job) -> str | None:
             return None
     why = f" ({job.reason})" if job.reason else ""
     return f"job {job.id} is {job.state}{why}: {mends}"
+
+
+def what_is_lost(definition: Definition) -> str | None:
+    """Which occurrences become no run though the job asks for all that it misses; None where none is lost so."""
+    skips = definition.on_overlap is Overlap.SKIP and limit_of(definition) != 0
+    if definition.schedule is None or definition.misfire is not Misfire.ALL or not skips:
+        return None
+    return (
+        "misfire all asks for a run of each missed occurrence, but on_overlap skip drops what is due while as many run "
+        "as max_running allows: on_overlap queue keeps it"
+    )

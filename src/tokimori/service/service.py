@@ -22,7 +22,7 @@ from tokimori.service.asking import MOST_LISTED, all_jobs, checked, chosen
 from tokimori.service.days_off import read_days_off
 from tokimori.service.graph import around, how
 from tokimori.service.jobs import JobService, schedule_for
-from tokimori.service.lines import stopped
+from tokimori.service.lines import stopped, what_is_lost
 from tokimori.service.queues import binding, sentence
 
 MOST_MOMENTS = 10_000
@@ -90,7 +90,12 @@ class Service(JobService):
         pauses = await self.pauses_of(job_id)
         why = stopped(job)
         hindrances = [*([why] if why else []), *map(sentence, pauses), *await self.too_heavy(job_id)]
-        warnings = (*explanation.warnings, *(f"Nothing of it starts: {each}." for each in hindrances))
+        lost = what_is_lost(job.definition)
+        told = (
+            *([f"Occurrences may be lost: {lost}."] if lost else []),
+            *(f"Nothing of it starts: {each}." for each in hindrances),
+        )
+        warnings = (*explanation.warnings, *told)
         if job.state is JobState.DELETED:
             warnings = ("It was deleted, and is known until the last of its runs has ended.",)
         if job.definition.parents:

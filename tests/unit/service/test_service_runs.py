@@ -1,5 +1,6 @@
 """What users ask for about runs, on the memory store."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -218,3 +219,19 @@ async def test_a_run_of_a_stopped_job_says_what_it_waits_for(world: World, state
     assert (await world.service.get_run(waiting.id)).waits_for == words
     assert (await world.service.get_run(forced.id)).waits_for is None
     assert words.removeprefix("its job: ") in " ".join((await world.service.explain_job("a")).warnings)
+
+
+@pytest.mark.parametrize(
+    ("terms", "told"),
+    [
+        ({"misfire": "all"}, True),
+        ({"misfire": "all", "on_overlap": "queue"}, False),
+        ({"misfire": "all", "max_running": 0}, False),
+        ({}, False),
+    ],
+)
+async def test_a_job_that_loses_what_it_asks_for_says_so(world: World, terms: dict[str, Any], told: bool) -> None:
+    """All missed occurrences are asked for, and those that overlap are dropped: that is told with the way out."""
+    await world.service.add("a", noop=True, schedule="* * * * *", **terms)
+    warnings = " ".join((await world.service.explain_job("a")).warnings)
+    assert ("on_overlap queue keeps it" in warnings) is told
