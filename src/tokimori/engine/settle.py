@@ -49,7 +49,7 @@ def change_of(
         error=settlement.error,
         attempt=attempt,
         output=output,
-        result=outcome.result if isinstance(outcome, Succeeded) else None,
+        result=None if not isinstance(outcome, Succeeded) or outcome.result is None else storable(outcome.result),
         parks=settlement.state is RunState.FAILED and _parks(claimed),
     )
 
@@ -59,9 +59,9 @@ def _parks(claimed: Claimed) -> bool:
     return definition is not None and definition.on_exhausted is OnExhausted.PARK
 
 
-def storable(error: str) -> str:
-    """The text without what no database can hold: the store would refuse it."""
-    return error.encode(errors="backslashreplace").decode().replace("\0", "\\0")
+def storable(text: str) -> str:
+    """The text without what no database can hold (NULs, halves of surrogate pairs): the store would refuse it."""
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\0")
 
 
 def _attempt(

@@ -105,7 +105,10 @@ class Unsettled:
         self._alone_next, self._took = key_of(batch[0]) not in self._refused, True
         self._most = min(MOST_AT_ONCE, 2 * self._most)
         for change in batch:
-            self.drop(key_of(change))
+            self._changes.pop((change.run_id, change.token), None)
+        if self._refused:
+            for change in batch:
+                self._refused.pop(key_of(change), None)
 
     def refuse(self, batch: Sequence[Change], fault: Exception, at: float) -> str:
         """The store refused this batch, and would again; what that leads to, for people."""

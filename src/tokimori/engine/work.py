@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import MILLISECOND, SECOND, Moment
 from tokimori.engine.settle import change_of
-from tokimori.engine.unsettled import Key, Unsettled, key_of
+from tokimori.engine.unsettled import Key, Unsettled
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import kills_on_lost_lease
 from tokimori.model.outcome import Released, RetryIn
@@ -185,7 +185,7 @@ class Work:
         """Forget what the store has taken or refused; the refused ones are returned."""
         self.unsettled.settled(changes)
         for change in changes:
-            self._owned.pop(key_of(change), None)
+            self._owned.pop((change.run_id, change.token), None)
         return [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.LOST]
 
     def started(self) -> tuple[StartedRun, ...]:

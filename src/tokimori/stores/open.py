@@ -1,5 +1,7 @@
 """From a store's URL to the store."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
 
 from tokimori.clock import Clock
@@ -40,37 +42,34 @@ def open_store(url: str, clock: Clock) -> Store:
 
 def _postgres(url: str, clock: Clock) -> Store:
     address = address_of(url)
-    try:
+    with _driver("PostgreSQL", "postgres"):
         from tokimori.stores.postgres.store import PostgresStore  # noqa: PLC0415
-    except ModuleNotFoundError as fault:
-        raise _without_driver("PostgreSQL", "postgres", fault) from None
     return PostgresStore(address, clock)
 
 
 def _mysql(url: str, clock: Clock) -> Store:
     address = mysql_address.address_of(url)
-    try:
+    with _driver("MySQL", "mysql"):
         from tokimori.stores.mysql.store import MysqlStore  # noqa: PLC0415
-    except ModuleNotFoundError as fault:
-        raise _without_driver("MySQL", "mysql", fault) from None
     return MysqlStore(address, clock)
 
 
 def _redis(url: str, clock: Clock) -> Store:
     address = redis_address.address_of(url)
-    try:
+    with _driver("Redis", "redis"):
         from tokimori.stores.redis.store import RedisStore  # noqa: PLC0415
-    except ModuleNotFoundError as fault:
-        raise _without_driver("Redis", "redis", fault) from None
     return RedisStore(address, clock)
 
 
-def _without_driver(kind: str, extra: str, fault: ModuleNotFoundError) -> StoreError:
+@contextmanager
+def _driver(kind: str, extra: str) -> Iterator[None]:
     """A driver is an extra, and is loaded only where it is asked for."""
-    package = (fault.name or "").partition(".")[0]
-    return StoreError(
-        f"store: {kind} needs the package {package}: pip install 'tokimori[{extra}]'", field="store", value=extra
-    )
+    try:
+        yield
+    except ModuleNotFoundError as fault:
+        package = (fault.name or "").partition(".")[0]
+        message = f"store: {kind} needs the package {package}: pip install 'tokimori[{extra}]'"
+        raise StoreError(message, field="store", value=extra) from None
 
 
 def file_of(url: str) -> str:

@@ -44,7 +44,13 @@ _REFUSED = {
     frozenset({1406, 1366, 1264, 1265, 1048, 3988}): "can't keep a value that it was given",
     frozenset({1062}): "refused a row",
 }
-_TOO_SLOW = frozenset({1969, 3024, 1317})
+_TOO_SLOW = {frozenset({1969, 3024, 1317}): "took over 3 s, or was stopped; it is tried again"}
+_ADVICE = (
+    (StoreTooSlow, _TOO_SLOW),
+    (StoreUnavailable, _UNAVAILABLE),
+    (StoreError, _UNUSABLE),
+    (StoreRefused, _REFUSED),
+)
 
 FAULTS = (MySQLError, OSError, TimeoutError, ValueError, RuntimeError)
 """What the driver raises. A certificate's error is an `OSError`, one of its own states a `RuntimeError`."""
@@ -90,9 +96,7 @@ def _server_error(fault: MySQLError, name: str) -> StoreError:
     text = str(fault.args[-1]).splitlines()[0] if fault.args else str(fault)
     if code in _MISSING:
         return SchemaMismatch(f"store {name} lacks tables of this version: run `tokimori db migrate` ({text})")
-    if code in _TOO_SLOW:
-        return StoreTooSlow(f"store {name} took over 3 s, or was stopped; it is tried again ({text})")
-    for kind, advices in ((StoreUnavailable, _UNAVAILABLE), (StoreError, _UNUSABLE), (StoreRefused, _REFUSED)):
+    for kind, advices in _ADVICE:
         for codes, advice in advices.items():
             if code in codes:
                 return kind(f"store {name} {advice} ({text})")

@@ -7,20 +7,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from tokimori.clock import Clock, Moment
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
-from tokimori.stores.mysql import (
-    copying,
-    documents,
-    jobs,
-    nodes,
-    pauses,
-    planning,
-    pruning,
-    runs,
-    schema,
-    semaphores,
-    working,
-)
+from tokimori.stores.mysql import copying, documents, jobs, nodes, pauses, planning, pruning, runs, semaphores, working
 from tokimori.stores.mysql.address import Address
+from tokimori.stores.mysql.schema import LONGEST, known_migrations, migrate, status
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.notices import Notices, telling
 from tokimori.stores.server_store import ServerStore, forwarded
@@ -51,18 +40,18 @@ class MysqlStore(ServerStore[Sessions]):
     def __init__(self, address: Address, clock: Clock) -> None:
         super().__init__(address.name, partial(Sessions, address), Notices())
         self._clock = clock
-        self._known = schema.known_migrations()
+        self._known = known_migrations()
         self._ticks = nodes.Ticks()
 
     async def _greet(self, db: Sessions) -> Sequence[str]:
         return await _faults(db)
 
     async def schema(self) -> SchemaStatus:
-        return await self.db.use(lambda session: schema.status(session, self._known))
+        return await self.db.use(lambda session: status(session, self._known))
 
     async def migrate(self) -> SchemaStatus:
         now = self._clock.now()
-        return await self.db.use(lambda session: schema.migrate(session, self._known, now), schema.LONGEST)
+        return await self.db.use(lambda session: migrate(session, self._known, now), LONGEST)
 
     add_jobs = telling(transacted(jobs.add_jobs))
     family = transacted(jobs.family)

@@ -15,7 +15,7 @@ _UNUSABLE = {
     ),
 }
 _REFUSED = {"22": "can't keep a value that it was given", "23": "refused a row"}
-_TOO_SLOW = "57014"
+_TOO_SLOW = {"57014": "took over 3 s, or was stopped; it is tried again"}
 _MISSING = frozenset({"42P01", "42883", "42703"})
 """An undefined table, function or column."""
 _UNAVAILABLE = {
@@ -29,6 +29,12 @@ _UNAVAILABLE = {
     "57": "is being stopped, started or restored; it is tried again",
     "58": "can't read or write its files: check its disk",
 }
+_ADVICE = (
+    (StoreTooSlow, _TOO_SLOW),
+    (StoreUnavailable, _UNAVAILABLE),
+    (StoreError, _UNUSABLE),
+    (StoreRefused, _REFUSED),
+)
 UNDONE = ("40001", "40P01")
 """A transaction that was undone because it met others: whole methods are tried again at once."""
 
@@ -72,15 +78,8 @@ def _server_error(fault: asyncpg.PostgresError, name: str) -> StoreError:
         return SchemaMismatch(f"store {name} lacks tables of this version: run `tokimori db migrate` ({text})")
     if code.startswith("28") and any(unsafe in text for unsafe in ("no encryption", "SSL off")):
         return StoreError(f"store {name} wants TLS: say sslmode=require in the URL ({text})")
-    if code == _TOO_SLOW:
-        return StoreTooSlow(f"store {name} took over 3 s, or was stopped; it is tried again ({text})")
-    for prefix, advice in _UNAVAILABLE.items():
-        if code.startswith(prefix):
-            return StoreUnavailable(f"store {name} {advice} ({text})")
-    for prefix, advice in _UNUSABLE.items():
-        if code.startswith(prefix):
-            return StoreError(f"store {name} {advice} ({text})")
-    for prefix, advice in _REFUSED.items():
-        if code.startswith(prefix):
-            return StoreRefused(f"store {name} {advice} ({text})")
+    for kind, advices in _ADVICE:
+        for prefix, advice in advices.items():
+            if code.startswith(prefix):
+                return kind(f"store {name} {advice} ({text})")
     return StoreRefused(f"store {name} can't do what it was asked ({code}: {text})")

@@ -18,7 +18,6 @@ from tokimori.stores.rows import ATTEMPT, BIRTH, OUTPUT, RUN, attempt_of, names_
 from tokimori.stores.rules.errors import full, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lanes import CLAIMABLE
-from tokimori.stores.text import storable
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 # A live run belongs to the job of now, or runs on though its job is gone: both are found by an index, job_id is not.
@@ -139,14 +138,14 @@ async def output(db: Connections, run_id: RunId, attempt: int) -> Output | None:
 
 
 async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> Run:
-    await db.rows("SELECT tokimori_cancel_run($1, $2, $3)", run_id, storable(reason), now)
+    await db.rows("SELECT tokimori_cancel_run($1, $2, $3)", run_id, reason, now)
     return await get_run(db, run_id)
 
 
 async def hold_run(db: Connections, run_id: RunId, reason: str) -> Run:
     """See `Runs.hold_run`. What was read is looked at again under the locks; a loser reads again."""
     while may_hold(run := await get_run(db, run_id)):
-        if await db.value("SELECT tokimori_hold_run($1, $2)", run_id, storable(reason)):
+        if await db.value("SELECT tokimori_hold_run($1, $2)", run_id, reason):
             return await get_run(db, run_id)
     return run
 

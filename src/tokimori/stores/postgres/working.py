@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 
 import msgspec
-from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
-from tokimori.model.run import Attempt, Output, encode_details
+from tokimori.model.run import Output, encode_details
 from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
@@ -19,7 +18,6 @@ from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, output_row, row_writer
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.settling import JOB_DELETED
-from tokimori.stores.text import storable
 
 _AS_READ = [
     f"{name}::text" if type_ == "uuid" else name for name, type_ in zip(RUN.split(", "), types_of(RUN), strict=True)
@@ -67,7 +65,7 @@ async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tupl
 
 async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[Iterable[Verdict], bool]:
     in_order = sorted(changes, key=lambda change: change.run_id)
-    attempts = [_storable(change.attempt) for change in changes if change.attempt is not None]
+    attempts = [change.attempt for change in changes if change.attempt is not None]
     outputs = [output_row(change.output) for change in changes if change.output is not None]
     ((applied, already, served),) = await db.rows(
         _SETTLE,
@@ -92,14 +90,8 @@ _change_row = row_writer(
     Change,
     *("run_id", "incarnation", "owner", "token", "state", "due", "rank", "failures", "lost", "ended", "started", "pid"),
     *("exit_code", "signal", "error", "result", "details"),
-    error=storable,
-    result=storable,
     details=encode_details,
 )
-
-
-def _storable(attempt: Attempt) -> Attempt:
-    return replace(attempt, error=storable(attempt.error))
 
 
 async def save_outputs(db: Connections, outputs: Sequence[Output]) -> None:

@@ -57,12 +57,10 @@ def _server_error(fault: exceptions.RedisError, name: str) -> StoreError:
         return SchemaMismatch(
             f"store {name} holds no keys of Tokimori, or lost them: if it is to be new, run `tokimori db migrate`"
         )
-    for word, advice in _UNAVAILABLE.items():
-        if word in said:
-            return StoreUnavailable(f"store {name} {advice} ({text})")
-    for word, advice in _UNUSABLE.items():
-        if word in said:
-            return StoreError(f"store {name} {advice} ({text})")
+    for kind, advices in ((StoreUnavailable, _UNAVAILABLE), (StoreError, _UNUSABLE)):
+        for word, advice in advices.items():
+            if word in said:
+                return kind(f"store {name} {advice} ({text})")
     return StoreRefused(f"store {name} can't do what it was asked ({text})")
 
 

@@ -17,7 +17,6 @@ from tokimori.stores.redis.hashes import run_hash, run_of
 from tokimori.stores.redis.jobs import move_runs
 from tokimori.stores.rules.errors import full, no_job, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
-from tokimori.stores.text import storable
 
 PAGE = 1000
 """How many runs one script looks at: others wait meanwhile."""
@@ -116,11 +115,11 @@ async def output(db: Connections, run_id: RunId, attempt: int) -> Output | None:
 
 
 async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> Run:
-    return _known(await db.run("cancel_run", id=run_id, reason=storable(reason), now=now), run_id)
+    return _known(await db.run("cancel_run", id=run_id, reason=reason, now=now), run_id)
 
 
 async def hold_run(db: Connections, run_id: RunId, reason: str) -> Run:
-    run = _known(await db.run("hold_run", id=run_id, reason=storable(reason)), run_id)
+    run = _known(await db.run("hold_run", id=run_id, reason=reason), run_id)
     may_hold(run)
     return run
 

@@ -8,23 +8,12 @@ from tokimori.clock import Clock, Moment
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
-from tokimori.stores.redis import (
-    copying,
-    documents,
-    jobs,
-    nodes,
-    pauses,
-    planning,
-    pruning,
-    runs,
-    schema,
-    semaphores,
-    working,
-)
+from tokimori.stores.redis import copying, documents, jobs, nodes, pauses, planning, pruning, runs, semaphores, working
 from tokimori.stores.redis.address import Address
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.notices import hear, notify
 from tokimori.stores.redis.promises import read_promises
+from tokimori.stores.redis.schema import migrate, status
 from tokimori.stores.server_store import NotifyingStore, forwarded
 
 
@@ -41,10 +30,10 @@ class RedisStore(NotifyingStore[Connections]):
         return await read_promises(db)
 
     async def schema(self) -> SchemaStatus:
-        return await schema.status(self.db)
+        return await status(self.db)
 
     async def migrate(self) -> SchemaStatus:
-        return await schema.migrate(self.db, self._clock.now())
+        return await migrate(self.db, self._clock.now())
 
     add_jobs = telling(forwarded(jobs.add_jobs))
     family = forwarded(jobs.family)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import msgspec
-from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
@@ -15,7 +14,6 @@ from tokimori.stores.redis.hashes import all_claimed, output_map
 from tokimori.stores.redis.jobs import move_runs
 from tokimori.stores.rows import names_of
 from tokimori.stores.rules.settling import JOB_DELETED
-from tokimori.stores.text import storable
 
 MOST_REFUSED = 1000
 """How many ready runs one claim may send to lines: the server does nothing else meanwhile."""
@@ -37,22 +35,21 @@ async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tupl
 
 
 _TOLD = names_of(
-    "run_id, owner, token, state, due, rank, failures, lost, ended, started, pid, exit_code, signal, parks, childless"
+    "run_id, owner, token, state, due, rank, failures, lost, ended, started, pid, exit_code, signal, error, result, "
+    "parks, childless"
 )
 
 
 def _change_map(change: Change) -> dict[str, object]:
     return {name: getattr(change, name) for name in _TOLD} | {
-        "error": storable(change.error),
-        "result": storable(change.result),
         "details": encode_details(change.details),
-        "attempt": None if change.attempt is None else (change.attempt.number, _attempt_row(change.attempt)),
+        "attempt": None if change.attempt is None else (change.attempt.number, _as_json(change.attempt)),
         "output": None if change.output is None else output_map(change.output),
     }
 
 
-def _attempt_row(attempt: Attempt) -> str:
-    return msgspec.json.encode(replace(attempt, error=storable(attempt.error))).decode()
+def _as_json(attempt: Attempt) -> str:
+    return msgspec.json.encode(attempt).decode()
 
 
 async def save_outputs(db: Connections, outputs: Sequence[Output]) -> None:
