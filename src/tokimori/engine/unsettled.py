@@ -116,7 +116,7 @@ class Unsettled:
         if len(batch) == 1:
             return f"run {batch[0].run_id} of {batch[0].job_id}: {self._refuse_one(batch[0], fault, at)}"
         if isinstance(fault, StoreTooSlow):
-            self._most = len(batch) // 2
+            self._most, self._suspects = len(batch) // 2, []
             return f"{len(batch)} ends of runs take the store too long at once; fewer are sent: {fault}"
         self._suspects = [key_of(change) for change in batch]
         return f"the store refused {len(batch)} ends of runs; they are halved to find the one at fault: {fault}"

@@ -165,6 +165,19 @@ def test_batches_that_take_too_long_become_smaller() -> None:
     assert changes.refused == 0
 
 
+def test_halves_that_take_too_long_become_smaller() -> None:
+    """A search by halves that meets a slow store does not send the same half for ever."""
+    names = [f"{n:02}" for n in range(16)]
+    changes = unsettled(*names)
+    changes.refuse(changes.batch(0), REFUSED, 0)
+    half = changes.batch(0)
+    changes.refuse(half, TOO_SLOW, 0)
+    assert len(changes.batch(0)) < len(half)
+    store = Store(refusing(["05"]))
+    store.settle(changes)
+    assert {*store.taken} == {*names} - {"05"}
+
+
 def test_refused_changes_take_turns_with_the_others() -> None:
     """However many are refused, and however long each takes, every second batch is one of the others."""
     changes = unsettled(*map(str, range(10)))
