@@ -78,6 +78,13 @@ def test_missed_is_over_late_after(misfire: Misfire, late: float, missed: bool) 
     assert found(plan) == (([], [(60, 60, 1, "misfire")]) if dropped else ([60], []))
 
 
+@pytest.mark.parametrize("misfire", Misfire)
+def test_what_was_decided_is_not_decided_again(misfire: Misfire) -> None:
+    """Not even where the next occurrence is late by exactly `late_after`: the one before it has had its run."""
+    fired = msgspec.structs.replace(due(misfire=misfire).job, fired_through=seconds(60), next_due=seconds(120))
+    assert found(decide(Due(job=fired), MINUTELY, seconds(180))) == ([120, 180], [])
+
+
 HOUR_LATE: list[tuple[dict[str, Any], Found]] = [
     ({"misfire": Misfire.LATEST}, ([3540, 3600], [(60, 3480, 58, "misfire")])),
     ({"misfire": Misfire.SKIP}, ([3600], [(60, 3540, 59, "misfire")])),
