@@ -138,3 +138,13 @@ async def test_open_to_others_is_warned_of(interface: str, warnings: int, caplog
         async with opened(interface) as door:
             assert door.url == f"http://127.0.0.1:{door.port}/"
     assert ["no authentication" in record.message for record in caplog.records] == [True] * warnings
+
+
+def test_an_ipv6_address_takes_no_ipv4() -> None:
+    """Whoever lets a node listen on every IPv6 address has not opened the IPv4 ones: their `Host` is another rule."""
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    with contextlib.ExitStack() as stack:
+        for each in listening_sockets("::", 0, port_fixed=False):
+            stack.enter_context(each)
+            assert each.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == 1

@@ -141,7 +141,15 @@ def test_own_pages_pass(asker: Asker, origin: str, host: str) -> None:
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
 @pytest.mark.parametrize(
     "kind",
-    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "text/json", "application/json5"],
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "",
+        "text/json",
+        "application/json5",
+        "text/x+json",
+    ],
 )
 def test_writes_must_be_json(asker: Asker, echo: Echo, method: str, kind: str) -> None:
     """A write that a form could have sent is refused, with a body or without."""
