@@ -185,6 +185,7 @@ class Loans:
     def __init__(self) -> None:
         self._lent: dict[Path, str] = {}
         self._free: list[str] = []
+        self._made = 0
 
     def url_of(self, folder: Path) -> str:
         """The URL of the database that stands for a folder."""
@@ -193,17 +194,23 @@ class Loans:
         return server().url(self._lent[folder])
 
     def _another(self) -> str:
-        name = f"t{len(self._lent) + len(self._free)}"
+        self._made += 1
+        name = f"t{self._made}"
         server().make(name)
         return name
 
     def give_back(self, folder: Path) -> None:
-        """Empty the folder's database for the next test."""
+        """Empty the folder's database for the next test. A session that a test has cut may still be at work there."""
         name = self._lent.pop(folder)
+        server().sql(_END_SESSIONS, name)
         server().sql(_EMPTY, name)
         self._free.append(name)
 
 
+_END_SESSIONS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
 _EMPTY = r"""
 DO $$ BEGIN
     EXECUTE (

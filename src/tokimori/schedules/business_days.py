@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from tokimori.clock import DAY, Moment
 from tokimori.schedules.days import FIRST_DAY, LAST_DAY
-from tokimori.schedules.days_off import MOST_IN_A_ROW, DaysOff
+from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.grid import moment_of
 from tokimori.schedules.schedule import OnDemand, Schedule
 from tokimori.schedules.zones import Stretch, stretch_at, stretches_between
@@ -237,9 +237,10 @@ class BusinessDays:
         days = self._days
         today = days.day_of(moment)
         until = LAST_DAY if limit is None else days.day_of(limit) + 1
+        through = until if self.shift is Shift.NEXT else days.next_business(min(until + 1, LAST_DAY))
         day = today + 1 if self.shift is Shift.PREVIOUS else days.previous_business(today - 1) + 1
         for _ in range(_MAX_TRIES):
-            found = self._day_off_from(day, min(until + 2 * MOST_IN_A_ROW, LAST_DAY))
+            found = self._day_off_from(day, through)
             if found is None or (business := self._target(found)) > until:
                 return
             while business >= today and (image := self._first_image(business, moment)) is not None:
@@ -254,9 +255,10 @@ class BusinessDays:
         days = self._days
         today = days.day_of(moment)
         until = FIRST_DAY if limit is None else days.day_of(limit) - 1
+        since = until if self.shift is Shift.PREVIOUS else days.previous_business(max(until - 1, FIRST_DAY))
         day = today if self.shift is Shift.NEXT else days.next_business(today + 1) - 1
         for _ in range(_MAX_TRIES):
-            found = self._day_off_until(day, max(until - 2 * MOST_IN_A_ROW, FIRST_DAY))
+            found = self._day_off_until(day, since)
             if found is None or (business := self._target(found)) < until:
                 return None
             if business <= today and (image := self._last_image(business, moment)) is not None:

@@ -55,13 +55,16 @@ def test_moments_on_days_off_go_where_they_should(text: str, shift: Shift | None
         assert schedule.last_before(Moment(found[-1] + 1)) == found[-1]
 
 
-def test_what_is_moved_comes_from_over_a_year_away() -> None:
-    """Two years off in a row move their moments to the day before them, or behind them, earlier than that day's own."""
-    off = ["2030-01-02/2031-01-02", "2031-01-03/2032-01-03"]
-    before = with_days_off("at 2030-01-01T10:00:00; at 2031-06-01T09:00:00", Shift.PREVIOUS, [], off)
+@pytest.mark.parametrize("years", [2, 5])
+def test_what_is_moved_comes_from_years_away(years: int) -> None:
+    """However many days off are in a row, their moments go to the day before them, or behind them."""
+    starts = [date(2030, 1, 2) + timedelta(366 * n) for n in range(years + 1)]
+    off = [f"{start}/{end - timedelta(1)}" for start, end in pairwise(starts)]
+    far, behind = starts[-1] - timedelta(30), starts[-1]
+    before = with_days_off(f"at 2030-01-01T10:00:00; at {far}T09:00:00", Shift.PREVIOUS, [], off)
     assert before.next_after(at("2029-12-31 20:00", PARIS)) == at("2030-01-01 09:00", PARIS)
-    behind = with_days_off("at 2032-01-04T10:00:00; at 2030-06-01T11:00:00", Shift.NEXT, [], off)
-    assert behind.last_before(at("2032-01-05 00:00", PARIS)) == at("2032-01-04 11:00", PARIS)
+    after = with_days_off(f"at {behind}T10:00:00; at 2030-02-01T11:00:00", Shift.NEXT, [], off)
+    assert after.last_before(at(f"{behind} 23:00", PARIS)) == at(f"{behind} 11:00", PARIS)
 
 
 def test_two_that_fall_on_one_moment_are_one() -> None:
