@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.node.world import World
+from tests.unit.node.world import Member, World
 from tokimori.engine.refusals import LONGEST_PAUSE
 from tokimori.model.ids import JobId, RunId
-from tokimori.model.job import JobState
+from tokimori.model.job import Job, JobState
 from tokimori.model.transitions import RunState
 from tokimori.node.stopping import FAREWELL
 from tokimori.ports.working import Change
@@ -34,6 +34,18 @@ def every_end_of(run_id: RunId) -> Any:
     return lambda name, asked: name == "settle" and any(change.run_id == run_id for change in asked)
 
 
+async def with_a_refused_end(world: World) -> tuple[Member, Job, RunId]:
+    """A node whose only run has ended, and the store takes that in no form."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    (stuck,) = await world.trigger(job)
+    await world.pass_time(0.1)
+    member.link.refuses = every_end_of(stuck)
+    member.executor.end_all()
+    await world.pass_time(1)
+    return member, job, stuck
+
+
 async def test_others_are_settled(world: World) -> None:
     """Of eight runs that end together one is refused: it fails, the others succeed, and nothing runs twice."""
     job = await world.add(schedule=None)
@@ -51,13 +63,7 @@ async def test_others_are_settled(world: World) -> None:
 
 async def test_what_is_refused_in_every_form_is_tried_again(world: World) -> None:
     """The node goes on with other runs, and settles that one when the store takes it."""
-    job = await world.add(schedule=None)
-    member = await world.join()
-    (stuck,) = await world.trigger(job)
-    await world.pass_time(0.1)
-    member.link.refuses = every_end_of(stuck)
-    member.executor.end_all()
-    await world.pass_time(1)
+    member, job, stuck = await with_a_refused_end(world)
     (other,) = await world.trigger(job)
     await world.pass_time(1)
     member.executor.end_all()
@@ -71,13 +77,7 @@ async def test_what_is_refused_in_every_form_is_tried_again(world: World) -> Non
 
 async def test_a_node_stops_though_the_store_refuses_an_end(world: World) -> None:
     """It says so, and goes; who takes its run over settles it as lost."""
-    job = await world.add(schedule=None)
-    member = await world.join()
-    (stuck,) = await world.trigger(job)
-    await world.pass_time(0.1)
-    member.link.refuses = every_end_of(stuck)
-    member.executor.end_all()
-    await world.pass_time(1)
+    member, _, stuck = await with_a_refused_end(world)
     member.node.stop()
     await world.pass_time(FAREWELL + 1)
     assert member.node.finished
