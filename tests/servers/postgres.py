@@ -3,6 +3,7 @@
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -150,14 +151,21 @@ class Pooler:
         self._process = subprocess.Popen(
             [*server.as_account, found, "-q", str(settings)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        while not (server.folder / f".s.PGSQL.{POOLER_PORT}").exists() and self._process.poll() is None:
-            time.sleep(0.02)
+        self._await()
 
     @property
     def url(self) -> str:
         """The URL of the database behind the pooler."""
         place = f"host={self._server.folder}&port={POOLER_PORT}"
         return f"postgresql://{ACCOUNT}@/{self._database}?{place}&statement_cache_size=0"
+
+    def _await(self) -> None:
+        """Its socket is there before it listens: only a connection says that it does."""
+        while self._process.poll() is None:
+            with socket.socket(socket.AF_UNIX) as probe:
+                if probe.connect_ex(str(self._server.folder / f".s.PGSQL.{POOLER_PORT}")) == 0:
+                    return
+            time.sleep(0.02)
 
     def remove(self) -> None:
         """Stop it."""
