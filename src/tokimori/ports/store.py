@@ -128,7 +128,8 @@ class Jobs(Protocol):
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         """Put `new` in place of `old` if incarnation, version, state and `fired_through` still are those of `old`.
 
-        When this returns, nothing of the old definition is claimed any more. Runs of a paused or parked job lose their
+        When this returns, nothing of the old definition is claimed any more, though where the job has many runs some
+        of them follow later, a bounded number with each beat of a node. Runs of a paused or parked job lose their
         lane; runs of an enabled or finished one get the lane of the new definition. Runs blocked by the job's limit are
         woken as far as there is room; those in the line of a key or a semaphore become ready again, and find their line
         when they are claimed. The lines that they left are served. After an edit of a stopped job its forced runs,
@@ -138,6 +139,8 @@ class Jobs(Protocol):
 
     async def delete_job(self, job_id: JobId, now: Moment) -> None:
         """Delete the job. Its runs that have not started are cancelled; those that run go on to their end.
+
+        Of many runs some end later, a bounded number with each beat of a node; none of them is claimed meanwhile.
 
         Until the last of them has ended `deleted_job` finds the job; the id is free at once. The family's version
         grows, so that nobody adds a child to a deleted job. Raises `NotFound`, and `Refused` where other jobs say that

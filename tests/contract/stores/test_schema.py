@@ -131,13 +131,14 @@ async def test_a_function_that_somebody_changed_is_named(tmp_path: Path) -> None
     store = open_store(postgres.loans.url_of(tmp_path), StoppedClock())
     await store.open()
     await store.migrate()
-    name = store._functions.rendered("tokimori_wake_all(").rstrip("(")  # type: ignore[attr-defined]
-    wake = f"CREATE OR REPLACE FUNCTION {name}(_incarnation bigint) RETURNS void LANGUAGE sql AS $$ {{}} $$"
+    name = store._functions.rendered("tokimori_begin_move(").rstrip("(")  # type: ignore[attr-defined]
+    terms = "_incarnation bigint, _forced_lane text, _reason text, _since bigint"
+    made = f"CREATE OR REPLACE FUNCTION {name}({terms}) RETURNS void LANGUAGE sql AS $$ {{}} $$"
     text = await store.db.value("SELECT prosrc FROM pg_proc WHERE proname = $1", name)  # type: ignore[attr-defined]
-    await store.db.rows(wake.format("SELECT NULL::void"))  # type: ignore[attr-defined]
+    await store.db.rows(made.format("SELECT NULL::void"))  # type: ignore[attr-defined]
     (found,) = await store.differences()
-    await store.db.rows(f"{wake.partition('$$')[0]} $tokimori${text}$tokimori$")  # type: ignore[attr-defined]
-    assert found.startswith(f"the function {name}(_incarnation bigint) is the text with checksum")
+    await store.db.rows(f"{made.partition('$$')[0]} $tokimori${text}$tokimori$")  # type: ignore[attr-defined]
+    assert found.startswith(f"the function {name}({terms}) is the text with checksum")
     assert await store.differences() == []
     await store.close()
     postgres.loans.give_back(tmp_path)

@@ -27,7 +27,20 @@ STATES: dict[str, type[StrEnum]] = {
 """The column `state` of each table."""
 KNOWN = {str(word) for kind in (JobState, RunState, NodeState, SkipReason) for word in kind}
 ANSWERS = {
-    *("added", "deleted", "full", "gone", "granted", "known", "made", "moving", "other family", "other job", "parent"),
+    *(
+        "added",
+        "begun",
+        "deleted",
+        "full",
+        "gone",
+        "granted",
+        "known",
+        "made",
+        "moving",
+        "other family",
+        "other job",
+        "parent",
+    ),
     *("refused", "replaced", "taken", "unknown"),
 }
 """What functions and scripts answer."""

@@ -1,7 +1,7 @@
 """Definitions: statements on the tables of jobs and skips."""
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, count
 
 import msgspec
 
@@ -31,7 +31,7 @@ from tokimori.stores.rows import (
 )
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, no_job, taken
-from tokimori.stores.rules.lanes import lane_for, lane_of_forced
+from tokimori.stores.rules.lanes import MOST_STEPS, lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
 DUE = f"""
@@ -128,7 +128,7 @@ async def replace_job(
     while True:
         stored = await get_job(db, old.id)
         if was_replaced(stored, old, new):
-            return
+            return await move_runs(db, old.incarnation, range(MOST_STEPS))
         before, after = edges_by_job(stored), edges_by_job(new)
         if before != after and after and family is None:
             raise FamilyChanged(FAMILY_CHANGED, field="parents")
@@ -136,8 +136,12 @@ async def replace_job(
         answer = await _replaced(db, old, new, skips, edges)
         if answer == "other family":
             raise FamilyChanged(FAMILY_CHANGED, field="parents")
-        if answer == "replaced":
-            return
+        if answer == "moving":
+            await move_runs(db, old.incarnation, count())
+        if answer == "begun":
+            await move_runs(db, old.incarnation, range(MOST_STEPS))
+        if answer in {"begun", "replaced"}:
+            return None
 
 
 async def _replaced(
@@ -178,14 +182,24 @@ async def _replaced(
 
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
-    match await db.value("SELECT tokimori_delete_job($1, $2, $3)", job_id, JOB_DELETED, now):
+    ((answer, incarnation),) = await db.rows("SELECT * FROM tokimori_delete_job($1, $2, $3)", job_id, JOB_DELETED, now)
+    match answer:
         case "unknown":
             raise no_job(job_id)
         case "parent":
             await get_job(db, job_id)  # the function looks for children first, and others may name a job that is gone
             raise is_parent(job_id)
+        case "begun":
+            await move_runs(db, incarnation, range(MOST_STEPS))
         case _:
             pass
+
+
+async def move_runs(db: Connections, incarnation: Incarnation, steps: Iterable[int]) -> None:
+    """Let the runs of a job follow its change, some at a time: others get their turn in between, ticks do the rest."""
+    for _ in steps:
+        if await db.value("SELECT tokimori_move_runs($1)", incarnation):
+            return
 
 
 _DELETED = f"""

@@ -1,6 +1,7 @@
 """Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 
 from msgspec.structs import replace
 
@@ -13,7 +14,7 @@ from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.postgres.columns import without
 from tokimori.stores.postgres.connections import Connections
-from tokimori.stores.postgres.jobs import get_job
+from tokimori.stores.postgres.jobs import get_job, move_runs
 from tokimori.stores.rows import ATTEMPT, BIRTH, OUTPUT, RUN, attempt_of, names_of, output_of, run_of, run_values
 from tokimori.stores.rules.errors import full, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
@@ -57,6 +58,9 @@ async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Ru
             if known is not None:
                 return known
             raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
+        case "moving":
+            await move_runs(db, run.incarnation, count())
+            return await _ask_run(db, run, manner, now)
         case "full":
             raise full(run.job_id, most_active((await get_job(db, run.job_id)).definition))
         case state:

@@ -1,7 +1,7 @@
 """Definitions: what is asked of the scripts on jobs and skips."""
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, count
 
 from msgspec import structs
 
@@ -18,7 +18,7 @@ from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, s
 from tokimori.stores.rows import tombstone_of
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, no_job, taken
-from tokimori.stores.rules.lanes import lane_for, lane_of_forced
+from tokimori.stores.rules.lanes import MOST_STEPS, lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
 
@@ -79,8 +79,7 @@ async def replace_job(
     while True:
         stored = await get_job(db, old.id)
         if was_replaced(stored, old, new):
-            await move_runs(db, old.incarnation)
-            return
+            return await move_runs(db, old.incarnation, range(MOST_STEPS))
         before, after = edges_by_job(stored), edges_by_job(new)
         if before != after and after and family is None:
             raise FamilyChanged(FAMILY_CHANGED, field="parents")
@@ -89,9 +88,11 @@ async def replace_job(
         if answer == "other family":
             raise FamilyChanged(FAMILY_CHANGED, field="parents")
         if answer == "moving":
-            await move_runs(db, old.incarnation)
-        if answer in {"replaced", "moving"}:
-            return
+            await move_runs(db, old.incarnation, count())
+        if answer == "begun":
+            await move_runs(db, old.incarnation, range(MOST_STEPS))
+        if answer in {"begun", "replaced"}:
+            return None
 
 
 async def _replaced(
@@ -124,16 +125,17 @@ async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
             raise no_job(job_id)
         case ["parent"]:
             raise is_parent(job_id)
-        case ["moving", incarnation]:
-            await move_runs(db, incarnation)
+        case ["begun", incarnation]:
+            await move_runs(db, incarnation, range(MOST_STEPS))
         case _:
             pass
 
 
-async def move_runs(db: Connections, incarnation: int | str) -> None:
-    """Let all runs of a job follow its change, some at a time: others get their turn in between."""
-    while not await db.run("move_runs", inc=str(incarnation)):
-        pass
+async def move_runs(db: Connections, incarnation: int | str, steps: Iterable[int]) -> None:
+    """Let the runs of a job follow its change, some at a time: others get their turn in between, ticks do the rest."""
+    for _ in steps:
+        if await db.run("move_runs", inc=str(incarnation)):
+            return
 
 
 async def deleted_job(db: Connections, job_id: JobId) -> Job:

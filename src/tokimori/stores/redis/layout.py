@@ -31,7 +31,7 @@ skips:<inc>             zset    rows of the ledger by their first moment: "first
                                 in: counts, export_rows, import_rows, prelude, prune, settle, skips
 moves                   hash    incarnation of a changed or deleted job -> how far its runs have followed it,
                                 MessagePack
-                                in: add_run, claim, move_runs, moves, tick
+                                in: add_run, claim, move_runs, moves, replace_job, tick
 deleted                 zset    jobs that are gone, whose rows are still to be pruned: by name, "incarnation id", padded
                                 as in due
                                 in: counts, delete_job, deleted_jobs, export_rows, import_rows, prune
@@ -93,7 +93,7 @@ blocked:<inc>           zset    the line of a full job, by rank, then id
 blocked:<inc>:<key>     zset    the line of a full key, by rank, then id
                                 in: lines
 running:<inc>           set     running runs of a job
-                                in: claim, delete_job, lines, settle
+                                in: claim, delete_job, lines, moves, settle
 running:<inc>:<key>     set     those of a key
                                 in: claim, lines, settle
 owned:<node>            hash    running run -> the claim that took it

@@ -1,6 +1,7 @@
 """Runs as people and programs ask for them."""
 
 from collections.abc import Sequence
+from itertools import count
 
 import msgspec
 from msgspec.structs import replace
@@ -41,7 +42,7 @@ async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN
         case "made":
             return replace(run, lane=more)
         case "moving":
-            await move_runs(db, run.incarnation)
+            await move_runs(db, run.incarnation, count())
             return await add_run(db, run, now, manner)
         case "full":
             raise full(run.job_id, more)

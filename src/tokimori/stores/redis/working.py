@@ -11,7 +11,6 @@ from tokimori.model.settle import PARKED_BY
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import all_claimed, output_map
-from tokimori.stores.redis.jobs import move_runs
 from tokimori.stores.rows import names_of
 from tokimori.stores.rules.settling import JOB_DELETED
 
@@ -26,11 +25,9 @@ async def claim(db: Connections, claim: Claim, now: Moment) -> list[Claimed]:
 
 async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
     """See `Working.settle`; also whether anybody else got a semaphore's units, or the turn for them."""
-    served, verdicts, moving = await db.run(
+    served, verdicts = await db.run(
         "settle", changes=[_change_map(change) for change in changes], by=by, deleted=JOB_DELETED, parked_by=PARKED_BY
     )
-    for incarnation in moving:
-        await move_runs(db, incarnation)
     return [Verdict(verdict) for verdict in verdicts], served > 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tokimori.clock import Moment
 from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.encoding import encode_definition
-from tokimori.model.ids import Incarnation, JobId, Lane
+from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.model.settle import PARKED_BY
@@ -29,10 +29,8 @@ from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import no_job, taken
 from tokimori.stores.rules.lanes import lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
-from tokimori.stores.rules.turns import Freed
-from tokimori.stores.sqlite import lines
-from tokimori.stores.sqlite.ending import cancel
 from tokimori.stores.sqlite.family import change_edges, leave_family
+from tokimori.stores.sqlite.moves import begin_move, check_moved, move_runs
 
 _ACTIVE = "FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held'"
 
@@ -94,39 +92,23 @@ def replace_job(
     stored = get_job(db, old.id)
     if was_replaced(stored, old, new):
         return
+    if lane_of_forced(old, new) is not None:
+        check_moved(db, old.incarnation)
     change_edges(db, edges_by_job(stored), edges_by_job(new), family)
     columns = f"{JOB}, {JOB_STAMPS}"
     values = ", ".join(f"{column} = ?" for column in columns.split(", ") if column != "fired_through")
     row = dict(zip(columns.split(", "), job_row(new), strict=True))
     fired_through = row.pop("fired_through")
-    freed = _units(db, new.incarnation)
+    begin_move(db, new.incarnation, lane_of_forced(old, new))
     db.execute(
         f"UPDATE tokimori_jobs SET {values}, fired_through = max(fired_through, ?) WHERE incarnation = ?",
         (*row.values(), fired_through, old.incarnation),
     )
     keep_skips(db, [(new.incarnation, skip) for skip in skips])
-    _relane(db, new, row["lane"], lane_of_forced(old, new))
-    freed.places[new.incarnation] = lines.count_active(db, new.incarnation)
-    lines.rejoin(db, new.incarnation)
-    lines.serve(db, freed)
+    move_runs(db, new.incarnation)
 
 
-def _relane(db: sqlite3.Connection, job: Job, lane: Lane | None, forced: Lane | None) -> None:
-    """Give the job's runs its lane, or where it stays stopped the forced ones theirs."""
-    if forced is None:
-        db.execute("UPDATE tokimori_runs SET lane = ? WHERE incarnation = ?", (lane, job.incarnation))
-        return
-    having = "UPDATE tokimori_runs SET lane = ? WHERE incarnation = ? AND lane IS NOT NULL"
-    db.execute(having, (forced, job.incarnation))
-
-
-def _units(db: sqlite3.Connection, incarnation: Incarnation) -> Freed:
-    """The semaphores for which runs of the job may stand in line, or have the turn."""
-    (semaphores,) = db.execute("SELECT semaphores FROM tokimori_jobs WHERE incarnation = ?", (incarnation,)).fetchone()
-    return Freed(semaphores={name for name, _ in lines.units_in(semaphores)})
-
-
-def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None, freed: Freed) -> None:
+def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None) -> None:
     """A job that is claimable stops, with the error of its run; nothing of it is claimed until it is resolved."""
     parked = db.execute(
         """UPDATE tokimori_jobs SET state = 'parked', reason = ?, "by" = ?, next_due = NULL, lane = NULL
@@ -134,20 +116,21 @@ def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None, fr
         (error, PARKED_BY, incarnation),
     )
     if parked.rowcount:
-        db.execute("UPDATE tokimori_runs SET lane = NULL WHERE incarnation = ?", (incarnation,))
-        lines.rejoin(db, incarnation)
-        freed.semaphores |= _units(db, incarnation).semaphores
+        begin_move(db, incarnation, None)
+        move_runs(db, incarnation)
 
 
-def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> None:
+def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> Incarnation:
     job = get_job(db, job_id)
     leave_family(db, job_id)
-    cancel(db, "incarnation = ? AND state <> 'running'", (job.incarnation,), JOB_DELETED, now)
+    begin_move(db, job.incarnation, None, JOB_DELETED, now)
     db.execute("DELETE FROM tokimori_jobs WHERE incarnation = ?", (job.incarnation,))
     gone = f"INSERT INTO tokimori_deleted_jobs (incarnation, job_id, {TOMBSTONE}) VALUES (?, ?, {marks(TOMBSTONE)})"
     runs = db.execute(_RUNNING, (job.incarnation,)).fetchone() is not None
     definition = encode_definition(job.definition).decode() if runs else None
     db.execute(gone, (job.incarnation, job_id, job.version, definition, job.created, now))
+    move_runs(db, job.incarnation)
+    return job.incarnation
 
 
 def deleted_job(db: sqlite3.Connection, job_id: JobId) -> Job:

@@ -76,15 +76,6 @@ def count_active(db: sqlite3.Connection, incarnation: Incarnation) -> int:
     return int(active)
 
 
-def rejoin(db: sqlite3.Connection, incarnation: Incarnation) -> None:
-    """Runs of a job in the lines of keys and semaphores are ready again: their claim finds them the line of today."""
-    db.execute(
-        """UPDATE tokimori_runs SET state = 'ready', blocked_on = NULL
-        WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NOT NULL""",
-        (incarnation,),
-    )
-
-
 def give_back(db: sqlite3.Connection, runs: Sequence[RunId]) -> set[str]:
     """Take the permits of these runs away; the semaphores of which units are free now."""
     held = "DELETE FROM tokimori_permits WHERE run_id IN (SELECT value FROM json_each(?)) RETURNING semaphore"

@@ -9,6 +9,7 @@ from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.rows import NODE, RUN, RUN_COLUMNS, Row, definition_of, marks, node_of, node_row, prefixed, run_of
 from tokimori.stores.sqlite import lines
+from tokimori.stores.sqlite.moves import move_on
 from tokimori.stores.sqlite.pauses import paused_queues
 
 CLAIMED = f"""
@@ -53,6 +54,7 @@ def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
     if not raised.rowcount:
         return None
     lines.sweep(db)
+    move_on(db)
     db.executemany(
         """UPDATE tokimori_runs SET pid = ?, started = ?
         WHERE id = ? AND state = 'running' AND node_id = ? AND token = ?""",

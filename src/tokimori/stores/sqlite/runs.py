@@ -18,6 +18,7 @@ from tokimori.stores.rules.lines import has_room
 from tokimori.stores.rules.turns import Freed
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.ending import cancel
+from tokimori.stores.sqlite.moves import check_moved
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 _INDEXED = ("1", "origin NOT LIKE 's:%'")
@@ -41,6 +42,8 @@ def add_run(db: sqlite3.Connection, run: Run, now: Moment, manner: Manner = PLAI
     if job is None:
         raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
     state, lane, most = job
+    if manner.forced and lane is None:
+        check_moved(db, run.incarnation)
     lane = lane or (run.lane if manner.forced else None)
     if lane is None:
         raise stopped(run.job_id, state)

@@ -1,22 +1,28 @@
 """The SQLite store: a writing and a reading connection, each with its thread."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from functools import wraps
+from itertools import count
 from sqlite3 import Connection
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
+from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.job import Job
+from tokimori.model.run import Skip
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.namespace import UNNAMED, Namespace
 from tokimori.stores.notices import telling
+from tokimori.stores.rules.lanes import MOST_STEPS, StillMoving
 from tokimori.stores.sqlite import (
     connection,
     copying,
     documents,
     jobs,
+    moves,
     nodes,
     pauses,
     planning,
@@ -113,7 +119,26 @@ class SqliteStore:
         return await self._open.reader.run(lambda db: work(db, *args, **kwargs))
 
     async def _write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._open.writer.run(lambda db: work(db, *args, **kwargs))
+        while True:
+            try:
+                return await self._open.writer.run(lambda db: work(db, *args, **kwargs))
+            except StillMoving as moving:
+                await self._move_runs(moving.incarnation, count())
+
+    async def _move_runs(self, job: Incarnation, steps: Iterable[int]) -> None:
+        """Let the runs of a job follow its change, some at a time: others get their turn, ticks do the rest."""
+        for _ in steps:
+            if await self._write(moves.move_runs, job):
+                return
+
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
+        await self._write(jobs.replace_job, old, new, skips, family)
+        await self._move_runs(old.incarnation, range(MOST_STEPS))
+        self.tell()
+
+    async def delete_job(self, job_id: JobId, now: Moment) -> None:
+        await self._move_runs(await self._write(jobs.delete_job, job_id, now), range(MOST_STEPS))
+        self.tell()
 
     async def schema(self) -> SchemaStatus:
         return await self._read(schema.status, self._known)
@@ -146,8 +171,6 @@ class SqliteStore:
     family = reading(whole_family)
     get_job = reading(jobs.get_job)
     list_jobs = reading(jobs.list_jobs)
-    replace_job = telling(writing(jobs.replace_job))
-    delete_job = telling(writing(jobs.delete_job))
     deleted_job = reading(jobs.deleted_job)
     get_due = reading(jobs.get_due)
     skips = reading(jobs.list_skips)

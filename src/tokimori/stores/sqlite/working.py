@@ -19,6 +19,7 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.rows import ATTEMPT, OUTPUT, Row, attempt_row, marks, output_row, row_writer
 from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import MOST_EXAMINED
+from tokimori.stores.rules.lanes import MOST_MOVED
 from tokimori.stores.rules.settling import Standing, ending, judged
 from tokimori.stores.rules.turns import Freed
 from tokimori.stores.sqlite import lines
@@ -26,6 +27,7 @@ from tokimori.stores.sqlite.admission import Ready, SqliteLines, hold
 from tokimori.stores.sqlite.ending import forget
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.jobs import park
+from tokimori.stores.sqlite.moves import follow
 from tokimori.stores.sqlite.nodes import CLAIMED, claimed_of, state_of
 from tokimori.stores.sqlite.pauses import paused_queues
 
@@ -34,8 +36,9 @@ SELECT r."rank", r.id, r.incarnation, j.max_running,
     CASE WHEN j.max_running = 0 THEN 0 ELSE (
         SELECT count(*) FROM tokimori_runs WHERE incarnation = r.incarnation AND state = 'running') END,
     CASE WHEN r.concurrency_key IS NOT NULL OR j.semaphores IS NOT NULL
-        THEN json_array(r.lane, r.concurrency_key, j.max_per_key, j.semaphores) END
-FROM tokimori_runs r JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+        THEN json_array(r.lane, r.concurrency_key, j.max_per_key, j.semaphores) END,
+    j.lane IS NOT r.lane AND EXISTS (SELECT 1 FROM tokimori_moves WHERE incarnation = r.incarnation)
+FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
 WHERE r.state = 'ready' AND r.lane = ? ORDER BY r."rank", r.id
 """
 _TAKE = """
@@ -101,15 +104,18 @@ def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
 
 def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
     """Walk the ready runs in order: what fits is taken, what does not joins a line. Whether any was taken."""
-    known, taken = SqliteLines(db), list[RunId]()
+    known, taken, misplaced = SqliteLines(db), list[RunId](), list[RunId]()
     admission = Admission(known)
     with closing(_ready(db, claim.lanes, claim.limit + MOST_EXAMINED)) as ready:
         for row in ready:
-            if len(taken) == claim.limit:
+            if len(taken) == claim.limit or len(misplaced) == MOST_MOVED:
                 break
             run = known.candidate(row)
-            if admission.takes(run):
+            if row[-1]:
+                misplaced.append(run.id)
+            elif admission.takes(run):
                 taken.append(run.id)
+    follow(db, misplaced)
     db.execute(_TAKE, (claim.node, claim.id, json.dumps(taken)))
     refused = [(refused_by or None, run_id) for refused_by, run_id in admission.refused]
     db.executemany("UPDATE tokimori_runs SET state = 'blocked', blocked_on = ? WHERE id = ?", refused)
@@ -150,7 +156,7 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: M
     freed = _freed(db, {change.run_id: held[change.run_id] for change in applied})
     for change, state, error in accepted:
         if change.parks and state is RunState.FAILED:
-            park(db, change.incarnation, error, freed)
+            park(db, change.incarnation, error)
     lines.serve(db, freed)
     return verdicts
 

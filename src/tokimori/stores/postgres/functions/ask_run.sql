@@ -1,9 +1,10 @@
 -- A requested run is kept: 'made'. Or another one answers: one of the same origin, or that took over what this request
 -- asked for before ('known'); the newest of its key (whose origins begin with `_prefix`), if it was made after `_since`
 -- ('known') or has never started and `_replaces` ('replaced': what it had of turns in lines goes to the next). Or the
--- answer is why there is none: 'unknown', 'full', or the state of the job. `_lane` is that of a forced run where the
--- job has none. The gate is held alone, so that of two requests of one key the second one sees what the first one did.
--- Ids are hexadecimal: 'g' comes after all of them.
+-- answer is why there is none: 'unknown', 'full', 'moving' where not all runs have followed a change of the job, which a
+-- forced one can't be told from, or the state of the job. `_lane` is that of a forced run where the job has none. The
+-- gate is held alone, so that of two requests of one key the second one sees what the first one did. Ids are
+-- hexadecimal: 'g' comes after all of them.
 CREATE OR REPLACE FUNCTION tokimori_ask_run(
     {_BIRTH types}, _prefix text, _since bigint, _replaces boolean, _forget bigint, _now bigint,
     OUT answer text, OUT run uuid)
@@ -28,6 +29,10 @@ BEGIN
         UNION ALL SELECT run_id FROM tokimori_requests WHERE id = _id) k LIMIT 1;
     IF FOUND THEN
         answer := 'known';
+        RETURN;
+    END IF;
+    IF _lane IS NOT NULL AND EXISTS (SELECT FROM tokimori_moves WHERE incarnation = _incarnation) THEN
+        answer := 'moving';
         RETURN;
     END IF;
     IF _job.lane IS NULL THEN

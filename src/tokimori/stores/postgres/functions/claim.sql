@@ -22,6 +22,7 @@ DECLARE
     _wanting boolean;   -- some want semaphores, or have keys
     _all boolean;       -- whatever was found may be taken, as far as limits of jobs go
     _judged record;
+    _followed record;
     _gates bigint[] := '{}';  -- whose turn refused runs pass on
     _key_jobs bigint[] := '{}';
     _keys text[] := '{}';
@@ -59,12 +60,19 @@ BEGIN
                 WHERE j.max_running = 0 AND (_keyed IS NULL OR incarnation <> ALL (_keyed))
                 FOR KEY SHARE OF j SKIP LOCKED) f;
         END IF;
+        IF EXISTS (SELECT FROM tokimori_moves) THEN
+            _followed := tokimori_follow(_ids, _free || _limited);
+            _ids := _followed.ids;
+            _jobs := _followed.jobs;
+            _free := ARRAY(SELECT unnest(_free) INTERSECT SELECT unnest(_jobs));
+            _limited := ARRAY(SELECT unnest(_limited) INTERSECT SELECT unnest(_jobs));
+        END IF;
         _all := cardinality(_limited) = 0;
         IF cardinality(_free) + cardinality(_limited) < cardinality(_jobs) THEN
             _busy := _busy || ARRAY(SELECT i FROM unnest(_jobs) i WHERE i <> ALL (_free || _limited));
             _all := false;
         ELSIF NOT _all THEN
-            _all := _found = cardinality(_jobs) AND NOT EXISTS (
+            _all := cardinality(_ids) = cardinality(_jobs) AND NOT EXISTS (
                 SELECT FROM unnest(_limited) AS l (incarnation) CROSS JOIN LATERAL (
                     SELECT FROM tokimori_runs WHERE state = 'running' AND incarnation = l.incarnation LIMIT 1) r);
         END IF;
@@ -77,11 +85,11 @@ BEGIN
             _keys := _keys || _judged.keys;
             _names := _names || _judged.names;
             EXIT WHEN clock_timestamp() > now() + interval '0.5 s';
-        ELSIF _all AND _found <= _left THEN
+        ELSIF _all AND cardinality(_ids) <= _left THEN
             UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = _node,
                 claim_id = _claim, pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL
             WHERE id = ANY (_ids);
-            _took := _found;
+            _took := cardinality(_ids);
         ELSE
             WITH candidate AS (
                 SELECT r.id, j.max_running, row_number() OVER (ORDER BY r."rank", r.id) AS place,

@@ -1,7 +1,8 @@
--- A job is forgotten: 'deleted', 'unknown', or 'parent' where others say that they run after it. What it was is kept if
--- something of it runs. It goes after its runs, which pass their turns on by what it says. The family is locked before
--- the gate, and has another version afterwards: what is deleted gets no children meanwhile.
-CREATE OR REPLACE FUNCTION tokimori_delete_job(_id text, _reason text, _now bigint) RETURNS text
+-- A job is forgotten: 'deleted', 'begun' where not all of its runs have ended, 'unknown', or 'parent' where others say
+-- that they run after it. What it was is kept if something of it runs. The family is locked before the gate, and has
+-- another version afterwards: what is deleted gets no children meanwhile.
+CREATE OR REPLACE FUNCTION tokimori_delete_job(
+    _id text, _reason text, _now bigint, OUT answer text, OUT incarnation bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -10,19 +11,21 @@ BEGIN
     PERFORM tokimori_lock_family(NULL);
     SELECT * INTO _job FROM tokimori_jobs WHERE id = _id FOR UPDATE;
     IF EXISTS (SELECT FROM tokimori_edges WHERE parent = _id AND declared_by = child) THEN
-        RETURN 'parent';
+        answer := 'parent';
+        RETURN;
     END IF;
     IF _job.incarnation IS NULL THEN
-        RETURN 'unknown';
+        answer := 'unknown';
+        RETURN;
     END IF;
     PERFORM tokimori_declare(ARRAY[_id], '[]', NULL);
     INSERT INTO tokimori_deleted_jobs (incarnation, job_id) VALUES (_job.incarnation, _id);
-    PERFORM tokimori_cancel(
-        ARRAY(SELECT id FROM tokimori_runs WHERE incarnation = _job.incarnation AND state <> 'running'), _reason, _now);
+    PERFORM tokimori_begin_move(_job.incarnation, NULL, _reason, _now);
     DELETE FROM tokimori_jobs WHERE incarnation = _job.incarnation;
     UPDATE tokimori_deleted_jobs SET version = _job.version, definition = _job.definition, created = _job.created,
         deleted = _now
     WHERE incarnation = _job.incarnation
         AND EXISTS (SELECT FROM tokimori_runs WHERE incarnation = _job.incarnation AND state = 'running');
-    RETURN 'deleted';
+    incarnation := _job.incarnation;
+    answer := CASE WHEN tokimori_move_runs(incarnation) THEN 'deleted' ELSE 'begun' END;
 END $$;

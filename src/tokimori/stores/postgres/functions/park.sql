@@ -14,7 +14,6 @@ BEGIN
         RETURNING j.incarnation
     )
     SELECT array_agg(incarnation) INTO _parked FROM parked;
-    PERFORM tokimori_rejoin(_parked);
-    UPDATE tokimori_runs SET lane = NULL WHERE incarnation = ANY (_parked);
+    PERFORM tokimori_begin_move(i, NULL, NULL, 0), tokimori_move_runs(i) FROM unnest(_parked) i;
     RETURN _parked;
 END $$;

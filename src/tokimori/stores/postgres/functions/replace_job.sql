@@ -1,6 +1,7 @@
--- A job takes the place of another, if that still is what the caller read: 'replaced', 'other job' or 'other family'.
--- `_edges` where they change, `_family` where they were checked against one. What the old definition wanted goes to the
--- next in line. `_forced_lane` is that of forced runs of a job that stays stopped.
+-- A job takes the place of another, if that still is what the caller read: 'replaced', 'begun' where not all of its runs
+-- have followed yet, 'other job', 'other family', or 'moving' where an earlier change has to be done first. `_edges`
+-- where they change, `_family` where they were checked against one. What the old definition wanted goes to the next in
+-- line. `_forced_lane` is that of forced runs of a job that stays stopped.
 CREATE OR REPLACE FUNCTION tokimori_replace_job(
     _incarnation bigint, _old_version integer, _old_state text, _old_fired_through bigint,
     _version integer, _definition text, _state text, _reason text, _by text, _updated bigint, _anchor bigint,
@@ -11,9 +12,6 @@ CREATE OR REPLACE FUNCTION tokimori_replace_job(
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE
-    _live uuid[];
-    _names text[];
 BEGIN
     IF _edges IS NOT NULL AND NOT tokimori_lock_family(_family) THEN
         RETURN 'other family';
@@ -28,8 +26,11 @@ BEGIN
     IF _edges IS NOT NULL THEN
         PERFORM tokimori_declare(ARRAY[_job], _edges, _family);
     END IF;
-    _names := tokimori_named(ARRAY[_incarnation]);
-    PERFORM tokimori_lock_semaphores(_names);
+    IF _forced_lane IS NOT NULL AND EXISTS (SELECT FROM tokimori_moves WHERE incarnation = _incarnation) THEN
+        RETURN 'moving';  -- not all that have a lane are forced
+    END IF;
+    PERFORM tokimori_begin_move(_incarnation, _forced_lane, NULL, _updated);
+    PERFORM tokimori_lock_semaphores(tokimori_named(ARRAY[_incarnation]));
     UPDATE tokimori_jobs SET
         version = _version, definition = _definition, state = _state, reason = _reason, "by" = _by, updated = _updated,
         anchor = _anchor, fired_through = greatest(fired_through, _fired_through), next_due = _next_due,
@@ -38,20 +39,7 @@ BEGIN
         priority = _priority, head_start = _head_start, concurrency_key = _concurrency_key
     WHERE incarnation = _incarnation;
     PERFORM tokimori_keep_skips(_skips);
-    -- All are locked, also those that run: nothing settles by the old limit once this is done.
-    _live := ARRAY(SELECT id FROM tokimori_runs WHERE incarnation = _incarnation ORDER BY id FOR UPDATE);
-    IF _forced_lane IS NULL THEN
-        UPDATE tokimori_runs SET lane = _lane WHERE incarnation = _incarnation AND lane IS DISTINCT FROM _lane;
-    ELSE -- it stays stopped: only its forced runs have a lane
-        UPDATE tokimori_runs SET lane = _forced_lane
-        WHERE incarnation = _incarnation AND lane IS NOT NULL AND lane <> _forced_lane;
-    END IF;
-    IF _max_running = 0 THEN
-        PERFORM tokimori_wake_all(_incarnation);
-    ELSE
-        PERFORM tokimori_wake(array_fill(_incarnation, ARRAY[cardinality(_live)]));
-    END IF;
-    PERFORM tokimori_rejoin(ARRAY[_incarnation]);
-    PERFORM tokimori_free(_names);
-    RETURN 'replaced';
+    -- Nothing that runs settles by the old limit once this is done.
+    PERFORM FROM tokimori_runs WHERE state = 'running' AND incarnation = _incarnation ORDER BY id FOR UPDATE;
+    RETURN CASE WHEN tokimori_move_runs(_incarnation) THEN 'replaced' ELSE 'begun' END;
 END $$;

@@ -49,6 +49,17 @@ CREATE TABLE tokimori_deleted_jobs (
 );
 CREATE INDEX tokimori_deleted_jobs_id ON tokimori_deleted_jobs (job_id);
 
+-- Jobs that were changed or deleted and whose runs have not all followed yet. `names` are the semaphores that they wanted.
+CREATE TABLE tokimori_moves (
+    incarnation bigint PRIMARY KEY,
+    origin text COLLATE "C" NOT NULL, -- the runs up to this origin have followed
+    woken integer NOT NULL DEFAULT 0, -- how many of the limit's line are ready again
+    forced_lane text COLLATE "C",     -- of the runs that have a lane, where the job was stopped and still is
+    names text[] NOT NULL,
+    reason text,                      -- why the runs end: the job is deleted
+    since bigint NOT NULL
+);
+
 -- Live runs: few, but each goes through three versions, so that dead versions are swept early and by count.
 CREATE TABLE tokimori_runs (
     id uuid PRIMARY KEY,

@@ -1,4 +1,4 @@
--- Forget a job, and end its runs that have not started: {'deleted' or 'moving' when all or some of them have, its
+-- Forget a job, and end its runs that have not started: {'deleted' or 'begun' when all or some of them have, its
 -- incarnation}, {'unknown'}, or {'parent'} where others run after it.
 local inc = call('HGET', P .. 'job_ids', ask.id)
 if not inc then
@@ -23,4 +23,4 @@ if call('EXISTS', P .. 'running:' .. inc) == 1 then
 end
 call('DEL', P .. 'job:' .. inc)
 call('ZADD', P .. 'deleted', 0, padded(inc) .. ' ' .. ask.id)
-return {move_runs(inc, move) and 'deleted' or 'moving', inc}
+return {move_runs(inc, move) and 'deleted' or 'begun', inc}

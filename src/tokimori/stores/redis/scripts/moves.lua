@@ -38,7 +38,8 @@ end
 local MOST_MOVED = 500
 local function wake_all(inc, move)
     local limit = terms_of(inc).limit
-    local woken = serve_job(inc, limit == 0 and MOST_MOVED or math.min(MOST_MOVED, limit - move.woken))
+    local left = limit - move.woken - call('SCARD', P .. 'running:' .. inc)
+    local woken = serve_job(inc, limit == 0 and MOST_MOVED or math.max(0, math.min(MOST_MOVED, left)))
     move.woken = move.woken + woken
     return woken < MOST_MOVED
 end

@@ -1,10 +1,13 @@
--- Put a job in place of another, if it still is what the caller read: 'replaced' when all its runs have its lane, 'moving'
--- when some have.
+-- Put a job in place of another, if it still is what the caller read: 'replaced' when all its runs have its lane, 'begun'
+-- when some have, 'moving' where an earlier change has to be done first: not all that have a lane are forced.
 local key = P .. 'job:' .. ask.inc
 local version, state, fired_through, tzdata = unpack(call('HMGET', key, 'version', 'state', 'fired_through', 'tzdata'))
 if tonumber(version) ~= ask.old_version or state ~= ask.old_state
     or tonumber(fired_through) ~= ask.old_fired_through then
     return 'other job'
+end
+if ask.forced_lane and call('HEXISTS', P .. 'moves', ask.inc) == 1 then
+    return 'moving'
 end
 if ask.edges then
     if ask.family and not is_family(ask.family) then
@@ -19,4 +22,4 @@ index(ask.id, ask.inc, tzdata, ask.state, ask.next_due, ask.tzdata)
 keep_skips(ask.inc, ask.skips)
 local done = move_runs(ask.inc, move)
 serve()
-return done and 'replaced' or 'moving'
+return done and 'replaced' or 'begun'

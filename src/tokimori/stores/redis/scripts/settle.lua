@@ -171,7 +171,6 @@ local function bear(child, parent, place)
     add(born)
 end
 
-local moving = {}
 local function park(job, inc, reason)
     local key = P .. 'job:' .. inc
     local state, tzdata = unpack(call('HMGET', key, 'state', 'tzdata'))
@@ -180,9 +179,7 @@ local function park(job, inc, reason)
         local move = begin_move(inc, false)
         call('HDEL', key, 'next_due', 'lane')
         index(job, inc, tzdata, 'parked')
-        if not move_runs(inc, move) then
-            moving[#moving + 1] = inc
-        end
+        move_runs(inc, move)
     end
 end
 
@@ -252,4 +249,4 @@ for owner in pairs(owners) do
         call('SREM', P .. 'dead_owners', owner)
     end
 end
-return {served, verdicts, moving}
+return {served, verdicts}

@@ -36,6 +36,16 @@ CREATE INDEX tokimori_jobs_tzdata ON tokimori_jobs (tzdata, incarnation)
 WHERE state = 'enabled' AND next_due IS NOT NULL;
 
 -- Live runs. (settled_by, settled_token): who settled it last, for a settle whose reply was lost.
+CREATE TABLE tokimori_moves (
+    incarnation INTEGER PRIMARY KEY NOT NULL,
+    origin TEXT NOT NULL,    -- the runs up to this origin have followed
+    woken INTEGER NOT NULL,  -- how many of the limit's line are ready again
+    forced_lane TEXT,        -- of the runs that have a lane, where the job was stopped and still is
+    names TEXT NOT NULL,     -- JSON
+    reason TEXT,             -- why the runs end: the job is deleted
+    since INTEGER NOT NULL
+);
+
 CREATE TABLE tokimori_runs (
     id TEXT PRIMARY KEY NOT NULL,
     job_id TEXT NOT NULL,

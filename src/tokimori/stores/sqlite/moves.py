@@ -1,0 +1,99 @@
+"""How the runs of a job follow its change, some in each transaction: until then no claim takes one of another lane."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from tokimori.clock import Moment
+from tokimori.model.ids import Incarnation, Lane, RunId
+from tokimori.stores.rules.lanes import MOST_MOVED, StillMoving
+from tokimori.stores.rules.lines import room
+from tokimori.stores.rules.turns import Freed
+from tokimori.stores.sqlite.ending import cancel
+from tokimori.stores.sqlite.lines import serve, units_in
+
+_MOVE = "SELECT origin, woken, forced_lane, names, reason, since FROM tokimori_moves WHERE incarnation = ?"
+_SOME = "SELECT id, origin FROM tokimori_runs WHERE incarnation = ? AND origin > ? ORDER BY origin LIMIT ?"
+_RELANE = """
+UPDATE tokimori_runs SET lane = CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END, blocked_on = NULL,
+    state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END
+WHERE id IN (SELECT value FROM json_each(?3))
+    AND (blocked_on IS NOT NULL OR lane IS NOT CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END)
+"""
+_WAKE = """
+UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
+    SELECT id FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NULL
+    ORDER BY "rank", id LIMIT ?)
+"""
+_FOLLOW = """
+UPDATE tokimori_runs SET lane = (
+    SELECT coalesce(m.forced_lane, j.lane) FROM tokimori_moves m LEFT JOIN tokimori_jobs j USING (incarnation)
+    WHERE m.incarnation = tokimori_runs.incarnation)
+WHERE id = ?
+"""
+
+
+def begin_move(
+    db: sqlite3.Connection, job: Incarnation, forced_lane: Lane | None, reason: str | None = None, since: int = 0
+) -> None:
+    """The runs of the job are to follow its change, which comes after this; those of an earlier one begin anew."""
+    before = db.execute(_MOVE, (job,)).fetchone()
+    names = json.dumps(sorted(wanted_by(db, job).union(json.loads(before[3]) if before else ())))
+    begun = "INSERT OR REPLACE INTO tokimori_moves VALUES (?, '', 0, ?, ?, ?, ?)"
+    db.execute(begun, (job, forced_lane, names, reason, since))
+
+
+def check_moved(db: sqlite3.Connection, job: Incarnation) -> None:
+    """Raises `StillMoving`."""
+    if db.execute(_MOVE, (job,)).fetchone() is not None:
+        raise StillMoving(job)
+
+
+def wanted_by(db: sqlite3.Connection, job: Incarnation) -> set[str]:
+    """The semaphores for which runs of the job may stand in line, or have the turn."""
+    rows = db.execute("SELECT semaphores FROM tokimori_jobs WHERE incarnation = ?", (job,)).fetchall()
+    return {name for (semaphores,) in rows for name, _ in units_in(semaphores)}
+
+
+def move_runs(db: sqlite3.Connection, job: Incarnation) -> bool:
+    """Some more runs follow, or end where the job is deleted. Whether all have: then its lines have been served."""
+    move = db.execute(_MOVE, (job,)).fetchone()
+    if move is None:
+        return True
+    origin, woken, forced_lane, names, reason, since = move
+    rows = db.execute(_SOME, (job, origin, MOST_MOVED)).fetchall()
+    ids = json.dumps([run_id for run_id, _ in rows])
+    waked = 0
+    if reason is None:
+        waked = _relane(db, job, ids, forced_lane, woken)
+    else:
+        cancel(db, "id IN (SELECT value FROM json_each(?)) AND state <> 'running'", (ids,), reason, Moment(since))
+    if MOST_MOVED in {len(rows), waked}:
+        last = rows[-1][1] if rows else origin
+        db.execute("UPDATE tokimori_moves SET origin = ?, woken = ? WHERE incarnation = ?", (last, woken + waked, job))
+        return False
+    db.execute("DELETE FROM tokimori_moves WHERE incarnation = ?", (job,))
+    serve(db, Freed(semaphores=wanted_by(db, job).union(json.loads(names))))
+    return True
+
+
+def _relane(db: sqlite3.Connection, job: Incarnation, ids: str, forced_lane: Lane | None, woken: int) -> int:
+    lane, limit, running = db.execute(
+        """SELECT lane, max_running, (SELECT count(*) FROM tokimori_runs WHERE incarnation = ?1 AND state = 'running')
+        FROM tokimori_jobs WHERE incarnation = ?1""",
+        (job,),
+    ).fetchone()
+    db.execute(_RELANE, (lane, forced_lane or lane, ids))
+    return db.execute(_WAKE, (job, room(running + woken, limit, MOST_MOVED))).rowcount
+
+
+def follow(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
+    """Ready runs that a claim has found in another lane than their job's follow now."""
+    db.executemany(_FOLLOW, [(run_id,) for run_id in runs])
+
+
+def move_on(db: sqlite3.Connection) -> None:
+    """Some more runs of a job follow whose caller has not waited for all."""
+    (job,) = db.execute("SELECT min(incarnation) FROM tokimori_moves").fetchone()
+    if job is not None:
+        move_runs(db, job)

@@ -1,0 +1,160 @@
+"""Jobs with more runs than follow a change at once: nothing of the old definition starts, and others get their turn."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_runs, later, state_of
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import lane_of
+from tokimori.model.outcome import Failed
+from tokimori.model.policies import OnExhausted
+from tokimori.model.request import Manner
+from tokimori.model.run import Run
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.store import RunFilter, Store
+
+MANY = 1_100
+"""More than twice what one transaction moves."""
+
+
+@pytest.fixture(autouse=True)
+def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever changes a job does one step: what it leaves is seen by claims, and done by ticks."""
+    for module in ("sqlite.store", "postgres.jobs", "redis.jobs"):
+        monkeypatch.setattr(f"tokimori.stores.{module}.MOST_STEPS", 0)
+
+
+async def with_many(store: Store, **terms: object) -> tuple[Job, list[Run]]:
+    """A job of which many runs are ready, two days late."""
+    job = await add_job(store, **terms)
+    asked = [a_request(job, due=later(n - 2 * 86_400)) for n in range(MANY)]
+    runs = [
+        run
+        for n in range(0, MANY, 100)
+        for run in await asyncio.gather(*(store.add_run(each, NOW) for each in asked[n : n + 100]))
+    ]
+    return job, runs
+
+
+async def changed(store: Store, job: Job, **terms: object) -> Job:
+    """The job after this change."""
+    after = replace(job, version=job.version + 1, **terms)
+    await store.replace_job(job, after)
+    return after
+
+
+async def ticked(worker: Worker) -> None:
+    """Enough beats for everything that is left."""
+    for _ in range(5):
+        await worker.tick()
+
+
+async def live(store: Store, job: Job) -> list[Run]:
+    """The job's runs that have not ended."""
+    return await store.list_runs(RunFilter(job_id=JobId(job.id), states=frozenset(RunState) - ENDS, limit=2 * MANY))
+
+
+async def test_nothing_of_a_paused_job_is_claimed(store: Store, worker: Worker) -> None:
+    """Not a moment after the pause, and another job's run that is behind them all gets its turn."""
+    job, _ = await with_many(store)
+    other = await add_job(store, "other")
+    (behind,) = await add_runs(store, other, 1)
+    await changed(store, job, state=JobState.PAUSED)
+    claimed = [each.run.id for _ in range(3) for each in await worker.claim(10)]
+    assert claimed == [behind.id]
+    await ticked(worker)
+    assert (await store.survey(NOW)).lanes == ()
+    assert {run.lane for run in await live(store, job)} == {None}
+
+
+async def test_a_resumed_job_goes_on_with_all_of_its_runs(store: Store, worker: Worker) -> None:
+    """Each of them once, in order; a pause that has not been carried out to its end is over."""
+    job, runs = await with_many(store)
+    paused = await changed(store, job, state=JobState.PAUSED)
+    await changed(store, paused, state=JobState.ENABLED)
+    await ticked(worker)
+    claimed = [each.run.id for _ in range(2) for each in await worker.claim(MANY)]
+    assert claimed == [run.id for run in runs]
+
+
+async def test_many_runs_of_a_parked_job_stop(store: Store, worker: Worker) -> None:
+    """The settle that parks it takes some of their lanes, claims and ticks the others'."""
+    job, _ = await with_many(store, on_exhausted=OnExhausted.PARK)
+    (first, *_) = await worker.claim(1)
+    await worker.settle(first, Failed("no"))
+    assert (await store.get_job(job.id)).state is JobState.PARKED
+    assert await worker.claim() == []
+    await ticked(worker)
+    assert {run.lane for run in await live(store, job)} == {None}
+
+
+async def test_many_runs_of_a_deleted_job_end(store: Store, worker: Worker) -> None:
+    """Those that have not started, one after the other; none of them starts meanwhile."""
+    job, runs = await with_many(store)
+    (first, *_) = await worker.claim(1)
+    await store.delete_job(job.id, NOW)
+    assert await worker.claim() == []
+    await ticked(worker)
+    assert await state_of(store, first) is RunState.RUNNING
+    assert {await state_of(store, run) for run in runs[1:]} == {RunState.CANCELLED}
+
+
+async def test_many_runs_follow_their_job_to_another_queue(store: Store, worker: Worker) -> None:
+    """A claim of the old queue gets none, whoever finds them first; the new queue has them all."""
+    job, runs = await with_many(store)
+    lanes = (await store.survey(NOW)).lanes
+    definition = replace(job.definition, queue="other")
+    await changed(store, job, definition=definition)
+    assert {each.run.lane for each in await worker.claim(10)} <= {lane_of(definition)}
+    await ticked(worker)
+    assert (await store.survey(NOW)).lanes == (lane_of(definition),) != lanes
+    assert len(await live(store, job)) == len(runs)
+
+
+async def test_a_forced_run_alone_is_claimed_while_a_job_stops(store: Store, worker: Worker) -> None:
+    """What has a lane yet because its turn has not come is not taken for forced; nor is it after an edit."""
+    job, _ = await with_many(store)
+    paused = await changed(store, job, state=JobState.PAUSED)
+    forced = await store.add_run(a_request(job), NOW, Manner(forced=True))
+    assert [each.run.id for each in await worker.claim()] == [forced.id]
+    await changed(store, paused, definition=replace(job.definition, queue="other"))
+    assert await worker.claim() == []
+
+
+async def test_an_edit_of_a_job_that_still_stops_moves_forced_runs_alone(store: Store, worker: Worker) -> None:
+    """The pause is carried out before: then only forced runs have a lane."""
+    job, _ = await with_many(store)
+    paused = await changed(store, job, state=JobState.PAUSED)
+    await changed(store, paused, definition=replace(job.definition, queue="other"))
+    await ticked(worker)
+    assert await worker.claim() == []
+    assert {run.lane for run in await live(store, job)} == {None}
+
+
+@pytest.mark.parametrize(("limit", "woken"), [(0, MANY), (700, 700), (1, 1)])
+async def test_many_blocked_runs_are_woken(store: Store, worker: Worker, limit: int, woken: int) -> None:
+    """As many as the new limit has room for, however many stand in line."""
+    job, _ = await with_many(store, max_running=1)
+    (first, *_) = await worker.claim()
+    await worker.settle(first)
+    assert len(await worker.claim(1)) == 1
+    await changed(store, job, definition=replace(job.definition, max_running=limit))
+    await ticked(worker)
+    states = [run.state for run in await live(store, job)]
+    assert states.count(RunState.READY) + states.count(RunState.RUNNING) == min(woken, MANY - 1)
+
+
+async def test_what_a_changed_job_wanted_serves_its_line(store: Store, worker: Worker) -> None:
+    """Its last run that follows lets others go on who stood behind it."""
+    job, _ = await with_many(store, semaphores=("one",))
+    (held,) = await worker.claim(1)
+    other = await add_job(store, "other", semaphores=("one",))
+    await add_runs(store, other, 1)
+    assert await worker.claim() == []
+    await store.delete_job(job.id, NOW)
+    await worker.settle(held)
+    await ticked(worker)
+    assert [each.run.job_id for each in await worker.claim()] == [other.id]
