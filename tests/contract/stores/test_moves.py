@@ -29,7 +29,7 @@ def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def with_many(store: Store, **terms: object) -> tuple[Job, list[Run]]:
     """A job of which many runs are ready, two days late."""
-    job = await add_job(store, **terms)
+    job = await add_job(store, **terms)  # type: ignore[arg-type]
     asked = [a_request(job, due=later(n - 2 * 86_400)) for n in range(MANY)]
     runs = [
         run
