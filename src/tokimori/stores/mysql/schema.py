@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from asyncmy.errors import MySQLError
 
@@ -41,9 +42,8 @@ SET SESSION lock_wait_timeout = 3
 """
 
 
-def known_migrations() -> list[Migration]:
-    """The migrations of this version, oldest first."""
-    return migrations.known_migrations("tokimori.stores.mysql.migrations")
+known_migrations = partial(migrations.known_migrations, "tokimori.stores.mysql.migrations")
+"""The migrations of this version, oldest first."""
 
 
 def statements(text: str) -> Iterator[str]:

@@ -9,10 +9,8 @@ from tokimori.clock import Moment
 from tokimori.errors import FamilyChanged
 from tokimori.model.decide import MOST_CATCHING_UP, Due
 from tokimori.model.dependents import Edge, On
-from tokimori.model.encoding import encode_definition
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.job import Job, limit_of, most_active
-from tokimori.model.lanes import head_start
+from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.postgres.connections import Connections
@@ -25,13 +23,12 @@ from tokimori.stores.rows import (
     job_of,
     job_row,
     prefixed,
-    semaphores_column,
     skip_of,
     tombstone_of,
 )
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
-from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, no_job, taken
-from tokimori.stores.rules.lanes import MOST_STEPS, lane_for, lane_of_forced
+from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, known_job, no_job, taken
+from tokimori.stores.rules.lanes import MOST_STEPS, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
 DUE = f"""
@@ -63,7 +60,7 @@ WITH declared AS (SELECT tokimori_declare(${len(_TYPES) + 1}, ${len(_TYPES) + 2}
 added AS ({_ADD.replace("ORDER BY", "WHERE (SELECT done FROM declared) ORDER BY")})
 SELECT done FROM declared
 """
-_REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 30))})"
+_REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 31))})"
 
 
 async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = None) -> None:
@@ -109,9 +106,7 @@ async def family(db: Connections) -> Family:
 
 
 async def get_job(db: Connections, job_id: JobId) -> Job:
-    row = await db.row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = $1", job_id)
-    if row is None:
-        raise no_job(job_id)
+    row = known_job(await db.row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = $1", job_id), job_id)
     return job_of(row)
 
 
@@ -147,36 +142,12 @@ async def replace_job(
 async def _replaced(
     db: Connections, old: Job, new: Job, skips: Sequence[Skip], edges: tuple[str | None, int | None]
 ) -> str:
+    skips_of_job = skips_json([(new.incarnation, skip) for skip in skips])
     answer: str = await db.value(
         _REPLACE,
-        old.incarnation,
-        old.version,
-        old.state,
-        old.fired_through,
-        new.version,
-        encode_definition(new.definition).decode(),
-        new.state,
-        new.reason,
-        new.by,
-        new.updated,
-        new.anchor,
-        new.fired_through,
-        new.next_due,
-        limit_of(new.definition),
-        lane_for(new),
-        most_active(new.definition),
-        new.runs_remaining,
-        new.tzdata,
-        new.days_off,
-        skips_json([(new.incarnation, skip) for skip in skips]),
-        new.id,
+        *(old.version, old.state, old.fired_through),
+        *(*job_row(new), skips_of_job, lane_of_forced(old, new)),
         *edges,
-        semaphores_column(new.definition),
-        new.definition.max_running_per_key,
-        lane_of_forced(old, new),
-        new.definition.priority,
-        head_start(new.definition.priority),
-        new.definition.concurrency_key,
     )
     return answer
 
@@ -210,16 +181,12 @@ ORDER BY deleted DESC, incarnation DESC LIMIT 1
 
 
 async def deleted_job(db: Connections, job_id: JobId) -> Job:
-    row = await db.row(_DELETED, job_id)
-    if row is None:
-        raise no_job(job_id)
+    row = known_job(await db.row(_DELETED, job_id), job_id)
     return tombstone_of(job_id, row)
 
 
 async def get_due(db: Connections, job_id: JobId) -> Due:
-    row = await db.row(f"{DUE} WHERE j.id = $1", job_id)
-    if row is None:
-        raise no_job(job_id)
+    row = known_job(await db.row(f"{DUE} WHERE j.id = $1", job_id), job_id)
     return due_of(row)
 
 

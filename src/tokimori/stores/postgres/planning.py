@@ -39,10 +39,7 @@ _plan_row = row_writer(
 )
 _RUN = tuple(f"{type_}[]" for type_ in types_of(PLANNED))
 _run_row = run_values(names_of(PLANNED))
-_ARGUMENTS = parameters((*_PLAN, *_RUN, "jsonb", "text", "bigint"))
-_APPLY = f"SELECT tokimori_apply({_ARGUMENTS})::text[]"
-_APPLY_COUNTED = f"SELECT tokimori_apply_counted({_ARGUMENTS})::text[]"
-"""Where a job may have only so many active runs."""
+_APPLY = f"SELECT tokimori_apply({parameters((*_PLAN, *_RUN, 'jsonb', 'text', 'bigint', 'boolean'))})::text[]"
 
 
 async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
@@ -68,14 +65,14 @@ async def apply(db: Connections, plans: Sequence[_Planned], now: Moment) -> list
 async def _write(db: Connections, plans: Sequence[_Planned], now: Moment) -> set[Incarnation]:
     skips = [(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips]
     in_order = sorted(plans, key=lambda planned: planned[0].incarnation)
-    counted = any(plan.most_active is not None for plan, _ in plans)
     accepted = await db.value(
-        _APPLY_COUNTED if counted else _APPLY,
+        _APPLY,
         *columns([_plan_row(plan) for plan, _ in in_order], _PLAN),
         *columns([_run_row(run) for plan, ids in in_order for run in planned_runs(plan, ids, now)], _RUN),
         skips_json(skips) if skips else None,
         REPLACED,
         now,
+        any(plan.most_active is not None for plan, _ in plans),
     )
     return {Incarnation(int(each)) for each in accepted}
 

@@ -1,6 +1,7 @@
 """The tables and functions: which migrations were applied and which functions are there, and what is missing."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -61,9 +62,8 @@ LONGEST = 600.0
 """Seconds that migrations may take, or wait for another node's."""
 
 
-def known_migrations() -> list[Migration]:
-    """The migrations of this version, oldest first."""
-    return migrations.known_migrations("tokimori.stores.postgres.migrations")
+known_migrations = partial(migrations.known_migrations, "tokimori.stores.postgres.migrations")
+"""The migrations of this version, oldest first."""
 
 
 async def status(session: Any, known: Sequence[Migration], functions: FunctionSet) -> SchemaStatus:

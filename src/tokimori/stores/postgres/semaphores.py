@@ -53,14 +53,7 @@ async def delete_semaphore(db: Connections, name: str) -> None:
 async def acquire(db: Connections, wish: Wish, now: Moment) -> Answer:
     ((answer, told),) = await db.rows(
         "SELECT * FROM tokimori_acquire($1, $2, $3, $4, $5, $6, $7, $8)",
-        wish.id,
-        wish.node,
-        wish.semaphore,
-        wish.weight,
-        wish.limit,
-        wish.rank,
-        now,
-        MOST_COUNTED,
+        *(wish.id, wish.node, wish.semaphore, wish.weight, wish.limit, wish.rank, now, MOST_COUNTED),
     )
     match answer:
         case "gone":

@@ -17,7 +17,7 @@ from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
 from tokimori.stores.rows import tombstone_of
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
-from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, no_job, taken
+from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, known_job, no_job, taken
 from tokimori.stores.rules.lanes import MOST_STEPS, lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
@@ -61,9 +61,7 @@ def _edge_of(text: str) -> Edge:
 
 
 async def get_job(db: Connections, job_id: JobId) -> Job:
-    found = await db.run("get_job", id=job_id)
-    if found is None:
-        raise no_job(job_id)
+    found = known_job(await db.run("get_job", id=job_id), job_id)
     return job_of(found)
 
 
@@ -139,24 +137,18 @@ async def move_runs(db: Connections, incarnation: int | str, steps: Iterable[int
 
 
 async def deleted_job(db: Connections, job_id: JobId) -> Job:
-    found = await db.run("deleted_job", id=job_id)
-    if found is None:
-        raise no_job(job_id)
+    found = known_job(await db.run("deleted_job", id=job_id), job_id)
     incarnation, version, definition, created, deleted = found
     row = (Incarnation(int(incarnation)), int(version), definition, int(created), int(deleted))
     return tombstone_of(job_id, row)
 
 
 async def get_due(db: Connections, job_id: JobId) -> Due:
-    found = await db.run("get_due", id=job_id)
-    if found is None:
-        raise no_job(job_id)
+    found = known_job(await db.run("get_due", id=job_id), job_id)
     return due_of(found)
 
 
 async def list_skips(db: Connections, job_id: JobId, *, limit: int = 100) -> list[Skip]:
     """See `Jobs.skips`."""
-    found = await db.run("skips", id=job_id, limit=limit)
-    if found is None:
-        raise no_job(job_id)
+    found = known_job(await db.run("skips", id=job_id, limit=limit), job_id)
     return skips_of(found)

@@ -6,8 +6,7 @@ them exactly, and ranks too. An incarnation is not, and stays text; <inc> is its
 score for all. A change of what stands here raises `SCHEMA`.
 
 schema                  hash    version, oldest: `SCHEMA` and `OLDEST` of the newest program that migrated; migrated:
-                                when; without it scripts refuse to work
-                                in: prelude, schema.py
+                                when; without it scripts refuse to work; in: prelude, schema.py
 
 job:<inc>               hash    a job: the columns of a row, and of its definition max_running, most_active (absent: any
                                 number), semaphores (JSON, {name, weight} each by name), max_per_key (absent: 1),
@@ -18,41 +17,30 @@ job:<inc>               hash    a job: the columns of a row, and of its definiti
 job_ids                 hash    id -> incarnation
                                 in: add_jobs, counts, delete_job, export_rows, get_due, get_job, list_jobs, prune,
                                     settle, skips
-jobs                    zset    ids: by name
-                                in: add_jobs, delete_job, export_rows, list_jobs
-idle                    zset    ids of enabled jobs that no moment wakes: by name
-                                in: prelude, list_jobs
+jobs                    zset    ids: by name; in: add_jobs, delete_job, export_rows, list_jobs
+idle                    zset    ids of enabled jobs that no moment wakes: by name; in: prelude, list_jobs
 due                     zset    enabled jobs by next_due; the member is the incarnation, padded to 19 digits, so that
-                                those of one moment are in the order of numbers
-                                in: due, prelude
+                                those of one moment are in the order of numbers; in: due, prelude
 reckoned                zset    the same jobs: by name, which is "tzdata incarnation", with the tzdata of next_due
                                 in: outdated, prelude
 skips:<inc>             zset    rows of the ledger by their first moment: "first last count reason"
                                 in: counts, export_rows, import_rows, prelude, prune, settle, skips
 moves                   hash    incarnation of a changed or deleted job -> how far its runs have followed it,
-                                MessagePack
-                                in: add_run, claim, move_runs, moves, replace_job, tick
+                                MessagePack; in: add_run, claim, move_runs, moves, replace_job, tick
 deleted                 zset    jobs that are gone, whose rows are still to be pruned: by name, "incarnation id", padded
-                                as in due
-                                in: counts, delete_job, deleted_jobs, export_rows, import_rows, prune
+                                as in due; in: counts, delete_job, deleted_jobs, export_rows, import_rows, prune
 deleted:<inc>           hash    version, definition, created, deleted of a job of which something ran when it was
-                                deleted
-                                in: delete_job, deleted_job, prune
-tombstones:<job id>     zset    incarnations of these, by when they were deleted
-                                in: delete_job, deleted_job, prune
+                                deleted; in: delete_job, deleted_job, prune
+tombstones:<job id>     zset    incarnations of these, by when they were deleted; in: delete_job, deleted_job, prune
 counts:<job id>         hash    "incarnation day outcome" -> how many rows were pruned; the day is midnight UTC, of a
                                 run's end or of a skip's last moment, the outcome the last state of runs or the reason
-                                of skips
-                                in: copying.py, counts, import_rows, prune
+                                of skips; in: copying.py, counts, import_rows, prune
 
-family                  string  the version of the edges, which grows with every change of them
-                                in: family, prelude
+family                  string  the version of the edges, which grows with every change of them; in: family, prelude
 edges                   set     which jobs run after which, a text each: "parent child on joins declared_by"
                                 in: family, prelude, settle
-children:<job id>       set     the edges of a parent
-                                in: delete_job, prelude, settle
-declares:<job id>       set     the edges that a job declares
-                                in: prelude
+children:<job id>       set     the edges of a parent; in: delete_job, prelude, settle
+declares:<job id>       set     the edges that a job declares; in: prelude
 arrived:<inc>:<root>    set     for a child that waits for all of its parents: those that have ended as asked
                                 in: copying.py, import_rows, settle
 
@@ -65,78 +53,55 @@ runs                    zset    ids of all runs: by name, which is by age
                                 in: export_rows, import_rows, lines, list_runs, prune
 runs:<job id>           zset    the same of all runs of a job
                                 in: count_runs, import_rows, last_runs, lines, list_runs, prune
-live                    zset    ids of those that have not ended: by name
-                                in: export_rows, lines, list_runs, prelude
-live:<inc>              set     the same of one job's life
-                                in: apply, deleted_job, lines, moves, prelude, prune
+live                    zset    ids of those that have not ended: by name; in: export_rows, lines, list_runs, prelude
+live:<inc>              set     the same of one job's life; in: apply, deleted_job, lines, moves, prelude, prune
 origins:<inc>           hash    origin -> run; scheduled ones until their run ends, then fired_through guards them
                                 in: add_run, import_rows, lines, prelude, prune
 newest:<inc>            hash    what the origins of a key of requests begin with -> its newest run
                                 in: add_run, prelude, prune
-request:<id>            string  the run that took over what a request asked for; for an hour
-                                in: add_run
-attempts:<run>          hash    number -> an attempt, JSON
-                                in: export_rows, import_rows, prune, runs.py, settle
+request:<id>            string  the run that took over what a request asked for; for an hour; in: add_run
+attempts:<run>          hash    number -> an attempt, JSON; in: export_rows, import_rows, prune, runs.py, settle
 output:<run>:<attempt>  hash    size, head, tail; settled: it came with the attempt's end, and stays
                                 in: export_rows, import_rows, prune, runs.py, save_outputs, settle
 
 A live run stands in the index of its state:
 
-waiting                 zset    by due
-                                in: lines, prelude, promote
-ready:<lane>            zset    by rank, then id; a run without lane stands nowhere
-                                in: claim, lines, prelude, tick
-lanes                   set     lanes that may have ready runs
-                                in: lines, prelude
-blocked:<inc>           zset    the line of a full job, by rank, then id
-                                in: lines
-blocked:<inc>:<key>     zset    the line of a full key, by rank, then id
-                                in: lines
-running:<inc>           set     running runs of a job
-                                in: claim, delete_job, lines, moves, settle
-running:<inc>:<key>     set     those of a key
-                                in: claim, lines, settle
+waiting                 zset    by due; in: lines, prelude, promote
+ready:<lane>            zset    by rank, then id; a run without lane stands nowhere; in: claim, lines, prelude, tick
+lanes                   set     lanes that may have ready runs; in: lines, prelude
+blocked:<inc>           zset    the line of a full job, by rank, then id; in: lines
+blocked:<inc>:<key>     zset    the line of a full key, by rank, then id; in: lines
+running:<inc>           set     running runs of a job; in: claim, delete_job, lines, moves, settle
+running:<inc>:<key>     set     those of a key; in: claim, lines, settle
 owned:<node>            hash    running run -> the claim that took it
                                 in: bury, claim, leave, orphans, prune_nodes, settle, tick
-held:<inc>              set     held runs of a job
-                                in: lines, prelude
-line:<name>:<lane>      zset    runs that wait for a semaphore, by rank, then id
-                                in: lines
+held:<inc>              set     held runs of a job; in: lines, prelude
+line:<name>:<lane>      zset    runs that wait for a semaphore, by rank, then id; in: lines
 
-semaphores              zset    names: by name
-                                in: delete_semaphore, export_rows, lines, list_semaphores
+semaphores              zset    names: by name; in: delete_semaphore, export_rows, lines, list_semaphores
 semaphore:<name>        hash    limit; used: the sum of the weights that are held; granted: the newest token of a
-                                program
-                                in: claim, delete_semaphore, export_rows, lines, put_semaphore
+                                program; in: claim, delete_semaphore, export_rows, lines, put_semaphore
 holders:<name>          zset    what is held, by since: of a run "run/name", of a program its permit
                                 in: claim, delete_semaphore, lines, list_semaphores
-lines:<name>            set     lanes that may have runs in line
-                                in: lines
+lines:<name>            set     lanes that may have runs in line; in: lines
 programs:<name>         zset    permits of programs that wait, by rank, then id
                                 in: acquire, claim, lines, list_semaphores
 heavy:<name>            zset    of runs and programs that wait: the weight of those that want more than one unit
                                 in: acquire, delete_semaphore, lines, put_semaphore
 permit:<id>             hash    what a program holds, or its place in line: semaphore, node_id, weight, rank, since, and
-                                token once it is granted
-                                in: acquire, lines, list_semaphores, release
-permits:<node>          set     those of a program's node
-                                in: acquire, lines
+                                token once it is granted; in: acquire, lines, list_semaphores, release
+permits:<node>          set     those of a program's node; in: acquire, lines
 awaited                 zset    names of semaphores for which somebody may wait: by name
                                 in: acquire, delete_semaphore, lines, tick
-swept                   string  where the last tick stopped looking at awaited
-                                in: tick
+swept                   string  where the last tick stopped looking at awaited; in: tick
 tokens                  string  the newest token of programs' grants of all semaphores that were deleted: those of one
-                                that is made anew begin above it
-                                in: delete_semaphore, lines
+                                that is made anew begin above it; in: delete_semaphore, lines
 
 node:<id>               hash    a node: the columns of a row
                                 in: bury, leave, list_nodes, prelude, prune_nodes, register, settle, tick
-alive                   zset    living nodes by start
-                                in: bury, leave, list_nodes, register, tick
-gone                    zset    those that left or died, by when
-                                in: bury, leave, list_nodes, prune_nodes
-dead_owners             set     dead nodes that own runs
-                                in: bury, orphans, settle, tick
+alive                   zset    living nodes by start; in: bury, leave, list_nodes, register, tick
+gone                    zset    those that left or died, by when; in: bury, leave, list_nodes, prune_nodes
+dead_owners             set     dead nodes that own runs; in: bury, orphans, settle, tick
 
 pauses                  hash    queue, or * for everything -> a pause, JSON
                                 in: add_pause, delete_pause, list_pauses, prelude
@@ -144,8 +109,7 @@ document:<kind> <name>  hash    text, version
                                 in: delete_document, get_document, import_rows, list_documents, put_document
 documents               zset    of each "kind name": by name, so that those of a kind stand together
                                 in: delete_document, import_rows, list_documents, put_document
-notices                 channel on which stores tell each other that there is news
-                                in: notices.py
+notices                 channel on which stores tell each other that there is news; in: notices.py
 """
 
 SCHEMA = 1

@@ -8,6 +8,7 @@ from tokimori.ports.nodes import Beat, NodeRecord, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import all_claimed, node_hash, node_of
+from tokimori.stores.rows import pulse_of
 
 
 async def now(db: Connections) -> Moment:
@@ -28,14 +29,7 @@ async def tick(db: Connections, beat: Beat) -> Pulse | None:
     if answer is None:
         return None
     time, owned, peers, orphans, survey = answer
-    return Pulse(
-        now=_moment(*time),
-        owned=frozenset((run_id, token) for run_id, token, _ in owned),
-        cancels=tuple((run_id, token, reason) for run_id, token, reason in owned if reason is not None),
-        peers=tuple((node, count) for node, count in peers),
-        orphans=bool(orphans),
-        survey=_survey_of(*survey),
-    )
+    return pulse_of(_moment(*time), owned, peers, _survey_of(*survey), orphans=bool(orphans))
 
 
 async def survey(db: Connections, now: Moment, *, past: Moment | None = None) -> Survey:

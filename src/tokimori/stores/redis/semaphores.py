@@ -73,31 +73,18 @@ async def delete_semaphore(db: Connections, name: str) -> None:
 
 
 async def acquire(db: Connections, wish: Wish, now: Moment) -> Answer:
-    answer, *rest = await db.run(
-        "acquire",
-        id=wish.id,
-        node=wish.node,
-        semaphore=wish.semaphore,
-        weight=wish.weight,
-        limit=wish.limit,
-        rank=wish.rank,
-        now=now,
-        most=MOST_COUNTED,
-    )
+    answer, told = await db.run("acquire", **msgspec.structs.asdict(wish), now=now, most=MOST_COUNTED)
     match answer:
         case "gone":
             return NodeGone()
         case "refused":
-            (limit,) = rest
-            check_same_limit(wish.semaphore, wish.limit, limit)
-            check_weight(wish.semaphore, wish.weight, limit)
-            raise Bug(f"{wish} was refused by a limit of {limit}")
+            check_same_limit(wish.semaphore, wish.limit, told)
+            check_weight(wish.semaphore, wish.weight, told)
+            raise Bug(f"{wish} was refused by a limit of {told}")
         case "in line":
-            (ahead,) = rest
-            return InLine(ahead=ahead)
+            return InLine(ahead=told)
         case _:
-            (token,) = rest
-            return Grant(token=token)
+            return Grant(token=told)
 
 
 async def release(db: Connections, permit: PermitId, node: NodeId, now: Moment) -> bool:

@@ -1,12 +1,23 @@
 """Refusals of the stores, in one wording for all of them."""
 
+from typing import TypeVar
+
 from tokimori.errors import Conflict, FamilyChanged, NotFound, Refused
 from tokimori.model.ids import JobId
+
+T = TypeVar("T")
 
 
 def no_job(job_id: str) -> NotFound:
     """The error for an id that no job has."""
     return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+
+
+def known_job(found: T | None, job_id: str) -> T:
+    """What was found of the job. Raises `NotFound` where that is nothing."""
+    if found is None:
+        raise no_job(job_id)
+    return found
 
 
 def taken(job_id: str) -> Conflict:

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from tokimori.ports.copying import Copied, Key, Kind
-from tokimori.stores.copying import SOURCES, TARGETS, Target, page, row_of, value_of
+from tokimori.stores.copying import SOURCES, TARGETS, page, row_of, value_of
 from tokimori.stores.rows import marks
 
 # A row for each parent.
@@ -13,7 +13,7 @@ _SOURCES = SOURCES | {
         columns="incarnation, root, group_concat(parent)", rest="GROUP BY incarnation, root"
     )
 }
-_TARGETS = TARGETS | {Kind.ARRIVALS: Target("tokimori_arrivals", "incarnation, root, parent")}
+_TARGETS = TARGETS | {Kind.ARRIVALS: ("tokimori_arrivals", "incarnation, root, parent")}
 
 
 def export_rows(db: sqlite3.Connection, kind: Kind, after: Key | None, limit: int) -> list[Copied]:

@@ -26,7 +26,7 @@ from tokimori.stores.rows import (
     tombstone_of,
 )
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
-from tokimori.stores.rules.errors import no_job, taken
+from tokimori.stores.rules.errors import known_job, taken
 from tokimori.stores.rules.lanes import lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.sqlite.family import change_edges, leave_family
@@ -72,9 +72,7 @@ def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job], family: int | None = N
 
 
 def get_job(db: sqlite3.Connection, job_id: JobId) -> Job:
-    row = db.execute(f"SELECT {JOB} FROM tokimori_jobs WHERE id = ?", (job_id,)).fetchone()
-    if row is None:
-        raise no_job(job_id)
+    row = known_job(db.execute(f"SELECT {JOB} FROM tokimori_jobs WHERE id = ?", (job_id,)).fetchone(), job_id)
     return job_of(row)
 
 
@@ -134,16 +132,12 @@ def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> Incarnatio
 
 
 def deleted_job(db: sqlite3.Connection, job_id: JobId) -> Job:
-    row = db.execute(_DELETED, (job_id,)).fetchone()
-    if row is None:
-        raise no_job(job_id)
+    row = known_job(db.execute(_DELETED, (job_id,)).fetchone(), job_id)
     return tombstone_of(job_id, row)
 
 
 def get_due(db: sqlite3.Connection, job_id: JobId) -> Due:
-    row = db.execute(f"{DUE} WHERE j.id = ?", (job_id,)).fetchone()
-    if row is None:
-        raise no_job(job_id)
+    row = known_job(db.execute(f"{DUE} WHERE j.id = ?", (job_id,)).fetchone(), job_id)
     return due_of(row)
 
 

@@ -7,7 +7,7 @@ from tokimori.model.ids import Lane, NodeId
 from tokimori.model.pause import open_lanes
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
-from tokimori.stores.rows import NODE, RUN, RUN_COLUMNS, Row, definition_of, marks, node_of, node_row, prefixed, run_of
+from tokimori.stores.rows import NODE, RUN, all_claimed, marks, node_of, node_row, prefixed, pulse_of
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.moves import move_on
 from tokimori.stores.sqlite.pauses import paused_queues
@@ -17,7 +17,7 @@ SELECT {prefixed(RUN, "r")}, j.definition
 FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
 WHERE r.state = 'running'
 """
-"""Running runs as `claimed_of` reads them."""
+"""Running runs as `all_claimed` reads them."""
 
 # Both walk an index from one distinct value to the next: as many steps as there are lanes or owners, not runs.
 _LANES = """
@@ -60,18 +60,10 @@ def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
         WHERE id = ? AND state = 'running' AND node_id = ? AND token = ?""",
         [(run.pid, run.at, run.run_id, beat.node, run.token) for run in beat.started],
     )
-    owned = db.execute(
-        "SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = ?", (beat.node,)
-    ).fetchall()
+    ours = "SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = ?"
+    owned = db.execute(ours, (beat.node,))
     peers = db.execute("SELECT id, beat FROM tokimori_nodes WHERE state = 'alive' AND id <> ?", (beat.node,))
-    return Pulse(
-        now=store_now,
-        owned=frozenset((run_id, token) for run_id, token, _ in owned),
-        cancels=tuple((run_id, token, reason) for run_id, token, reason in owned if reason is not None),
-        peers=tuple((node_id, counter) for node_id, counter in peers),
-        orphans=bool(_dead_owners(db)),
-        survey=survey(db, store_now),
-    )
+    return pulse_of(store_now, owned, peers, survey(db, store_now), orphans=bool(_dead_owners(db)))
 
 
 def survey(db: sqlite3.Connection, now: Moment, *, past: Moment | None = None) -> Survey:
@@ -116,19 +108,13 @@ def state_of(db: sqlite3.Connection, node: NodeId) -> NodeState | None:
 def orphans(db: sqlite3.Connection, limit: int) -> list[Claimed]:
     dead = _dead_owners(db)
     owned = f'{CLAIMED} AND r.node_id IN ({", ".join("?" for _ in dead)}) ORDER BY r."rank", r.id LIMIT ?'
-    return [claimed_of(row) for row in db.execute(owned, (*dead, limit))]
+    return all_claimed(db.execute(owned, (*dead, limit)).fetchall())
 
 
 def list_nodes(db: sqlite3.Connection, *, limit: int = 1000) -> list[NodeRecord]:
     newest = f"""SELECT {NODE} FROM tokimori_nodes
         ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT ?"""
     return [node_of(row) for row in db.execute(newest, (limit,))]
-
-
-def claimed_of(row: Row) -> Claimed:
-    """A run as its owner gets it, from the columns of `CLAIMED`."""
-    run = run_of(row[:RUN_COLUMNS])
-    return Claimed(run=run, definition=definition_of(row[RUN_COLUMNS]))
 
 
 def _dead_owners(db: sqlite3.Connection) -> list[NodeId]:

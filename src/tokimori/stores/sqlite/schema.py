@@ -3,6 +3,7 @@
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from tokimori.clock import Moment
 from tokimori.ports.store import SchemaStatus
@@ -26,9 +27,8 @@ _PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name LIKE 't
 _BEGIN = "BEGIN IMMEDIATE;"
 
 
-def known_migrations() -> list[Migration]:
-    """The migrations of this version, oldest first."""
-    return migrations.known_migrations("tokimori.stores.sqlite.migrations")
+known_migrations = partial(migrations.known_migrations, "tokimori.stores.sqlite.migrations")
+"""The migrations of this version, oldest first."""
 
 
 def statements(text: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from tokimori.model.run import Output, encode_details
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
-from tokimori.stores.rows import ATTEMPT, OUTPUT, Row, attempt_row, marks, output_row, row_writer
+from tokimori.stores.rows import ATTEMPT, OUTPUT, Row, all_claimed, attempt_row, marks, output_row, row_writer
 from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.lanes import MOST_MOVED
@@ -28,7 +28,7 @@ from tokimori.stores.sqlite.ending import forget
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.jobs import park
 from tokimori.stores.sqlite.moves import follow
-from tokimori.stores.sqlite.nodes import CLAIMED, claimed_of, state_of
+from tokimori.stores.sqlite.nodes import CLAIMED, state_of
 from tokimori.stores.sqlite.pauses import paused_queues
 
 _READY = """
@@ -99,7 +99,7 @@ def claim(db: sqlite3.Connection, claim: Claim, now: Moment) -> list[Claimed]:
 def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
     """What this very claim has taken, and still owns."""
     rows = db.execute(f'{CLAIMED} AND r.node_id = ? AND r.claim_id = ? ORDER BY r."rank", r.id', (claim.node, claim.id))
-    return [claimed_of(row) for row in rows]
+    return all_claimed(rows.fetchall())
 
 
 def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:

@@ -1,16 +1,17 @@
--- The plans are written whose job still is what they were made from: their incarnations. `_replaces` cancel earlier
--- runs.
+-- The plans are written whose job still is what they were made from: their incarnations. `_replaces` cancel earlier runs.
+-- `_counted`: some jobs may have only so many active runs; a plan whose runs would be too many is refused, too.
 CREATE OR REPLACE FUNCTION tokimori_apply(
     _incarnations bigint[], _versions integer[], _fired_from bigint[], _fired_through bigint[], _next_due bigint[],
     _states text[], _anchors bigint[], _runs_remaining integer[], _tzdata text[], _replaces boolean[],
     {_run_PLANNED arrays},
-    _skips jsonb, _reason text, _now bigint
+    _skips jsonb, _reason text, _now bigint, _counted boolean
 ) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _accepted bigint[];
     _replacing bigint[];
+    _full bigint[] := CASE WHEN _counted THEN tokimori_full(_run_incarnation) ELSE '{}' END;
 BEGIN
     WITH moved AS (
         UPDATE tokimori_jobs j
@@ -20,7 +21,7 @@ BEGIN
                 _runs_remaining, _tzdata)
             AS p (incarnation, version, fired_from, fired_through, next_due, state, anchor, runs_remaining, tzdata)
         WHERE j.incarnation = p.incarnation AND j.version = p.version AND j.fired_through = p.fired_from
-            AND j.state = 'enabled'
+            AND j.state = 'enabled' AND p.incarnation <> ALL (_full)
         RETURNING j.incarnation
     )
     SELECT coalesce(array_agg(incarnation), '{}') INTO _accepted FROM moved;

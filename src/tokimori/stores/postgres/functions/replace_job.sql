@@ -3,12 +3,11 @@
 -- where they change, `_family` where they were checked against one. What the old definition wanted goes to the next in
 -- line. `_forced_lane` is that of forced runs of a job that stays stopped.
 CREATE OR REPLACE FUNCTION tokimori_replace_job(
-    _incarnation bigint, _old_version integer, _old_state text, _old_fired_through bigint,
-    _version integer, _definition text, _state text, _reason text, _by text, _updated bigint, _anchor bigint,
-    _fired_through bigint, _next_due bigint, _max_running integer, _lane text, _most_active integer,
-    _runs_remaining integer, _tzdata text, _days_off text, _skips jsonb,
-    _job text, _edges jsonb, _family bigint, _semaphores text, _max_per_key integer, _forced_lane text,
-    _priority integer, _head_start bigint, _concurrency_key text
+    _old_version integer, _old_state text, _old_fired_through bigint, _id text, _incarnation bigint, _version integer,
+    _definition text, _state text, _reason text, _by text, _created bigint, _updated bigint, _anchor bigint,
+    _fired_through bigint, _next_due bigint, _runs_remaining integer, _tzdata text, _days_off text,
+    _max_running integer, _lane text, _most_active integer, _semaphores text, _max_per_key integer, _priority integer,
+    _head_start bigint, _concurrency_key text, _skips jsonb, _forced_lane text, _edges jsonb, _family bigint
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -23,11 +22,11 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'other job';
     END IF;
-    IF _edges IS NOT NULL THEN
-        PERFORM tokimori_declare(ARRAY[_job], _edges, _family);
-    END IF;
     IF _forced_lane IS NOT NULL AND EXISTS (SELECT FROM tokimori_moves WHERE incarnation = _incarnation) THEN
         RETURN 'moving';  -- not all that have a lane are forced
+    END IF;
+    IF _edges IS NOT NULL THEN
+        PERFORM tokimori_declare(ARRAY[_id], _edges, _family);
     END IF;
     PERFORM tokimori_begin_move(_incarnation, _forced_lane, NULL, _updated);
     PERFORM tokimori_lock_semaphores(tokimori_named(ARRAY[_incarnation]));

@@ -3,7 +3,7 @@
 local permit = P .. 'permit:' .. ask.id
 local programs = P .. 'programs:' .. ask.semaphore
 if not is_alive(ask.node) then
-    return {'gone'}
+    return {'gone', false}
 end
 if call('EXISTS', permit) == 0 then
     local known = semaphore_of(ask.semaphore)
