@@ -23,7 +23,7 @@ MANY = 1_100
 @pytest.fixture(autouse=True)
 def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever changes a job does one step: what it leaves is seen by claims, and done by ticks."""
-    for module in ("sqlite.store", "postgres.jobs", "redis.jobs"):
+    for module in ("sqlite.store", "postgres.jobs", "redis.jobs", "mysql.store"):
         monkeypatch.setattr(f"tokimori.stores.{module}.MOST_STEPS", 0)
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from tokimori.clock import Moment
 from tokimori.model.decide import MOST_CATCHING_UP, Due
-from tokimori.model.ids import Incarnation, JobId, Lane
-from tokimori.model.job import Job, limit_of
+from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
-from tokimori.stores.mysql import ending, limits, lines
+from tokimori.stores.mysql import ending, lines, moves
 from tokimori.stores.mysql.family import READ_FAMILY, change_edges, family_of, has_children
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import insert, sql
@@ -124,61 +124,48 @@ async def add_jobs(transaction: Transaction, jobs: Sequence[Job], family: int | 
 async def replace_job(
     transaction: Transaction, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
 ) -> None:
-    """The gate first, then all runs, also those that run: nothing settles by the old limit once this is done."""
+    """The gate first, then what runs: nothing settles by the old limit once this is done."""
     gate = f"SELECT {JOB}, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"
     (found,) = await transaction.ask(sql(gate, old.id))
     if not found.rows:
         raise no_job(old.id)
-    stored, freed = job_of(found.rows[0][:JOB_COLUMNS]), Freed(semaphores={*lines.names_in(found.rows[0][-1])})
+    stored, forced = job_of(found.rows[0][:JOB_COLUMNS]), lane_of_forced(old, new)
     if was_replaced(stored, old, new):
         return
+    if forced is not None:
+        await moves.check_moved(transaction, old.incarnation)
     await change_edges(transaction, edges_by_job(stored), edges_by_job(new), family)
     row = dict(zip(_COLUMNS.split(", "), job_row(new), strict=True))
     row["fired_through"] = max(stored.fired_through, new.fired_through)
     values = ", ".join(f"{column} = %s" for column in row)
-    *_, live, running = await transaction.ask(
-        *lines.locks(freed),
+    await transaction.ask(
+        *lines.locks(Freed(semaphores={*lines.names_in(found.rows[0][-1])})),
+        moves.begin(old.incarnation, forced),
         sql(f"UPDATE tokimori_jobs SET {values} WHERE incarnation = %s", *row.values(), old.incarnation),
         *keep_skips([(new.incarnation, skip) for skip in skips]),
-        _relane(new, row["lane"], lane_of_forced(old, new)),
-        sql(lines.REJOIN, new.incarnation),
-        sql("SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s", new.incarnation),
-        sql("SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s AND state = 'running'", new.incarnation),
+        ending.locked("incarnation = %s AND state = 'running'", new.incarnation),
     )
-    freed.places[new.incarnation] = live.rows[0][0]
-    places = {new.incarnation: limits.Places(limit_of(new.definition), running.rows[0][0], has_line=True)}
-    await transaction.commit(*await lines.serve(transaction, freed, places=places))
+    await moves.move_runs(transaction, new.incarnation)
 
 
-def _relane(job: Job, lane: object, forced: Lane | None) -> str:
-    """Give the job's runs its lane, or where it stays stopped the forced ones theirs."""
-    if forced is None:
-        return sql("UPDATE tokimori_runs SET lane = %s WHERE incarnation = %s", lane, job.incarnation)
-    having = "UPDATE tokimori_runs SET lane = %s WHERE incarnation = %s AND lane IS NOT NULL"
-    return sql(having, forced, job.incarnation)
-
-
-async def delete_job(transaction: Transaction, job_id: JobId, now: Moment) -> None:
+async def delete_job(transaction: Transaction, job_id: JobId, now: Moment) -> Incarnation:
     """The family first, then the gate, then the runs."""
     is_needed = await has_children(transaction, job_id)
-    read = "SELECT incarnation, version, definition, created, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"
+    read = "SELECT incarnation, version, definition, created FROM tokimori_jobs WHERE id = %s FOR UPDATE"
     (found,) = await transaction.ask(sql(read, job_id))
     if not found.rows:
         raise no_job(job_id)
     if is_needed:
         raise is_parent(job_id)
     await change_edges(transaction, {job_id: ()}, {})
-    ((incarnation, version, definition, created, semaphores),) = found.rows
-    *_, runs, running = await transaction.ask(
-        *lines.locks(Freed(semaphores={*lines.names_in(semaphores)})),
-        ending.locked("incarnation = %s AND state <> 'running'", incarnation),
-        sql("SELECT 1 FROM tokimori_runs WHERE incarnation = %s AND state = 'running' LIMIT 1", incarnation),
+    ((incarnation, version, definition, created),) = found.rows
+    runs = "SELECT 1 FROM tokimori_runs WHERE incarnation = %s AND state = 'running' LIMIT 1"
+    *_, running = await transaction.ask(
+        moves.begin(incarnation, None, JOB_DELETED, now),
+        sql("DELETE FROM tokimori_jobs WHERE incarnation = %s", incarnation),
+        sql(runs, incarnation),
     )
     kept = (incarnation, job_id, version, definition if running.rows else None, created, now)
-    writes = (
-        sql("DELETE FROM tokimori_jobs WHERE incarnation = %s", incarnation),
-        sql(f"INSERT INTO tokimori_deleted_jobs (incarnation, job_id, {TOMBSTONE}) VALUES %s", kept),
-        *ending.cancel(runs.rows, JOB_DELETED, now),
-    )
-    left = ending.left_by(runs.rows, {incarnation: semaphores})
-    await transaction.commit(*await lines.serve(transaction, left, writes))
+    await transaction.ask(sql(f"INSERT INTO tokimori_deleted_jobs (incarnation, job_id, {TOMBSTONE}) VALUES %s", kept))
+    await moves.move_runs(transaction, incarnation)
+    return Incarnation(incarnation)

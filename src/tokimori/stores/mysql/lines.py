@@ -85,11 +85,6 @@ SELECT s.name, line.lane FROM (
 WHERE s."limit" > {USED} LIMIT {25 * MOST_SWEPT}
 """
 """Lanes of semaphores with free units in which runs wait: those in which nothing is ready are swept."""
-REJOIN = """
-UPDATE tokimori_runs FORCE INDEX (tokimori_runs_line) SET state = 'ready', blocked_on = NULL
-WHERE incarnation = %s AND state = 'blocked' AND blocked_on IS NOT NULL
-"""
-"""Runs of a job in the lines of keys and semaphores are ready again: their claim finds them the line of today."""
 
 
 def lock(

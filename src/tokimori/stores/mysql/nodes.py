@@ -8,6 +8,7 @@ from tokimori.model.semaphores import line_of
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.mysql import lines
+from tokimori.stores.mysql.moves import SOME_MOVE, move_on
 from tokimori.stores.mysql.pauses import MAKE_GATE, PAUSED, listed
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import Answer, insert, sql
@@ -49,6 +50,7 @@ SELECT {_NOW}, {_NEXT_DUE},
     EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_owned) WHERE state = 'running')
     OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready' AND lane > '')
     OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on > '{line_of("")}')
+    OR EXISTS (SELECT 1 FROM tokimori_moves)
 """
 _NODES = f"""
 SELECT {prefixed(NODE, "n").replace("n.beat", "COALESCE(b.beat, n.beat)")}
@@ -86,10 +88,12 @@ class Ticks:
         answers = await beats.transact(lambda transaction: transaction.commit(*_tick(beat, raised=raised)))
         if not (answers[0].rows if raised else answers[0].changed):
             return None
-        clock, owned, peers, owners, in_line, *rest = answers[-8:]
+        clock, owned, peers, owners, in_line, moving, *rest = answers[-9:]
         told = _survey_of(*rest)
         ready = frozenset(Lane(lane) for _, lane in rest[1].rows if lane)  # those of paused queues, too
-        self._at_rest = not (owners.rows or in_line.rows or ready)
+        self._at_rest = not (owners.rows or in_line.rows or ready or moving.rows)
+        if moving.rows:
+            await move_on(db, moving.rows[0][0])
         if await _swept(db, [lane for _, lane in in_line.rows], ready):
             told = await survey(db, clock.rows[0][0])
         return Pulse(
@@ -157,7 +161,7 @@ def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:
     yield f"SELECT {_NOW}"
     yield sql("SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = %s", beat.node)
     yield sql(_PEERS, beat.node)
-    yield from (_OWNERS, lines.LINES, sql(f"SELECT {_NEXT_DUE}", _EVER), _LANES, PAUSED)
+    yield from (_OWNERS, lines.LINES, SOME_MOVE, sql(f"SELECT {_NEXT_DUE}", _EVER), _LANES, PAUSED)
 
 
 def _survey_of(next_due: Answer, lanes: Answer, paused: Answer) -> Survey:

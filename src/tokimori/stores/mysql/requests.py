@@ -8,6 +8,7 @@ from tokimori.model.ids import Lane
 from tokimori.model.request import REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Run
 from tokimori.stores.mysql import ending, limits, lines
+from tokimori.stores.mysql.moves import check_moved
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
 from tokimori.stores.rows import RUN, RUN_COLUMNS, run_of, run_row
@@ -47,6 +48,8 @@ async def add_in_manner(transaction: Transaction, run: Run, manner: Manner, now:
     if not job.rows:
         raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
     ((state, lane, most),) = job.rows
+    if manner.forced and lane is None:
+        await check_moved(transaction, run.incarnation)
     lane = lane or (run.lane if manner.forced else None)
     if lane is None:
         raise stopped(run.job_id, state)

@@ -1,17 +1,34 @@
 """The MariaDB and MySQL store: one method is one transaction, anew where the server undid it."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial, wraps
+from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tokimori.clock import Clock, Moment
+from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.job import Job
+from tokimori.model.run import Skip
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
-from tokimori.stores.mysql import copying, documents, jobs, nodes, pauses, planning, pruning, runs, semaphores, working
+from tokimori.stores.mysql import (
+    copying,
+    documents,
+    jobs,
+    moves,
+    nodes,
+    pauses,
+    planning,
+    pruning,
+    runs,
+    semaphores,
+    working,
+)
 from tokimori.stores.mysql.address import Address
 from tokimori.stores.mysql.schema import LONGEST, known_migrations, migrate, status
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.notices import Notices, telling
+from tokimori.stores.rules.lanes import MOST_STEPS, StillMoving
 from tokimori.stores.server_store import ServerStore, forwarded
 
 P = ParamSpec("P")
@@ -26,7 +43,11 @@ def transacted(
 
     @wraps(work)
     async def method(store: "MysqlStore", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await store.db.transact(lambda transaction: work(transaction, *args, **kwargs))
+        while True:
+            try:
+                return await store.db.transact(lambda transaction: work(transaction, *args, **kwargs))
+            except StillMoving as moving:
+                await store.move_runs(moving.incarnation, count())
 
     return method
 
@@ -53,12 +74,27 @@ class MysqlStore(ServerStore[Sessions]):
         now = self._clock.now()
         return await self.db.use(lambda session: migrate(session, self._known, now), LONGEST)
 
+    async def move_runs(self, job: Incarnation, steps: Iterable[int]) -> None:
+        """Let the runs of a job follow its change, some at a time: others get their turn, ticks do the rest."""
+        for _ in steps:
+            if await self.db.transact(lambda transaction: moves.move_runs(transaction, job)):
+                return
+
+    async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
+        await self._replace_job(old, new, skips, family)
+        await self.move_runs(old.incarnation, range(MOST_STEPS))
+        self.tell()
+
+    async def delete_job(self, job_id: JobId, now: Moment) -> None:
+        await self.move_runs(await self._delete_job(job_id, now), range(MOST_STEPS))
+        self.tell()
+
     add_jobs = telling(transacted(jobs.add_jobs))
     family = transacted(jobs.family)
     get_job = forwarded(jobs.get_job)
     list_jobs = forwarded(jobs.list_jobs)
-    replace_job = telling(transacted(jobs.replace_job))
-    delete_job = telling(transacted(jobs.delete_job))
+    _replace_job = transacted(jobs.replace_job)
+    _delete_job = transacted(jobs.delete_job)
     deleted_job = forwarded(jobs.deleted_job)
     get_due = forwarded(jobs.get_due)
     skips = forwarded(jobs.skips)

@@ -13,7 +13,7 @@ from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
-from tokimori.stores.mysql import ending, family, limits, lines
+from tokimori.stores.mysql import ending, family, limits, lines, moves
 from tokimori.stores.mysql.admission import MysqlLines, lock_lines, writes_of
 from tokimori.stores.mysql.nodes import CLAIMED
 from tokimori.stores.mysql.pauses import SHARED_PAUSED, claimable
@@ -192,9 +192,8 @@ class _Batch:
         for change in self.changes:
             ended = self.runs[change.run_id]
             if change.parks and ended.state is RunState.FAILED:
+                yield moves.begin_unless_stopped(ended.incarnation)
                 yield sql(_PARK, ended.error, PARKED_BY, ended.incarnation)
-                yield sql(_STOP, ended.incarnation, ended.incarnation)
-                yield sql(lines.REJOIN, ended.incarnation)
 
 
 _CHANGED = names_of("state, due, rank, failures, lost, started, pid, ended, exit_code, signal, error, details")
@@ -206,10 +205,6 @@ WHERE id = %s
 _PARK = """
 UPDATE tokimori_jobs SET state = 'parked', reason = %s, "by" = %s, next_due = NULL, lane = NULL
 WHERE incarnation = %s AND state IN ('enabled', 'finished')
-"""
-_STOP = """
-UPDATE tokimori_runs SET lane = NULL WHERE incarnation = %s
-    AND EXISTS (SELECT 1 FROM tokimori_jobs WHERE incarnation = %s AND state = 'parked')
 """
 
 
@@ -329,6 +324,11 @@ async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given
     if given_back or batch.parks:
         freed.semaphores.update(locked.semaphores)
     left = {job: each._replace(running=each.running - freed.places[job]) for job, each in locked.places.items()}
+    if batch.parks:
+        await transaction.ask(*writes)
+        writes = []
+        for job in sorted({change.incarnation for change in batch.changes if change.parks}):
+            await moves.step(transaction, job)
     await transaction.commit(*await lines.serve(transaction, freed, writes, left))
 
 

@@ -32,6 +32,18 @@ CREATE TABLE tokimori_jobs (
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4
     COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
 
+-- Jobs that were changed or deleted and whose runs have not all followed yet.
+CREATE TABLE tokimori_moves (
+    incarnation BIGINT NOT NULL PRIMARY KEY,
+    origin VARCHAR(300) NOT NULL, -- the runs up to this origin have followed
+    woken INTEGER NOT NULL,       -- how many of the limit's line are ready again
+    forced_lane VARCHAR(2048),    -- of the runs that have a lane, where the job was stopped and still is
+    names LONGTEXT NOT NULL,      -- JSON: semaphores and their weights
+    reason TEXT,                  -- why the runs end: the job is deleted
+    since BIGINT NOT NULL
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4
+    COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
+
 -- Live runs. (settled_by, settled_token): who settled it last, for a settle whose reply was lost.
 CREATE TABLE tokimori_runs (
     id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,

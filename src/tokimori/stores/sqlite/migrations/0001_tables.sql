@@ -35,7 +35,7 @@ CREATE INDEX tokimori_jobs_idle ON tokimori_jobs (id) WHERE state = 'enabled' AN
 CREATE INDEX tokimori_jobs_tzdata ON tokimori_jobs (tzdata, incarnation)
 WHERE state = 'enabled' AND next_due IS NOT NULL;
 
--- Live runs. (settled_by, settled_token): who settled it last, for a settle whose reply was lost.
+-- Jobs that were changed or deleted and whose runs have not all followed yet.
 CREATE TABLE tokimori_moves (
     incarnation INTEGER PRIMARY KEY NOT NULL,
     origin TEXT NOT NULL,    -- the runs up to this origin have followed
@@ -46,6 +46,7 @@ CREATE TABLE tokimori_moves (
     since INTEGER NOT NULL
 );
 
+-- Live runs. (settled_by, settled_token): who settled it last, for a settle whose reply was lost.
 CREATE TABLE tokimori_runs (
     id TEXT PRIMARY KEY NOT NULL,
     job_id TEXT NOT NULL,

@@ -1,0 +1,95 @@
+"""How the runs of a job follow its change, some in each transaction: until then no claim takes one of another lane."""
+
+from collections import Counter
+
+from tokimori.clock import Moment
+from tokimori.model.ids import Incarnation, Lane
+from tokimori.stores.mysql import ending, limits, lines
+from tokimori.stores.mysql.sessions import Sessions, Transaction
+from tokimori.stores.mysql.statements import BY_KEY, sql
+from tokimori.stores.rules.lanes import MOST_MOVED, StillMoving
+from tokimori.stores.rules.turns import Freed
+
+_BEGIN = """
+INSERT INTO tokimori_moves (incarnation, origin, woken, forced_lane, names, reason, since)
+SELECT incarnation, '', 0, %s, COALESCE(semaphores, '[]'), %s, %s FROM tokimori_jobs
+WHERE incarnation = %s {}
+ON DUPLICATE KEY UPDATE origin = '', woken = 0, forced_lane = VALUES(forced_lane), reason = VALUES(reason),
+    since = VALUES(since), names = JSON_MERGE_PRESERVE(tokimori_moves.names, VALUES(names))
+"""
+_GATE = f"SELECT lane, max_running, semaphores FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s FOR UPDATE"
+_MOVE = "SELECT origin, woken, forced_lane, names, reason, since FROM tokimori_moves WHERE incarnation = %s FOR UPDATE"
+_SOME = """
+SELECT id, origin FROM tokimori_runs FORCE INDEX (tokimori_runs_origin) WHERE incarnation = %s AND origin > %s
+ORDER BY origin LIMIT %s
+"""
+# Assignments see those before them.
+_RELANE = f"""
+UPDATE tokimori_runs {BY_KEY} SET lane = CASE WHEN lane IS NULL THEN %s ELSE %s END,
+    state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END, blocked_on = NULL
+WHERE id IN (%s)
+"""
+_RUNNING = "SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s AND state = 'running'"
+SOME_MOVE = "SELECT incarnation FROM tokimori_moves LIMIT 1"
+
+
+def begin(job: Incarnation, forced: Lane | None, reason: str | None = None, since: int = 0) -> str:
+    """The runs of the job are to follow its change, which comes after this; those of an earlier one begin anew."""
+    return sql(_BEGIN.format(""), forced, reason, since, job)
+
+
+def begin_unless_stopped(job: Incarnation) -> str:
+    """The runs of the job are to lose their lanes. Forced runs of one that is stopped already keep theirs."""
+    return sql(_BEGIN.format("AND state IN ('enabled', 'finished')"), None, None, 0, job)
+
+
+async def check_moved(transaction: Transaction, job: Incarnation) -> None:
+    """Raises `StillMoving`."""
+    (move,) = await transaction.ask(sql(_MOVE, job))
+    if move.rows:
+        raise StillMoving(job)
+
+
+async def move_runs(transaction: Transaction, job: Incarnation) -> bool:
+    """Some more runs follow. Whether all have."""
+    done = await step(transaction, job)
+    await transaction.commit()
+    return done
+
+
+async def move_on(db: Sessions, job: Incarnation) -> None:
+    """Some more runs of a job follow whose caller has not waited for all."""
+    await db.transact(lambda transaction: move_runs(transaction, job))
+
+
+async def step(transaction: Transaction, job: Incarnation) -> bool:
+    """Some more runs follow, or end where the job is deleted. Whether all have: then its lines have been served."""
+    gate, move = await transaction.ask(sql(_GATE, job), sql(_MOVE, job))
+    if not move.rows:
+        return True
+    ((origin, woken, forced, names, reason, since),) = move.rows
+    freed = Freed(semaphores={*lines.names_in(names), *(name for row in gate.rows for name in lines.names_in(row[-1]))})
+    *_, some, running = await transaction.ask(
+        *lines.locks(freed), sql(_SOME, job, origin, MOST_MOVED), sql(_RUNNING, job)
+    )
+    ids = sorted(run_id for run_id, _ in some.rows)
+    waked = 0
+    if reason is not None:
+        (rows,) = await transaction.ask(ending.locked("id IN (%s) AND state <> 'running'", ids))
+        await transaction.ask(*ending.cancel(rows.rows, reason, Moment(since)))
+    else:
+        ((lane, limit, _),) = gate.rows
+        places = limits.Places(limit, running.rows[0][0] + woken, has_line=True)
+        wakes = limits.wake(Counter({job: MOST_MOVED}), {job: places})
+        *_, answer = await transaction.ask(
+            ending.locked("id IN (%s)", ids), sql(_RELANE, lane, forced or lane, ids), *wakes
+        )
+        waked = answer.changed
+    if MOST_MOVED in {len(ids), waked}:
+        last = some.rows[-1][1] if ids else origin
+        moved = "UPDATE tokimori_moves SET origin = %s, woken = %s WHERE incarnation = %s"
+        await transaction.ask(sql(moved, last, woken + waked, job))
+        return False
+    gone = sql("DELETE FROM tokimori_moves WHERE incarnation = %s", job)
+    await transaction.ask(*await lines.serve(transaction, freed, [gone]))
+    return True
