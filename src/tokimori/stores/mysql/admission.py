@@ -166,11 +166,12 @@ async def _open_semaphores(
         if name in limits:
             semaphores[name] = limits[name] - used, None if program is None else Place(program, "", 1)
             heads |= {
-                (name, lane): _place(first) for lane, first in zip(lanes, firsts, strict=True) if first is not None
+                (name, lane): place_of(first) for lane, first in zip(lanes, firsts, strict=True) if first is not None
             }
     return semaphores, heads, frozenset(names).difference(name for (name,) in known.rows)
 
 
-def _place(text: str) -> Place:
+def place_of(text: str) -> Place:
+    """The place of a run whose rank and id stand in this text."""
     rank, run_id = text.split(" ")
     return Place(int(rank), run_id, 1)
