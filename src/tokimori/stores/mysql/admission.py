@@ -22,8 +22,9 @@ from tokimori.stores.rules.claiming import run_permit
 from tokimori.stores.rules.lines import Place
 from tokimori.stores.rules.turns import Key
 
-# The runs' own lanes say whether they may be claimed: who pauses a job takes them, under its gate.
-_GATES = f"SELECT incarnation, max_running, definition FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s)"
+_GATES = f"SELECT incarnation, max_running, definition, lane FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s)"
+# Asked behind the locks of the gates: what begins to move later has waited for them.
+_MOVES = "SELECT incarnation, forced_lane, reason IS NOT NULL FROM tokimori_moves WHERE incarnation IN (%s)"
 _FIRST_OF_KEY = """(
 SELECT incarnation, concurrency_key, "rank", id FROM tokimori_runs FORCE INDEX (tokimori_runs_keys)
 WHERE incarnation = %s AND blocked_on = %s AND concurrency_key = %s AND state = 'blocked' AND lane IS NOT NULL
@@ -43,13 +44,15 @@ class _Gate(NamedTuple):
 
     limit: int
     definition: Definition
+    lane: Lane | None
     running: int = 0
 
 
 class MysqlLines(NamedTuple):
     """See `Lines`. What one claim has locked of gates and of semaphores, and what it has counted behind the locks.
 
-    `unknown`: semaphores that nobody has made yet; nothing can be claimed of who wants them before they are.
+    `unknown`: semaphores that nobody has made yet; nothing can be claimed of who wants them before they are. `strays`
+    have still to follow a change of their job: to these lanes.
     """
 
     gates: Mapping[Incarnation, _Gate] = MappingProxyType({})
@@ -57,6 +60,7 @@ class MysqlLines(NamedTuple):
     semaphores: Mapping[str, tuple[int, Place | None]] = MappingProxyType({})
     heads: Mapping[tuple[str, Lane], Place] = MappingProxyType({})
     unknown: frozenset[str] = frozenset()
+    strays: Mapping[RunId, Lane | None] = MappingProxyType({})
 
     def candidate(self, run: Run) -> Candidate | None:
         """The run, as it is judged. None: others hold its job or a semaphore, or this program can't read it."""
@@ -96,19 +100,32 @@ def writes_of(admission: Admission, taken: Mapping[RunId, Run], now: Moment) -> 
 
 async def lock_lines(transaction: Transaction, found: Sequence[tuple[Run, int]]) -> MysqlLines:
     """Lock what these runs need, each with its job's limit as it was read without a lock."""
-    gates, keys = await _open_gates(transaction, found)
+    gates, keys, moved = await _open_gates(transaction, found)
+    strays = dict(_strays(gates, moved, [run for run, _ in found])) if moved.rows else {}
     wanted = {inc: [name for name, _ in units_here(gate.definition)] for inc, gate in gates.items()}
     names = {name for run, _ in found for name in wanted.get(run.incarnation, ())}
     if not names:
-        return MysqlLines(gates, keys)
+        return MysqlLines(gates, keys, strays=strays)
     lanes = sorted({run.lane for run, _ in found if run.lane and wanted.get(run.incarnation)})
     semaphores, heads, unknown = await _open_semaphores(transaction, sorted(names), lanes)
-    return MysqlLines(gates, keys, semaphores, heads, unknown)
+    return MysqlLines(gates, keys, semaphores, heads, unknown, strays)
+
+
+def _strays(
+    gates: Mapping[Incarnation, _Gate], moved: Answer, runs: Sequence[Run]
+) -> Iterator[tuple[RunId, Lane | None]]:
+    """Those runs that have another lane than their job, and of a deleted job all."""
+    moves = {job: (forced, is_gone) for job, forced, is_gone in moved.rows}
+    for run in runs:
+        gate, (forced, is_gone) = gates.get(run.incarnation), moves.get(run.incarnation, (None, False))
+        lane = None if gate is None else forced or gate.lane
+        if run.incarnation in moves and (is_gone or gate is not None) and lane != run.lane:
+            yield run.id, lane
 
 
 async def _open_gates(
     transaction: Transaction, found: Sequence[tuple[Run, int]]
-) -> tuple[dict[Incarnation, _Gate], dict[Key, tuple[int, Place | None]]]:
+) -> tuple[dict[Incarnation, _Gate], dict[Key, tuple[int, Place | None]], Answer]:
     """Gates of jobs without a limit are shared with other claims; who counts a job's runs holds its gate alone."""
     counted = sorted({run.incarnation for run, limit in found if limit or run.concurrency_key is not None})
     free = sorted({run.incarnation for run, _ in found}.difference(counted))
@@ -122,25 +139,27 @@ async def _open_gates(
     if keys:
         firsts = " UNION ALL ".join(sql(_FIRST_OF_KEY, each, KEY_LINE, key) for each, key in keys)
         statements += [running_of_keys(keys), firsts]
-    answers = iter(await transaction.ask(*statements) if statements else ())
+    statements.append(sql(_MOVES, sorted({run.incarnation for run, _ in found})))
+    *rest, moved = await transaction.ask(*statements)
+    answers = iter(rest)
     gates = _gates_of(next(answers).rows) if free else {}
     if counted:
         gates |= _gates_of(next(answers).rows)
         for incarnation, place in places_of(next(answers)).items():
             if incarnation in gates:
                 gates[incarnation] = gates[incarnation]._replace(running=place.running)
-    return gates, _keys_of(keys, next(answers), next(answers)) if keys else {}
+    return gates, _keys_of(keys, next(answers), next(answers)) if keys else {}, moved
 
 
-def _gates_of(rows: Iterable[tuple[Incarnation, int, str]]) -> dict[Incarnation, _Gate]:
+def _gates_of(rows: Iterable[tuple[Incarnation, int, str, Lane | None]]) -> dict[Incarnation, _Gate]:
     definitions: dict[str, Definition | None] = {}
     gates = {}
-    for incarnation, limit, text in rows:
+    for incarnation, limit, text, lane in rows:
         if text not in definitions:
             definitions[text] = definition_of(text)
         definition = definitions[text]
         if definition is not None:  # else this program cannot read it: its gate stays shut
-            gates[incarnation] = _Gate(limit, definition)
+            gates[incarnation] = _Gate(limit, definition, lane)
     return gates
 
 
@@ -166,11 +185,12 @@ async def _open_semaphores(
         if name in limits:
             semaphores[name] = limits[name] - used, None if program is None else Place(program, "", 1)
             heads |= {
-                (name, lane): _place(first) for lane, first in zip(lanes, firsts, strict=True) if first is not None
+                (name, lane): place_of(first) for lane, first in zip(lanes, firsts, strict=True) if first is not None
             }
     return semaphores, heads, frozenset(names).difference(name for (name,) in known.rows)
 
 
-def _place(text: str) -> Place:
+def place_of(text: str) -> Place:
+    """The place of a run whose rank and id stand in this text."""
     rank, run_id = text.split(" ")
     return Place(int(rank), run_id, 1)

@@ -1,9 +1,10 @@
 """How the runs of a job follow its change, some in each transaction: until then no claim takes one of another lane."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Incarnation, Lane
+from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.stores.mysql import ending, limits, lines
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, sql
@@ -41,6 +42,12 @@ def begin(job: Incarnation, forced: Lane | None, reason: str | None = None, sinc
 def begin_unless_stopped(job: Incarnation) -> str:
     """The runs of the job are to lose their lanes. Forced runs of one that is stopped already keep theirs."""
     return sql(_BEGIN.format("AND state IN ('enabled', 'finished')"), None, None, 0, job)
+
+
+def follow(strays: Mapping[RunId, Lane | None]) -> Iterator[str]:
+    """Ready runs that a claim has found in another lane than their job's follow now."""
+    for run_id, lane in strays.items():
+        yield sql(f"UPDATE tokimori_runs {BY_KEY} SET lane = %s WHERE id = %s", lane, run_id)
 
 
 async def check_moved(transaction: Transaction, job: Incarnation) -> None:

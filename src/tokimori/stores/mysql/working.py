@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -14,7 +16,7 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.mysql import ending, family, limits, lines, moves
-from tokimori.stores.mysql.admission import MysqlLines, lock_lines, writes_of
+from tokimori.stores.mysql.admission import MysqlLines, lock_lines, place_of, writes_of
 from tokimori.stores.mysql.nodes import CLAIMED
 from tokimori.stores.mysql.pauses import SHARED_PAUSED, claimable
 from tokimori.stores.mysql.sessions import Sessions, Transaction
@@ -33,35 +35,43 @@ from tokimori.stores.rows import (
     run_values,
 )
 from tokimori.stores.rules.admission import Admission
-from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run
+from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run, first_runs
 from tokimori.stores.rules.settling import Standing, judged, settled_run
 from tokimori.stores.rules.settling import ending as ending_of
 from tokimori.stores.rules.turns import Freed, turn_of
 
 _ALIVE = f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED} SKIP LOCKED"
-# The limit is read without a lock: it only tells which lock to ask for.
-_READY = f"""
-SELECT {RUN}, (SELECT max_running FROM tokimori_jobs WHERE incarnation = tokimori_runs.incarnation)
-FROM tokimori_runs FORCE INDEX (tokimori_runs_ready)
-WHERE state = 'ready' AND lane = %s AND incarnation NOT IN (%s) ORDER BY "rank", id LIMIT %s FOR UPDATE SKIP LOCKED
+_IN_LINE = """
+FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready' AND lane = {} {} ORDER BY "rank", id LIMIT {}
 """
+_HEADS = f"""
+SELECT (SELECT CONCAT("rank", ' ', id) {_IN_LINE}) AS head, one.lane FROM (SELECT '' AS lane{{}}) one HAVING head <> ''
+"""
+_LANE = "CONVERT(one.lane USING ascii) COLLATE ascii_bin"
+# The limit is read without a lock: it only tells which lock to ask for.
+_LOCKED = f"""
+SELECT {RUN}, (SELECT max_running FROM tokimori_jobs WHERE incarnation = tokimori_runs.incarnation)
+%s FOR UPDATE SKIP LOCKED
+"""
+_THESE = f"FROM tokimori_runs {BY_KEY} WHERE id IN (%s) AND state = 'ready'"
 _TAKE = f"""
 UPDATE tokimori_runs {BY_KEY} SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = %s,
     claim_id = %s, pid = NULL, started = NULL, exit_code = NULL, "signal" = NULL, error = NULL
 WHERE id IN (%s)
 """
 _MOST_AT_ONCE = 1000
-_NO_JOB = Incarnation(0)
-"""No job has this incarnation."""
 
 
 async def claim(db: Sessions, claim: Claim, now: Moment) -> list[Claimed]:
-    while True:
-        claimed = await db.transact(lambda transaction: _claim(transaction, claim, now))
-        if not isinstance(claimed, frozenset):
-            return claimed
-        # By themselves: who makes one of them at the same time is waited for, which a claim never does.
-        await db.ask(*lines.made(claimed))
+    """In as many transactions as runs are sent to the lines: what one has written stays, whatever comes."""
+    catch = _Catch(claim, claim.limit, Freed())
+    while not catch.over:
+        met = await db.transact(partial(_claim, catch=catch, now=now))
+        if isinstance(met, _Catch):
+            catch = met
+        else:  # by themselves: who makes one of them at the same time is waited for, which a claim never does
+            await db.ask(*lines.made(met))
+    return list(catch.taken)
 
 
 async def save_outputs(db: Sessions, outputs: Sequence[Output]) -> None:
@@ -77,55 +87,105 @@ def _insert_outputs(verb: str, outputs: Sequence[Output], rest: str = "", *, set
         yield from insert(verb, "tokimori_outputs", f"{OUTPUT}, settled", [(*output_row(output), settled)], rest)
 
 
-@dataclass(slots=True)
-class _Catch:
-    """A claim under way. `freed`: whose turns are passed on when it ends; it examines none of those once more."""
+class _Catch(NamedTuple):
+    """A claim under way. `freed`: whose turns are passed on when a transaction ends; it examines none of those anew."""
 
     claim: Claim
-    taken: dict[RunId, Claimed] = field(default_factory=dict)
-    busy: set[Incarnation] = field(default_factory=set)
+    batch: int
+    freed: Freed
+    taken: Sequence[Claimed] = ()
+    busy: Set[Incarnation] = frozenset()
     examined: int = 0
-    freed: Freed = field(default_factory=Freed)
-    places: dict[Incarnation, limits.Places] = field(default_factory=dict)
+    over: bool = False
+    places: Mapping[Incarnation, limits.Places] = MappingProxyType({})
 
     @property
     def wanted(self) -> int:
         """How many runs the claim may still take."""
         return self.claim.limit - len(self.taken)
 
-    def look(self, batch: int) -> list[str]:
-        """Lock the first ready runs of each lane."""
-        busy = sorted(self.busy) or [_NO_JOB]
-        return [sql(_READY, lane, busy, batch) for lane in self.claim.lanes]
+
+class _Look(NamedTuple):
+    """The statement that locks the first ready runs, so many at most, and whether there are more in any case."""
+
+    statement: str
+    number: int
+    rest: bool
 
 
-async def _claim(transaction: Transaction, claim: Claim, now: Moment) -> list[Claimed] | frozenset[str]:
+async def _look(transaction: Transaction, catch: _Catch) -> _Look:
+    """Of several lanes the first are chosen without a lock: no more are locked than judged, however many there are."""
+    lanes, batch = catch.claim.lanes, catch.batch
+    around = sql("AND incarnation NOT IN (%s)", sorted(catch.busy)) if catch.busy else ""
+    if len(lanes) > batch:
+        ours = "".join(sql(" UNION ALL SELECT %s", lane) for lane in lanes)
+        (heads,) = await transaction.ask(_HEADS.format(_LANE, around, 1, ours))
+        lanes = tuple(lane for _, lane in sorted((place_of(head), lane) for head, lane in heads.rows)[:batch])
+    if len(lanes) == 1:
+        return _Look(_LOCKED % _IN_LINE.format(sql("%s", lanes[0]), around, batch), batch, rest=False)
+    each = min(batch, 4 * batch // max(1, len(lanes)))
+    firsts = [f'(SELECT "rank", id, lane {_IN_LINE.format(sql("%s", lane), around, each)})' for lane in lanes]
+    answers = await transaction.ask(" UNION ALL ".join(firsts)) if firsts else ()
+    chosen, rest = first_runs((row for answer in answers for row in answer.rows), each, batch)
+    return _Look(_LOCKED % sql(_THESE, chosen), len(chosen), rest)
+
+
+async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch | frozenset[str]:
     """Nothing is waited for: what is locked stays ready. Semaphores that are to be made first, where there are any."""
-    catch, batch = _Catch(claim), claim.limit
+    claim, most = catch.claim, catch.examined + _MOST_AT_ONCE
     before = sql(f'{CLAIMED} AND r.node_id = %s AND r.claim_id = %s ORDER BY r."rank", r.id', claim.node, claim.id)
-    node, known, paused, *ready = await transaction.ask(
-        sql(_ALIVE, claim.node), before, SHARED_PAUSED, *catch.look(batch)
-    )
-    if not node.rows:
-        return []
-    if known.rows:
-        return all_claimed(known.rows)
-    lanes = claimable(claim.lanes, paused)
-    ready = [answer for lane, answer in zip(claim.lanes, ready, strict=True) if lane in lanes]
-    catch.claim = replace(claim, lanes=lanes)
+    look = await _look(transaction, catch)
+    asked = (sql(_ALIVE, claim.node), before, SHARED_PAUSED, look.statement)
+    node, known, paused, ready = await transaction.ask(*asked)
+    if not node.rows or (known.rows and not catch.taken):
+        return catch._replace(taken=all_claimed(known.rows) if node.rows else catch.taken, over=True)
+    catch = catch._replace(claim=replace(claim, lanes=claimable(claim.lanes, paused)), freed=Freed(), places={})
     while True:
-        found = sorted((row for answer in ready for row in answer.rows), key=_in_line)[:batch]
-        runs = [(run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS]) for row in found]
-        locked = await lock_lines(transaction, runs)
+        found = [(run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS]) for row in sorted(ready.rows, key=_in_line)]
+        found = [(run, limit) for run, limit in found if run.lane in catch.claim.lanes]
+        locked = await lock_lines(transaction, found)
         if locked.unknown:
             return locked.unknown
-        writes = _admit(catch, [run for run, _ in runs], locked, now)
-        catch.examined += len(found)
-        if not catch.wanted or len(found) < batch or catch.examined >= claim.limit + MOST_EXAMINED:
+        catch, writes = _admit(catch, look, [run for run, _ in found], locked, now)
+        if catch.over or catch.examined >= most:
             await transaction.commit(*await lines.serve(transaction, catch.freed, writes, catch.places))
-            return list(catch.taken.values())
-        batch = max(catch.wanted, min(4 * batch, _MOST_AT_ONCE))
-        ready = (await transaction.ask(*writes, *catch.look(batch)))[len(writes) :]
+            return catch
+        await transaction.ask(*writes)
+        look = await _look(transaction, catch)
+        (ready,) = await transaction.ask(look.statement)
+
+
+def _admit(
+    catch: _Catch, look: _Look, runs: Sequence[Run], locked: MysqlLines, now: Moment
+) -> tuple[_Catch, list[str]]:
+    """Take what fits, send what does not to its line; what is still to be written."""
+    admission, taken, busy = Admission(locked, freed=catch.freed), dict[RunId, Run](), set(catch.busy)
+    for run in runs:
+        if len(taken) == catch.wanted:
+            break
+        candidate = locked.candidate(run)
+        if run.id in locked.strays:
+            continue
+        if candidate is None:
+            busy.add(run.incarnation)
+        elif admission.takes(candidate):
+            taken[run.id] = claimed_run(run, catch.claim.node)
+    claimed = [Claimed(run=run, definition=locked.gates[run.incarnation].definition) for run in taken.values()]
+    places = dict(catch.places)
+    for job, gate in locked.gates.items():
+        if gate.limit:
+            places[job] = limits.Places(gate.limit, admission.running.get(job, gate.running), has_line=True)
+    after = catch._replace(
+        batch=max(catch.wanted - len(taken), min(4 * catch.batch, _MOST_AT_ONCE)),
+        taken=[*catch.taken, *claimed],
+        busy=busy,
+        examined=catch.examined + look.number,
+        places=places,
+    )
+    is_last = after.examined >= catch.claim.limit + MOST_EXAMINED or not (look.rest or len(runs) == catch.batch)
+    writes = [sql(_TAKE, catch.claim.node, catch.claim.id, [*taken])] if taken else []
+    writes += moves.follow(locked.strays)
+    return after._replace(over=is_last or not after.wanted), [*writes, *writes_of(admission, taken, now)]
 
 
 _RANK, _ID = (RUN.split(", ").index(column) for column in ('"rank"', "id"))
@@ -133,26 +193,6 @@ _RANK, _ID = (RUN.split(", ").index(column) for column in ('"rank"', "id"))
 
 def _in_line(row: Row) -> tuple[int, RunId]:
     return row[_RANK], row[_ID]
-
-
-def _admit(catch: _Catch, runs: Iterable[Run], locked: MysqlLines, now: Moment) -> list[str]:
-    """Take what fits, send what does not to its line; what is still to be written."""
-    admission, taken = Admission(locked, freed=catch.freed), dict[RunId, Run]()
-    for run in runs:
-        if len(taken) == catch.wanted:
-            break
-        candidate = locked.candidate(run)
-        if candidate is None:
-            catch.busy.add(run.incarnation)
-        elif admission.takes(candidate):
-            taken[run.id] = claimed_run(run, catch.claim.node)
-    for run_id, run in taken.items():
-        catch.taken[run_id] = Claimed(run=run, definition=locked.gates[run.incarnation].definition)
-    for job, gate in locked.gates.items():
-        if gate.limit:
-            catch.places[job] = limits.Places(gate.limit, admission.running.get(job, gate.running), has_line=True)
-    writes = [sql(_TAKE, catch.claim.node, catch.claim.id, list(taken))] if taken else []
-    return [*writes, *writes_of(admission, taken, now)]
 
 
 @dataclass(slots=True)

@@ -1,9 +1,12 @@
 """Claims: what a run and its permits are once a node has taken it."""
 
+from collections import Counter
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.ids import NodeId, Token
+from tokimori.model.ids import Lane, NodeId, RunId, Token
 from tokimori.model.run import Run
 from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.model.transitions import Event, move
@@ -12,6 +15,20 @@ from tokimori.stores.rules.errors import check_same_limit, check_weight
 
 MOST_EXAMINED = 10_000
 """How many ready runs one claim may send to the line of a full job before it gives up until it is asked again."""
+
+
+def first_runs(heads: Iterable[tuple[int, RunId, Lane]], each: int, most: int) -> tuple[list[RunId], bool]:
+    """The first runs of all, at most `most`, by the first `each` of every lane; and whether there are more.
+
+    Fewer, where a lane of which no more is known may have one that is before the next.
+    """
+    of, first, ordered = Counter[Lane](), list[RunId](), sorted(heads)
+    for _, run_id, lane in ordered[:most]:
+        first.append(run_id)
+        of[lane] += 1
+        if of[lane] == each:
+            return first, True
+    return first, len(ordered) > most
 
 
 def claimed_run(run: Run, node: NodeId) -> Run:
