@@ -5,6 +5,7 @@ import ssl
 from asyncmy.errors import MySQLError
 
 from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreTooSlow, StoreUnavailable
+from tokimori.stores.mysql.statements import Large
 
 UNDONE = frozenset({1213, 1020})
 """A transaction that was undone because it met others: whole methods are tried again at once."""
@@ -103,3 +104,13 @@ def _server_error(fault: MySQLError, name: str) -> StoreError:
     if _LEAST_OF_CLIENT <= code <= _MOST_OF_CLIENT or not code:
         return StoreUnavailable(f"store {name} {_UNAVAILABLE[GONE]} ({text})")
     return StoreRefused(f"store {name} can't do what it was asked ({code}: {text})")
+
+
+def too_large(statement: str, size: int, most: int) -> StoreRefused:
+    """The refusal of a statement that is longer than the server's `most` bytes."""
+    field = statement.field if isinstance(statement, Large) else None
+    size = statement.size if isinstance(statement, Large) else size
+    what = f"{field or 'a statement'} of {size} bytes"
+    advice = "make it smaller, or raise max_allowed_packet on the server"
+    message = f"{what} is more than the store takes, whose server has max_allowed_packet = {most}: {advice}"
+    return StoreRefused(message, field=field, value=size, allowed=f"fewer than {most} bytes")

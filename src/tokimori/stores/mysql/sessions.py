@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from asyncmy.connection import Connection
@@ -10,7 +10,7 @@ from asyncmy.constants import CLIENT
 
 from tokimori.errors import StoreError, StoreUnavailable
 from tokimori.stores.mysql.address import Address, SslMode
-from tokimori.stores.mysql.faults import FAULTS, NO_TLS, UNDONE, code_of, is_answer, store_error
+from tokimori.stores.mysql.faults import FAULTS, NO_TLS, UNDONE, code_of, is_answer, store_error, too_large
 from tokimori.stores.mysql.statements import Answer
 from tokimori.stores.namespace import Namespace
 
@@ -22,7 +22,7 @@ ATTEMPTS = 8
 """How often a method is tried whose transaction was undone because it met others."""
 OLDEST_MARIADB, OLDEST_MYSQL = (10, 6), (8, 0)
 _LARGEST_PACKET = 2**20
-"""Characters sent at once, where a single statement is not longer: servers take 4 MiB at least."""
+"""Bytes sent at once, where a single statement is not longer and the server does not take less."""
 # ANSI_QUOTES: names are quoted as in every other store. The comments are for one of the two servers each: a client that
 # froze within a transaction is cut after 3 s, which MySQL can only do to sessions that are idle anyhow.
 _SETTINGS = (
@@ -32,7 +32,7 @@ _SETTINGS = (
     "/*M!100600 , idle_transaction_timeout = 3, max_statement_time = 3 */ "
     "/*!80000 , wait_timeout = 3, max_execution_time = 3000 */",
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    "SELECT VERSION()",
+    "SELECT VERSION(), @@max_allowed_packet",
 )
 
 
@@ -42,17 +42,34 @@ class Session:
     def __init__(self, driver: Any, namespace: Namespace) -> None:
         self._driver = driver
         self.namespace = namespace
+        self.most = _LARGEST_PACKET
+        """Bytes that the server takes at once."""
 
     async def ask(self, *statements: str) -> list[Answer]:
         """Have the statements carried out in order, in few packets, up to the first that fails. Raises `FAULTS`."""
         answers: list[Answer] = []
-        for packet in _packets(statements):
+        for packet in self._packets(statements):
             cursor = self._driver.cursor()
-            await cursor.execute(self.namespace.rendered_around_literals(packet).encode(errors="replace"))
+            await cursor.execute(packet)
             answers.append(Answer(list(await cursor.fetchall()), cursor.rowcount))
             while await cursor.nextset():
                 answers.append(Answer(list(await cursor.fetchall()), cursor.rowcount))
         return answers
+
+    def _packets(self, statements: Iterable[str]) -> Iterator[bytes]:
+        packet: list[bytes] = []
+        length = 0
+        for statement in statements:
+            text = self.namespace.rendered_around_literals(statement).encode(errors="replace")
+            if len(text) + 1 >= self.most:  # a byte in front says what it is
+                raise too_large(statement, len(text), self.most)
+            if packet and length + len(text) + 1 >= min(_LARGEST_PACKET, self.most):
+                yield b"; ".join(packet)
+                packet, length = [], 0
+            packet.append(text)
+            length += len(text) + 2
+        if packet:
+            yield b"; ".join(packet)
 
     @property
     def is_lost(self) -> bool:
@@ -70,19 +87,6 @@ class Session:
     def cut(self) -> None:
         """End it without a word."""
         self._driver.close()
-
-
-def _packets(statements: tuple[str, ...]) -> Iterator[str]:
-    packet: list[str] = []
-    length = 0
-    for statement in statements:
-        if packet and length + len(statement) > _LARGEST_PACKET:
-            yield "; ".join(packet)
-            packet, length = [], 0
-        packet.append(statement)
-        length += len(statement)
-    if packet:
-        yield "; ".join(packet)
 
 
 async def connect(address: Address) -> Session:
@@ -108,7 +112,8 @@ async def connect(address: Address) -> Session:
         if _speaks_no_tls(driver, address):
             raise StoreError(f"store {address.name} {NO_TLS}") from None
         raise store_error(fault, address.name) from None
-    _check_version(str(version.rows[0][0]), session, address)
+    ((text, session.most),) = version.rows
+    _check_version(str(text), session, address)
     return session
 
 

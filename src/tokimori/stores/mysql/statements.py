@@ -9,7 +9,7 @@ SHARED = "/*M!100600 LOCK IN SHARE MODE */ /*!80000 FOR SHARE */"
 """A lock shared with others that read, in the words of either server: each skips the other's comment."""
 BY_KEY = "FORCE INDEX (PRIMARY)"
 """While statistics say that a table is empty the server would rather read, and lock, the whole of it."""
-_MOST_ROWS = 500
+_MOST_ROWS, _MOST_CHARACTERS = 500, 2**17
 
 
 def sql(text: str, *values: object) -> str:
@@ -17,11 +17,36 @@ def sql(text: str, *values: object) -> str:
     return text % tuple(_literal(value) for value in values)
 
 
+class Large(str):
+    """A statement with one row that is long: the largest value in it, and where it goes."""
+
+    field: str
+    size: int
+
+
 def insert(verb: str, table: str, columns: str, rows: Sequence[Sequence[object]], rest: str = "") -> Iterator[str]:
-    """`INSERT` or `REPLACE` of rows, a few hundred a statement; none where there are no rows."""
-    for first in range(0, len(rows), _MOST_ROWS):
-        values = [tuple(row) for row in rows[first : first + _MOST_ROWS]]
-        yield sql(f"{verb} INTO {table} ({columns}) VALUES %s {rest}", values)
+    """`INSERT` or `REPLACE` of rows, so many a statement as no server finds too long; none where there are no rows."""
+    piece: list[str] = []
+    length = 0
+    for row in rows:
+        values = _literal(tuple(row))
+        if piece and (len(piece) == _MOST_ROWS or length + len(values) > _MOST_CHARACTERS):
+            yield f"{verb} INTO {table} ({columns}) VALUES {', '.join(piece)} {rest}"
+            piece, length = [], 0
+        if len(values) > _MOST_CHARACTERS:
+            yield _large(f"{verb} INTO {table} ({columns}) VALUES {values} {rest}", columns, row)
+        else:
+            piece.append(values)
+            length += len(values)
+    if piece:
+        yield f"{verb} INTO {table} ({columns}) VALUES {', '.join(piece)} {rest}"
+
+
+def _large(text: str, columns: str, row: Sequence[object]) -> Large:
+    statement = Large(text)
+    texts = (value if isinstance(value, bytes) else str(value).encode(errors="replace") for value in row)
+    statement.size, statement.field = max(zip(map(len, texts), columns.replace('"', "").split(", "), strict=True))
+    return statement
 
 
 def delete(table: str, ids: Iterable[Hashable]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.model.job import JobState
-from tokimori.stores.mysql.statements import delete, insert, sql
+from tokimori.stores.mysql.statements import Large, delete, insert, sql
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,13 @@ def test_many_rows_are_several_statements() -> None:
     assert [statement.count("(") for statement in statements] == [501, 501, 2]
     assert list(insert("INSERT", "t", "a", [])) == []
     assert list(delete("t", [])) == []
+
+
+def test_long_rows_are_several_statements() -> None:
+    """Rows are cut by their length, too, in order; a row that is long alone says which value makes it so."""
+    rows = [(n, "ä" * size) for n, size in enumerate([60_000, 60_000, 60_000, 400_000, 5])]
+    statements = list(insert("INSERT", "t", 'n, "by"', rows, "IGNORE"))
+    assert [statement.count("), (") + 1 for statement in statements] == [2, 1, 1, 1]
+    assert statements[-1] == "INSERT INTO t (n, \"by\") VALUES (4, 'äääää') IGNORE"
+    large = [(each.field, each.size) for each in statements if isinstance(each, Large)]
+    assert large == [("by", 800_000)]

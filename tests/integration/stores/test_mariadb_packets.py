@@ -1,0 +1,60 @@
+"""What is longer than the server takes at once."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from tests.contract.stores.actors import NOW, Worker, a_request, add_job
+from tests.servers.mariadb import Server
+from tokimori.clock import SystemClock
+from tokimori.errors import StoreRefused
+from tokimori.ports.copying import Kind
+from tokimori.ports.store import Store
+from tokimori.ports.working import Verdict
+from tokimori.stores.open import open_store
+
+DEFAULT, SMALL = 16 * 2**20, 2**20
+
+
+@pytest.fixture(scope="module", params=[DEFAULT, SMALL])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server that takes so many bytes at once."""
+    server = Server(settings={"max-allowed-packet": str(request.param)})
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+async def store(server: Server) -> AsyncIterator[Store]:
+    """An open, empty store there."""
+    store = open_store(server.make("packets"), SystemClock())
+    await store.open()
+    await store.migrate()
+    yield store
+    await store.close()
+    server.drop("packets")
+
+
+@pytest.mark.parametrize(("number", "size"), [(20, 900_000), (500, 40_000)])
+async def test_large_runs_go_their_way_together(store: Store, number: int, size: int) -> None:
+    """Many large payloads and results are added, claimed and settled in one batch each, whatever the server takes."""
+    worker, job = await Worker.join(store), await add_job(store)
+    payload = '"' + "ä" * (size // 2) + '"'
+    await store.import_rows(Kind.RUNS, [a_request(job, payload=payload) for _ in range(number)])
+    claimed = await worker.claim(number)
+    assert [each.run.payload for each in claimed] == [payload] * number
+    changes = [replace(worker.change(each), result='"' + "x" * 65_536 + '"') for each in claimed]
+    assert await store.settle(changes, worker.id, NOW) == [Verdict.APPLIED] * number
+    assert (await store.get_run(claimed[-1].run.id)).payload == payload
+
+
+async def test_one_value_above_the_server_is_named(server: Server, store: Store) -> None:
+    """A run that the server can't take is refused with the field, its size and the server's setting."""
+    most = int(server.sql("SELECT @@max_allowed_packet"))
+    job = await add_job(store)
+    with pytest.raises(StoreRefused, match=rf"payload of {most} bytes.*max_allowed_packet = {most}") as refused:
+        await store.add_run(a_request(job, payload="x" * most), NOW)
+    assert (refused.value.field, refused.value.value) == ("payload", most)
+    run = await store.add_run(a_request(job, payload="x" * (most - 10_000)), NOW)
+    assert len((await store.get_run(run.id)).payload or "") == most - 10_000
