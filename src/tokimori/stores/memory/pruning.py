@@ -9,6 +9,7 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.retention import DailyCount, Expiry, day_of
 from tokimori.model.run import Run, Skip
 from tokimori.model.transitions import RunState
+from tokimori.ports.copying import Arrival
 from tokimori.ports.nodes import NodeState
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rules.counts import daily_counts
@@ -24,10 +25,18 @@ def prune(tables: Tables, expiries: Sequence[Expiry], limit: int) -> int:
             del tables.skips[expiry.incarnation][skip.first]
             tables.pruned[expiry.job_id, expiry.incarnation, day_of(skip.last), skip.reason] += skip.count
             left -= 1
+        old = [key for key, each in tables.arrived.items() if key[0] == expiry.incarnation and _is_over(each, expiry)]
+        for key in old[:left]:
+            del tables.arrived[key]
+            left -= 1
         if left and expiry.deleted and not _anything_left(tables, expiry):
             tables.deleted.pop(expiry.incarnation, None)
             tables.tombstones.pop(expiry.incarnation, None)
     return limit - left
+
+
+def _is_over(arrival: Arrival, expiry: Expiry) -> bool:
+    return arrival.latest < expiry.keyed_before
 
 
 def _finished(tables: Tables, job_id: JobId) -> list[Run]:
@@ -62,7 +71,9 @@ def _old_skips(tables: Tables, expiry: Expiry) -> list[Skip]:
 
 def _anything_left(tables: Tables, expiry: Expiry) -> bool:
     history = expiry.job_id not in tables.jobs and bool(_finished(tables, expiry.job_id))
-    return history or bool(tables.skips.get(expiry.incarnation)) or bool(tables.by_job.get(expiry.incarnation))
+    arrived = any(incarnation == expiry.incarnation for incarnation, _ in tables.arrived)
+    live = bool(tables.by_job.get(expiry.incarnation))
+    return history or arrived or live or bool(tables.skips.get(expiry.incarnation))
 
 
 def deleted_jobs(tables: Tables, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:

@@ -53,8 +53,11 @@ children:<job id>       set     the edges of a parent
                                 in: delete_job, prelude, settle
 declares:<job id>       set     the edges that a job declares
                                 in: prelude
-arrived:<inc>:<root>    set     for a child that waits for all of its parents: those that have ended as asked
-                                in: copying.py, import_rows, settle
+arrived:<inc>:<root>    set     for a child that waits for all of its parents: those that have ended as asked, * once
+                                all have
+                                in: copying.py, import_rows, prune, settle
+arrivals:<inc>          zset    the roots of these, by when the latest parent ended
+                                in: copying.py, import_rows, prune, settle
 
 run:<id>                hash    a run: the columns of a row; settled_by, settled_token: who settled it last; holds,
                                 while it runs: "name weight" for each semaphore

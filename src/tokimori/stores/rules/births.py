@@ -11,6 +11,7 @@ from tokimori.model.job import Job, JobState, most_active
 from tokimori.model.lanes import head_start
 from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
+from tokimori.ports.copying import ALL_ARRIVED, Arrival
 from tokimori.stores.rules.lanes import lane_for
 
 
@@ -85,11 +86,27 @@ class Child(NamedTuple):
         return NOT_RUN.get(self.follower.job.state, None if has_room else SkipReason.FULL)
 
 
+def _end(parent: Run) -> Moment:
+    return parent.due if parent.ended is None else parent.ended
+
+
 def children_of(run: Run, followers: Iterable[Follower]) -> list[Child]:
     """The children of a run that has ended, in the order in which they were added."""
     after = [each for each in followers if follows(each.edge.on, run.state)]
     after.sort(key=lambda each: (each.job.created, each.job.id, each.edge.on, each.edge.declared_by))
     return [Child(run, each, place) for place, each in enumerate(after)]
+
+
+def arrive(child: Child, known: Arrival | None) -> tuple[Arrival, bool]:
+    """What the store keeps of those that have ended, now that this parent has, too; whether that completes the join."""
+    parents = () if known is None else known.parents
+    latest = max(_end(child.parent), 0 if known is None else known.latest)
+    complete = False
+    if parents != ALL_ARRIVED:
+        parents = tuple(sorted({*parents, child.parent.job_id}))
+        complete = len(parents) >= child.follower.edge.joins
+    (incarnation, root), kept = child.key, ALL_ARRIVED if complete else parents
+    return Arrival(incarnation=incarnation, root=root, parents=kept, latest=Moment(latest)), complete
 
 
 def in_order(children: Iterable[Child]) -> list[Child]:
@@ -102,7 +119,7 @@ def child_run(parent: Run, child: Follower, place: int) -> Run:
 
     It inherits the nominal time, and the parent's result as its payload (where there is none, the parent's own one).
     """
-    ended = parent.due if parent.ended is None else parent.ended
+    ended = _end(parent)
     due = Moment(ended + place)
     return Run(
         id=child_id(due, births_of(parent.id), place),
@@ -128,5 +145,5 @@ def child_skip(parent: Run, reason: SkipReason) -> Skip:
 
     At the nominal time a range of skips of the child's own schedule may begin, and take its place.
     """
-    moment = parent.due if parent.ended is None else parent.ended
+    moment = _end(parent)
     return Skip(first=moment, last=moment, count=1, reason=reason)

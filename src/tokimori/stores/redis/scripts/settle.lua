@@ -113,16 +113,21 @@ local function children_of(job, state)
 end
 
 -- Whether the child need not wait for other parents.
-local function joined(child, root, parent)
+local function joined(child, parent)
     if child.joins == 0 then
         return true
     end
-    local key = P .. 'arrived:' .. child.inc .. ':' .. root
-    call('SADD', key, parent)
+    local key = P .. 'arrived:' .. child.inc .. ':' .. parent.root
+    call('ZADD', P .. 'arrivals:' .. child.inc, 'GT', parent.ended, parent.root)
+    if call('SISMEMBER', key, '*') == 1 then
+        return false
+    end
+    call('SADD', key, parent.job)
     if call('SCARD', key) < child.joins then
         return false
     end
     call('DEL', key)
+    call('SADD', key, '*')
     return true
 end
 
@@ -239,7 +244,7 @@ for _, change in ipairs(ended) do
 end
 table.sort(births, in_order)
 for _, birth in ipairs(births) do
-    if joined(birth.child, birth.parent.root, birth.parent.job) then
+    if joined(birth.child, birth.parent) then
         bear(birth.child, birth.parent, birth.place)
     end
 end
