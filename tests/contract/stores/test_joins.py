@@ -3,13 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import NOW, Worker, a_request, add_job, later
+from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, fire, later
 from tests.contract.stores.test_dependents import add_child, after, runs_of
-from tokimori.model.dependents import Join
+from tokimori.model.dependents import Join, On
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
+from tokimori.model.policies import Overlap
 from tokimori.model.retention import KEYS_KEPT, Expiry, expiry_of, expiry_of_deleted
 from tokimori.model.run import SkipReason
+from tokimori.model.transitions import RunState
 from tokimori.ports.copying import ALL_ARRIVED, Kind
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict
@@ -110,3 +112,41 @@ def _expiry(job: Job, seconds: float) -> Expiry:
     found = expiry_of(job, later(seconds))
     assert found is not None
     return found
+
+
+async def cancelled_before_its_start(store: Store, how: str) -> Job:
+    """A job of which a run is cancelled that has not started: its other parent has ended already."""
+    terms = {"schedule": EVERY_SECOND, "next_due": later(1), "on_overlap": Overlap.REPLACE}
+    parent = await add_job(store, "one", **(terms if how == "replaced" else {}))
+    await add_child(store, "any", after("one", on=On.ALWAYS))
+    await add_child(store, "on-success", after("one"))
+    await add_child(store, "of-all", after("one", on=On.ALWAYS), join=Join.ALL)
+    if how == "replaced":
+        await fire(store, later(1))
+        await fire(store, later(2))
+    else:
+        run = await store.add_run(a_request(parent, due=later(60 if how == "waiting" else 0)), NOW)
+        await store.cancel_run(run.id, "enough", later(1))
+    return parent
+
+
+@pytest.mark.parametrize("how", ["ready", "waiting", "replaced"])
+async def test_a_run_that_is_cancelled_before_its_start_has_ended(store: Store, how: str) -> None:
+    """Children that run after whichever end follow it, and joins that wait for it go on; once."""
+    await cancelled_before_its_start(store, how)
+    (ended,) = [run for run in await runs_of(store, "one") if run.state is RunState.CANCELLED]
+    assert [run.parent_id for run in await runs_of(store, "any")] == [ended.id]
+    assert [run.parent_id for run in await runs_of(store, "of-all")] == [ended.id]
+    assert await runs_of(store, "on-success") == []
+    await store.cancel_run(ended.id, "once more", later(3))
+    assert len(await runs_of(store, "any")) == 1
+
+
+async def test_what_ends_with_its_job_has_no_children(store: Store) -> None:
+    """A deleted job's waiting runs are cancelled, and its failure job is none of theirs."""
+    await add_job(store, "repair")
+    parent = a_job("one", on_failure_job="repair")
+    await store.add_jobs([parent], (await store.family()).version)
+    await store.add_run(a_request(parent), NOW)
+    await store.delete_job(parent.id, NOW)
+    assert await runs_of(store, "repair") == []

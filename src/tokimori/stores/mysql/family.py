@@ -92,6 +92,13 @@ def lock_bounded_children(parents: Iterable[JobId]) -> str:
     return sql(_LOCK_BOUNDED, sorted(set(parents)))
 
 
+async def lock_children_of(transaction: Transaction, which: str, *values: object) -> Answer:
+    """Both for live runs that are about to be cancelled."""
+    (found,) = await transaction.ask(sql(f"SELECT DISTINCT job_id FROM tokimori_runs WHERE {which}", *values))
+    parents = [job_id for (job_id,) in found.rows]
+    return (await transaction.ask(lock_bounded_children(parents), lock_children(parents)))[1]
+
+
 def born_after(answer: Answer, runs: Iterable[Run]) -> list[Child]:
     """The children of these runs, where they have ended; arrivals in one order."""
     found = [follower_of(row) for row in answer.rows]
