@@ -9,7 +9,6 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.retention import DailyCount, Expiry, day_of
 from tokimori.model.run import Run, Skip
 from tokimori.model.transitions import RunState
-from tokimori.ports.copying import Arrival
 from tokimori.ports.nodes import NodeState
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rules.counts import daily_counts
@@ -25,18 +24,14 @@ def prune(tables: Tables, expiries: Sequence[Expiry], limit: int) -> int:
             del tables.skips[expiry.incarnation][skip.first]
             tables.pruned[expiry.job_id, expiry.incarnation, day_of(skip.last), skip.reason] += skip.count
             left -= 1
-        old = [key for key, each in tables.arrived.items() if key[0] == expiry.incarnation and _is_over(each, expiry)]
-        for key in old[:left]:
+        life, bound = expiry.incarnation, expiry.keyed_before
+        for key in [key for key, each in tables.arrived.items() if key[0] == life and each.latest < bound][:left]:
             del tables.arrived[key]
             left -= 1
         if left and expiry.deleted and not _anything_left(tables, expiry):
             tables.deleted.pop(expiry.incarnation, None)
             tables.tombstones.pop(expiry.incarnation, None)
     return limit - left
-
-
-def _is_over(arrival: Arrival, expiry: Expiry) -> bool:
-    return arrival.latest < expiry.keyed_before
 
 
 def _finished(tables: Tables, job_id: JobId) -> list[Run]:

@@ -86,10 +86,6 @@ class Child(NamedTuple):
         return NOT_RUN.get(self.follower.job.state, None if has_room else SkipReason.FULL)
 
 
-def _end(parent: Run) -> Moment:
-    return parent.due if parent.ended is None else parent.ended
-
-
 def children_of(run: Run, followers: Iterable[Follower]) -> list[Child]:
     """The children of a run that has ended, in the order in which they were added."""
     after = [each for each in followers if follows(each.edge.on, run.state)]
@@ -100,7 +96,7 @@ def children_of(run: Run, followers: Iterable[Follower]) -> list[Child]:
 def arrive(child: Child, known: Arrival | None) -> tuple[Arrival, bool]:
     """What the store keeps of those that have ended, now that this parent has, too; whether that completes the join."""
     parents = () if known is None else known.parents
-    latest = max(_end(child.parent), 0 if known is None else known.latest)
+    latest = max(child.parent.ended or child.parent.due, 0 if known is None else known.latest)
     complete = False
     if parents != ALL_ARRIVED:
         parents = tuple(sorted({*parents, child.parent.job_id}))
@@ -119,7 +115,7 @@ def child_run(parent: Run, child: Follower, place: int) -> Run:
 
     It inherits the nominal time, and the parent's result as its payload (where there is none, the parent's own one).
     """
-    ended = _end(parent)
+    ended = parent.due if parent.ended is None else parent.ended
     due = Moment(ended + place)
     return Run(
         id=child_id(due, births_of(parent.id), place),
@@ -145,5 +141,5 @@ def child_skip(parent: Run, reason: SkipReason) -> Skip:
 
     At the nominal time a range of skips of the child's own schedule may begin, and take its place.
     """
-    moment = _end(parent)
+    moment = parent.due if parent.ended is None else parent.ended
     return Skip(first=moment, last=moment, count=1, reason=reason)

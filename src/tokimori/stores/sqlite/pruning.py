@@ -51,8 +51,7 @@ def prune(db: sqlite3.Connection, expiries: Sequence[Expiry], limit: int) -> int
         if left:
             left -= _prune_skips(db, expiry, left, counted)
         if left:
-            old = expiry.incarnation, expiry.keyed_before, left
-            left -= db.execute(_DROP_ARRIVALS, old).rowcount
+            left -= db.execute(_DROP_ARRIVALS, (expiry.incarnation, expiry.keyed_before, left)).rowcount
         if left and expiry.deleted:
             db.execute(_FORGET, (expiry.incarnation, expiry.job_id))
     db.executemany(_COUNT, [(*key, count) for key, count in counted.items()])

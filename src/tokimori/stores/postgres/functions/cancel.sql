@@ -9,11 +9,8 @@ DECLARE
     _keys text[];
     _names text[];
     _ended uuid[];
-    _families boolean := EXISTS (SELECT FROM tokimori_edges);
 BEGIN
-    IF _families THEN
-        PERFORM tokimori_share_children(_ids);
-    END IF;
+    PERFORM tokimori_share_children(_ids);
     PERFORM tokimori_lock_semaphores(tokimori_named(
         ARRAY(SELECT DISTINCT incarnation FROM tokimori_runs WHERE id = ANY (_ids))));
     PERFORM FROM tokimori_runs WHERE id = ANY (_ids) ORDER BY id FOR UPDATE;
@@ -29,9 +26,7 @@ BEGIN
         array_agg(concurrency_key) FILTER (WHERE state = 'ready'),
         array_agg(substr(blocked_on, 11)) FILTER (WHERE blocked_on LIKE 'semaphore:%'), array_agg(id)
     INTO _passed, _keys, _names, _ended FROM gone;
-    IF _families THEN
-        PERFORM tokimori_bear(_ended);
-    END IF;
+    PERFORM tokimori_bear(_ended);
     IF _passed IS NOT NULL THEN
         PERFORM tokimori_wake(_passed);
         PERFORM tokimori_wake_keys(_passed, _keys);
