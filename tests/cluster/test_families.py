@@ -20,7 +20,7 @@ from tokimori.ports.store import RunFilter, Store
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
 
-ROOTS = int(os.environ.get("ROOTS", "20000"))
+ROOTS = 20_000
 FAMILIES = 12
 NODES = 2
 CALM = 5.0
