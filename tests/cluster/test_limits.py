@@ -23,15 +23,17 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
 
 
 @contextmanager
-def empty_store(kind: str, file: Path) -> Iterator[str]:
-    """The URL of an empty store, on a server of its own where it needs one."""
+def empty_store(kind: str, file: Path, *, slow: bool = False) -> Iterator[str]:
+    """The URL of an empty store, on a server of its own where it needs one. `slow`: a commit takes 5 ms."""
     server: postgres.Server | mariadb.Server | redis.Server
     match kind:
         case "sqlite":
             yield f"sqlite://{file}"
             return
         case "postgres":
-            server = postgres.Server(durable=True)
+            server = postgres.Server(
+                durable=True, settings={"commit_delay": "5000", "commit_siblings": "0"} if slow else None
+            )
             url = server.make("fleet")
         case "mariadb":
             server = mariadb.Server(durable=True)

@@ -77,6 +77,22 @@ GUARDS = (
         _contract("test_jobs.py::test_a_cursor_never_goes_back"),
     ),
     Guard(
+        ONCE,
+        "a join that is complete stays so: who ends later for the same root looks at no run",
+        SQL,
+        "SET parents = '{*}' WHERE",
+        "SET parents = '{}' WHERE",
+        "tests/integration/stores/test_postgres_locks.py::test_a_join_that_is_complete_again_waits_for_no_run",
+    ),
+    Guard(
+        ONCE,
+        "and is told from one that is not: so it has one run or one skip for each root",
+        "stores/rules/births.py",
+        "if parents != ALL_ARRIVED:",
+        "if (parents := () if parents == ALL_ARRIVED else parents) is not None:",
+        _contract("test_joins.py::test_a_join_that_is_complete_twice_has_one_skip"),
+    ),
+    Guard(
         LEDGER,
         "runs and skips are written together with the cursor",
         SQL,

@@ -73,11 +73,19 @@ class DeletedSkip(Struct, frozen=True, kw_only=True):
 
 
 class Arrival(Struct, frozen=True, kw_only=True):
-    """The parents (by id) that have ended as asked, for a child that waits for all of its parents, and a root."""
+    """The parents (by id) that have ended as asked, for a child that waits for all of its parents, and a root.
+
+    `latest` is when the latest of them ended. Once all have, `parents` is `ALL_ARRIVED`.
+    """
 
     incarnation: Incarnation
     root: str
     parents: tuple[str, ...]
+    latest: Moment
+
+
+ALL_ARRIVED = ("*",)
+"""No id of a job. Who ends later completes nothing once more."""
 
 
 class PrunedCount(Struct, frozen=True, kw_only=True):

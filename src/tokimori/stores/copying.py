@@ -7,12 +7,15 @@ from tokimori.model.document import Document
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.copying import Arrival, BareSemaphore, Copied, DeletedJob, DeletedSkip, JobSkip, Kind, PrunedCount
 from tokimori.stores.rows import (
+    ARRIVAL,
     ATTEMPT,
     DOCUMENT,
     OUTPUT,
     RUN,
     SKIP,
     Row,
+    arrival_of,
+    arrival_row,
     attempt_of,
     attempt_row,
     document_of,
@@ -57,7 +60,7 @@ SOURCES = {
     Kind.HISTORY: Source(RUN, "tokimori_history", ("id",)),
     Kind.ATTEMPTS: Source(ATTEMPT, "tokimori_attempts", ("run_id", "number")),
     Kind.OUTPUTS: Source(OUTPUT, "tokimori_outputs", ("run_id", "attempt")),
-    Kind.ARRIVALS: Source("incarnation, root, parents", "tokimori_arrivals", ("incarnation", "root")),
+    Kind.ARRIVALS: Source(ARRIVAL, "tokimori_arrivals", ("incarnation", "root")),
     Kind.RUNS: Source(RUN, "tokimori_runs", ("id",)),
     Kind.COUNTS: Source(COUNT, "tokimori_counts", ("job_id", "incarnation", "day", "outcome")),
 }
@@ -98,7 +101,7 @@ def value_of(kind: Kind, row: Row) -> Copied:
         case Kind.OUTPUTS:
             return output_of(row)
         case Kind.ARRIVALS:
-            return Arrival(incarnation=row[0], root=row[1], parents=tuple(sorted(row[2].split(","))))
+            return arrival_of(row)
         case Kind.COUNTS:
             return PrunedCount(job_id=row[0], incarnation=row[1], day=row[2], outcome=row[3], count=row[4])
         case Kind.JOBS | Kind.PAUSES:
@@ -134,7 +137,7 @@ def row_of(value: Copied) -> Row:
         case Output():
             return *output_row(value), True
         case Arrival():
-            return value.incarnation, value.root, ",".join(value.parents)
+            return arrival_row(value)
         case PrunedCount():
             return value.job_id, value.incarnation, value.day, value.outcome, value.count
         case _:

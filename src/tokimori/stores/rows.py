@@ -17,6 +17,7 @@ from tokimori.model.pause import Pause
 from tokimori.model.run import NO_DETAILS, Attempt, Output, Run, Skip, SkipReason, decode_details, encode_details
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
+from tokimori.ports.copying import Arrival
 from tokimori.ports.nodes import NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.working import Claimed
@@ -45,6 +46,7 @@ BIRTH = (
 """What a run is born with; the other columns are as yet empty."""
 SETTLED = "settled_by, settled_token"
 PERMIT = 'id, semaphore, node_id, run_id, weight, "rank", token, since'
+ARRIVAL = "incarnation, root, parents, latest"
 ATTEMPT = 'run_id, number, token, node_id, outcome, pid, started, ended, exit_code, "signal", error'
 OUTPUT = "run_id, attempt, size, head, tail"
 SKIP = "first, last, count, reason"
@@ -218,6 +220,8 @@ document_of, document_row = _both(Document, DOCUMENT)
 pause_of, pause_row = _both(Pause, PAUSE)
 permit_of, permit_row = _both(Permit, PERMIT.replace("node_id", "node"))
 skip_of, skip_row = row_reader(Skip, SKIP, reason=SkipReason), row_writer(Skip, *names_of(SKIP))
+arrival_of = row_reader(Arrival, ARRIVAL, parents=lambda text: tuple(sorted(text.split(","))))
+arrival_row = row_writer(Arrival, *names_of(ARRIVAL), parents=",".join)
 node_of = row_reader(NodeRecord, NODE, labels=json.loads, state=NodeState)
 node_row = row_writer(NodeRecord, *names_of(NODE), labels=json.dumps)
 

@@ -23,6 +23,8 @@ from tests.contract.stores.actors import (
     state_of,
 )
 from tests.contract.stores.conftest import STORES, forget
+from tests.contract.stores.test_dependents import runs_of
+from tests.contract.stores.test_joins import settle, two_rounds
 from tokimori.errors import Conflict
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.job import Job, JobState
@@ -423,3 +425,15 @@ async def test_methods_that_deadlock_are_tried_again(scene: Scene) -> None:
         return tried
 
     assert await scene.store.db.use(work) == 3  # type: ignore[attr-defined]
+
+
+async def test_a_join_that_is_complete_again_waits_for_no_run(scene: Scene) -> None:
+    """While its run is being settled the same parents end once more: they wait for nobody, and make no second run."""
+    _, first, again = await two_rounds(scene.store, scene.worker)
+    await settle(scene.store, scene.worker, *first)
+    (born,) = await scene.worker.claim(now=later(1))
+    async with scene.held_open() as db:
+        assert (await working.settle(db, [scene.worker.change(born)], scene.worker.id))[0] == [Verdict.APPLIED]
+        async with asyncio.timeout(WAITS):
+            await settle(scene.store, scene.worker, *again)
+    assert [run.id for run in await runs_of(scene.store, "child")] == [born.run.id]

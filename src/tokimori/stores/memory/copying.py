@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from tokimori.model.document import Document
-from tokimori.model.ids import JobId
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS
 from tokimori.ports.copying import (
@@ -44,8 +43,7 @@ def _all(tables: Tables, kind: Kind) -> Iterator[Copied]:
         case Kind.OUTPUTS:
             yield from (row.output for row in tables.outputs.values())
         case Kind.ARRIVALS:
-            for (life, root), parents in tables.arrived.items():
-                yield Arrival(incarnation=life, root=root, parents=tuple(sorted(parents)))
+            yield from tables.arrived.values()
         case Kind.COUNTS:
             for (job_id, life, day, outcome), count in tables.pruned.items():
                 yield PrunedCount(job_id=job_id, incarnation=life, day=day, outcome=str(outcome), count=count)
@@ -89,7 +87,7 @@ def import_rows(tables: Tables, kind: Kind, rows: Sequence[Copied]) -> None:
             case Output():
                 tables.outputs.setdefault((row.run_id, row.attempt), OutputRow(row, settled=True))
             case Arrival():
-                tables.arrived.setdefault((row.incarnation, row.root), set(map(JobId, row.parents)))
+                tables.arrived.setdefault((row.incarnation, row.root), row)
             case PrunedCount():
                 tables.pruned.setdefault((row.job_id, row.incarnation, row.day, row.outcome), row.count)
 

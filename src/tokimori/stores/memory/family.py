@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tokimori.model.run import Run
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules.births import Child, Follower, child_skip, children_of, follower, in_order
+from tokimori.stores.rules.births import Child, Follower, arrive, child_skip, children_of, follower, in_order
 
 
 def bear_children(tables: Tables, parents: Iterable[Run]) -> None:
@@ -28,15 +28,10 @@ def _followers(tables: Tables, parent: Run) -> Iterator[Follower]:
 
 def _joined(tables: Tables, child: Child) -> bool:
     """Whether the child need not wait for other parents."""
-    joins = child.follower.edge.joins
-    if not joins:
+    if not child.follower.edge.joins:
         return True
-    arrived = tables.arrived.setdefault(child.key, set())
-    arrived.add(child.parent.job_id)
-    if len(arrived) < joins:
-        return False
-    del tables.arrived[child.key]
-    return True
+    tables.arrived[child.key], complete = arrive(child, tables.arrived.get(child.key))
+    return complete
 
 
 def _bear(tables: Tables, child: Child) -> None:

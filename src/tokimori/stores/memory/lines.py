@@ -12,6 +12,7 @@ from tokimori.model.pause import open_lanes
 from tokimori.model.semaphores import KEY_LINE, line_of
 from tokimori.model.transitions import Event, RunState, move
 from tokimori.ports.semaphores import Permit
+from tokimori.stores.memory.family import bear_children
 from tokimori.stores.memory.tables import RunRow, Tables, in_line
 from tokimori.stores.rules.lines import MOST_SWEPT, Place, programs_served, room, runs_woken
 from tokimori.stores.rules.turns import Freed, turn_of
@@ -19,15 +20,16 @@ from tokimori.stores.rules.turns import Freed, turn_of
 
 def cancel(tables: Tables, rows: Iterable[RunRow], reason: str, now: Moment, job: Job | None = None) -> None:
     """End runs that have not started, order the others to end. `job`: theirs, where it is gone already."""
-    freed = Freed()
+    freed, gone = Freed(), []
     for row in rows:
         run = row.run
         if run.state is RunState.RUNNING:
             row.run = replace(run, cancel=run.cancel or reason)
             continue
         freed.leave(turn_of(run, names_of(job or tables.job_of(run.incarnation))))
-        ended = replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now, blocked_on=None)
-        tables.put(row, ended)
+        gone.append(replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now, blocked_on=None))
+        tables.put(row, gone[-1])
+    bear_children(tables, gone)
     serve(tables, freed)
 
 

@@ -24,6 +24,10 @@ def prune(tables: Tables, expiries: Sequence[Expiry], limit: int) -> int:
             del tables.skips[expiry.incarnation][skip.first]
             tables.pruned[expiry.job_id, expiry.incarnation, day_of(skip.last), skip.reason] += skip.count
             left -= 1
+        life, bound = expiry.incarnation, expiry.keyed_before
+        for key in [key for key, each in tables.arrived.items() if key[0] == life and each.latest < bound][:left]:
+            del tables.arrived[key]
+            left -= 1
         if left and expiry.deleted and not _anything_left(tables, expiry):
             tables.deleted.pop(expiry.incarnation, None)
             tables.tombstones.pop(expiry.incarnation, None)
@@ -62,7 +66,9 @@ def _old_skips(tables: Tables, expiry: Expiry) -> list[Skip]:
 
 def _anything_left(tables: Tables, expiry: Expiry) -> bool:
     history = expiry.job_id not in tables.jobs and bool(_finished(tables, expiry.job_id))
-    return history or bool(tables.skips.get(expiry.incarnation)) or bool(tables.by_job.get(expiry.incarnation))
+    arrived = any(incarnation == expiry.incarnation for incarnation, _ in tables.arrived)
+    live = bool(tables.by_job.get(expiry.incarnation))
+    return history or arrived or live or bool(tables.skips.get(expiry.incarnation))
 
 
 def deleted_jobs(tables: Tables, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:

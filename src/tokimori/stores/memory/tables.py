@@ -15,6 +15,7 @@ from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.model.transitions import ACTIVE, ENDS, RunState
+from tokimori.ports.copying import Arrival
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.semaphores import Permit
 from tokimori.stores.rules.errors import check_family, known_job
@@ -70,8 +71,7 @@ class Tables:
     edges: dict[JobId, dict[Edge, None]] = field(default_factory=dict)
     """By parent."""
     family_version: int = 0
-    arrived: dict[tuple[Incarnation, str], set[JobId]] = field(default_factory=dict)
-    """For a child that waits for all of its parents, and a root: those that have ended as asked."""
+    arrived: dict[tuple[Incarnation, str], Arrival] = field(default_factory=dict)
     requests: dict[RunId, tuple[RunId, Moment]] = field(default_factory=dict)
     """Which run took over what a request asked for, and when that was."""
     deleted: dict[Incarnation, JobId] = field(default_factory=dict)

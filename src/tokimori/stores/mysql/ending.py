@@ -41,13 +41,17 @@ def cancel(rows: Sequence[Row], reason: str, now: Moment) -> Iterator[str]:
     running = [run.id for run, _ in runs if run.state is RunState.RUNNING and run.cancel is None]
     if running:
         yield sql(f"UPDATE tokimori_runs {BY_KEY} SET cancel = %s WHERE id IN (%s)", reason, running)
-    yield from end(
-        [
-            (replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now, blocked_on=None), settled)
-            for run, settled in runs
-            if run.state is not RunState.RUNNING
-        ]
-    )
+    settled = [columns for run, columns in runs if run.state is not RunState.RUNNING]
+    yield from end(list(zip(cancelled(rows, reason, now), settled, strict=True)))
+
+
+def cancelled(rows: Sequence[Row], reason: str, now: Moment) -> list[Run]:
+    """Those of these runs that end at once, as they have not started."""
+    return [
+        replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now, blocked_on=None)
+        for run in (run_of(row[:RUN_COLUMNS]) for row in rows)
+        if run.state is not RunState.RUNNING
+    ]
 
 
 def left_by(rows: Sequence[Row], semaphores: Mapping[Incarnation, str | None]) -> Freed:

@@ -4,16 +4,29 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from tokimori.model.dependents import Edge, origin_after
+from tokimori.model.dependents import Edge
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.run import Run, SkipReason
 from tokimori.model.transitions import ACTIVE, ENDS
+from tokimori.ports.copying import Arrival
 from tokimori.ports.store import Family
 from tokimori.stores.mysql import limits
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
-from tokimori.stores.rows import EDGE, FOLLOWER, RUN, SKIP, edge_of, follower_of, run_row, skip_row
-from tokimori.stores.rules.births import Child, child_skip, children_of, in_order
+from tokimori.stores.rows import (
+    ARRIVAL,
+    EDGE,
+    FOLLOWER,
+    RUN,
+    SKIP,
+    arrival_of,
+    arrival_row,
+    edge_of,
+    follower_of,
+    run_row,
+    skip_row,
+)
+from tokimori.stores.rules.births import Child, arrive, child_skip, children_of, in_order
 from tokimori.stores.rules.errors import check_family
 
 _VERSION = "SELECT COALESCE(MAX(version), 0) FROM tokimori_family"
@@ -79,6 +92,13 @@ def lock_bounded_children(parents: Iterable[JobId]) -> str:
     return sql(_LOCK_BOUNDED, sorted(set(parents)))
 
 
+async def lock_children_of(transaction: Transaction, which: str, *values: object) -> Answer:
+    """Both for live runs that are about to be cancelled."""
+    (found,) = await transaction.ask(sql(f"SELECT DISTINCT job_id FROM tokimori_runs WHERE {which}", *values))
+    parents = [job_id for (job_id,) in found.rows]
+    return (await transaction.ask(lock_bounded_children(parents), lock_children(parents)))[1]
+
+
 def born_after(answer: Answer, runs: Iterable[Run]) -> list[Child]:
     """The children of these runs, where they have ended; arrivals in one order."""
     found = [follower_of(row) for row in answer.rows]
@@ -91,43 +111,35 @@ def born_after(answer: Answer, runs: Iterable[Run]) -> list[Child]:
 async def bear(transaction: Transaction, children: Sequence[Child], settled: Iterable[Run]) -> list[str]:
     """The writes that give each child its run, or its skip. `settled` is still to be written."""
     joining = [child for child in children if child.follower.edge.joins]
-    complete = await _arrive(transaction, joining) if joining else []
+    arrivals, complete = await _arrive(transaction, joining) if joining else ([], [])
     born = [child for child in children if not child.follower.edge.joins] + complete
     reasons = await _reasons(transaction, born, Counter(run.incarnation for run in settled if run.state not in ACTIVE))
     runs = [run_row(child.run()) for child, reason in zip(born, reasons, strict=True) if reason is None]
     same = "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"
-    gone = [sql("DELETE FROM tokimori_arrivals WHERE incarnation = %s AND root = %s", *child.key) for child in complete]
-    return [*insert("INSERT", "tokimori_runs", RUN, runs, same), *_skips(zip(born, reasons, strict=True)), *gone]
+    kept = insert("REPLACE", "tokimori_arrivals", ARRIVAL, [arrival_row(each) for each in arrivals])
+    return [*insert("INSERT", "tokimori_runs", RUN, runs, same), *_skips(zip(born, reasons, strict=True)), *kept]
 
 
-async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> list[Child]:
-    """Note that these parents have ended; the children that need not wait any longer, and have no run yet.
+async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> tuple[list[Arrival], list[Child]]:
+    """What is kept now that these parents have ended; the children that need not wait any longer, and have no run yet.
 
-    Writing the row is what lets each of two parents that end at a time know of the other: the second one waits.
+    The rows are written before they are read: that lets each of two parents that end at a time know of the other.
     """
-    statements = []
-    for child in joining:
-        key, parent = child.key, child.parent.job_id
-        arrived = "IF(FIND_IN_SET(%s, parents), parents, CONCAT(parents, ',', %s))"
-        origin = origin_after(child.parent, child.follower.edge)
-        statements += [
-            sql(
-                f"INSERT INTO tokimori_arrivals VALUES (%s, %s, %s) ON DUPLICATE KEY UPDATE parents = {arrived}",
-                *key,
-                parent,
-                parent,
-                parent,
-            ),
-            sql("SELECT parents FROM tokimori_arrivals WHERE incarnation = %s AND root = %s", *key),
-            sql("SELECT 1 FROM tokimori_history WHERE incarnation = %s AND request = %s", key[0], origin),
-        ]
-    answers = await transaction.ask(*statements)
+    keys = sorted({child.key for child in joining})
+    look = "SELECT parents, latest FROM tokimori_arrivals WHERE incarnation = %s AND root = %s"
+    same = "ON DUPLICATE KEY UPDATE parents = tokimori_arrivals.parents"
+    written = list(insert("INSERT", "tokimori_arrivals", ARRIVAL, [(*key, "", 0) for key in keys], same))
+    run = "SELECT 1 FROM tokimori_history WHERE incarnation = %s AND request = CONCAT('c:', %s)"
+    answers = await transaction.ask(*written, *(sql(each, *key) for each in (look, run) for key in keys))
+    found, finished = answers[len(written) : -len(keys)], answers[-len(keys) :]
+    rows = {key: answer.rows[0] for key, answer in zip(keys, found, strict=True)}
+    known = {key: arrival_of((*key, *row)) for key, row in rows.items() if row[0]}
     complete = []
-    for n, child in enumerate(joining):
-        arrived_now, finished = answers[3 * n + 1], answers[3 * n + 2]
-        if not finished.rows and len(arrived_now.rows[0][0].split(",")) >= child.follower.edge.joins:
+    for child in joining:
+        known[child.key], last = arrive(child, known.get(child.key))
+        if last and not finished[keys.index(child.key)].rows:
             complete.append(child)
-    return complete
+    return list(known.values()), complete
 
 
 async def _reasons(

@@ -7,7 +7,7 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
-from tokimori.stores.mysql import ending, limits, lines
+from tokimori.stores.mysql import ending, family, limits, lines
 from tokimori.stores.mysql.jobs import DUE, keep_skips
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
@@ -108,12 +108,15 @@ async def _make_way(transaction: Transaction, jobs: Mapping[Incarnation, str | N
     if not jobs:
         return
     which = "incarnation IN (%s) AND LEFT(origin, 2) = 's:' AND state <> 'held'"
+    children = await family.lock_children_of(transaction, which, list(jobs))
     names = {name for wanted in jobs.values() for name in lines.names_in(wanted)}
     *_, runs, counted = await transaction.ask(
         *lines.locks(Freed(semaphores=names)), ending.locked(which, list(jobs)), limits.count_places(jobs)
     )
     left = ending.left_by(runs.rows, jobs)
-    cancelled = ending.cancel(runs.rows, REPLACED, now)
+    ended = ending.cancelled(runs.rows, REPLACED, now)
+    born = await family.bear(transaction, family.born_after(children, ended), ended)
+    cancelled = [*ending.cancel(runs.rows, REPLACED, now), *born]
     writes = await lines.serve(transaction, left, cancelled, limits.places_of(counted))
     if writes:
         await transaction.ask(*writes)

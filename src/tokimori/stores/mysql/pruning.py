@@ -25,9 +25,11 @@ SELECT first, last, reason, count FROM tokimori_skips {BY_KEY}
 WHERE incarnation = %s AND first < %s AND last < %s AND first < %s
 """
 _NEWEST_SKIP = "SELECT MAX(first) FROM tokimori_skips WHERE incarnation = %s"
+_OLD_ARRIVALS = "FROM tokimori_arrivals WHERE incarnation = %s AND latest < %s"
 _FORGET = """
 DELETE FROM tokimori_deleted_jobs WHERE incarnation = %s
     AND NOT EXISTS (SELECT 1 FROM tokimori_skips WHERE incarnation = %s)
+    AND NOT EXISTS (SELECT 1 FROM tokimori_arrivals WHERE incarnation = %s)
     AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = %s)
     AND (EXISTS (SELECT 1 FROM tokimori_jobs WHERE id = %s)
         OR NOT EXISTS (SELECT 1 FROM tokimori_history WHERE job_id = %s))
@@ -71,15 +73,18 @@ async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int
     counted: Counter[_Key] = Counter()
     left = limit
     for n, expiry in enumerate(expiries):
-        kept, newest, old = (answer.rows for answer in bounds[3 * n : 3 * n + 3])
+        kept, newest, arrived, old = (answer.rows for answer in bounds[4 * n : 4 * n + 4])
         runs_stay = expiry.deleted and expiry.job_id in there
         if left and not runs_stay and (kept or not expiry.keep_runs) and old:
             left -= await _prune_runs(transaction, expiry, kept[0][0] if kept else "~", left, counted)
         if left and newest[0][0] is not None:
             first = newest[0][0] + expiry.deleted
             left -= await _prune_skips(transaction, expiry, first, left, counted)
+        if left and arrived:
+            gone = sql(f"DELETE {_OLD_ARRIVALS} LIMIT {left}", expiry.incarnation, expiry.keyed_before)
+            left -= (await transaction.ask(gone))[0].changed
         if left and expiry.deleted:
-            values = *[expiry.incarnation] * 3, *[expiry.job_id] * 2
+            values = *[expiry.incarnation] * 4, *[expiry.job_id] * 2
             await transaction.ask(sql(_FORGET, *values))
     rows = sorted((*key, count) for key, count in counted.items())
     await transaction.commit(
@@ -94,12 +99,13 @@ async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int
     return limit - left
 
 
-def _bounds(expiry: Expiry) -> tuple[str, str, str]:
-    """The oldest run that stays by number, the newest skip, and whether any run is old."""
+def _bounds(expiry: Expiry) -> tuple[str, str, str, str]:
+    """The oldest run that stays by number, the newest skip, and whether any arrival, and any run, is old."""
     old = sql(_OLD_RUNS, expiry.job_id, first_id_at(expiry.before), expiry.before, expiry.keyed_before)
     return (
         sql(_OLDEST_KEPT, expiry.job_id, max(0, expiry.keep_runs - 1)),
         sql(_NEWEST_SKIP, expiry.incarnation),
+        sql(f"SELECT 1 {_OLD_ARRIVALS} LIMIT 1", expiry.incarnation, expiry.keyed_before),
         f"{old} ORDER BY id LIMIT 1",
     )
 

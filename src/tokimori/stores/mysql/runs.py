@@ -10,7 +10,7 @@ from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
-from tokimori.stores.mysql import ending, limits, lines
+from tokimori.stores.mysql import ending, family, limits, lines
 from tokimori.stores.mysql.requests import add_in_manner
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
@@ -166,8 +166,12 @@ def _with_origin(table: str, column: str, run: Run) -> str:
 
 
 async def _cancel(transaction: Transaction, run_id: RunId, reason: str, now: Moment) -> None:
+    children = await family.lock_children_of(transaction, "id = %s", run_id)
     rows, left, places = await ending.apart(transaction, run_id)
-    await transaction.commit(*await lines.serve(transaction, left, ending.cancel(rows, reason, now), places))
+    ended = ending.cancelled(rows, reason, now)
+    born = await family.bear(transaction, family.born_after(children, ended), ended)
+    writes = [*ending.cancel(rows, reason, now), *born]
+    await transaction.commit(*await lines.serve(transaction, left, writes, places))
 
 
 async def _hold(transaction: Transaction, run_id: RunId, reason: str) -> None:

@@ -10,7 +10,7 @@ from tokimori.stores.postgres.connections import Connections
 
 # Outcomes are in the order of the database's own language, unless asked otherwise.
 _SOURCES = SOURCES | {
-    Kind.ARRIVALS: SOURCES[Kind.ARRIVALS]._replace(columns="incarnation, root, array_to_string(parents, ',')"),
+    Kind.ARRIVALS: SOURCES[Kind.ARRIVALS]._replace(columns="incarnation, root, array_to_string(parents, ','), latest"),
     Kind.COUNTS: SOURCES[Kind.COUNTS]._replace(key=("job_id", "incarnation", "day", 'outcome COLLATE "C"')),
 }
 

@@ -41,7 +41,7 @@ def load_scripts() -> dict[str, Script]:
         for entry in files("tokimori.stores.redis.scripts").iterdir()
         if entry.name.endswith(".lua")
     }
-    shared = "".join(texts.pop(name) for name in ("prelude", "lines", "moves"))
+    shared = "".join(texts.pop(name) for name in ("prelude", "lines", "births", "moves"))
     whole = {name: shared + _METHOD.format(body=body) for name, body in texts.items()}
     return {name: Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest()) for name, text in whole.items()}
 

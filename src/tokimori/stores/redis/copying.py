@@ -101,12 +101,14 @@ async def _names(db: Connections, begin: str) -> list[str]:
 
 
 async def _arrivals(db: Connections) -> list[Arrival]:
-    """All of them. Only children that wait for the rest of their parents have one."""
+    """All of them: of children that wait for all of their parents, one for each root."""
     found = []
-    for name in await _names(db, "arrived:"):
-        incarnation, _, root = name.partition(":")
-        parents = await db.do("SMEMBERS", f"{db.address.prefix}arrived:{name}")
-        found.append(Arrival(incarnation=Incarnation(int(incarnation)), root=root, parents=tuple(sorted(parents))))
+    for name in await _names(db, "arrivals:"):
+        flat = await db.do("ZRANGE", f"{db.address.prefix}arrivals:{name}", "0", "-1", "WITHSCORES")
+        for root, latest in zip(flat[::2], flat[1::2], strict=True):
+            parents = tuple(sorted(await db.do("SMEMBERS", f"{db.address.prefix}arrived:{name}:{root}")))
+            life, moment = Incarnation(int(name)), Moment(int(latest))
+            found.append(Arrival(incarnation=life, root=root, parents=parents, latest=moment))
     return found
 
 
@@ -152,7 +154,7 @@ def _words(row: Copied) -> tuple[object, ...]:
         case Output():
             return (output_map(row),)
         case Arrival():
-            return str(row.incarnation), row.root, [JobId(parent) for parent in row.parents]
+            return str(row.incarnation), row.root, row.parents, row.latest
         case PrunedCount():
             return row.job_id, f"{row.incarnation} {row.day} {row.outcome}", row.count
         case _:

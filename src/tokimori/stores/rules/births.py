@@ -11,6 +11,7 @@ from tokimori.model.job import Job, JobState, most_active
 from tokimori.model.lanes import head_start
 from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
+from tokimori.ports.copying import ALL_ARRIVED, Arrival
 from tokimori.stores.rules.lanes import lane_for
 
 
@@ -90,6 +91,18 @@ def children_of(run: Run, followers: Iterable[Follower]) -> list[Child]:
     after = [each for each in followers if follows(each.edge.on, run.state)]
     after.sort(key=lambda each: (each.job.created, each.job.id, each.edge.on, each.edge.declared_by))
     return [Child(run, each, place) for place, each in enumerate(after)]
+
+
+def arrive(child: Child, known: Arrival | None) -> tuple[Arrival, bool]:
+    """What the store keeps of those that have ended, now that this parent has, too; whether that completes the join."""
+    parents = () if known is None else known.parents
+    latest = max(child.parent.ended or child.parent.due, 0 if known is None else known.latest)
+    complete = False
+    if parents != ALL_ARRIVED:
+        parents = tuple(sorted({*parents, child.parent.job_id}))
+        complete = len(parents) >= child.follower.edge.joins
+    (incarnation, root), kept = child.key, ALL_ARRIVED if complete else parents
+    return Arrival(incarnation=incarnation, root=root, parents=kept, latest=Moment(latest)), complete
 
 
 def in_order(children: Iterable[Child]) -> list[Child]:

@@ -7,25 +7,15 @@ from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.stores.copying import SOURCES, TARGETS, page, row_of, value_of
 from tokimori.stores.rows import marks
 
-# A row for each parent.
-_SOURCES = SOURCES | {
-    Kind.ARRIVALS: SOURCES[Kind.ARRIVALS]._replace(
-        columns="incarnation, root, group_concat(parent)", rest="GROUP BY incarnation, root"
-    )
-}
-_TARGETS = TARGETS | {Kind.ARRIVALS: ("tokimori_arrivals", "incarnation, root, parent")}
-
 
 def export_rows(db: sqlite3.Connection, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
     behind = after or ()
-    statement = page(_SOURCES[kind], [f"?{n}" for n, _ in enumerate(behind, 2)], "?1")
+    statement = page(SOURCES[kind], [f"?{n}" for n, _ in enumerate(behind, 2)], "?1")
     rows = db.execute(statement, (limit, *behind))
     return [value_of(kind, row) for row in rows]
 
 
 def import_rows(db: sqlite3.Connection, kind: Kind, rows: Sequence[Copied]) -> None:
-    table, columns = _TARGETS[kind]
+    table, columns = TARGETS[kind]
     values = [row_of(row) for row in rows]
-    if kind is Kind.ARRIVALS:
-        values = [(*key, parent) for *key, parents in values for parent in parents.split(",")]
     db.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks(columns)}) ON CONFLICT DO NOTHING", values)

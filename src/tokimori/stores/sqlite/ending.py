@@ -9,6 +9,7 @@ from tokimori.model.ids import RunId
 from tokimori.model.transitions import RunState
 from tokimori.stores.rows import RUN, SETTLED
 from tokimori.stores.rules.turns import Freed
+from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.lines import TURN, serve, turn_in
 
 _ENDING = {"state", "error", "ended", "blocked_on"}
@@ -35,6 +36,7 @@ def cancel(db: sqlite3.Connection, which: str, values: tuple[object, ...], reaso
     )
     db.executemany(_CANCEL, [(reason, now, run_id) for run_id in ended])
     forget(db, ended)
+    bear_children(db, ended)
     freed = Freed()
     for run_id in ended:
         freed.leave(turns[run_id])

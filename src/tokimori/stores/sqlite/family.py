@@ -14,6 +14,8 @@ from tokimori.stores.rows import (
     RUN,
     RUN_COLUMNS,
     SKIP,
+    arrival_of,
+    arrival_row,
     edge_of,
     follower_of,
     marks,
@@ -22,7 +24,7 @@ from tokimori.stores.rows import (
     run_row,
     skip_row,
 )
-from tokimori.stores.rules.births import Child, child_skip, children_of, in_order
+from tokimori.stores.rules.births import Child, arrive, child_skip, children_of, in_order
 from tokimori.stores.rules.errors import check_family, is_parent
 from tokimori.stores.rules.lines import has_room
 from tokimori.stores.sqlite import lines
@@ -95,16 +97,12 @@ def bear_children(db: sqlite3.Connection, ended: Sequence[RunId]) -> None:
 
 def _joined(db: sqlite3.Connection, child: Child) -> bool:
     """Whether it need not wait for other parents."""
-    joins = child.follower.edge.joins
-    if not joins:
+    if not child.follower.edge.joins:
         return True
-    db.execute("INSERT OR IGNORE INTO tokimori_arrivals VALUES (?, ?, ?)", (*child.key, child.parent.job_id))
-    arrivals = "FROM tokimori_arrivals WHERE incarnation = ? AND root = ?"
-    (arrived,) = db.execute(f"SELECT count(*) {arrivals}", child.key).fetchone()
-    if arrived < joins:
-        return False
-    db.execute(f"DELETE {arrivals}", child.key)
-    return True
+    known = db.execute("SELECT * FROM tokimori_arrivals WHERE incarnation = ? AND root = ?", child.key).fetchone()
+    arrival, complete = arrive(child, None if known is None else arrival_of(known))
+    db.execute("INSERT OR REPLACE INTO tokimori_arrivals VALUES (?, ?, ?, ?)", arrival_row(arrival))
+    return complete
 
 
 def _bear(db: sqlite3.Connection, child: Child) -> None:

@@ -29,9 +29,14 @@ ON CONFLICT (job_id, incarnation, day, outcome) DO UPDATE SET count = count + ex
 _FORGET = """
 DELETE FROM tokimori_deleted_jobs WHERE incarnation = ?1
     AND NOT EXISTS (SELECT 1 FROM tokimori_skips WHERE incarnation = ?1)
+    AND NOT EXISTS (SELECT 1 FROM tokimori_arrivals WHERE incarnation = ?1)
     AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = ?1)
     AND (EXISTS (SELECT 1 FROM tokimori_jobs WHERE id = ?2)
         OR NOT EXISTS (SELECT 1 FROM tokimori_history WHERE job_id = ?2))
+"""
+_DROP_ARRIVALS = """
+DELETE FROM tokimori_arrivals WHERE incarnation = ?1 AND root IN (
+    SELECT root FROM tokimori_arrivals WHERE incarnation = ?1 AND latest < ?2 LIMIT ?3)
 """
 _NO_ID = "~"
 """Greater than every id."""
@@ -45,6 +50,8 @@ def prune(db: sqlite3.Connection, expiries: Sequence[Expiry], limit: int) -> int
             left -= _prune_runs(db, expiry, left, counted)
         if left:
             left -= _prune_skips(db, expiry, left, counted)
+        if left:
+            left -= db.execute(_DROP_ARRIVALS, (expiry.incarnation, expiry.keyed_before, left)).rowcount
         if left and expiry.deleted:
             db.execute(_FORGET, (expiry.incarnation, expiry.job_id))
     db.executemany(_COUNT, [(*key, count) for key, count in counted.items()])

@@ -209,7 +209,9 @@ CREATE TABLE tokimori_arrivals (
     incarnation BIGINT NOT NULL,
     root VARCHAR(300) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     parents LONGTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    PRIMARY KEY (incarnation, root)
+    latest BIGINT NOT NULL, -- when the latest of them ended
+    PRIMARY KEY (incarnation, root),
+    KEY tokimori_arrivals_old (incarnation, latest)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 
 -- Whoever takes or frees units, or moves the line, locks the row; what is used is counted under that lock, not kept.

@@ -27,13 +27,14 @@ BEGIN
         ORDER BY c.incarnation, c.root, c.parent, c.place
     LOOP
         IF _child.joins > 0 THEN
-            INSERT INTO tokimori_arrivals AS a (incarnation, root, parents)
-            VALUES (_child.incarnation, _child.root, ARRAY[_child.job_id])
+            INSERT INTO tokimori_arrivals AS a (incarnation, root, parents, latest)
+            VALUES (_child.incarnation, _child.root, ARRAY[_child.job_id], _child.ended)
             ON CONFLICT (incarnation, root) DO UPDATE
-            SET parents = array_remove(a.parents, _child.job_id) || excluded.parents
+            SET latest = greatest(a.latest, excluded.latest), parents = CASE WHEN a.parents = '{*}' THEN a.parents
+                ELSE array_remove(a.parents, _child.job_id) || excluded.parents END
             RETURNING parents INTO _arrived;
-            CONTINUE WHEN cardinality(_arrived) < _child.joins;
-            DELETE FROM tokimori_arrivals WHERE incarnation = _child.incarnation AND root = _child.root;
+            CONTINUE WHEN _arrived = '{*}' OR cardinality(_arrived) < _child.joins;
+            UPDATE tokimori_arrivals SET parents = '{*}' WHERE incarnation = _child.incarnation AND root = _child.root;
         END IF;
         IF _child.state NOT IN ('paused', 'parked') AND cardinality(tokimori_full(ARRAY[_child.incarnation])) > 0 THEN
             _child.state := 'full';

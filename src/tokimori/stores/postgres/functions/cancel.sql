@@ -1,6 +1,6 @@
 -- Runs that have not started are ended, others ordered to end. What they had of turns in lines goes to the next: a
 -- ready run may have been next in any of its lines, and one that stands in the line of a semaphore may have kept others
--- from passing. The caller has locked the gates.
+-- from passing. Children that wait for whichever end get their runs. The caller has locked the gates.
 CREATE OR REPLACE FUNCTION tokimori_cancel(_ids uuid[], _reason text, _now bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -8,7 +8,9 @@ DECLARE
     _passed bigint[];
     _keys text[];
     _names text[];
+    _ended uuid[];
 BEGIN
+    PERFORM tokimori_share_children(_ids);
     PERFORM tokimori_lock_semaphores(tokimori_named(
         ARRAY(SELECT DISTINCT incarnation FROM tokimori_runs WHERE id = ANY (_ids))));
     PERFORM FROM tokimori_runs WHERE id = ANY (_ids) ORDER BY id FOR UPDATE;
@@ -22,8 +24,9 @@ BEGIN
     )
     SELECT array_agg(incarnation) FILTER (WHERE state = 'ready'),
         array_agg(concurrency_key) FILTER (WHERE state = 'ready'),
-        array_agg(substr(blocked_on, 11)) FILTER (WHERE blocked_on LIKE 'semaphore:%')
-    INTO _passed, _keys, _names FROM gone;
+        array_agg(substr(blocked_on, 11)) FILTER (WHERE blocked_on LIKE 'semaphore:%'), array_agg(id)
+    INTO _passed, _keys, _names, _ended FROM gone;
+    PERFORM tokimori_bear(_ended);
     IF _passed IS NOT NULL THEN
         PERFORM tokimori_wake(_passed);
         PERFORM tokimori_wake_keys(_passed, _keys);

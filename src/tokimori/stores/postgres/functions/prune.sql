@@ -20,9 +20,15 @@ BEGIN
         IF _left > 0 THEN
             _left := _left - tokimori_prune_skips(_e.job_id, _e.incarnation, _e.before, _e.deleted, _left);
         END IF;
+        WITH gone AS (
+            DELETE FROM tokimori_arrivals WHERE incarnation = _e.incarnation AND root IN (
+                SELECT root FROM tokimori_arrivals WHERE incarnation = _e.incarnation AND latest < _e.keyed_before
+                LIMIT _left FOR UPDATE SKIP LOCKED) RETURNING root)
+        SELECT _left - count(*) INTO _left FROM gone;
         IF _left > 0 AND _e.deleted THEN
             DELETE FROM tokimori_deleted_jobs WHERE incarnation = _e.incarnation
                 AND NOT EXISTS (SELECT FROM tokimori_skips WHERE incarnation = _e.incarnation)
+                AND NOT EXISTS (SELECT FROM tokimori_arrivals WHERE incarnation = _e.incarnation)
                 AND NOT EXISTS (SELECT FROM tokimori_runs WHERE incarnation = _e.incarnation)
                 AND (_exists OR NOT EXISTS (SELECT FROM tokimori_history WHERE job_id = _e.job_id));
         END IF;

@@ -38,10 +38,7 @@ BEGIN
                 ORDER BY incarnation, concurrency_key LIMIT 1), false)
         INTO _families, _holding, _has_keys;
         IF _families THEN
-            PERFORM FROM tokimori_jobs WHERE id IN (
-                SELECT e.child FROM tokimori_edges e
-                WHERE e.parent IN (SELECT job_id FROM tokimori_runs WHERE id = ANY (_ids)))
-            ORDER BY incarnation FOR KEY SHARE;
+            PERFORM tokimori_share_children(_ids);
         END IF;
         IF _has_keys THEN  -- coalesce keeps the planner from walking all runs that have one
             _keyed := ARRAY(

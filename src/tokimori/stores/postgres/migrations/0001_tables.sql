@@ -189,8 +189,10 @@ CREATE TABLE tokimori_arrivals (
     incarnation bigint NOT NULL,
     root text NOT NULL,
     parents text[] NOT NULL,
+    latest bigint NOT NULL, -- when the latest of them ended
     PRIMARY KEY (incarnation, root)
 );
+CREATE INDEX tokimori_arrivals_old ON tokimori_arrivals (incarnation, latest);
 
 -- Documents: texts that people change and nodes never ask for, such as calendars. Versions are below 2^63.
 CREATE TABLE tokimori_documents (

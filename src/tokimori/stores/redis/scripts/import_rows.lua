@@ -46,10 +46,11 @@ local WRITE = {
             call('HSET', key, 'size', output.size, 'head', output.head, 'tail', output.tail, 'settled', 1)
         end
     end,
-    arrivals = function(inc, root, parents)
+    arrivals = function(inc, root, parents, latest)
         local key = P .. 'arrived:' .. inc .. ':' .. root
         if call('EXISTS', key) == 0 then
             call('SADD', key, unpack(parents))
+            call('ZADD', P .. 'arrivals:' .. inc, latest, root)
         end
     end,
     counts = function(job, key, number)

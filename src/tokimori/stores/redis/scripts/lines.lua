@@ -312,27 +312,6 @@ local function serve()
     return served
 end
 
--- End runs that have not started, order the others to end.
-local function cancel(ids, reason, now)
-    for _, id in ipairs(ids) do
-        local run = P .. 'run:' .. id
-        local state, inc, lane, origin, constraint, key =
-            unpack(call('HMGET', run, 'state', 'incarnation', 'lane', 'origin', 'blocked_on', 'concurrency_key'))
-        if state == 'running' then
-            call('HSETNX', run, 'cancel', reason)
-        elseif not ENDS[state] then
-            exit(id, inc, state, lane, constraint, key)
-            make_way(inc, state, constraint, key)
-            call('HSET', run, 'state', 'cancelled', 'error', reason, 'ended', now)
-            if constraint then
-                call('HDEL', run, 'blocked_on')
-            end
-            forget(id, inc, origin)
-        end
-    end
-    serve()
-end
-
 -- Keep a new run, unless its origin is known. born: id, job, inc, origin, state, lane, due, rank, constraint, key, and
 -- its row, flat.
 local function add(born)

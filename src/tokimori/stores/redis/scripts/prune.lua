@@ -71,7 +71,13 @@ for _, old in ipairs(ask.old) do
     if left > 0 then
         prune_skips(old)
     end
-    if left > 0 and old.deleted and call('EXISTS', P .. 'skips:' .. old.inc) == 0
+    local arrivals, over = P .. 'arrivals:' .. old.inc, '(' .. old.keyed_before
+    for _, root in ipairs(call('ZRANGEBYSCORE', arrivals, '-inf', over, 'LIMIT', 0, left)) do
+        call('DEL', P .. 'arrived:' .. old.inc .. ':' .. root)
+        call('ZREM', arrivals, root)
+        left = left - 1
+    end
+    if left > 0 and old.deleted and call('EXISTS', P .. 'skips:' .. old.inc) == 0 and call('EXISTS', arrivals) == 0
         and call('EXISTS', P .. 'live:' .. old.inc) == 0 and (exists or call('EXISTS', P .. 'runs:' .. old.job) == 0) then
         call('ZREM', P .. 'deleted', padded(old.inc) .. ' ' .. old.job)
         call('ZREM', P .. 'tombstones:' .. old.job, old.inc)

@@ -238,9 +238,11 @@ CREATE TABLE tokimori_family (one INTEGER PRIMARY KEY, version INTEGER NOT NULL)
 CREATE TABLE tokimori_arrivals (
     incarnation INTEGER NOT NULL,
     root TEXT NOT NULL,
-    parent TEXT NOT NULL,
-    PRIMARY KEY (incarnation, root, parent)
+    parents TEXT NOT NULL,
+    latest INTEGER NOT NULL, -- when the latest of them ended
+    PRIMARY KEY (incarnation, root)
 ) WITHOUT ROWID;
+CREATE INDEX tokimori_arrivals_old ON tokimori_arrivals (incarnation, latest);
 
 CREATE TABLE tokimori_semaphores (
     name TEXT PRIMARY KEY NOT NULL,
