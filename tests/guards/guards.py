@@ -569,8 +569,8 @@ GUARDS = (
         NOBODY,
         "a claim waits for nobody: what is locked stays ready",
         SQL,
-        'ORDER BY "rank", id LIMIT _batch FOR UPDATE SKIP LOCKED',
-        'ORDER BY "rank", id LIMIT _batch FOR UPDATE',
+        'ORDER BY "rank", id LIMIT _batch OFFSET _skip FOR UPDATE SKIP LOCKED',
+        'ORDER BY "rank", id LIMIT _batch OFFSET _skip FOR UPDATE',
         "tests/integration/stores/test_postgres_locks.py::test_claims_at_once_share_a_job_without_limit",
     ),
     Guard(

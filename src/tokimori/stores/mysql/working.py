@@ -43,7 +43,8 @@ _ALIVE = f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARE
 _READY = f"""
 SELECT {RUN}, (SELECT max_running FROM tokimori_jobs WHERE incarnation = tokimori_runs.incarnation)
 FROM tokimori_runs FORCE INDEX (tokimori_runs_ready)
-WHERE state = 'ready' AND lane = %s AND incarnation NOT IN (%s) ORDER BY "rank", id LIMIT %s FOR UPDATE SKIP LOCKED
+WHERE state = 'ready' AND lane = %s AND incarnation NOT IN (%s) ORDER BY "rank", id LIMIT %s OFFSET %s
+FOR UPDATE SKIP LOCKED
 """
 _TAKE = f"""
 UPDATE tokimori_runs {BY_KEY} SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = %s,
@@ -96,7 +97,7 @@ class _Catch:
     def look(self, batch: int) -> list[str]:
         """Lock the first ready runs of each lane."""
         busy = sorted(self.busy) or [_NO_JOB]
-        return [sql(_READY, lane, busy, batch) for lane in self.claim.lanes]
+        return [sql(_READY, lane, busy, batch, self.claim.skip) for lane in self.claim.lanes]
 
 
 async def _claim(transaction: Transaction, claim: Claim, now: Moment) -> list[Claimed] | frozenset[str]:
