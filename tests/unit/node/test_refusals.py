@@ -166,6 +166,39 @@ async def test_a_run_that_can_not_be_made_ready_hinders_no_other(
     assert (await world.run(runs[4])).state is RunState.RUNNING
 
 
+async def test_a_process_that_the_store_does_not_note_costs_no_lease(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The node beats without it, goes on, and its runs succeed once."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    runs = await world.trigger(job, 2)
+    member.link.refuses = lambda name, asked: name == "tick" and any(each.run_id == runs[0] for each in asked.started)
+    await world.pass_time(20)
+    assert member.node.healthy
+    assert "the store refused to note which of 2 processes began: tick: not this" in caplog.text
+    member.executor.end_all()
+    await world.pass_time(1)
+    assert {(run.state, run.attempt, run.pid) for run in await world.runs()} == {(RunState.SUCCEEDED, 1, 42)}
+
+
+async def test_an_output_that_is_refused_hinders_no_other(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """What the others have written so far can be read; nobody backs off."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    runs = await world.trigger(job, 5)
+    await world.pass_time(0.1)
+    member.link.refuses = lambda name, asked: (
+        name == "save_outputs" and any(output.run_id == runs[2] for output in asked)
+    )
+    for run in runs:
+        member.executor.write(run)
+    await world.pass_time(1)
+    known = [run for run in runs if await world.store.output(run, 1) is not None]
+    assert known == [run for run in runs if run != runs[2]]
+    assert f"the store refused what run {runs[2]} has written so far" in caplog.text
+
+
 async def test_a_plan_that_is_refused_parks_its_job(world: World) -> None:
     """The other jobs fire at their moments; the one says what the store said."""
     names = [f"job-{n}" for n in range(9)]
