@@ -30,7 +30,7 @@ class Link:
     """A way to a store, on which calls and replies get lost.
 
     `lose_reply` and `lose_call` say of which methods the next so many replies or calls get lost; `away`: all calls.
-    `refuses` says which the store refuses, by the method's name and its first argument.
+    `refuses` says which the store refuses, by the method's name and its first argument, of `promote` all of them.
     """
 
     def __init__(self, store: Store) -> None:
@@ -55,7 +55,7 @@ class Link:
             self.calls[name] += 1
             if self.away or self._lost(self.lose_call, name):
                 raise StoreUnavailable(f"{name}: nobody answers")
-            if args and self.refuses(name, args[0]):
+            if args and self.refuses(name, args if name == "promote" else args[0]):
                 raise StoreRefused(f"{name}: not this")
             reply = await method(*args, **kwargs)
             if self._lost(self.lose_reply, name):

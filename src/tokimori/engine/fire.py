@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from typing import NamedTuple, Protocol
 
 from tokimori.clock import Moment
+from tokimori.engine.promote import Promoter
 from tokimori.engine.refusals import blames_the_asked
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.decide import Due, Plan, decide
@@ -91,6 +92,7 @@ async def fire(
     random: RandomBytes,
     schedule_for: Callable[[Job], Schedule],
     *,
+    promoter: Promoter | None = None,
     share: Share = ALL,
     share_of_many: Share = ALL,
     limit: int = BATCH,
@@ -117,24 +119,24 @@ async def fire(
             refused = Refusal([due.job for due in dues], fault)
             return Decided([], 0)
 
-    decided, promoted = await beside_promotion(store, now, limit, decide_some())
+    decided, promoted = await beside_promotion(promoter or Promoter(store), now, limit, decide_some())
     if not looked_at and not promoted:
         return None
     return Fired(decided.lanes, full, contended=decided.refused > 0, refused=refused)
 
 
 async def beside_promotion(
-    store: Planning, now: Moment, limit: int, *deciding: Awaitable[Decided]
-) -> tuple[Decided, int]:
-    """What these decided, taken together, and how many waiting runs were made ready at the same time."""
-    under_way: list[Awaitable[Decided | int]] = [*deciding, store.promote(now, limit)]
-    whole, promoted = Decided([], 0), 0
+    promoter: Promoter, now: Moment, limit: int, *deciding: Awaitable[Decided]
+) -> tuple[Decided, bool]:
+    """What these decided, taken together, and whether there were waiting runs to be made ready at the same time."""
+    under_way: list[Awaitable[Decided | bool]] = [*deciding, promoter.promote(now, limit)]
+    whole, promoted = Decided([], 0), False
     # All to their ends, whichever fails: an error must leave nothing under way behind it.
     for result in await asyncio.gather(*under_way, return_exceptions=True):
         match result:
             case BaseException():
                 raise result
-            case int():
+            case bool():
                 promoted = result
             case Decided(applied, refused):
                 whole = Decided(whole.applied + applied, whole.refused + refused)

@@ -6,6 +6,7 @@ from tokimori.clock import Moment
 from tokimori.engine.fire import Fired, FiringStore, Schedules, fire
 from tokimori.engine.foresee import NOTHING, ahead_of, fire_foreseen, foresee
 from tokimori.engine.look import Lookout
+from tokimori.engine.promote import Promoter
 from tokimori.engine.refusals import blames_the_asked
 from tokimori.engine.refused_jobs import RefusedJobs
 from tokimori.engine.rhythm import Rhythm, newest_tick, next_look
@@ -38,6 +39,7 @@ class Firing:
         self._turn = Turn.ANYBODY
         self._foreseen = NOTHING
         self._refused = RefusedJobs(store)
+        self._promoter = Promoter(store)
 
     def begin(self, now: Moment) -> None:
         """Take the first aligned tick now: the node has joined."""
@@ -92,7 +94,7 @@ class Firing:
 
     async def _fire_batch(self, by: NodeId, peers: Collection[NodeId], now: Moment) -> Fired | None:
         if self._foreseen.serves(self._aligned):
-            fired = await fire_foreseen(self._store, self._foreseen, self._aligned)
+            fired = await fire_foreseen(self._store, self._foreseen, self._aligned, self._promoter)
             self._foreseen = self._foreseen.written
             return fired
         return await fire(
@@ -100,6 +102,7 @@ class Firing:
             self._aligned,
             self._random,
             self._schedules,
+            promoter=self._promoter,
             share=share_of(self._turn, by, peers),
             share_of_many=share_of_many(self._turn, by, peers),
             limit=self._refused.limit,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from tokimori.clock import SECOND, Moment
 from tokimori.engine.fire import BATCH, Fired, FiringStore, Planned, apply, beside_promotion, decided_by, with_ids
+from tokimori.engine.promote import Promoter
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
@@ -79,11 +80,11 @@ def _plain(decided: Iterable[tuple[Due, Plan | Exception]]) -> Iterator[Plan]:
             yield plan
 
 
-async def fire_foreseen(store: FiringStore, foreseen: Foreseen, now: Moment) -> Fired:
+async def fire_foreseen(store: FiringStore, foreseen: Foreseen, now: Moment, promoter: Promoter) -> Fired:
     """Write what was foreseen, all batches at the same time, and make waiting runs ready, as `fire` does.
 
     Where it fails some of them may have been written. Asked again, they are known.
     """
     applying = (apply(store, batch, now) for batch in foreseen.batches)
-    decided, _ = await beside_promotion(store, now, BATCH, *applying)
+    decided, _ = await beside_promotion(promoter, now, BATCH, *applying)
     return Fired(decided.lanes, full=foreseen.rest, contended=decided.refused > 0)

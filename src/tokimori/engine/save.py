@@ -1,12 +1,18 @@
 """Save: keep in the store what running attempts have written so far."""
 
+import logging
+from collections.abc import Sequence
 from math import inf
 
 from tokimori.clock import Moment
+from tokimori.engine.refusals import refuses_for_good, tell
 from tokimori.engine.work import Work
 from tokimori.model.ids import NodeId
+from tokimori.model.run import Output
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.work_source import WorkSource
+
+log = logging.getLogger(__name__)
 
 
 class Saver:
@@ -27,5 +33,19 @@ class Saver:
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`."""
         if outputs := self._work.take_outputs():
-            await self._source.save_outputs(outputs)
+            await self._save(outputs)
         return False
+
+    async def _save(self, outputs: Sequence[Output]) -> None:
+        """By halves where the store refuses some: those wait for the end of their attempts."""
+        try:
+            await self._source.save_outputs(outputs)
+        except Exception as fault:
+            if not refuses_for_good(fault):
+                raise
+            if len(outputs) == 1:
+                tell(log, f"the store refused what run {outputs[0].run_id} has written so far: {fault}", fault)
+                return
+            half = len(outputs) // 2
+            for some in (outputs[:half], outputs[half:]):
+                await self._save(some)

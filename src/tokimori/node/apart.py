@@ -60,18 +60,18 @@ class ApartSource:
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         """See `WorkSource`. Lanes that want units come first: who has them should not keep them."""
         apart = [lane for lane in claim.lanes if units_apart(lane)]
-        found: list[Claimed] = []
-        for lane in apart:
-            if len(found) < claim.limit:
-                found += await self._claim_with_units(claim, lane, now)
         here = tuple(lane for lane in claim.lanes if lane not in apart)
-        if here and len(found) < claim.limit:
-            rest = replace(claim, lanes=here, limit=claim.limit - len(found))
-            try:
+        found: list[Claimed] = []
+        try:
+            for lane in apart:
+                if len(found) < claim.limit:
+                    found += await self._claim_with_units(claim, lane, now)
+            if here and len(found) < claim.limit:
+                rest = replace(claim, lanes=here, limit=claim.limit - len(found))
                 found += [self._checked(each, ()) for each in await self._store.claim(rest, now)]
-            except StoreError:
-                if not found:
-                    raise
+        except StoreError:
+            if not found:
+                raise
         return found
 
     async def get_run(self, run_id: RunId) -> Run:
@@ -117,6 +117,8 @@ class ApartSource:
                 one = replace(claim, id=ClaimId(self._random(16).hex()), lanes=(lane,), limit=1)
                 claimed = await self._store.claim(one, now)
         except StoreError as fault:
+            if blames_the_asked(fault):
+                raise
             log.warning("the store does not answer a claim: %s", fault)
         finally:
             if not claimed:

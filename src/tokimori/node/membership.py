@@ -1,9 +1,11 @@
 """A node among the others: its lease, its time, and whom it has seen alive."""
 
+import logging
 from collections.abc import Collection
 from typing import NamedTuple
 
 from tokimori.clock import Clock, Moment
+from tokimori.engine.refusals import refuses_for_good, tell
 from tokimori.model.ids import NodeId, RandomBytes, uuid7
 from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
 from tokimori.model.timeline import Timeline, follow
@@ -11,6 +13,8 @@ from tokimori.model.watch import LATE_TICK, Watch, next_overdue, observe, overdu
 from tokimori.node.identity import Identity
 from tokimori.ports.nodes import Beat, Pulse, StartedRun
 from tokimori.ports.work_source import WorkSource
+
+log = logging.getLogger(__name__)
 
 
 class Heard(NamedTuple):
@@ -68,7 +72,7 @@ class Membership:
         sent = self._clock.monotonic()
         on_time = sent - self.tick_at <= LATE_TICK
         unbroken, self._unbroken = self._unbroken and on_time, False
-        pulse = await self._source.tick(Beat(node=self.id, started=started), self.now)
+        pulse = await self._beat(started)
         if pulse is None:
             return None
         at = self._clock.monotonic()
@@ -78,6 +82,16 @@ class Membership:
         self._timeline = follow(self._timeline, pulse.now, sent, at)
         self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken and self._unbroken)
         return Heard(pulse, sent, overdue(self._watch, at))
+
+    async def _beat(self, started: tuple[StartedRun, ...]) -> Pulse | None:
+        """Where the store refuses to note a process, the node says only that it lives: ends tell of processes again."""
+        try:
+            return await self._source.tick(Beat(node=self.id, started=started), self.now)
+        except Exception as fault:
+            if not started or not refuses_for_good(fault):
+                raise
+            tell(log, f"the store refused to note which of {len(started)} processes began: {fault}", fault)
+        return await self._source.tick(Beat(node=self.id), self.now)
 
     def tick_soon(self) -> None:
         """Beat as often as a busy node does from now on."""

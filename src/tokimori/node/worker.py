@@ -7,6 +7,7 @@ from tokimori.clock import MILLISECOND, Clock
 from tokimori.engine.hand_back import hand_back
 from tokimori.engine.look import Lookout
 from tokimori.engine.refusals import blames_the_asked, tell
+from tokimori.engine.refused_runs import Asked, RefusedRuns
 from tokimori.engine.stopwatch import Stopwatch
 from tokimori.engine.unsettled import Key
 from tokimori.engine.work import Work
@@ -17,7 +18,7 @@ from tokimori.ports.executor import Executor, Report, StopReason
 from tokimori.ports.meter import Meter
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.work_source import WorkSource
-from tokimori.ports.working import Claim
+from tokimori.ports.working import Claim, Claimed
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class Worker:
         self._meter = meter
         self._timed = timed
         self._reports: list[Report] = []
+        self._refused = RefusedRuns("to give out a ready run (see `tokimori run list --state ready`)")
         self.work = Work(membership.identity.concurrency)
 
     # Executing
@@ -98,14 +100,33 @@ class Worker:
         if not lanes or not limit or not self._membership.has_lease:
             return False
         node = self._membership.id
-        claim = Claim(id=ClaimId(self._random(16).hex()), node=node, lanes=lanes, limit=limit)
-        claimed = await self._timed("claim", self._source.claim(claim, self._membership.now))
+        asked = self._refused.next(lanes, limit, self._clock.monotonic())
+        claimed = await self._claim(asked)
+        if claimed is None:
+            return False
         self._meter.claimed(claimed)
         self.work.accept(claimed, node, self._membership.now)
         self.start_tasks()  # the store may still be busy with what ended before
-        if len(claimed) < limit:
-            self._lookout.drop(lanes)
-        return len(claimed) == limit
+        if len(claimed) < asked.limit:
+            self._lookout.drop(asked.lanes)
+        return len(claimed) == asked.limit
+
+    async def _claim(self, asked: Asked) -> list[Claimed] | None:
+        """None: the store refuses to give out some of these."""
+        name, member = ClaimId(self._random(16).hex()), self._membership
+        claim = Claim(id=name, node=member.id, lanes=asked.lanes, limit=asked.limit, skip=asked.skip)
+        try:
+            claimed = await self._timed("claim", self._source.claim(claim, member.now))
+        except Exception as fault:
+            if not blames_the_asked(fault):
+                raise
+            seems_ill = self._refused.all_refused
+            tell(log, self._refused.refuse(asked, fault, self._clock.monotonic()), fault)
+            if seems_ill:
+                raise
+            return None
+        self._refused.took(asked)
+        return claimed
 
     async def settle(self) -> int:
         """Tell of what has ended, if anything has: that may have woken somebody. How many ends the store has judged."""

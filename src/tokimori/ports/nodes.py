@@ -110,7 +110,7 @@ class Nodes(Protocol):
         ...
 
     async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
-        """What there is to do, without a beat. `past`: jobs that were due by that moment are left out."""
+        """What there is to do, without a beat. `past`: what was due by that moment is left out."""
         ...
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:

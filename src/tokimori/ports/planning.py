@@ -48,6 +48,6 @@ class Planning(Protocol):
         """
         ...
 
-    async def promote(self, now: Moment, limit: int) -> int:
-        """Make waiting runs ready whose moment has come; returns how many."""
+    async def promote(self, now: Moment, limit: int, skip: int = 0) -> int:
+        """Make waiting runs ready whose moment has come, the first ones first but for so many; returns how many."""
         ...

@@ -14,12 +14,16 @@ from tokimori.model.transitions import RunState
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """A request for work: at most `limit` ready runs of these lanes. Each request has a new id."""
+    """A request for work: at most `limit` ready runs of these lanes. Each request has a new id.
+
+    `skip`: so many runs at the head of its lane, which is the only one then, stay as they are.
+    """
 
     id: ClaimId
     node: NodeId
     lanes: tuple[Lane, ...]
     limit: int
+    skip: int = 0
 
 
 class Claimed(Struct, frozen=True, kw_only=True):

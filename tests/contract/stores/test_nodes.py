@@ -76,7 +76,7 @@ async def test_a_survey_tells_the_next_moment_and_the_live_lanes(store: Store, w
 
 
 async def test_a_survey_may_look_past_what_is_due(store: Store) -> None:
-    """Jobs up to that moment are left out, those after it and waiting runs are not."""
+    """Jobs and waiting runs up to that moment are left out, those after it are not."""
     await store.add_jobs([a_job(f"job{n}", schedule="0 0 * * *", next_due=later(n)) for n in range(3)])
     assert (await store.survey(NOW)).next_due == later(0)
     assert (await store.survey(NOW, past=later(0))).next_due == later(1)
@@ -86,7 +86,8 @@ async def test_a_survey_may_look_past_what_is_due(store: Store) -> None:
     await store.add_run(a_request(job, due=later(1.5)), NOW)
     survey = await store.survey(NOW, past=later(1))
     assert (survey.next_due, survey.lanes) == (later(1.5), ("default||",))
-    assert (await store.survey(NOW, past=later(2))).next_due == later(1.5)
+    assert (await store.survey(NOW, past=later(1.5))).next_due == later(2)
+    assert (await store.survey(NOW, past=later(2))).next_due is None
 
 
 async def test_a_node_that_beats_is_not_buried(store: Store, worker: Worker, other: Worker) -> None:

@@ -1,21 +1,17 @@
 """One change that the database refuses hinders no other, whichever statement of a settle it refuses.
 
-A trigger makes the database refuse. Redis has none: it takes any bytes, and refuses no value.
+A trigger makes the database refuse. Redis has none: see `tests/integration/stores/test_redis_refusals.py`.
 """
 
-import sqlite3
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import pytest
 from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_job, a_request, add_job
-from tests.contract.stores.conftest import STORES, forget
-from tests.servers import mariadb, postgres
+from tests.contract.stores.refusing import DATABASES, WORDS, Database, opened
 from tokimori.engine.refusals import PATIENCE, blames_the_asked, pause_after
 from tokimori.engine.unsettled import Unsettled
 from tokimori.model.dependents import Join, On, Parent
@@ -28,71 +24,15 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Claimed
 
-WORDS = "no such row for us"
 GOOD = 7
 """So many other runs end together with the one that is refused."""
 
-_TRIGGERS = {
-    "sqlite": """
-        CREATE TRIGGER refuse BEFORE {verb} ON tokimori_{table} WHEN {when} BEGIN SELECT RAISE(ABORT, '{words}'); END
-        """,
-    "postgres": """
-        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '{words}'; END $$;
-        CREATE TRIGGER refuse BEFORE {verb} ON tokimori_{table} FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION refuse()
-        """,
-    "mariadb": """
-DELIMITER //
-        CREATE TRIGGER refuse BEFORE {verb} ON tokimori_{table} FOR EACH ROW
-        IF {when} THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{words}'; END IF //
-        """,
-}
 
-
-@dataclass(frozen=True, slots=True)
-class Database:
-    """A store, and the way past it to its database."""
-
-    kind: str
-    folder: Path
-    store: Store
-
-    def sql(self, text: str) -> None:
-        """Carry out statements of an administrator."""
-        match self.kind:
-            case "sqlite":
-                with sqlite3.connect(self.folder / "tokimori.db") as db:
-                    db.executescript(text)
-                db.close()
-            case "postgres":
-                postgres.server().sql(text, _database(postgres.loans.url_of(self.folder)))
-            case _:
-                mariadb.server().sql(text, _database(mariadb.loans.url_of(self.folder)))
-
-    def refuse(self, verb: str, table: str, when: str) -> None:
-        """Let it refuse these statements for rows like this."""
-        self.sql(_TRIGGERS[self.kind].format(verb=verb, table=table, when=when, words=WORDS))
-
-    def accept(self) -> None:
-        """Let it take everything again."""
-        drop = "DROP FUNCTION refuse CASCADE" if self.kind == "postgres" else "DROP TRIGGER refuse"
-        self.sql(drop)
-
-
-def _database(url: str) -> str:
-    return urlsplit(url).path.strip("/")
-
-
-@pytest.fixture(params=["sqlite", "postgres", "mariadb"])
+@pytest.fixture(params=DATABASES)
 async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
     """An open, empty store with its tables."""
-    store = STORES[request.param](tmp_path)
-    await store.open()
-    await store.migrate()
-    database = Database(request.param, tmp_path, store)
-    yield database
-    database.accept()
-    await store.close()
-    forget(request.param, tmp_path)
+    async with opened(request.param, tmp_path) as database:
+        yield database
 
 
 class Case(NamedTuple):
@@ -214,3 +154,12 @@ async def test_a_refused_change_hinders_no_other(database: Database, name: str) 
     await refused_run(store, world.bad.id)
     assert await states(store, "heir") == ([] if case.childless else [RunState.READY])
     assert (await store.get_semaphore("db")).used == 0
+
+
+@pytest.mark.parametrize("outcome", [Succeeded(0), Failed("no", exit_code=1), RetryIn(0.0)])
+async def test_every_table_that_a_settle_writes_is_refused_once(database: Database, outcome: Outcome) -> None:
+    """Whatever a settle of such runs does to a table, there is a case in which the database refuses that."""
+    world = await a_world(database.store)
+    database.hear()
+    await settle_all(world, outcome)
+    assert database.heard() <= {(case.verb, case.table) for case in CASES.values()}

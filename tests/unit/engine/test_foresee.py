@@ -9,6 +9,7 @@ from tests.unit.virtual import Link
 from tokimori.clock import SECOND
 from tokimori.engine.fire import BATCH, Fired
 from tokimori.engine.foresee import FRESH, MOST, NOTHING, Foreseen, fire_foreseen, foresee
+from tokimori.engine.promote import Promoter
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import JobId, Lane, RunId
 from tokimori.model.job import JobState
@@ -38,7 +39,7 @@ async def test_what_was_foreseen_has_only_to_be_written(world: World) -> None:
     assert await world.nominals("a") == []
     link = Link(world.store)
     world.schedules["a"] = world.schedules["b"] = Broken()
-    fired = await fire_foreseen(link.store, foreseen, seconds(1.01))
+    fired = await fire_foreseen(link.store, foreseen, seconds(1.01), Promoter(link.store))
     assert fired == Fired(frozenset({LANE, Lane("other||")}), full=False, contended=False)
     assert not foreseen.written.serves(seconds(1.01))
     assert [await world.nominals(name) for name in "ab"] == [[seconds(1)]] * 2
@@ -65,11 +66,11 @@ async def test_who_changes_a_job_is_not_overruled(world: World, change: str) -> 
         case "deleted":
             await world.store.delete_job(job.id, NEW_YEAR)
         case "decided by another node":
-            await fire_foreseen(world.store, await ahead(world), seconds(1))
+            await fire_foreseen(world.store, await ahead(world), seconds(1), Promoter(world.store))
         case _:
             state = JobState.PAUSED if change == "paused" else JobState.ENABLED
             await world.store.replace_job(job, msgspec.structs.replace(job, version=2, state=state))
-    fired = await fire_foreseen(world.store, foreseen, seconds(1))
+    fired = await fire_foreseen(world.store, foreseen, seconds(1), Promoter(world.store))
     assert fired.contended
     assert len(await world.nominals("a")) == (change == "decided by another node")
     assert await world.nominals("b") == [seconds(1)]
@@ -85,7 +86,7 @@ async def test_only_what_is_plain_is_foreseen(world: World) -> None:
     world.schedules |= {"several": Every(SECOND // 2), "broken": Broken()}
     foreseen = await ahead(world)
     assert [[plan.job_id for plan, _ in batch] for batch in foreseen.batches] == [["plain"]]
-    assert (await fire_foreseen(world.store, foreseen, seconds(1))).full
+    assert (await fire_foreseen(world.store, foreseen, seconds(1), Promoter(world.store))).full
     assert (await world.store.get_job(JobId("broken"))).state is JobState.ENABLED
 
 
@@ -105,7 +106,9 @@ async def test_waiting_runs_become_ready_too(world: World) -> None:
         await world.store.add_run(run, NEW_YEAR)
     foreseen = await ahead(world)
     assert foreseen.serves(seconds(1))
-    assert await fire_foreseen(world.store, foreseen, seconds(1)) == Fired(frozenset(), False, False)
+    assert await fire_foreseen(world.store, foreseen, seconds(1), Promoter(world.store)) == Fired(
+        frozenset(), False, False
+    )
     states = [(await world.store.get_run(RunId(name))).state for name in ("early", "late")]
     assert states == [RunState.READY, RunState.WAITING]
 
@@ -116,7 +119,7 @@ async def test_many_are_written_in_batches(world: World) -> None:
         await world.add(f"j{number}")
     foreseen = await ahead(world)
     assert [len(batch) for batch in foreseen.batches] == [BATCH, BATCH]
-    assert (await fire_foreseen(world.store, foreseen, seconds(1))).full
+    assert (await fire_foreseen(world.store, foreseen, seconds(1), Promoter(world.store))).full
     assert len(await world.store.list_runs(RunFilter(limit=10**6))) == MOST
 
 
@@ -128,9 +131,9 @@ async def test_a_batch_that_fails_loses_none(world: World) -> None:
     link = Link(world.store)
     link.lose_call["apply"] = 1
     with pytest.raises(StoreUnavailable):
-        await fire_foreseen(link.store, foreseen, seconds(1))
+        await fire_foreseen(link.store, foreseen, seconds(1), Promoter(link.store))
     assert len(await world.store.list_runs(RunFilter(limit=10**6))) == BATCH
-    assert not (await fire_foreseen(link.store, foreseen, seconds(1))).contended
+    assert not (await fire_foreseen(link.store, foreseen, seconds(1), Promoter(link.store))).contended
     assert len(await world.store.list_runs(RunFilter(limit=10**6))) == MOST
 
 
@@ -155,7 +158,7 @@ async def test_a_lost_reply_doubles_nothing(world: World) -> None:
     link = Link(world.store)
     link.lose_reply["apply"] = 1
     with pytest.raises(StoreUnavailable):
-        await fire_foreseen(link.store, foreseen, seconds(1))
-    fired = await fire_foreseen(link.store, foreseen, seconds(1.1))
+        await fire_foreseen(link.store, foreseen, seconds(1), Promoter(link.store))
+    fired = await fire_foreseen(link.store, foreseen, seconds(1.1), Promoter(link.store))
     assert fired == Fired(frozenset({LANE}), full=False, contended=False)
     assert await world.nominals("a") == [seconds(1)]

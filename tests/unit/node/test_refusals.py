@@ -9,6 +9,7 @@ from tests.unit.node.world import Member, World
 from tokimori.engine.refusals import LONGEST_PAUSE
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job, JobState
+from tokimori.model.outcome import RetryIn
 from tokimori.model.transitions import RunState
 from tokimori.node.stopping import FAREWELL
 from tokimori.ports.working import Change
@@ -102,6 +103,100 @@ async def test_a_lost_run_that_is_refused_hinders_no_other(world: World) -> None
     ended = {run.id: (run.state, run.lost) for run in await world.runs()}
     assert ended.pop(runs[2]) == (RunState.FAILED, 1)
     assert {lost for _, lost in ended.values()} == {1}
+
+
+def touches(world: World, run_id: RunId) -> Any:
+    """The store refuses to give this run out, and to make it ready."""
+
+    def refuses(name: str, asked: Any) -> bool:
+        live = [row.run for row in world.store._tables.live.values()]
+        if name == "claim":
+            ready = [run for run in live if run.state is RunState.READY and run.lane in asked.lanes]
+            in_line = sorted(ready, key=lambda run: (run.rank, run.id))[asked.skip :]
+            return run_id in [run.id for run in in_line[: asked.limit]]
+        if name == "promote":
+            now, limit, skip = asked
+            due = sorted((run.due, run.id) for run in live if run.state is RunState.WAITING and run.due <= now)
+            return run_id in [run for _, run in due[skip:][:limit]]
+        return False
+
+    return refuses
+
+
+async def test_a_run_that_can_not_be_claimed_hinders_no_other(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """All runs before it, behind it and of other queues are carried out; it is, as soon as the store gives it out."""
+    jobs = [await world.add(name, schedule=None, queue=queue) for name, queue in (("a", "one"), ("b", "two"))]
+    runs = await world.trigger(jobs[0], 9)
+    member = await world.join(concurrency=4)
+    member.link.refuses = touches(world, runs[4])
+    others = await world.trigger(jobs[1], 3)
+    for _ in range(8):
+        await world.pass_time(0.5)
+        member.executor.end_all()
+    await world.pass_time(0.5)
+    states = {run: (await world.run(run)).state for run in (*runs, *others)}
+    assert states.pop(runs[4]) is RunState.READY
+    assert set(states.values()) == {RunState.SUCCEEDED}
+    assert "refuses to give out a ready run (see `tokimori run list --state ready`): number 1 of " in caplog.text
+    member.link.refuses = lambda _name, _asked: False
+    await world.pass_time(LONGEST_PAUSE)
+    assert (await world.run(runs[4])).state is RunState.RUNNING
+
+
+async def test_a_run_that_can_not_be_made_ready_hinders_no_other(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Retries that were due before it and after it start at their moments, jobs fire, and nobody backs off."""
+    job = await world.add(schedule=None)
+    member = await world.join(concurrency=100)
+    runs = await world.trigger(job, 9)
+    await world.pass_time(0.1)
+    member.executor.end_all(RetryIn(5.0))
+    await world.pass_time(1)
+    member.link.refuses = touches(world, runs[4])
+    await world.add("other")
+    await world.pass_time(10)
+    states = {run: (await world.run(run)).state for run in runs}
+    assert states.pop(runs[4]) is RunState.WAITING
+    assert set(states.values()) == {RunState.RUNNING}
+    assert [run.job_id for run in await world.runs()].count(JobId("other")) == 10
+    assert "refuses to make a waiting run ready (see `tokimori run list --state waiting`): number 1 " in caplog.text
+    member.link.refuses = lambda _name, _asked: False
+    await world.pass_time(LONGEST_PAUSE)
+    assert (await world.run(runs[4])).state is RunState.RUNNING
+
+
+async def test_a_process_that_the_store_does_not_note_costs_no_lease(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The node beats without it, goes on, and its runs succeed once."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    runs = await world.trigger(job, 2)
+    member.link.refuses = lambda name, asked: name == "tick" and any(each.run_id == runs[0] for each in asked.started)
+    await world.pass_time(20)
+    assert member.node.healthy
+    assert "the store refused to note which of 2 processes began: tick: not this" in caplog.text
+    member.executor.end_all()
+    await world.pass_time(1)
+    assert {(run.state, run.attempt, run.pid) for run in await world.runs()} == {(RunState.SUCCEEDED, 1, 42)}
+
+
+async def test_an_output_that_is_refused_hinders_no_other(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """What the others have written so far can be read; nobody backs off."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    runs = await world.trigger(job, 5)
+    await world.pass_time(0.1)
+    member.link.refuses = lambda name, asked: (
+        name == "save_outputs" and any(output.run_id == runs[2] for output in asked)
+    )
+    for run in runs:
+        member.executor.write(run)
+    await world.pass_time(1)
+    known = [run for run in runs if await world.store.output(run, 1) is not None]
+    assert known == [run for run in runs if run != runs[2]]
+    assert f"the store refused what run {runs[2]} has written so far" in caplog.text
 
 
 async def test_a_plan_that_is_refused_parks_its_job(world: World) -> None:

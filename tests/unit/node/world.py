@@ -12,11 +12,11 @@ from tokimori.errors import StoreError
 from tokimori.model.ids import Incarnation, JobId, NodeId, RunId, Token, uuid7
 from tokimori.model.job import Job, schedule_of
 from tokimori.model.outcome import Cancelled, Outcome, Released, Succeeded
-from tokimori.model.run import Run, manual_origin
+from tokimori.model.run import Output, Run, manual_origin
 from tokimori.model.transitions import RunState
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
-from tokimori.ports.executor import Ended, Report, Started, StopReason, Task
+from tokimori.ports.executor import Ended, Grew, Report, Started, StopReason, Task
 from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.store import RunFilter
 from tokimori.stores.memory.store import MemoryStore
@@ -71,6 +71,12 @@ class ScriptedExecutor:
         """The newest attempt at the run ends."""
         task = next(task for task in reversed(self.tasks) if task.run_id == run_id)
         self._end(task, outcome or Succeeded(0))
+
+    def write(self, run_id: str) -> None:
+        """The newest attempt at the run has written something."""
+        task = next(task for task in reversed(self.tasks) if task.run_id == run_id)
+        output = Output(run_id=task.run_id, attempt=task.attempt, size=4, tail=b"some")
+        self._report(Grew(run_id=task.run_id, token=task.token, output=output))
 
     def end_all(self, outcome: Outcome | None = None) -> None:
         """Everything that was started and has not ended ends."""

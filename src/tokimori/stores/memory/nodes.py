@@ -45,11 +45,11 @@ def tick(tables: Tables, beat: Beat, store_now: Moment) -> Pulse | None:
 
 def survey(tables: Tables, now: Moment, *, past: Moment | None = None) -> Survey:
     runs = [row.run for row in tables.live.values()]
-    enabled = (job for job in tables.jobs.values() if job.state is JobState.ENABLED)
-    moments = [job.next_due for job in enabled if job.next_due is not None and (past is None or job.next_due > past)]
+    moments = [job.next_due for job in tables.jobs.values() if job.state is JobState.ENABLED]
     moments += [run.due for run in runs if run.state is RunState.WAITING]
+    ahead = (due for due in moments if due is not None and (past is None or due > past))
     lanes = {run.lane for run in runs if run.state is RunState.READY and run.lane is not None}
-    return Survey(next_due=min(moments, default=None), lanes=open_lanes(sorted(lanes), tables.pauses))
+    return Survey(next_due=min(ahead, default=None), lanes=open_lanes(sorted(lanes), tables.pauses))
 
 
 def bury(tables: Tables, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:

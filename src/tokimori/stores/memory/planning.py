@@ -75,13 +75,13 @@ def outdated(tables: Tables, tzdata: str, limit: int) -> list[Job]:
     return [job for _, _, job in heapq.nsmallest(limit, jobs)]
 
 
-def promote(tables: Tables, now: Moment, limit: int) -> int:
+def promote(tables: Tables, now: Moment, limit: int, skip: int = 0) -> int:
     waiting = (
         (row.run.due, row.run.id, row)
         for row in tables.live.values()
         if row.run.state is RunState.WAITING and row.run.due <= now
     )
-    ready = heapq.nsmallest(limit, waiting)
+    ready = heapq.nsmallest(skip + limit, waiting)[skip:]
     for _, _, row in ready:
         row.run = replace(row.run, state=move(row.run.state, Event.PROMOTE))
     return len(ready)

@@ -39,7 +39,7 @@ def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
     lanes = open_lanes(claim.lanes, tables.pauses)
     ready = [row for row in tables.live.values() if row.run.state is RunState.READY and row.run.lane in lanes]
     admission, taken = Admission(MemoryLines(tables)), list[RunRow]()
-    for row in sorted(ready, key=in_line)[: claim.limit + MOST_EXAMINED]:
+    for row in sorted(ready, key=in_line)[claim.skip :][: claim.limit + MOST_EXAMINED]:
         if len(taken) == claim.limit:
             break
         job = tables.job_of(row.run.incarnation)

@@ -35,7 +35,7 @@ _NEXT_DUE = """
     (SELECT next_due FROM tokimori_jobs FORCE INDEX (tokimori_jobs_due)
         WHERE state = 'enabled' AND next_due > %s ORDER BY next_due LIMIT 1),
     (SELECT due FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)
-        WHERE state = 'waiting' ORDER BY due LIMIT 1)
+        WHERE state = 'waiting' AND due > %s ORDER BY due LIMIT 1)
 """
 _PEERS = "SELECT id, beat FROM tokimori_beats WHERE id <> %s"
 _DROP = """
@@ -107,7 +107,7 @@ class Ticks:
 
     async def _rest(self, beats: Sessions, beat: Beat) -> tuple[bool, Pulse | None]:
         """Whether the node is dead; what a beat hears while nothing is to be done, None if there is something."""
-        own, found, peers = await beats.ask(sql(_BEAT, beat.node), sql(_AT_REST, _EVER), sql(_PEERS, beat.node))
+        own, found, peers = await beats.ask(sql(_BEAT, beat.node), sql(_AT_REST, _EVER, _EVER), sql(_PEERS, beat.node))
         ((clock, job, run, busy),) = found.rows
         self._at_rest = not busy
         if not own.changed or busy:
@@ -134,7 +134,7 @@ async def _swept(db: Sessions, lanes: Iterable[Lane | None], ready: frozenset[La
 
 
 async def survey(db: Sessions, now: Moment, *, past: Moment | None = None) -> Survey:
-    due = sql(f"SELECT {_NEXT_DUE}", _EVER if past is None else past)
+    due = sql(f"SELECT {_NEXT_DUE}", *[_EVER if past is None else past] * 2)
     return _survey_of(*await db.ask(due, _LANES, PAUSED))
 
 
@@ -161,7 +161,7 @@ def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:
     yield f"SELECT {_NOW}"
     yield sql("SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = %s", beat.node)
     yield sql(_PEERS, beat.node)
-    yield from (_OWNERS, lines.LINES, SOME_MOVE, sql(f"SELECT {_NEXT_DUE}", _EVER), _LANES, PAUSED)
+    yield from (_OWNERS, lines.LINES, SOME_MOVE, sql(f"SELECT {_NEXT_DUE}", _EVER, _EVER), _LANES, PAUSED)
 
 
 def _survey_of(next_due: Answer, lanes: Answer, paused: Answer) -> Survey:

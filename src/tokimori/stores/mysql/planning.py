@@ -141,15 +141,14 @@ def _advance(plans: Sequence[_Planned], anchors: Mapping[Incarnation, Moment]) -
         yield sql(_ADVANCE, *values, jobs)
 
 
-async def promote(transaction: Transaction, now: Moment, limit: int) -> int:
-    (found,) = await transaction.ask(
-        sql(
-            """SELECT id FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)
-            WHERE state = 'waiting' AND due <= %s ORDER BY due LIMIT %s FOR UPDATE SKIP LOCKED""",
-            now,
-            limit,
-        )
-    )
+_WAITING = """
+SELECT id FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)
+WHERE state = 'waiting' AND due <= %s ORDER BY due LIMIT %s OFFSET %s FOR UPDATE SKIP LOCKED
+"""
+
+
+async def promote(transaction: Transaction, now: Moment, limit: int, skip: int = 0) -> int:
+    (found,) = await transaction.ask(sql(_WAITING, now, limit, skip))
     ids = [run_id for (run_id,) in found.rows]
     if ids:
         await transaction.commit(sql(f"UPDATE tokimori_runs {BY_KEY} SET state = 'ready' WHERE id IN (%s)", ids))

@@ -122,7 +122,8 @@ async def _look(transaction: Transaction, catch: _Catch) -> _Look:
         (heads,) = await transaction.ask(_HEADS.format(_LANE, around, 1, ours))
         lanes = tuple(lane for _, lane in sorted((place_of(head), lane) for head, lane in heads.rows)[:batch])
     if len(lanes) == 1:
-        return _Look(_LOCKED % _IN_LINE.format(sql("%s", lanes[0]), around, batch), batch, rest=False)
+        some = f"{batch} OFFSET {catch.claim.skip}"
+        return _Look(_LOCKED % _IN_LINE.format(sql("%s", lanes[0]), around, some), batch, rest=False)
     each = min(batch, 4 * batch // max(1, len(lanes)))
     firsts = [f'(SELECT "rank", id, lane {_IN_LINE.format(sql("%s", lane), around, each)})' for lane in lanes]
     answers = await transaction.ask(" UNION ALL ".join(firsts)) if firsts else ()

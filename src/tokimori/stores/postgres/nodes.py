@@ -26,7 +26,7 @@ WHERE r.state = 'running' AND r.node_id = ANY (tokimori_dead_owners()) ORDER BY 
 _SURVEY_PAST = """
 SELECT least(
     (SELECT min(next_due) FROM tokimori_jobs WHERE state = 'enabled' AND next_due > $1),
-    (SELECT min(due) FROM tokimori_runs WHERE state = 'waiting')), lanes
+    (SELECT min(due) FROM tokimori_runs WHERE state = 'waiting' AND due > $1)), lanes
 FROM tokimori_survey()
 """
 

@@ -106,17 +106,15 @@ async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
     return await readable(page, limit)
 
 
-async def promote(db: Connections, now: Moment, limit: int) -> int:
-    promoted: int = await db.value(
-        """
-        WITH promoted AS (
-            UPDATE tokimori_runs SET state = 'ready' WHERE id = ANY (ARRAY(
-                SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= $1
-                ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED))
-            RETURNING 1)
-        SELECT count(*) FROM promoted
-        """,
-        now,
-        limit,
-    )
-    return promoted
+_PROMOTE = """
+WITH promoted AS (
+    UPDATE tokimori_runs SET state = 'ready' WHERE id = ANY (ARRAY(
+        SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= $1
+        ORDER BY due LIMIT $2 OFFSET $3 FOR UPDATE SKIP LOCKED))
+    RETURNING 1)
+SELECT count(*) FROM promoted
+"""
+
+
+async def promote(db: Connections, now: Moment, limit: int, skip: int = 0) -> int:
+    return int(await db.value(_PROMOTE, now, limit, skip))

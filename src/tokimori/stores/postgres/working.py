@@ -36,7 +36,7 @@ FROM tokimori_settle({parameters(_SETTLE_TYPES)})
 """The applied ones are told only where they are not all."""
 _CLAIM = f"""
 SELECT {", ".join(_AS_READ)}, definition
-FROM tokimori_claim($1, $2, tokimori_open_lanes($3), $4, $5, $6)
+FROM tokimori_claim($1, $2, tokimori_open_lanes($3), $4, $5, $6, $7)
 """
 _SAVE = f"""
 INSERT INTO tokimori_outputs ({OUTPUT}, settled)
@@ -48,7 +48,8 @@ WHERE NOT tokimori_outputs.settled AND excluded.size >= tokimori_outputs.size
 
 
 async def claim(db: Connections, claim: Claim, now: Moment) -> list[Claimed]:
-    return all_claimed(await db.rows(_CLAIM, claim.id, claim.node, claim.lanes, claim.limit, MOST_EXAMINED, now))
+    how_many = (claim.limit, claim.skip, MOST_EXAMINED)
+    return all_claimed(await db.rows(_CLAIM, claim.id, claim.node, claim.lanes, *how_many, now))
 
 
 async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:

@@ -68,5 +68,5 @@ async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
     return await readable(page, limit)
 
 
-async def promote(db: Connections, now: Moment, limit: int) -> int:
-    return int(await db.run("promote", now=now, limit=limit))
+async def promote(db: Connections, now: Moment, limit: int, skip: int = 0) -> int:
+    return int(await db.run("promote", now=now, limit=limit, skip=skip))

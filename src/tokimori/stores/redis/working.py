@@ -19,7 +19,7 @@ MOST_REFUSED = 1000
 
 
 async def claim(db: Connections, claim: Claim, now: Moment) -> list[Claimed]:
-    asked = {"id": claim.id, "node": claim.node, "lanes": claim.lanes, "limit": claim.limit}
+    asked = {"id": claim.id, "node": claim.node, "lanes": claim.lanes, "limit": claim.limit, "skip": claim.skip}
     return all_claimed(await db.run("claim", **asked, most=MOST_REFUSED, now=now))
 
 

@@ -38,9 +38,9 @@ SELECT o.id FROM owners o JOIN tokimori_nodes n ON n.id = o.id AND n.state = 'de
 """
 _NEXT_DUE = """
 SELECT min(next) FROM (
-    SELECT min(next_due) AS next FROM tokimori_jobs WHERE state = 'enabled' AND next_due > ?
+    SELECT min(next_due) AS next FROM tokimori_jobs WHERE state = 'enabled' AND next_due > ?1
     UNION ALL
-    SELECT min(due) FROM tokimori_runs WHERE state = 'waiting')
+    SELECT min(due) FROM tokimori_runs WHERE state = 'waiting' AND due > ?1)
 """
 _EVER = -(2**63)
 

@@ -114,12 +114,12 @@ def outdated(db: sqlite3.Connection, tzdata: str, limit: int) -> list[Job]:
         return list(islice(filter(is_readable, map(job_of, rows)), limit))
 
 
-def promote(db: sqlite3.Connection, now: Moment, limit: int) -> int:
+def promote(db: sqlite3.Connection, now: Moment, limit: int, skip: int = 0) -> int:
     promoted = db.execute(
         """
         UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
-            SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= ? ORDER BY due LIMIT ?)
+            SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= ? ORDER BY due LIMIT ? OFFSET ?)
         """,
-        (now, limit),
+        (now, limit, skip),
     )
     return promoted.rowcount

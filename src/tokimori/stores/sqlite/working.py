@@ -106,7 +106,7 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
     """Walk the ready runs in order: what fits is taken, what does not joins a line. Whether any was taken."""
     known, taken, misplaced = SqliteLines(db), list[RunId](), list[RunId]()
     admission = Admission(known)
-    with closing(_ready(db, claim.lanes, claim.limit + MOST_EXAMINED)) as ready:
+    with closing(_ready(db, claim.lanes, claim.skip, claim.limit + MOST_EXAMINED)) as ready:
         for row in ready:
             if len(taken) == claim.limit or len(misplaced) == MOST_MOVED:
                 break
@@ -124,13 +124,13 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
     return bool(taken)
 
 
-def _ready(db: sqlite3.Connection, lanes: Sequence[Lane], limit: int) -> Generator[Ready, None, None]:
+def _ready(db: sqlite3.Connection, lanes: Sequence[Lane], skip: int, limit: int) -> Generator[Ready, None, None]:
     """The ready runs of these lanes in one order, read as far as they are asked for."""
     with ExitStack() as stack:
         cursors = [
             stack.enter_context(closing(db.execute(_READY, (lane,)))) for lane in open_lanes(lanes, paused_queues(db))
         ]
-        yield from islice(heapq.merge(*cursors), limit)
+        yield from islice(heapq.merge(*cursors), skip, skip + limit)
 
 
 class _Held(NamedTuple):

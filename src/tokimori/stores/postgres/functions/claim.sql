@@ -3,7 +3,7 @@
 -- pauses a job takes them, under its gate. Runs of many jobs, one of each and none of them running, as they come when
 -- schedules meet at a moment, are taken without counting: all fit.
 CREATE OR REPLACE FUNCTION tokimori_claim(
-    _claim uuid, _node uuid, _lanes text[], _limit integer, _most integer, _now bigint)
+    _claim uuid, _node uuid, _lanes text[], _limit int, _skip int, _most int, _now bigint)
 RETURNS TABLE ({RUN types}, definition text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -43,7 +43,7 @@ BEGIN
             SELECT r.id, r.incarnation, r.concurrency_key FROM unnest(_lanes) AS l (lane) CROSS JOIN LATERAL (
                 SELECT id, incarnation, "rank", concurrency_key FROM tokimori_runs
                 WHERE state = 'ready' AND lane = l.lane AND incarnation <> ALL (_busy)
-                ORDER BY "rank", id LIMIT _batch FOR UPDATE SKIP LOCKED) r
+                ORDER BY "rank", id LIMIT _batch OFFSET _skip FOR UPDATE SKIP LOCKED) r
             ORDER BY r."rank", r.id LIMIT _batch) c;
         EXIT WHEN _found = 0;
         SELECT coalesce(array_agg(incarnation), '{}'), coalesce(bool_or(wants), false) INTO _limited, _wanting FROM (

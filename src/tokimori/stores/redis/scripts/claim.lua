@@ -36,7 +36,7 @@ end
 local walks = {}
 if #taken == 0 then
     for _, lane in ipairs(open_lanes(ask.lanes)) do
-        local walk = {lane = lane, key = P .. 'ready:' .. lane, read = 0, page = {}, at = 1}
+        local walk = {lane = lane, key = P .. 'ready:' .. lane, read = ask.skip, page = {}, at = 1}
         walk.head = head(walk)
         walks[#walks + 1] = walk
     end

@@ -178,7 +178,7 @@ end
 local function survey(past)
     local after = past and string.format('(%.0f', past) or '-inf'
     local due = call('ZRANGEBYSCORE', P .. 'due', after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-    local waiting = call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')[2]
+    local waiting = call('ZRANGEBYSCORE', P .. 'waiting', after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
     local soonest = false
     if due or waiting then
         soonest = math.min(tonumber(due or waiting), tonumber(waiting or due))

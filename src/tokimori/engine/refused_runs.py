@@ -1,0 +1,110 @@
+"""Refused runs: those that the store refuses to give out, or to make ready, are passed by; the others go on. No I/O."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tokimori.engine.refusals import pause_after
+from tokimori.model.ids import Lane
+
+MOST_AT_ONCE = 1000
+"""A lane of which so many were taken at once is well again."""
+
+
+class Asked(NamedTuple):
+    """For what to ask: at most `limit` runs of these lanes; `skip`: of one lane, but for so many at its head."""
+
+    lanes: tuple[Lane, ...]
+    limit: int
+    skip: int = 0
+
+
+@dataclass(slots=True)
+class _Ill:
+    """A lane in which the store refuses runs: how `many` to ask for, how many to pass by, and when to try its head.
+
+    `climbs`: nothing was taken since the head was refused.
+    """
+
+    many: int
+    at: float
+    skip: int = 0
+    tries: int = 0
+    climbs: bool = False
+
+
+class RefusedRuns:
+    """Finds by halves, first of lanes, then of the number of runs, at which place the run is that the store refuses.
+
+    Nobody says which run it is, so a place is what is found: it is passed by, and after a while the head of the lane is
+    tried again, alone. Where another run has come before it, the place is looked for anew. `what` is refused, for
+    people.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._ill: dict[Lane, _Ill] = {}
+        self._suspects: tuple[Lane, ...] = ()
+        self._ill_next = True
+        self._took = True
+
+    @property
+    def all_refused(self) -> bool:
+        """Whether the store has taken nothing since it refused a run alone: it may be ill as a whole."""
+        return not self._took
+
+    def next(self, lanes: tuple[Lane, ...], limit: int, at: float) -> Asked:
+        """For what to ask of these lanes, at this moment (monotonic seconds). Ill lanes take turns with all others."""
+        if not self._ill and not self._suspects:
+            return Asked(lanes, limit)
+        suspects = tuple(lane for lane in self._suspects if lane in lanes)
+        if suspects:
+            return Asked(suspects[: max(1, len(suspects) // 2)], limit)
+        well = tuple(lane for lane in lanes if lane not in self._ill)
+        lane = next((lane for lane in self._ill if lane in lanes), None)
+        if lane is None or (well and not self._ill_next):
+            return Asked(well, limit)
+        ill = self._ill[lane] = self._ill.pop(lane)  # the last one from now on
+        if ill.skip and ill.at <= at:
+            return Asked((lane,), 1)
+        return Asked((lane,), min(limit, ill.many), ill.skip)
+
+    def took(self, asked: Asked) -> None:
+        """The store has answered, whatever it gave."""
+        self._took = True
+        ill = self._note(asked)
+        self._suspects = tuple(lane for lane in self._suspects if lane not in asked.lanes)
+        if ill is None:
+            return
+        ill.many, ill.skip, ill.climbs = 2 * ill.many, asked.skip, False
+        if not ill.skip and ill.many > MOST_AT_ONCE:
+            del self._ill[asked.lanes[0]]
+
+    def refuse(self, asked: Asked, fault: Exception, at: float) -> str:
+        """The store refused this, and would again; what that leads to, for people."""
+        if len(asked.lanes) > 1:
+            self._suspects = asked.lanes
+            return f"the store refuses {self._what} of {len(asked.lanes)} lanes; fewer are tried at once: {fault}"
+        ill = self._note(asked) or _Ill(asked.limit, at)
+        (lane,), self._suspects = asked.lanes, ()
+        self._ill[lane] = ill
+        if asked.limit > 1:
+            ill.many = asked.limit // 2
+            return f"the store refuses {self._what} of {lane}; {ill.many} are tried at once: {fault}"
+        self._took = False
+        if asked.skip and not ill.climbs:
+            ill.at = at
+            return f"the store refuses {self._what} of {lane}, and is asked for the first one again: {fault}"
+        if asked.skip:
+            ill.skip += 1
+        else:
+            ill.tries += 1
+            ill.skip, ill.climbs, ill.many = max(1, ill.skip), True, 1
+            ill.at = at + pause_after(ill.tries)
+        pause = max(0.0, ill.at - at)
+        told = f"the store refuses {self._what}: number {asked.skip + 1} of {lane}"
+        return f"{told}; the others go on, and this one is tried again in {pause:.0f} s: {fault}"
+
+    def _note(self, asked: Asked) -> _Ill | None:
+        ill = self._ill.get(asked.lanes[0]) if len(asked.lanes) == 1 else None
+        self._ill_next = ill is None
+        return ill
