@@ -123,6 +123,20 @@ async def test_a_run_that_its_key_refuses_passes_the_jobs_place_on(store: Store,
     assert [each.run.id for each in await worker.claim()] == [runs[3].id]
 
 
+async def test_a_run_that_a_semaphore_refuses_passes_the_keys_turn_on(store: Store, worker: Worker) -> None:
+    """Who was woken in its key's line and is then refused by a semaphore wakes the next of its key."""
+    runs = await add_keyed(store, await add_job(store, semaphores=("db",)), "aaa")
+    (first,) = await worker.claim()
+    await worker.settle(first)
+    holder = await add_job(store, "holder", semaphores=("db",))
+    await store.add_run(a_request(holder, due=Moment(NOW - 1000)), NOW)
+    (held,) = await worker.claim(1)
+    assert held.run.job_id == "holder"
+    assert await worker.claim(1) == []
+    assert await lines(store, runs[1:]) == ["semaphore:db", None]
+    assert await states(store, runs[1:]) == ["blocked", "ready"]
+
+
 async def test_a_larger_limit_of_keys_wakes_their_lines(store: Store, worker: Worker) -> None:
     """After an edit as many run as the new limit allows."""
     job = await add_job(store)

@@ -36,7 +36,7 @@ def claim(tables: Tables, claim: Claim, now: Moment) -> list[Claimed]:
 
 def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
     """Walk the ready runs in order: what fits is taken, what does not joins a line and passes on its other turns."""
-    lanes = open_lanes(claim.lanes, tables.pauses)
+    lanes = frozenset(open_lanes(claim.lanes, tables.pauses))
     ready = [row for row in tables.live.values() if row.run.state is RunState.READY and row.run.lane in lanes]
     admission, taken = Admission(MemoryLines(tables)), list[RunRow]()
     for row in sorted(ready, key=in_line)[claim.skip :][: claim.limit + MOST_EXAMINED]:
