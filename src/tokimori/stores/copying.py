@@ -114,18 +114,10 @@ class Target(NamedTuple):
     columns: str
 
 
-TARGETS = {
-    Kind.DOCUMENTS: Target("tokimori_documents", DOCUMENT),
-    Kind.SEMAPHORES: Target("tokimori_semaphores", SEMAPHORE),
+TARGETS = {kind: Target(source.table, source.columns) for kind, source in SOURCES.items()} | {
     Kind.SKIPS: Target("tokimori_skips", f"incarnation, {SKIP}"),
-    Kind.DELETED_JOBS: Target("tokimori_deleted_jobs", "incarnation, job_id"),
     Kind.DELETED_SKIPS: Target("tokimori_skips", f"incarnation, {SKIP}"),
-    Kind.HISTORY: Target("tokimori_history", RUN),
-    Kind.ATTEMPTS: Target("tokimori_attempts", ATTEMPT),
     Kind.OUTPUTS: Target("tokimori_outputs", f"{OUTPUT}, settled"),
-    Kind.ARRIVALS: Target("tokimori_arrivals", "incarnation, root, parents"),
-    Kind.RUNS: Target("tokimori_runs", RUN),
-    Kind.COUNTS: Target("tokimori_counts", COUNT),
 }
 
 

@@ -112,10 +112,7 @@ async def _prune_runs(
     old = [row for row in found.rows if expiry.has_expired(row[2], row[4])]
     counted.update((expiry.job_id, incarnation, day_of(ended), state) for _, incarnation, _, state, ended in old)
     ids = [run_id for run_id, *_ in old]
-    of_runs = (
-        sql(f"DELETE t FROM tokimori_{table} t {BY_KEY} WHERE t.run_id IN (%s)", ids)
-        for table in ("attempts", "outputs")
-    )
+    of_runs = *delete("tokimori_attempts", ids, "run_id"), *delete("tokimori_outputs", ids, "run_id")
     await transaction.ask(*of_runs, *delete("tokimori_history", ids))
     return replace(expiry, after=looked.rows[-1][0]), left - len(looked.rows)
 

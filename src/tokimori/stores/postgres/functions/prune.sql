@@ -17,9 +17,7 @@ BEGIN
         kept uuid, after uuid, deleted boolean)
     LOOP
         at := at + 1;
-        keep_runs := _e.keep_runs;
-        kept := _e.kept;
-        after := _e.after;
+        SELECT _e.keep_runs, _e.kept, _e.after INTO keep_runs, kept, after;
         _exists := NOT _e.deleted OR EXISTS (SELECT FROM tokimori_jobs j WHERE j.id = _e.job_id);
         IF keep_runs > 0 AND EXISTS (
             SELECT FROM tokimori_history h WHERE h.job_id = _e.job_id AND h.id > after AND h.id < _e.made_before)
