@@ -741,6 +741,22 @@ GUARDS = (
         "pass",
         "tests/unit/service/test_calendar_races.py::test_a_calendar_that_a_job_comes_to_name_is_not_lost",
     ),
+    Guard(
+        ONCE,
+        "a node looks whether its store is a part of a copy, after it has joined",
+        "node/node.py",
+        "await refuse_unfinished(self._store)",
+        "pass",
+        "tests/unit/node/test_node_faults.py::test_nobody_works_on_a_part_of_a_copy",
+    ),
+    Guard(
+        ONCE,
+        "a copy marks its store, and looks for nodes again, before it writes",
+        "service/copying.py",
+        "await _mark(source, target)",
+        "pass",
+        _contract("test_copying.py::test_a_node_that_joins_meanwhile_is_seen"),
+    ),
 )
 
 

@@ -64,7 +64,7 @@ def copy(source: str, target: str) -> None:
 
     No node may work on either. Copies jobs with their cursors, calendars, runs, attempts, outputs, the ledger and the
     counts of pruned rows, also those of deleted jobs, and compares both sides at the end. If it is interrupted, the
-    same command goes on from there.
+    same command goes on from there; until it is through no node works on the new store.
     """
     with copying_bar() as tell:
         copied = asyncio.run(_copied(source, target, tell))

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from tokimori.clock import Moment
-from tokimori.errors import StoreError
+from tokimori.engine.refusals import PATIENCE, blames_the_asked, tell
+from tokimori.errors import StoreError, StoreTooSlow
 from tokimori.model.ids import Incarnation, JobId, NodeId
 from tokimori.model.retention import KEYS_KEPT, NODES_KEPT, Expiry, expiry_of, expiry_of_deleted
 from tokimori.ports.nodes import Pulse
@@ -21,8 +22,8 @@ PAUSE = 0.05
 REST = 20.0
 """And after one that found less: looking at all jobs must cost next to nothing, however many are stored. A million take
 a day and a half."""
-BATCH = 500
-"""How many rows go in one transaction."""
+BATCH = 250
+"""How many rows one transaction looks at: none takes over 50 ms beside a million others."""
 PAGE = 200
 """How many jobs are looked at in one transaction."""
 
@@ -80,12 +81,36 @@ async def walk(store: PruningStore, now: Moment, forget: Callable[[Moment], None
     oldest = Moment(now - KEYS_KEPT)
     async for expiries in _expiries(store, now):
         oldest = Moment(min([oldest, *(expiry.before for expiry in expiries)]))
-        while await store.prune(expiries, BATCH) == BATCH:
-            yield True
-        yield False
+        async for more in _prune(store, expiries):
+            yield more
     while await store.prune_nodes(Moment(now - NODES_KEPT), BATCH) == BATCH:
         yield True
     forget(oldest)
+
+
+async def _prune(store: PruningStore, expiries: Sequence[Expiry]) -> AsyncIterator[bool]:
+    """Whatever hinders the store at one job, it hinders no other: that job is found by halves, and waits.
+
+    Where the store is too slow for one job after another, it is for all.
+    """
+    batches, slow = [expiries], 0
+    while batches:
+        batch = batches.pop()
+        half = len(batch) // 2
+        try:
+            rest = await store.prune(batch, BATCH)
+        except Exception as fault:
+            slow += not half and isinstance(fault, StoreTooSlow)
+            if slow >= PATIENCE or not blames_the_asked(fault):
+                raise
+            if not half:
+                tell(log, f"what is old of job {batch[0].job_id} stays until the next walk: {fault}", fault)
+            else:
+                batches.append(batch[half:])
+            rest = batch[:half]
+        if rest:
+            batches.append(rest)
+        yield bool(batches)
 
 
 async def _expiries(store: PruningStore, now: Moment) -> AsyncIterator[Sequence[Expiry]]:

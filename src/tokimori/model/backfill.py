@@ -62,9 +62,8 @@ class Backfill:
         return Counter(run.state for run in self.runs)
 
 
-def backfill_of(job: Job, schedule: Schedule, first: Moment, last: Moment, runs: Iterable[Run]) -> Backfill:
-    """The backfill as these runs of the job leave it. Raises `InvalidInput` for a range that is empty or too large."""
-    moments = _moments(schedule, first, last)
+def backfill_of(job: Job, first: Moment, last: Moment, moments: Sequence[Moment], runs: Iterable[Run]) -> Backfill:
+    """The backfill of these occurrences as these runs of the job leave it."""
     known = {run.origin: run for run in runs}
     made = [known[origin] for moment in moments if (origin := backfill_origin(moment)) in known]
     missing: list[Moment] = []
@@ -85,7 +84,8 @@ def next_to_make(backfill: Backfill, max_running: int) -> Sequence[Moment]:
     return backfill.missing[: max(0, max_running - backfill.active)] if max_running else backfill.missing
 
 
-def _moments(schedule: Schedule, first: Moment, last: Moment) -> Sequence[Moment]:
+def occurrences(schedule: Schedule, first: Moment, last: Moment) -> Sequence[Moment]:
+    """What a backfill of this range names. Raises `InvalidInput` for one that is empty or too large."""
     if last < first:
         raise InvalidInput(
             f"to: {format_moment(last)} (now, if nothing else is said) is before `from`",

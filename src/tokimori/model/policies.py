@@ -17,7 +17,7 @@ Infinity has no form in JSON: a stored one could not be read back."""
 Seconds = Annotated[float, Meta(ge=0, le=LONGEST)]
 DEFAULT_RETENTION = "P30D"
 MOST_KEPT_RUNS = 100_000
-"""The most that `keep_runs` may be: so many index entries are walked to find the oldest one that stays."""
+"""The most that `keep_runs` may be: pruning passes over so many index entries to find the oldest one that stays."""
 
 
 class Misfire(StrEnum):

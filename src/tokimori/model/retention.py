@@ -1,6 +1,10 @@
 """How long what has ended is kept. Pure."""
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import DAY, MILLISECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, RunId, uuid7
@@ -13,6 +17,11 @@ KEYS_KEPT = 30 * DAY
 NODES_KEPT = 30 * DAY
 """How long a node that went is known: the attempts of its runs name it, and by it their host."""
 
+FIRST_ID, LAST_ID = RunId("00000000-0000-0000-0000-000000000000"), RunId("ffffffff-ffff-ffff-ffff-ffffffffffff")
+"""Between them are all ids of runs."""
+PASSED = 10
+"""So many index entries may be passed over instead of one row that is looked at: it takes as long."""
+
 
 class Expiry(Struct, frozen=True, kw_only=True):
     """What of a job may be pruned, but for its newest `keep_runs` finished runs.
@@ -20,6 +29,9 @@ class Expiry(Struct, frozen=True, kw_only=True):
     Scheduled runs that ended before `before`, other runs that ended before `keyed_before`, which is never later, and
     skips of `incarnation` whose last moment is before `before`. The newest skip stays: an open range may still grow.
     `deleted`: the job is gone. Where another one has its id, only the skips are concerned.
+
+    A store goes on where it stopped: `keep_runs` are still to be passed over, from the run `kept` downwards; then the
+    runs that were made after `after` and before both `kept` and `made_before` are looked at, upwards.
     """
 
     job_id: JobId
@@ -27,7 +39,27 @@ class Expiry(Struct, frozen=True, kw_only=True):
     before: Moment
     keyed_before: Moment
     keep_runs: int
+    made_before: RunId
+    kept: RunId = LAST_ID
+    after: RunId = FIRST_ID
     deleted: bool = False
+
+    def has_expired(self, origin: str, ended: Moment) -> bool:
+        """Whether a finished run of the job may go that was made before `kept`."""
+        return ended < (self.before if origin.startswith("s:") else self.keyed_before)
+
+    def passed(self, wanted: int, seen: int, oldest: RunId | None) -> "Expiry":
+        """After so many of the wanted newest runs were passed over. Where there are fewer, none is left to look at."""
+        if oldest is None or seen < wanted:
+            return replace(self, keep_runs=0, kept=FIRST_ID)
+        return replace(self, keep_runs=self.keep_runs - seen, kept=oldest)
+
+
+def rest_of(expiries: Sequence[Expiry], at: int | None, keep_runs: int, kept: RunId, after: RunId) -> Sequence[Expiry]:
+    """What is still to be looked at where a store stopped in the expiry of this number, from 1; None: at the end."""
+    if at is None:
+        return ()
+    return (replace(expiries[at - 1], keep_runs=keep_runs, kept=kept, after=after), *expiries[at:])
 
 
 class DailyCount(Struct, frozen=True, kw_only=True):
@@ -40,6 +72,19 @@ class DailyCount(Struct, frozen=True, kw_only=True):
     outcome: str
     count: int
     pruned: int
+
+
+def daily_counts(rows: Iterable[tuple[Moment, str, int, int]]) -> list[DailyCount]:
+    """Day, outcome, kept and pruned rows, from several sources, together."""
+    kept: Counter[tuple[Moment, str]] = Counter()
+    pruned: Counter[tuple[Moment, str]] = Counter()
+    for day, outcome, there, gone in rows:
+        kept[day, str(outcome)] += int(there)
+        pruned[day, str(outcome)] += int(gone)
+    return [
+        DailyCount(day=key[0], outcome=key[1], count=kept[key] + pruned[key], pruned=pruned[key])
+        for key in sorted(kept)
+    ]
 
 
 def expiry_of(job: Job, now: Moment) -> Expiry | None:
@@ -58,6 +103,7 @@ def expiry_of(job: Job, now: Moment) -> Expiry | None:
         before=keyed_before if definition.schedule is None else before,
         keyed_before=keyed_before,
         keep_runs=definition.keep_runs,
+        made_before=first_id_at(before),
     )
 
 
@@ -70,6 +116,7 @@ def expiry_of_deleted(job_id: JobId, incarnation: Incarnation, now: Moment) -> E
         before=before,
         keyed_before=Moment(min(before, now - KEYS_KEPT)),
         keep_runs=0,
+        made_before=first_id_at(before),
         deleted=True,
     )
 

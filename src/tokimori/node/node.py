@@ -17,6 +17,7 @@ from tokimori.engine.reckon import Reckoner
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
 from tokimori.engine.save import Saver
 from tokimori.engine.stopwatch import Stopwatch
+from tokimori.engine.unfinished import refuse_unfinished
 from tokimori.errors import StoreError, StoreRefused
 from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.lease import TICK_IDLE
@@ -151,12 +152,21 @@ class Node:
 
         A first offset by chance keeps nodes from planning the same jobs at the same moment.
         """
-        await self._membership.register()
+        await self._register()
         await self._tick()
         self._source.watch(self.wake)
         self._lookout.stale = True  # nobody has told of what came between the tick and the watch
         self._membership.tick_at -= self._chance() * TICK_IDLE
         self._firing.begin(self.now)
+
+    async def _register(self) -> None:
+        """A copy that begins meanwhile sees this node, or is seen by it."""
+        await self._membership.register()
+        try:
+            await refuse_unfinished(self._store)
+        except StoreError:
+            await self._source.leave(self.id, self.now)
+            raise
 
     async def run(self) -> None:
         """Work until stopped. An error of the store is waited out; what was in hand stays in hand."""
@@ -252,7 +262,7 @@ class Node:
         log.warning("node %s was declared dead; it ends its processes and goes on under a new id", self.id)
         self._worker.end_all(StopReason.DISOWN)
         self._begin()
-        await self._membership.register()
+        await self._register()
 
     async def _stop_on(self) -> None:
         """A node that stops does not wait for ever for a store that is away."""

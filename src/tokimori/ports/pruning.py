@@ -11,12 +11,12 @@ from tokimori.model.retention import DailyCount, Expiry
 class Pruning(Protocol):
     """Old rows become counts, so that totals stay right for ever."""
 
-    async def prune(self, expiries: Sequence[Expiry], limit: int) -> int:
-        """Turn at most `limit` expired runs and skips into counts of their day.
+    async def prune(self, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
+        """Look at `limit` runs and skips at most, and turn those that have expired into counts of their day.
 
-        Returns how many; fewer than `limit` means that no more have expired. A run goes with its attempts and outputs;
-        live runs are not touched. A deleted job of which nothing is left is forgotten. Asked again after a lost reply
-        it counts nothing twice, as deleted rows are not found again.
+        Returns what is still to be looked at, to be asked for next; empty: nothing. A run goes with its attempts and
+        outputs; live runs are not touched. A deleted job of which nothing is left is forgotten. Asked again after a
+        lost reply it counts nothing twice, as deleted rows are not found again.
         """
         ...
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from tokimori.clock import Moment
 from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge
-from tokimori.model.ids import JobId, RunId
+from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Attempt, Output, Run, Skip
@@ -195,6 +195,10 @@ class Runs(Protocol):
 
     async def last_runs(self, job_ids: Sequence[JobId], limit: int) -> list[Run]:
         """The newest runs of each of these jobs, live and ended, at most so many of each; newest first (by id)."""
+        ...
+
+    async def runs_of(self, incarnation: Incarnation, origins: Sequence[str]) -> list[Run]:
+        """The runs of a job's life that have these origins; scheduled ones may be missing once they have ended."""
         ...
 
     async def attempts(self, run_id: RunId) -> list[Attempt]:

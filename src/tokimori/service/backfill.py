@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 
-from tokimori.clock import Moment
+from tokimori.clock import MINUTE, Moment
 from tokimori.errors import InvalidInput
-from tokimori.model.backfill import Backfill, backfill_of, next_to_make
+from tokimori.model.backfill import Backfill, backfill_of, next_to_make, occurrences
 from tokimori.model.ids import RandomBytes, RunId, check_job_id, uuid7
 from tokimori.model.job import Job, schedule_of
 from tokimori.model.lanes import lane_of, rank_of
@@ -18,6 +18,8 @@ from tokimori.service.store_time import Now
 BATCH = 200
 """How many runs the store is asked for at once."""
 PAGE = 1_000
+LOOKED_AT = 20
+"""Runs among which a scheduled one is looked for."""
 MOST_RUNNING = 1_000_000
 CANCELLED = "the backfill was cancelled"
 QUIET = 1.0
@@ -35,8 +37,12 @@ class Backfills:
     async def look(self, job_id: str, first: Moment, last: Moment) -> Backfill:
         """The state of the backfill: which runs it has, and which it would make."""
         job = await self._store.get_job(check_job_id(job_id))
-        runs = await _runs(self._store, job, first)
-        return backfill_of(job, schedule_of(job.definition, job.anchor, job.id, job.days_off), first, last, runs)
+        moments = occurrences(schedule_of(job.definition, job.anchor, job.id, job.days_off), first, last)
+        runs = await _scheduled(self._store, job, moments, await self._now()) if moments else []
+        for start in range(0, len(moments), PAGE):
+            origins = [backfill_origin(moment) for moment in moments[start : start + PAGE]]
+            runs += await self._store.runs_of(job.incarnation, origins)
+        return backfill_of(job, first, last, moments, runs)
 
     async def make(self, job_id: str, first: Moment, last: Moment, max_running: int, *, dry_run: bool) -> Backfill:
         """Make the runs for which there is room; the state afterwards. Raises `Refused` for a paused or parked job."""
@@ -104,14 +110,35 @@ async def _all(calls: Iterable[Awaitable[Run]]) -> None:
             raise result
 
 
-async def _runs(store: Store, job: Job, first: Moment) -> Sequence[Run]:
-    """The runs of the job for occurrences from `first` on. No run is made before its nominal time."""
+async def _scheduled(store: Store, job: Job, moments: Sequence[Moment], now: Moment) -> list[Run]:
+    """The scheduled runs of these occurrences. No run is made before its nominal time."""
+    first, last = moments[0], moments[-1]
     oldest = first_id_at(first)
     found: list[Run] = []
-    before: RunId | None = None
+    before = await _behind(store, job, last, now)
     while page := await store.list_runs(RunFilter(job_id=job.id, before=before, limit=PAGE)):
-        found += (run for run in page if run.incarnation == job.incarnation and run.nominal >= first)
+        found += (run for run in page if _is_scheduled(run, job) and first <= run.nominal <= last)
         before = page[-1].id
         if before < oldest:
             break
     return found
+
+
+async def _behind(store: Store, job: Job, last: Moment, now: Moment) -> RunId | None:
+    """No run of the job for an occurrence up to `last` has this id or a greater one.
+
+    Occurrences are decided in their order, however late: the runs of later ones are not older, but for what clocks
+    differ. Runs of other origin may be between them. None: no later one was found.
+    """
+    away = MINUTE
+    while last + away < now:
+        newest = RunFilter(job_id=job.id, before=first_id_at(Moment(last + away)), limit=LOOKED_AT)
+        later = [run for run in await store.list_runs(newest) if _is_scheduled(run, job) and run.nominal > last]
+        if later:
+            return first_id_at(Moment(later[-1].created + MINUTE))
+        away *= 2
+    return None
+
+
+def _is_scheduled(run: Run, job: Job) -> bool:
+    return run.incarnation == job.incarnation and run.origin.startswith("s:")

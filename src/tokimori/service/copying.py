@@ -1,7 +1,8 @@
 """Copying everything from one store to another: page by page in the order of keys, then compared on both sides.
 
 Whatever the other store holds must be the first part of the same copy. So a copy that was interrupted can be asked for
-again and goes on; no row is copied twice, and rows of other origin are never mixed with it.
+again and goes on; no row is copied twice, and rows of other origin are never mixed with it. Until it is whole no node
+works on it: a document says so from before its first row.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -10,6 +11,7 @@ from hashlib import sha256
 
 import msgspec
 
+from tokimori.engine.unfinished import UNFINISHED, refuse_unfinished
 from tokimori.errors import Conflict, FamilyChanged, Refused, StoreUnavailable
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
@@ -82,13 +84,17 @@ async def copy_store(source: Store, target: Store, tell: Tell) -> Sequence[KindC
         await _compare_first(source, target, kind)
     copied = {kind: await _copy_kind(source, target, kind, tell) for kind in Kind}
     await _check_idle(source, target)
-    return [await _verified(source, target, kind, copied[kind], tell) for kind in Kind]
+    found = [await _verified(source, target, kind, copied[kind], tell) for kind in Kind]
+    whole = partial(target.delete_document, UNFINISHED.kind, UNFINISHED.name, UNFINISHED.version)
+    await retried(whole, StoreUnavailable)
+    return found
 
 
 async def _prepare(source: Store, target: Store) -> None:
     if (await source.schema()).version is None:
         raise Refused("FROM: there are no tables of Tokimori in that store", field="from", allowed="a store in use")
     await prepare_schema(source)
+    await refuse_unfinished(source)
     await prepare_schema(target)
 
 
@@ -142,6 +148,9 @@ async def _page(store: Store, kind: Kind, after: Key | None, limit: int) -> Sequ
         case Kind.PAUSES:
             pauses = await store.list_pauses()
             return [each for each in pauses if after is None or key_of(each) > after][:limit]
+        case Kind.DOCUMENTS:
+            documents = await store.export_rows(kind, after, limit + 1)
+            return [each for each in documents if each != UNFINISHED][:limit]
         case _:
             return await store.export_rows(kind, after, limit)
 
@@ -186,6 +195,8 @@ async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tu
             if ours != theirs:
                 raise _mixed(kind, ours)
         if missing := rows[len(known) :]:
+            if not written:
+                await _mark(source, target)
             await retried(partial(_write, target, kind, missing), FamilyChanged, StoreUnavailable)
         after = key_of(rows[-1])
         done, written = done + len(rows), written + len(missing)
@@ -193,6 +204,12 @@ async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tu
     for row in await _page(target, kind, after, 1):
         raise _mixed(kind, row)
     return done, written
+
+
+async def _mark(source: Store, target: Store) -> None:
+    """A node that joins meanwhile is seen here, or sees the mark."""
+    await retried(partial(target.put_document, UNFINISHED, None), StoreUnavailable)
+    await _check_idle(source, target)
 
 
 async def _write(store: Store, kind: Kind, rows: Sequence[Row]) -> None:

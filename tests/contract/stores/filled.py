@@ -116,7 +116,7 @@ async def _prune_some(store: Store, worker: Worker) -> None:
         job = await _add_past(store, worker, name, days)
         await store.delete_job(job.id, NOW)
         expiries.append(expiry_of_deleted(job.id, job.incarnation, NOW))
-    assert await store.prune([each for each in expiries if each], 100) == 2 * len(expiries)
+    assert not await store.prune([each for each in expiries if each], 100)
 
 
 async def _add_past(store: Store, worker: Worker, name: str, days: Sequence[int]) -> Job:

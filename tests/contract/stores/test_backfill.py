@@ -1,18 +1,22 @@
 """Backfills: an occurrence becomes at most one run, whoever asks how often, and no more are under way than may be."""
 
 import asyncio
+import os
 from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
+from msgspec.structs import replace
 
-from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, fire, later, random_bytes
+from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, fire, later, random_bytes
 from tokimori.clock import Moment, SystemClock
 from tokimori.errors import Refused
 from tokimori.model.backfill import LeftOutReason
-from tokimori.model.ids import JobId
+from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.job import Job, JobState
-from tokimori.model.run import backfill_origin
-from tokimori.model.transitions import RunState
+from tokimori.model.run import Run, backfill_origin, scheduled_origin
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.copying import Kind
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service import backfill
 from tokimori.service.service import Service
@@ -21,6 +25,11 @@ from tokimori.service.service import Service
 async def a_minute_later() -> Moment:
     """00:01:00, for whatever server."""
     return later(60)
+
+
+async def an_hour_later() -> Moment:
+    """Of the same day, 01:06:40."""
+    return later(4000)
 
 
 def a_service(store: Store) -> Service:
@@ -214,3 +223,70 @@ async def test_a_backfill_obeys_the_bound_on_what_waits(store: Store, worker: Wo
             await worker.settle(claimed, now=later(60))
     done = await service.backfill(job.id, later(3), later(8))
     assert (len(done.missing), len(done.runs)) == (0, 6)
+
+
+async def a_history(store: Store, job: Job, decided: Mapping[int, int]) -> None:
+    """Scheduled runs that have ended: of the occurrence of this second, decided in that one."""
+    await store.import_rows(Kind.HISTORY, [ended(job, scheduled_origin(later(n)), n, at) for n, at in decided.items()])
+
+
+def ended(job: Job, origin: str, nominal: int, made: int) -> Run:
+    """A run of this second that was made in that one, and has ended."""
+    run = a_request(job, origin=origin, nominal=later(nominal), created=later(made), ended=later(made))
+    return replace(run, id=RunId(uuid7(later(made), os.urandom)), state=RunState.SUCCEEDED, attempt=1, token=1)
+
+
+def loaded(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[Run]:
+    """The runs that the store was asked for from now on."""
+    seen: list[Run] = []
+
+    def watched(method: Callable[..., Awaitable[list[Run]]]) -> Callable[..., Awaitable[list[Run]]]:
+        async def ask(*asked: object) -> list[Run]:
+            answer = await method(*asked)
+            seen.extend(answer)
+            return answer
+
+        return ask
+
+    for name in ("list_runs", "runs_of"):
+        monkeypatch.setattr(store, name, watched(getattr(store, name)))
+    return seen
+
+
+async def test_what_came_later_is_not_loaded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at ten seconds reads the runs about them, not all that the job has had since."""
+    job = replace(a_job(schedule=EVERY_SECOND, next_due=later(5001)), fired_through=later(5000))
+    await store.add_jobs([job])
+    await a_history(store, job, {n: n for n in range(-5, 3000) if n != 7})
+    await store.import_rows(Kind.HISTORY, [ended(job, f"m:{n}", n, n) for n in range(3000, 4000)])
+    service = Service(store, SystemClock(), random_bytes, now=an_hour_later)
+    seen = loaded(store, monkeypatch)
+    done = await service.backfill(job.id, later(1), later(10), dry_run=True)
+    assert done.missing == [later(7)]
+    assert len(seen) < 300
+
+
+async def test_what_was_decided_late_is_seen(store: Store) -> None:
+    """Runs of occurrences that were decided an hour late, and after a night of requests, are known as theirs."""
+    job = replace(a_job(schedule=EVERY_SECOND, next_due=later(5001)), fired_through=later(5000))
+    await store.add_jobs([job])
+    await store.import_rows(Kind.HISTORY, [ended(job, f"m:{n}", 10 * n, 10 * n) for n in range(300)])
+    await a_history(store, job, {n: 3000 + n // 10 for n in range(1, 30)} | {n: n for n in range(3003, 3300)})
+    service = Service(store, SystemClock(), random_bytes, now=an_hour_later)
+    done = await service.backfill(job.id, later(1), later(30), dry_run=True)
+    assert ([each.nominal for each in done.left_out], done.missing) == ([later(n) for n in range(1, 30)], [later(30)])
+
+
+async def test_runs_are_found_by_origin(store: Store, worker: Worker) -> None:
+    """Those that a backfill made are found live and ended, and none of another life of the job."""
+    old = await a_job_that_skipped(store)
+    await a_service(store).backfill(old.id, later(3), later(4))
+    await store.delete_job(old.id, NOW)
+    job = await a_job_that_skipped(store, max_running=0)
+    made = (await a_service(store).backfill(job.id, later(-2), later(0))).runs
+    (claimed,) = [each for each in await worker.claim() if each.run.id == made[0].id]
+    await worker.settle(claimed)
+    origins = [backfill_origin(later(n)) for n in range(-2, 5)]
+    found = {run.origin: (run.id, run.state in ENDS) for run in await store.runs_of(job.incarnation, origins)}
+    assert found == {run.origin: (run.id, run is made[0]) for run in made}
+    assert await store.runs_of(job.incarnation, []) == []

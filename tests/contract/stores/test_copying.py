@@ -13,6 +13,7 @@ from tests.contract.stores.conftest import STORES, forget
 from tests.contract.stores.filled import OPEN, PRUNED, fill
 from tests.contract.stores.test_pruning import totals
 from tokimori.clock import Moment
+from tokimori.engine.unfinished import refuse_unfinished
 from tokimori.errors import Conflict, Refused, StoreError
 from tokimori.model.document import Document
 from tokimori.model.ids import Incarnation, JobId
@@ -132,7 +133,7 @@ async def _check_counted(old: Store, new: Store) -> None:
     for store in (old, new):
         before = {job_id: await totals(store, JobId(job_id)) for job_id in PRUNED}
         assert all(before.values())
-        assert await store.prune(expiries, 100) == 2 * len(expiries)
+        assert not await store.prune(expiries, 100)
         assert await store.deleted_jobs(None, 10) == []
         assert {job_id: await totals(store, JobId(job_id)) for job_id in PRUNED} == before
 
@@ -171,9 +172,35 @@ async def test_a_broken_copy_goes_on(store: Store, tmp_path: Path, pages: int) -
         await fill(source)
         with pytest.raises(StoreError, match="killed"):
             await copied(source, Breaking(store, pages))  # type: ignore[arg-type]
+        async with opened("memory", tmp_path / "third") as third:
+            for target in (third, source):
+                with pytest.raises(StoreError, match="the store holds a part of a copy"):
+                    await copied(store, target)
         found = (await copied(source, store)).values()
         assert sum(each.written == 0 for each in found) == pages
         assert all(each.written in {0, each.rows} for each in found)
+        await refuse_unfinished(store)
+
+
+async def test_a_node_that_joins_meanwhile_is_seen(store: Store, tmp_path: Path) -> None:
+    """Who joins between the look for living nodes and the mark is found before the first row is written."""
+    async with opened("memory", tmp_path / "from") as source:
+        await fill(source)
+        with pytest.raises(Refused, match=r"TO: the node .* works there"):
+            await copied(source, Joined(store))  # type: ignore[arg-type]
+        assert await store.list_jobs() == []
+
+
+class Joined(Breaking):
+    """A store that a node joins just before the mark is put."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, 100)
+
+    async def put_document(self, document: Document, replaces: int | None) -> None:
+        """See `Documents.put_document`."""
+        await Worker.join(self._store)
+        await self._store.put_document(document, replaces)
 
 
 async def test_nothing_is_mixed(store: Store, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.retention import Expiry, day_of, expiry_of, expiry_of_deleted
 from tokimori.model.run import Output, Run, Skip, SkipReason, backfill_origin, manual_origin, scheduled_origin
 from tokimori.model.transitions import RunState
+from tokimori.ports.copying import Kind
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.store import RunFilter, Store
 
@@ -99,13 +100,20 @@ async def totals(store: Store, job_id: JobId) -> Counter[tuple[Moment, str]]:
 
 
 async def prune(store: Store, *expiries: Expiry, limit: int = 500) -> int:
-    """Until nothing more may go; how many went."""
-    pruned = 0
-    while went := await store.prune(expiries, limit):
-        pruned += went
-    return pruned
+    """Until nothing more may go; how many rows went."""
+    before = await rows(store)
+    rest: Sequence[Expiry] = expiries
+    while rest:
+        rest = await store.prune(rest, limit)
+    return before - await rows(store)
 
 
+async def rows(store: Store) -> int:
+    """How many finished runs and skips are there."""
+    return sum([len(await store.export_rows(kind, None, 10_000)) for kind in (HISTORY, SKIPS, DELETED_SKIPS)])
+
+
+HISTORY, SKIPS, DELETED_SKIPS = Kind.HISTORY, Kind.SKIPS, Kind.DELETED_SKIPS
 PASTS = st.lists(
     st.builds(Past, st.sampled_from([0, 1, 6, 8, 29, 31, 60]), st.sampled_from("smb"), st.booleans()), max_size=12
 )
@@ -208,17 +216,45 @@ async def test_two_count_once(store: Store, worker: Worker) -> None:
     """Whoever prunes the same at the same time, each row is counted by one of them."""
     job, runs = await a_past(store, worker, [Past(40, fails=n % 3 == 0) for n in range(60)], keep_runs=5)
     before = await totals(store, job.id)
-    went = await asyncio.gather(*(store.prune([expiry(job)], 10) for _ in range(8)))
-    assert sum(went) + await prune(store, expiry(job)) == len(runs) - 5
+    await asyncio.gather(*(store.prune([expiry(job)], 10) for _ in range(8)))
+    await prune(store, expiry(job))
+    assert len(await kept(store, job)) == 5
     assert await totals(store, job.id) == before
     assert sum(each.pruned for each in await store.counts(job.id)) == len(runs) - 5
 
 
 async def test_a_batch_is_small(store: Store, worker: Worker) -> None:
     """One call takes no more rows than it was asked for, of however many jobs."""
-    jobs = [(await a_past(store, worker, [Past(40)] * 4, keep_runs=0))[0] for _ in range(3)]
-    expiries = [expiry(job) for job in jobs]
-    assert [await store.prune(expiries, 5) for _ in range(4)] == [5, 5, 2, 0]
+    rest: Sequence[Expiry] = [expiry((await a_past(store, worker, [Past(40)] * 4, keep_runs=0))[0]) for _ in range(3)]
+    left = []
+    while rest:
+        rest = await store.prune(rest, 5)
+        left.append(await rows(store))
+    assert left == [7, 2, 0]
+
+
+async def test_what_stays_is_looked_at_once(store: Store, worker: Worker) -> None:
+    """Keys that must be known are no reason to look at them again: the next step goes on behind them."""
+    past = [*[Past(20, "m")] * 12, Past(15)]
+    job, runs = await a_past(store, worker, past, retention="P10D", keep_runs=0)
+    steps = [expiry(job)]
+    while rest := await store.prune(steps[-1:], 4):
+        assert await rows(store) == len(runs)
+        steps += rest
+    assert [each.after for each in steps[1:]] == [runs[3].id, runs[7].id, runs[11].id]
+    assert await kept(store, job) == runs[:12]
+
+
+async def test_many_newest_runs_are_passed_over_in_steps(store: Store, worker: Worker) -> None:
+    """Where a job keeps more than a step passes over, the next step goes on, and the older ones go at last."""
+    job, runs = await a_past(store, worker, [Past(90 - n) for n in range(50)], keep_runs=35)
+    steps = [expiry(job)]
+    while (rest := await store.prune(steps[-1:], 1)) and rest[0].keep_runs:
+        assert await rows(store) == len(runs)
+        steps += rest
+    assert [each.keep_runs for each in steps] == [35, 25, 15, 5]
+    assert await prune(store, *rest) in {14, 15}
+    assert await kept(store, job) == runs[15:]
 
 
 async def test_what_a_deleted_job_leaves_goes(store: Store, worker: Worker) -> None:

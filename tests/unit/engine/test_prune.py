@@ -1,12 +1,15 @@
 """Walking over what is old, a step at a time."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
 from tokimori.clock import DAY, Moment
 from tokimori.engine.prune import BATCH, EVERY, PAGE, PAUSE, REST, Pruner, walk
-from tokimori.errors import StoreUnavailable
+from tokimori.errors import StoreRefused, StoreTooSlow, StoreUnavailable
 from tokimori.model.ids import Incarnation, JobId, NodeId, RunId, uuid7
+from tokimori.model.retention import Expiry
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.stores.memory.store import MemoryStore
@@ -94,12 +97,12 @@ class Broken(MemoryStore):
 
     fault: Exception = StoreUnavailable("away")
 
-    async def prune(self, *_asked: object) -> int:
+    async def prune(self, *_asked: object) -> Sequence[Expiry]:
         """Fail."""
         raise self.fault
 
 
-@pytest.mark.parametrize("fault", [StoreUnavailable("away"), ZeroDivisionError()])
+@pytest.mark.parametrize("fault", [StoreUnavailable("away"), MemoryError()])
 async def test_a_walk_that_fails_hinders_nobody(fault: Exception) -> None:
     """Whatever goes wrong is told in the log, and tried again minutes later."""
     store = Broken(VirtualClock())
@@ -108,3 +111,48 @@ async def test_a_walk_that_fails_hinders_nobody(fault: Exception) -> None:
     pruner = Pruner(store, 0.0, lambda: 0.0, lambda _before: None)
     await pruner.step(NODE, NEW_YEAR, 0.0)
     assert pruner.next_at == EVERY / 2
+
+
+class Choosy(MemoryStore):
+    """A store that refuses, or can't in time, whatever some jobs are part of."""
+
+    refused: frozenset[JobId]
+    fault: Exception
+    asked = 0
+
+    async def prune(self, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
+        """Fail for these jobs."""
+        self.asked += 1
+        if self.refused & {expiry.job_id for expiry in expiries}:
+            raise self.fault
+        return await super().prune(expiries, limit)
+
+
+async def a_choosy_store(jobs: int, refused: int, fault: Exception) -> Choosy:
+    """A store of so many deleted jobs, all of them to be forgotten, but for the first of them."""
+    store = Choosy(VirtualClock())
+    store.refused = frozenset(JobId(f"job{n}") for n in range(refused))
+    store.fault = fault
+    for n in range(jobs):
+        await store.add_jobs([a_job(a_definition(), id=JobId(f"job{n}"), incarnation=Incarnation(n + 2))])
+        await store.delete_job(JobId(f"job{n}"), NEW_YEAR)
+    return store
+
+
+@pytest.mark.parametrize("fault", [StoreRefused("no"), StoreTooSlow("3 s"), ZeroDivisionError()])
+async def test_one_job_hinders_no_other(fault: Exception) -> None:
+    """Where the store can't prune a job, all jobs beside it and behind it are pruned, and few questions find it."""
+    store = await a_choosy_store(PAGE + 9, 1, fault)
+    async for _ in walk(store, NEW_YEAR, lambda _before: None):
+        pass
+    assert await store.deleted_jobs(None, PAGE) == [(Incarnation(2), JobId("job0"))]
+    assert store.asked < 20
+
+
+async def test_a_slow_store_is_left_alone() -> None:
+    """A store that is too slow for any job is not asked for each of them: the walk is broken off."""
+    store = await a_choosy_store(PAGE, PAGE, StoreTooSlow("3 s"))
+    with pytest.raises(StoreTooSlow):
+        async for _ in walk(store, NEW_YEAR, lambda _before: None):
+            pass
+    assert store.asked < 20

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.examples import NEW_YEAR, Every, a_definition, a_job, a_run, seconds
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput
-from tokimori.model.backfill import MOST_BACKFILLED, Backfill, LeftOutReason, backfill_of, next_to_make
+from tokimori.model.backfill import MOST_BACKFILLED, Backfill, LeftOutReason, backfill_of, next_to_make, occurrences
 from tokimori.model.job import Job
 from tokimori.model.run import Run, backfill_origin, scheduled_origin
 from tokimori.model.transitions import RunState
@@ -36,7 +36,7 @@ def test_what_has_no_run_is_missing() -> None:
     """Both ends are included; what the schedule ran or has yet to fire is left out, with the reason."""
     job = decided(6)
     runs = [fired(3), made(4, RunState.CANCELLED), made(2), fired(99), made(99)]
-    backfill = backfill_of(job, Every(SECOND), seconds(1), seconds(7), runs)
+    backfill = backfill_of(job, seconds(1), seconds(7), occurrences(Every(SECOND), seconds(1), seconds(7)), runs)
     assert backfill.missing == [seconds(1), seconds(5), seconds(6)]
     assert [run.nominal for run in backfill.runs] == [seconds(2), seconds(4)]
     assert [(each.nominal, each.reason, each.run) for each in backfill.left_out] == [
@@ -48,19 +48,24 @@ def test_what_has_no_run_is_missing() -> None:
 
 def test_times_before_the_job_are_backfilled_too() -> None:
     """A job added at the new year can be made to run for the year before."""
-    backfill = backfill_of(decided(0), Every(SECOND), seconds(-2), seconds(0), [])
+    backfill = backfill_of(decided(0), seconds(-2), seconds(0), occurrences(Every(SECOND), seconds(-2), seconds(0)), [])
     assert backfill.missing == [seconds(-2), seconds(-1), seconds(0)]
 
 
 def test_a_schedule_without_moments_leaves_nothing_to_do() -> None:
     """A job on demand has no occurrences."""
-    assert backfill_of(decided(9), OnDemand(), seconds(0), seconds(9), []).missing == []
+    assert (
+        backfill_of(decided(9), seconds(0), seconds(9), occurrences(OnDemand(), seconds(0), seconds(9)), []).missing
+        == []
+    )
 
 
 @pytest.mark.parametrize("state", list(RunState))
 def test_what_takes_up_room(state: RunState) -> None:
     """Whatever waits, is ready, blocked or running does; what has ended or is held does not."""
-    backfill = backfill_of(decided(9), Every(SECOND), seconds(1), seconds(9), [made(1, state)])
+    backfill = backfill_of(
+        decided(9), seconds(1), seconds(9), occurrences(Every(SECOND), seconds(1), seconds(9)), [made(1, state)]
+    )
     active = state in {RunState.WAITING, RunState.READY, RunState.BLOCKED, RunState.RUNNING}
     assert len(next_to_make(backfill, 3)) == (2 if active else 3)
     assert len(next_to_make(backfill, 1)) == (0 if active else 1)
@@ -71,7 +76,7 @@ def test_what_takes_up_room(state: RunState) -> None:
 def test_a_range_that_can_not_be(last: Moment) -> None:
     """Backwards, or with too many occurrences: refused, saying what is allowed, without walking them."""
     with pytest.raises(InvalidInput) as caught:
-        backfill_of(decided(9), Every(SECOND), seconds(0), last, [])
+        backfill_of(decided(9), seconds(0), last, occurrences(Every(SECOND), seconds(0), last), [])
     assert (caught.value.field, bool(caught.value.allowed)) == ("to", True)
 
 
@@ -86,7 +91,13 @@ class Making:
 
     def look(self) -> Backfill:
         """What somebody sees now."""
-        return backfill_of(self._job, Every(SECOND), seconds(1), self._last, list(self.runs.values()))
+        return backfill_of(
+            self._job,
+            seconds(1),
+            self._last,
+            occurrences(Every(SECOND), seconds(1), self._last),
+            list(self.runs.values()),
+        )
 
     def begin(self) -> list[Moment]:
         """What somebody who looks now wants to make, in any order, later."""

@@ -7,6 +7,8 @@ import pytest
 from tests.unit.examples import a_definition, seconds
 from tests.unit.node.world import Member, World
 from tokimori.engine.settle import change_of
+from tokimori.engine.unfinished import UNFINISHED
+from tokimori.errors import StoreError
 from tokimori.model.job import JobState
 from tokimori.model.lease import LEASE, TICK_IDLE
 from tokimori.model.outcome import Failed, Succeeded
@@ -14,6 +16,7 @@ from tokimori.model.policies import Misfire, Retry
 from tokimori.model.transitions import RunState
 from tokimori.node.node import DEAF
 from tokimori.ports.executor import StopReason
+from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Claimed
 
 
@@ -38,6 +41,23 @@ async def test_a_lost_reply_to_a_claim_strands_nothing(world: World) -> None:
     for run in await world.runs():
         assert (run.state, run.failures, run.lost) == (RunState.RUNNING, 0, 0)
         assert await world.store.attempts(run.id) == []
+
+
+async def test_nobody_works_on_a_part_of_a_copy(world: World) -> None:
+    """A node neither joins nor fires where a copy is not whole, also not one that comes back under a new id."""
+    await world.add()
+    member = await world.join()
+    await world.store.put_document(UNFINISHED, None)
+    with pytest.raises(StoreError, match="holds a part of a copy"):
+        await world.join()
+    assert [node.id for node in await world.store.list_nodes() if node.state is NodeState.ALIVE] == [member.node.id]
+    await world.store.leave(member.node.id, world.clock.now())
+    await world.pass_time(9)
+    assert await world.runs() == []
+    assert not [node for node in await world.store.list_nodes() if node.state is NodeState.ALIVE]
+    await world.store.delete_document(UNFINISHED.kind, UNFINISHED.name, UNFINISHED.version)
+    await world.pass_time(9)
+    assert await world.runs()
 
 
 async def test_a_lost_reply_to_a_settle_settles_once(world: World) -> None:

@@ -1,25 +1,24 @@
 """From old rows to counts, in memory."""
 
-from collections import Counter
 from collections.abc import Sequence
-from itertools import islice
+
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.retention import DailyCount, Expiry, day_of
+from tokimori.model.retention import FIRST_ID, PASSED, DailyCount, Expiry, daily_counts, day_of
 from tokimori.model.run import Run, Skip
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules.counts import daily_counts
 
 
-def prune(tables: Tables, expiries: Sequence[Expiry], limit: int) -> int:
+def prune(tables: Tables, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
+    rest = list(expiries)
     left = limit
-    for expiry in expiries:
-        for run in list(islice(_old_runs(tables, expiry), left)):
-            _drop_run(tables, run)
-            left -= 1
+    while rest and left:
+        expiry, left = _prune_runs(tables, rest[0], left)
+        rest[0] = expiry
         for skip in _old_skips(tables, expiry)[:left]:
             del tables.skips[expiry.incarnation][skip.first]
             tables.pruned[expiry.job_id, expiry.incarnation, day_of(skip.last), skip.reason] += skip.count
@@ -31,23 +30,28 @@ def prune(tables: Tables, expiries: Sequence[Expiry], limit: int) -> int:
         if left and expiry.deleted and not _anything_left(tables, expiry):
             tables.deleted.pop(expiry.incarnation, None)
             tables.tombstones.pop(expiry.incarnation, None)
-    return limit - left
+        del rest[: bool(left)]
+    return rest
+
+
+def _prune_runs(tables: Tables, expiry: Expiry, left: int) -> tuple[Expiry, int]:
+    finished = _finished(tables, expiry.job_id)
+    if expiry.deleted and expiry.job_id in tables.jobs:
+        return expiry, left
+    if expiry.keep_runs:
+        wanted = min(expiry.keep_runs, PASSED * left)
+        newest = [run.id for run in reversed(finished) if run.id < expiry.kept][:wanted]
+        expiry, left = expiry.passed(wanted, len(newest), min(newest, default=None)), left - len(newest) // PASSED
+    bound = FIRST_ID if expiry.keep_runs else min(expiry.kept, expiry.made_before)
+    looked = [run for run in finished if expiry.after < run.id < bound][:left]
+    for run in looked:
+        if expiry.has_expired(run.origin, Moment(run.ended or 0)):
+            _drop_run(tables, run)
+    return replace(expiry, after=looked[-1].id if looked else expiry.after), left - len(looked)
 
 
 def _finished(tables: Tables, job_id: JobId) -> list[Run]:
     return sorted((row.run for row in tables.history.values() if row.run.job_id == job_id), key=lambda run: run.id)
-
-
-def _old_runs(tables: Tables, expiry: Expiry) -> list[Run]:
-    if expiry.deleted and expiry.job_id in tables.jobs:
-        return []
-    finished = _finished(tables, expiry.job_id)
-    return [run for run in finished[: max(0, len(finished) - expiry.keep_runs)] if _may_go(run, expiry)]
-
-
-def _may_go(run: Run, expiry: Expiry) -> bool:
-    bound = expiry.before if run.origin.startswith("s:") else expiry.keyed_before
-    return run.ended is not None and run.ended < bound
 
 
 def _drop_run(tables: Tables, run: Run) -> None:
@@ -88,15 +92,10 @@ def prune_nodes(tables: Tables, before: Moment, limit: int) -> int:
 
 
 def counts(tables: Tables, job_id: JobId) -> list[DailyCount]:
-    kept: Counter[tuple[Moment, str]] = Counter()
-    for run in _finished(tables, job_id):
-        kept[day_of(Moment(run.ended or 0)), run.state] += 1
+    rows = [(day_of(Moment(run.ended or 0)), str(run.state), 1, 0) for run in _finished(tables, job_id)]
     lives = [known for known, owner in (*tables.job_ids.items(), *tables.deleted.items()) if owner == job_id]
     for incarnation in lives:
-        for skip in tables.skips.get(incarnation, {}).values():
-            kept[day_of(skip.last), skip.reason] += skip.count
-    pruned: Counter[tuple[Moment, str]] = Counter()
-    for (owner, _, day, outcome), count in tables.pruned.items():
-        if owner == job_id:
-            pruned[day, outcome] += count
-    return daily_counts(kept, pruned)
+        skips = tables.skips.get(incarnation, {}).values()
+        rows += ((day_of(skip.last), str(skip.reason), skip.count, 0) for skip in skips)
+    rows += ((day, outcome, 0, n) for (owner, _, day, outcome), n in tables.pruned.items() if owner == job_id)
+    return daily_counts(rows)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
-from tokimori.model.ids import JobId, Lane, RunId
+from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
@@ -64,6 +64,11 @@ def _put_off(tables: Tables, row: RunRow, asked: Run, lane: Lane, now: Moment) -
     tables.requests[asked.id] = row.run.id, now
     serve(tables, freed)
     return row.run
+
+
+def runs_of(tables: Tables, incarnation: Incarnation, origins: Sequence[str]) -> list[Run]:
+    known = (tables.origins.get((incarnation, origin)) for origin in origins)
+    return [tables.row(run_id).run for run_id in known if run_id is not None]
 
 
 def get_run(tables: Tables, run_id: RunId) -> Run:

@@ -90,6 +90,7 @@ class MemoryStore:
     get_run = forwarded(runs.get_run)
     list_runs = forwarded(runs.list_runs)
     last_runs = forwarded(runs.last_runs)
+    runs_of = forwarded(runs.runs_of)
     attempts = forwarded(runs.attempts)
     output = forwarded(runs.output)
     cancel_run = telling(forwarded(runs.cancel_run))

@@ -1,24 +1,28 @@
 """From old rows to counts: statements on history, skips and what is counted of them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
 
 from tokimori.clock import DAY, Moment
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.retention import DailyCount, Expiry, day_of, first_id_at
+from tokimori.model.retention import PASSED, DailyCount, Expiry, daily_counts, day_of
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, delete, insert, sql
-from tokimori.stores.rules.counts import daily_counts
 
 _Key = tuple[JobId, Incarnation, Moment, str]
 
-# A scheduled run is no request.
 _OLD_RUNS = """
-SELECT id, incarnation, state, ended FROM tokimori_history FORCE INDEX (tokimori_history_job)
-WHERE job_id = %s AND id < %s AND ended < %s AND (request IS NULL OR ended < %s)
+SELECT id FROM tokimori_history FORCE INDEX (tokimori_history_job)
+WHERE job_id = %s AND id > %s AND id < %s ORDER BY id LIMIT %s
 """
-_OLDEST_KEPT = """
-SELECT id FROM tokimori_history FORCE INDEX (tokimori_history_job) WHERE job_id = %s ORDER BY id DESC LIMIT 1 OFFSET %s
+_NEWEST_RUNS = """
+SELECT COUNT(*), MIN(id) FROM (SELECT id FROM tokimori_history FORCE INDEX (tokimori_history_job)
+    WHERE job_id = %s AND id < %s ORDER BY id DESC LIMIT %s) newest
+"""
+_LOCKED = f"""
+SELECT id, incarnation, origin, state, ended FROM tokimori_history {BY_KEY} WHERE id IN (%s) FOR UPDATE SKIP LOCKED
 """
 _OLD_SKIPS = f"""
 SELECT first, last, reason, count FROM tokimori_skips {BY_KEY}
@@ -54,38 +58,32 @@ async def deleted_jobs(db: Sessions, after: Incarnation | None, limit: int) -> l
 
 async def counts(db: Sessions, job_id: JobId) -> list[DailyCount]:
     """See `Pruning.counts`. One statement: what is pruned meanwhile is in it once."""
-    kept, pruned = {}, {}
-    for day, outcome, there, gone in await db.rows(sql(_COUNTS, *[job_id] * 4)):
-        if gone:
-            pruned[day, outcome] = int(gone)
-        else:
-            kept[day, outcome] = int(there)
-    return daily_counts(kept, pruned)
+    return daily_counts(await db.rows(sql(_COUNTS, *[job_id] * 4)))
 
 
-async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int) -> int:
+async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
     """See `Pruning.prune`. One look at all of them tells which have anything old."""
-    if not expiries:
-        return 0
     known = sql("SELECT id FROM tokimori_jobs WHERE id IN (%s)", sorted({expiry.job_id for expiry in expiries}))
-    jobs, *bounds = await transaction.ask(known, *(bound for expiry in expiries for bound in _bounds(expiry)))
+    looks = [look for expiry in expiries for look in _looks(expiry)]
+    jobs, *found = await transaction.ask(known, *looks)
     there = {job_id for (job_id,) in jobs.rows}
     counted: Counter[_Key] = Counter()
     left = limit
-    for n, expiry in enumerate(expiries):
-        kept, newest, arrived, old = (answer.rows for answer in bounds[4 * n : 4 * n + 4])
-        runs_stay = expiry.deleted and expiry.job_id in there
-        if left and not runs_stay and (kept or not expiry.keep_runs) and old:
-            left -= await _prune_runs(transaction, expiry, kept[0][0] if kept else "~", left, counted)
-        if left and newest[0][0] is not None:
-            first = newest[0][0] + expiry.deleted
-            left -= await _prune_skips(transaction, expiry, first, left, counted)
-        if left and arrived:
-            gone = sql(f"DELETE {_OLD_ARRIVALS} LIMIT {left}", expiry.incarnation, expiry.keyed_before)
+    rest = list(expiries)
+    while rest and left:
+        old, skips, arrived, *found = found
+        if old.rows and not (rest[0].deleted and rest[0].job_id in there):
+            rest[0], left = await _prune_runs(transaction, rest[0], left, counted)
+        if left and skips.rows[0][0] is not None:
+            first = skips.rows[0][0] + rest[0].deleted
+            left -= await _prune_skips(transaction, rest[0], first, left, counted)
+        if left and arrived.rows:
+            gone = sql(f"DELETE {_OLD_ARRIVALS} LIMIT {left}", rest[0].incarnation, rest[0].keyed_before)
             left -= (await transaction.ask(gone))[0].changed
-        if left and expiry.deleted:
-            values = *[expiry.incarnation] * 4, *[expiry.job_id] * 2
+        if left and rest[0].deleted:
+            values = *[rest[0].incarnation] * 4, *[rest[0].job_id] * 2
             await transaction.ask(sql(_FORGET, *values))
+        del rest[: bool(left)]
     rows = sorted((*key, count) for key, count in counted.items())
     await transaction.commit(
         *insert(
@@ -96,35 +94,38 @@ async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int
             "ON DUPLICATE KEY UPDATE tokimori_counts.count = tokimori_counts.count + VALUES(count)",
         )
     )
-    return limit - left
+    return rest
 
 
-def _bounds(expiry: Expiry) -> tuple[str, str, str, str]:
-    """The oldest run that stays by number, the newest skip, and whether any arrival, and any run, is old."""
-    old = sql(_OLD_RUNS, expiry.job_id, first_id_at(expiry.before), expiry.before, expiry.keyed_before)
-    return (
-        sql(_OLDEST_KEPT, expiry.job_id, max(0, expiry.keep_runs - 1)),
-        sql(_NEWEST_SKIP, expiry.incarnation),
-        sql(f"SELECT 1 {_OLD_ARRIVALS} LIMIT 1", expiry.incarnation, expiry.keyed_before),
-        f"{old} ORDER BY id LIMIT 1",
-    )
+def _looks(expiry: Expiry) -> Iterator[str]:
+    """Whether any run is old, the newest skip, and whether any arrival is old."""
+    yield _look(expiry, 1)
+    yield sql(_NEWEST_SKIP, expiry.incarnation)
+    yield sql(f"SELECT 1 {_OLD_ARRIVALS} LIMIT 1", expiry.incarnation, expiry.keyed_before)
 
 
-async def _prune_runs(transaction: Transaction, expiry: Expiry, kept: str, limit: int, counted: Counter[_Key]) -> int:
-    bound = min(first_id_at(expiry.before), kept) if expiry.keep_runs else first_id_at(expiry.before)
-    old = sql(_OLD_RUNS, expiry.job_id, bound, expiry.before, expiry.keyed_before)
-    (found,) = await transaction.ask(f"{old} ORDER BY id LIMIT {limit} FOR UPDATE SKIP LOCKED")
-    ids = [run_id for run_id, *_ in found.rows]
-    if not ids:
-        return 0
-    for _, incarnation, state, ended in found.rows:
-        counted[expiry.job_id, incarnation, day_of(ended), state] += 1
-    of_runs = [
-        sql(f"DELETE t FROM tokimori_{table} t {BY_KEY} WHERE t.run_id IN (%s)", ids)
-        for table in ("attempts", "outputs")
-    ]
+def _look(expiry: Expiry, limit: int) -> str:
+    return sql(_OLD_RUNS, expiry.job_id, expiry.after, min(expiry.made_before, expiry.kept), limit)
+
+
+async def _prune_runs(
+    transaction: Transaction, expiry: Expiry, left: int, counted: Counter[_Key]
+) -> tuple[Expiry, int]:
+    if expiry.keep_runs:
+        wanted = min(expiry.keep_runs, PASSED * left)
+        (newest,) = await transaction.ask(sql(_NEWEST_RUNS, expiry.job_id, expiry.kept, wanted))
+        ((seen, oldest),) = newest.rows
+        expiry, left = expiry.passed(wanted, seen, oldest), left - seen // PASSED
+    (looked,) = await transaction.ask(_look(expiry, 0 if expiry.keep_runs else left))
+    if not looked.rows:
+        return expiry, left
+    (found,) = await transaction.ask(sql(_LOCKED, [run_id for (run_id,) in looked.rows]))
+    old = [row for row in found.rows if expiry.has_expired(row[2], row[4])]
+    counted.update((expiry.job_id, incarnation, day_of(ended), state) for _, incarnation, _, state, ended in old)
+    ids = [run_id for run_id, *_ in old]
+    of_runs = *delete("tokimori_attempts", ids, "run_id"), *delete("tokimori_outputs", ids, "run_id")
     await transaction.ask(*of_runs, *delete("tokimori_history", ids))
-    return len(ids)
+    return replace(expiry, after=looked.rows[-1][0]), left - len(looked.rows)
 
 
 async def _prune_skips(

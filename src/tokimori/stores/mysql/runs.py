@@ -65,6 +65,14 @@ async def last_runs(db: Sessions, job_ids: Sequence[JobId], limit: int) -> list[
     return sorted(map(run_of, rows), key=lambda run: run.id, reverse=True)
 
 
+async def runs_of(db: Sessions, incarnation: Incarnation, origins: Sequence[str]) -> list[Run]:
+    live = _of_origins(_LIVE, "origin", incarnation, origins)
+    return [
+        run_of(row)
+        for row in await db.rows(f"{live} UNION ALL {_of_origins(_HISTORY, 'request', incarnation, origins)}")
+    ]
+
+
 async def _live_of(db: Sessions, job_ids: Sequence[JobId]) -> list[tuple[JobId, Incarnation]]:
     """The incarnations of which these jobs may have live runs."""
     if not job_ids:
@@ -129,8 +137,8 @@ async def _add(transaction: Transaction, run: Run) -> Run:
     added = [] if lane is None or room < 1 else [run_row(replace(run, lane=lane))]
     *_, finished, live = await transaction.ask(
         *insert("INSERT", _LIVE, RUN, added, "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"),
-        _with_origin(_HISTORY, "request", run),
-        _with_origin(_LIVE, "origin", run),
+        _of_origins(_HISTORY, "request", run.incarnation, [run.origin]),
+        _of_origins(_LIVE, "origin", run.incarnation, [run.origin]),
     )
     for row in (*finished.rows, *live.rows):
         if not finished.rows:
@@ -160,9 +168,9 @@ async def _gate(transaction: Transaction, run: Run) -> tuple[str | None, str | N
     return None, None, None, 0
 
 
-def _with_origin(table: str, column: str, run: Run) -> str:
+def _of_origins(table: str, column: str, incarnation: Incarnation, origins: Sequence[str]) -> str:
     """Of finished runs only requested ones are known by their origin."""
-    return sql(f"SELECT {RUN} FROM {table} WHERE incarnation = %s AND {column} = %s", run.incarnation, run.origin)
+    return sql(f"SELECT {RUN} FROM {table} WHERE incarnation = %s AND {column} IN (%s)", incarnation, list(origins))
 
 
 async def _cancel(transaction: Transaction, run_id: RunId, reason: str, now: Moment) -> None:

@@ -49,11 +49,11 @@ def _large(text: str, columns: str, row: Sequence[object]) -> Large:
     return statement
 
 
-def delete(table: str, ids: Iterable[Hashable]) -> Iterator[str]:
-    """Remove rows by their keys."""
+def delete(table: str, ids: Iterable[Hashable], key: str = "id") -> Iterator[str]:
+    """Remove rows by what their primary keys begin with."""
     keys = list(ids)
     if keys:
-        yield sql(f"DELETE t FROM {table} t {BY_KEY} WHERE t.id IN (%s)", keys)
+        yield sql(f"DELETE t FROM {table} t {BY_KEY} WHERE t.{key} IN (%s)", keys)
 
 
 def _literal(value: Any) -> str:

@@ -6,10 +6,9 @@ import msgspec
 
 from tokimori.clock import DAY, Moment
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.retention import DailyCount, Expiry, first_id_at
+from tokimori.model.retention import DailyCount, Expiry, daily_counts, rest_of
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.schema import LOCK_KEY
-from tokimori.stores.rules.counts import daily_counts
 
 _PRUNE_NODES = """
 DELETE FROM tokimori_nodes WHERE id = ANY (ARRAY(
@@ -31,10 +30,10 @@ SELECT day, outcome, 0, sum(count)::bigint FROM tokimori_counts WHERE job_id = $
 """
 
 
-async def prune(db: Connections, expiries: Sequence[Expiry], limit: int) -> int:
-    rows = [{**msgspec.to_builtins(expiry), "first_id": first_id_at(expiry.before)} for expiry in expiries]
-    pruned: int = await db.value("SELECT tokimori_prune($1, $2)", msgspec.json.encode(rows).decode(), limit)
-    return pruned
+async def prune(db: Connections, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
+    statement = "SELECT at, keep_runs, kept::text, after::text FROM tokimori_prune($1, $2)"
+    (reached,) = await db.rows(statement, msgspec.json.encode(expiries).decode(), limit)
+    return rest_of(expiries, *reached)
 
 
 async def deleted_jobs(db: Connections, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
@@ -51,10 +50,4 @@ async def prune_nodes(db: Connections, before: Moment, limit: int) -> int:
 
 async def counts(db: Connections, job_id: JobId) -> list[DailyCount]:
     """See `Pruning.counts`. One statement: what is pruned meanwhile is in it once."""
-    kept, pruned = {}, {}
-    for day, outcome, there, gone in await db.rows(_COUNTS, job_id):
-        if gone:
-            pruned[day, outcome] = gone
-        else:
-            kept[day, outcome] = there
-    return daily_counts(kept, pruned)
+    return daily_counts(await db.rows(_COUNTS, job_id))

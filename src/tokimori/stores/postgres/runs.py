@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
-from tokimori.model.ids import JobId, RunId
+from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
@@ -35,6 +35,10 @@ _LAST_RUNS = f"""
     SELECT run.* FROM unnest($1::text[]) AS wanted (job)
     CROSS JOIN LATERAL ({_LAST} ORDER BY id DESC LIMIT $2) AS run ORDER BY run.id DESC
 """
+_OF_ORIGINS = " UNION ALL ".join(
+    f"SELECT {RUN} FROM {table} WHERE incarnation = $1 AND origin = ANY ($2) AND {indexed}"
+    for table, indexed in ((_LIVE, "true"), (_HISTORY, "origin NOT LIKE 's:%'"))
+)
 _ADDED, _ASKED = names_of(without(BIRTH, "lane")), names_of(BIRTH)
 _added, _asked = run_values(_ADDED), run_values(_ASKED)
 _ADD = f"SELECT * FROM tokimori_add_runs({', '.join(f'${n}' for n, _ in enumerate(_ADDED, 1))})"
@@ -70,15 +74,16 @@ async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Ru
 async def _answered_by(db: Connections, run: Run) -> Run | None:
     """The run that answered this very request while its job was there."""
     taken_over = await db.row("SELECT run_id::text FROM tokimori_requests WHERE id = $1", run.id)
-    return await _run_with_origin(db, run) if taken_over is None else await get_run(db, RunId(taken_over[0]))
+    if taken_over is not None:
+        return await get_run(db, RunId(taken_over[0]))
+    return next(iter(await runs_of(db, run.incarnation, [run.origin])), None)
 
 
 async def _add_run(db: Connections, run: Run) -> Run:
     added = await db.row(_ADD, *([value] for value in _added(run)))
     if added is not None:
         return replace(run, lane=added[1])
-    known = await _run_with_origin(db, run)
-    if known is not None:
+    for known in await runs_of(db, run.incarnation, [run.origin]):
         return known
     job = await get_job(db, run.job_id)
     if job.incarnation != run.incarnation:
@@ -90,14 +95,8 @@ async def _add_run(db: Connections, run: Run) -> Run:
     return await _add_run(db, run)  # it was resumed meanwhile
 
 
-async def _run_with_origin(db: Connections, run: Run) -> Run | None:
-    """The run of that origin, live or finished; of finished ones only requested runs are known by it."""
-    for table, indexed in zip((_LIVE, _HISTORY), ("true", "origin NOT LIKE 's:%'"), strict=True):
-        statement = f"SELECT {RUN} FROM {table} WHERE incarnation = $1 AND origin = $2 AND {indexed}"
-        row = await db.row(statement, run.incarnation, run.origin)
-        if row is not None:
-            return run_of(row)
-    return None
+async def runs_of(db: Connections, incarnation: Incarnation, origins: Sequence[str]) -> list[Run]:
+    return [run_of(row) for row in await db.rows(_OF_ORIGINS, incarnation, origins)]
 
 
 async def get_run(db: Connections, run_id: RunId) -> Run:

@@ -50,15 +50,15 @@ run:<id>                hash    a run: the columns of a row; settled_by, settled
                                 while it runs: "name weight" for each semaphore
                                 in: add_run, apply, births, cancel_run, claim, count_runs, export_rows, hold_run,
                                     import_rows, last_runs, lines, list_runs, list_semaphores, moves, orphans, prelude,
-                                    promote, prune, resume_run, runs.py, settle, tick
+                                    promote, prune, resume_run, runs.py, runs_of, settle, tick
 runs                    zset    ids of all runs: by name, which is by age
                                 in: export_rows, import_rows, lines, list_runs, prune
 runs:<job id>           zset    the same of all runs of a job
                                 in: count_runs, import_rows, last_runs, lines, list_runs, prune
-live                    zset    ids of those that have not ended: by name; in: export_rows, lines, list_runs, prelude
+live                    zset    ids of those that have not ended: by name; in: export_rows, lines, list_runs, prelude, prune
 live:<inc>              set     the same of one job's life; in: apply, deleted_job, lines, moves, prelude, prune
 origins:<inc>           hash    origin -> run; scheduled ones until their run ends, then fired_through guards them
-                                in: add_run, import_rows, lines, prelude, prune
+                                in: add_run, import_rows, lines, prelude, prune, runs_of
 newest:<inc>            hash    what the origins of a key of requests begin with -> its newest run
                                 in: add_run, prelude, prune
 request:<id>            string  the run that took over what a request asked for; for an hour; in: add_run

@@ -1,34 +1,22 @@
 """From old rows to counts: what is asked of the scripts on them."""
 
-from collections import Counter
 from collections.abc import Sequence
+
+import msgspec
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.retention import DailyCount, Expiry, day_of, first_id_at
+from tokimori.model.retention import DailyCount, Expiry, daily_counts, day_of, rest_of
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import skips_of
-from tokimori.stores.rules.counts import daily_counts
 
 PAGE = 5_000
 """How many runs are counted in one script."""
-_Counts = Counter[tuple[Moment, str]]
 
 
-async def prune(db: Connections, expiries: Sequence[Expiry], limit: int) -> int:
-    old = [
-        {
-            "job": expiry.job_id,
-            "inc": str(expiry.incarnation),
-            "bound": first_id_at(expiry.before),
-            "before": expiry.before,
-            "keyed_before": expiry.keyed_before,
-            "keep": expiry.keep_runs,
-            "deleted": expiry.deleted,
-        }
-        for expiry in expiries
-    ]
-    return int(await db.run("prune", old=old, limit=limit))
+async def prune(db: Connections, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
+    old = [{**msgspec.to_builtins(expiry), "incarnation": str(expiry.incarnation)} for expiry in expiries]
+    return rest_of(expiries, *await db.run("prune", old=old, limit=limit))
 
 
 async def deleted_jobs(db: Connections, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
@@ -48,17 +36,15 @@ async def counts(db: Connections, job_id: JobId) -> list[DailyCount]:
         if await db.run("counts", job=job_id) == seen:
             break
     flat, skips = seen
-    for skip in skips_of(skips):
-        kept[day_of(skip.last), skip.reason] += skip.count
-    pruned = _Counts()
+    kept += ((day_of(skip.last), skip.reason, skip.count, 0) for skip in skips_of(skips))
     for key, number in zip(flat[::2], flat[1::2], strict=True):
         _, day, outcome = key.split(" ")
-        pruned[Moment(int(day)), outcome] += int(number)
-    return daily_counts(kept, pruned)
+        kept.append((Moment(int(day)), outcome, 0, int(number)))
+    return daily_counts(kept)
 
 
-async def _kept_runs(db: Connections, job_id: JobId) -> _Counts:
-    kept = _Counts()
+async def _kept_runs(db: Connections, job_id: JobId) -> list[tuple[Moment, str, int, int]]:
+    kept: list[tuple[Moment, str, int, int]] = []
     after: str | None = None
     while True:
         after, *flat = await db.run("count_runs", job=job_id, after=after, most=PAGE)
@@ -66,4 +52,4 @@ async def _kept_runs(db: Connections, job_id: JobId) -> _Counts:
             return kept
         for key, number in zip(flat[::2], flat[1::2], strict=True):
             day, state = key.split(" ")
-            kept[Moment(int(day)), state] += number
+            kept.append((Moment(int(day)), state, int(number), 0))

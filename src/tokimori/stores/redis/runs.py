@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import MILLISECOND, Moment
 from tokimori.errors import NotFound
-from tokimori.model.ids import JobId, RunId
+from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS
@@ -102,6 +102,10 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
 async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int) -> list[Run]:
     found = await db.run("last_runs", jobs=list(job_ids), limit=limit)
     return sorted(map(run_of, found), key=lambda run: run.id, reverse=True)
+
+
+async def runs_of(db: Connections, incarnation: Incarnation, origins: Sequence[str]) -> list[Run]:
+    return [run_of(flat) for flat in await db.run("runs_of", inc=str(incarnation), origins=list(origins))]
 
 
 async def attempts(db: Connections, run_id: RunId) -> list[Attempt]:

@@ -5,17 +5,21 @@ import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from tokimori.clock import DAY, Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
-from tokimori.model.retention import DailyCount, Expiry, day_of, first_id_at
-from tokimori.stores.rules.counts import daily_counts
+from tokimori.model.retention import PASSED, DailyCount, Expiry, daily_counts, day_of
 
 _Key = tuple[JobId, Incarnation, Moment, str]
 
-_OLDEST_KEPT = "SELECT id FROM tokimori_history WHERE job_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?"
+_NEWEST_RUNS = """
+SELECT count(*), min(id) FROM (
+    SELECT id FROM tokimori_history WHERE job_id = ? AND id < ? ORDER BY id DESC LIMIT ?)
+"""
 _OLD_RUNS = """
-SELECT id, incarnation, state, ended FROM tokimori_history
-WHERE job_id = ? AND id < ? AND id < ? AND ended < ? AND (origin LIKE 's:%' OR ended < ?) ORDER BY id LIMIT ?
+SELECT id, incarnation, origin, state, ended FROM tokimori_history
+WHERE job_id = ? AND id > ? AND id < ? AND id < ? ORDER BY id LIMIT ?
 """
 _OLD_SKIPS = """
 SELECT first, last, reason, count FROM tokimori_skips WHERE incarnation = ?1 AND first < ?2 AND last < ?2
@@ -38,45 +42,43 @@ _DROP_ARRIVALS = """
 DELETE FROM tokimori_arrivals WHERE incarnation = ?1 AND root IN (
     SELECT root FROM tokimori_arrivals WHERE incarnation = ?1 AND latest < ?2 LIMIT ?3)
 """
-_NO_ID = "~"
-"""Greater than every id."""
 
 
-def prune(db: sqlite3.Connection, expiries: Sequence[Expiry], limit: int) -> int:
-    left = limit
+def prune(db: sqlite3.Connection, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
     counted: Counter[_Key] = Counter()
-    for expiry in expiries:
-        if left:
-            left -= _prune_runs(db, expiry, left, counted)
-        if left:
-            left -= _prune_skips(db, expiry, left, counted)
-        if left:
-            left -= db.execute(_DROP_ARRIVALS, (expiry.incarnation, expiry.keyed_before, left)).rowcount
-        if left and expiry.deleted:
-            db.execute(_FORGET, (expiry.incarnation, expiry.job_id))
+    rest = list(expiries)
+    left = limit
+    while rest and left:
+        rest[0], left = _prune_runs(db, rest[0], left, counted)
+        left -= _prune_skips(db, rest[0], left, counted)
+        left -= db.execute(_DROP_ARRIVALS, (rest[0].incarnation, rest[0].keyed_before, left)).rowcount
+        if left and rest[0].deleted:
+            db.execute(_FORGET, (rest[0].incarnation, rest[0].job_id))
+        del rest[: bool(left)]
     db.executemany(_COUNT, [(*key, count) for key, count in counted.items()])
-    return limit - left
+    return rest
 
 
-def _prune_runs(db: sqlite3.Connection, expiry: Expiry, limit: int, counted: Counter[_Key]) -> int:
+def _prune_runs(db: sqlite3.Connection, expiry: Expiry, left: int, counted: Counter[_Key]) -> tuple[Expiry, int]:
     if expiry.deleted and db.execute("SELECT 1 FROM tokimori_jobs WHERE id = ?", (expiry.job_id,)).fetchone():
-        return 0
-    bounds = first_id_at(expiry.before), _first_kept(db, expiry), expiry.before, expiry.keyed_before
-    rows = db.execute(_OLD_RUNS, (expiry.job_id, *bounds, limit)).fetchall()
-    for _, incarnation, state, ended in rows:
-        counted[expiry.job_id, incarnation, day_of(ended), state] += 1
-    ids = json.dumps([run_id for run_id, *_ in rows])
-    for table, column in (("history", "id"), ("attempts", "run_id"), ("outputs", "run_id")) if rows else ():
+        return expiry, left
+    if expiry.keep_runs and _look(db, expiry, 1):
+        wanted = min(expiry.keep_runs, PASSED * left)
+        seen, oldest = db.execute(_NEWEST_RUNS, (expiry.job_id, expiry.kept, wanted)).fetchone()
+        expiry, left = expiry.passed(wanted, seen, oldest), left - seen // PASSED
+    if expiry.keep_runs or not (rows := _look(db, expiry, left)):
+        return expiry, left
+    old = [row for row in rows if expiry.has_expired(row[2], row[4])]
+    counted.update((expiry.job_id, incarnation, day_of(ended), state) for _, incarnation, _, state, ended in old)
+    ids = json.dumps([run_id for run_id, *_ in old])
+    for table, column in (("history", "id"), ("attempts", "run_id"), ("outputs", "run_id")):
         db.execute(f"DELETE FROM tokimori_{table} WHERE {column} IN (SELECT value FROM json_each(?))", (ids,))
-    return len(rows)
+    return replace(expiry, after=rows[-1][0]), left - len(rows)
 
 
-def _first_kept(db: sqlite3.Connection, expiry: Expiry) -> RunId | str:
-    """The oldest of the newest runs that stay; all others have smaller ids."""
-    if not expiry.keep_runs:
-        return _NO_ID
-    row = db.execute(_OLDEST_KEPT, (expiry.job_id, expiry.keep_runs - 1)).fetchone()
-    return "" if row is None else str(row[0])
+def _look(db: sqlite3.Connection, expiry: Expiry, limit: int) -> list[tuple[RunId, Incarnation, str, str, Moment]]:
+    bounds = expiry.job_id, expiry.after, expiry.made_before, expiry.kept
+    return db.execute(_OLD_RUNS, (*bounds, limit)).fetchall()
 
 
 def _prune_skips(db: sqlite3.Connection, expiry: Expiry, limit: int, counted: Counter[_Key]) -> int:
@@ -107,17 +109,16 @@ def prune_nodes(db: sqlite3.Connection, before: Moment, limit: int) -> int:
 
 
 def counts(db: sqlite3.Connection, job_id: JobId) -> list[DailyCount]:
-    kept = db.execute(
+    rows = db.execute(
         f"""
-        SELECT ended - ended % {DAY}, state, count(*) FROM tokimori_history WHERE job_id = ?1 GROUP BY 1, 2
+        SELECT ended - ended % {DAY}, state, count(*), 0 FROM tokimori_history WHERE job_id = ?1 GROUP BY 1, 2
         UNION ALL
-        SELECT last - last % {DAY}, reason, sum(count) FROM tokimori_skips WHERE incarnation IN (
+        SELECT last - last % {DAY}, reason, sum(count), 0 FROM tokimori_skips WHERE incarnation IN (
             SELECT incarnation FROM tokimori_jobs WHERE id = ?1
             UNION SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = ?1) GROUP BY 1, 2
+        UNION ALL
+        SELECT day, outcome, 0, sum(count) FROM tokimori_counts WHERE job_id = ?1 GROUP BY 1, 2
         """,
         (job_id,),
-    ).fetchall()
-    pruned = db.execute(
-        "SELECT day, outcome, sum(count) FROM tokimori_counts WHERE job_id = ? GROUP BY day, outcome", (job_id,)
-    ).fetchall()
-    return daily_counts({row[:2]: row[2] for row in kept}, {row[:2]: row[2] for row in pruned})
+    )
+    return daily_counts(rows)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
-from tokimori.model.ids import JobId, Lane, RunId
+from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
@@ -23,6 +23,7 @@ from tokimori.stores.sqlite.moves import check_moved
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 _INDEXED = ("1", "origin NOT LIKE 's:%'")
 """Of which runs of either table there is an index by origin."""
+_OF_ORIGIN = f"SELECT {RUN} FROM {{}} WHERE incarnation = ? AND origin = ? AND {{}}"
 _PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "blocked_on")
 """What a run gets from a later request of its key."""
 # A live run belongs to the job of now, or runs on though its job is gone: both are found by an index, job_id is not.
@@ -34,7 +35,9 @@ _LIVE_OF_JOB = """
 
 
 def add_run(db: sqlite3.Connection, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
-    known = _run_with_origin(db, run) or (_taken_over(db, run) if manner.replaces else None)
+    known = next(iter(runs_of(db, run.incarnation, [run.origin])), None) or (
+        _taken_over(db, run) if manner.replaces else None
+    )
     if known is not None:
         return known
     statement = "SELECT state, lane, most_active FROM tokimori_jobs WHERE id = ? AND incarnation = ?"
@@ -89,14 +92,13 @@ def _put_off(db: sqlite3.Connection, known: Run, asked: Run, lane: Lane, now: Mo
     return after
 
 
-def _run_with_origin(db: sqlite3.Connection, run: Run) -> Run | None:
-    """The run of that origin, live or finished; of finished ones only requested runs are known by it."""
-    for table, indexed in zip((_LIVE, _HISTORY), _INDEXED, strict=True):
-        statement = f"SELECT {RUN} FROM {table} WHERE incarnation = ? AND origin = ? AND {indexed}"
-        row = db.execute(statement, (run.incarnation, run.origin)).fetchone()
-        if row is not None:
-            return run_of(row)
-    return None
+def runs_of(db: sqlite3.Connection, incarnation: Incarnation, origins: Sequence[str]) -> list[Run]:
+    return [
+        run_of(row)
+        for table, indexed in zip((_LIVE, _HISTORY), _INDEXED, strict=True)
+        for origin in origins
+        for row in db.execute(_OF_ORIGIN.format(table, indexed), (incarnation, origin))
+    ]
 
 
 def get_run(db: sqlite3.Connection, run_id: RunId) -> Run:

@@ -185,6 +185,7 @@ class SqliteStore:
     get_run = reading(runs.get_run)
     list_runs = reading(runs.list_runs)
     last_runs = reading(runs.last_runs)
+    runs_of = reading(runs.runs_of)
     attempts = reading(runs.attempts)
     output = reading(runs.output)
     cancel_run = telling(writing(runs.cancel_run))

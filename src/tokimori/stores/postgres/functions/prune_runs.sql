@@ -1,22 +1,12 @@
--- Old runs of a job become counts; how many. Runs that somebody else has locked are left alone.
-CREATE OR REPLACE FUNCTION tokimori_prune_runs(
-    _job_id text, _first_id uuid, _before bigint, _keyed_before bigint, _keep integer, _limit integer) RETURNS integer
-LANGUAGE plpgsql AS $$
+-- Those of these runs of a job that have expired become counts. Runs that somebody else has locked are left alone.
+CREATE OR REPLACE FUNCTION tokimori_prune_runs(_job_id text, _ids uuid[], _before bigint, _keyed_before bigint)
+RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE
-    _kept uuid;
-    _ids uuid[];
 BEGIN
-    IF _keep > 0 THEN
-        SELECT id INTO _kept FROM tokimori_history WHERE job_id = _job_id ORDER BY id DESC LIMIT 1 OFFSET _keep - 1;
-        IF NOT FOUND THEN
-            RETURN 0;
-        END IF;
-    END IF;
     _ids := ARRAY(
-        SELECT id FROM tokimori_history WHERE job_id = _job_id AND id < least(_first_id, _kept)
-            AND ended < _before AND (origin LIKE 's:%' OR ended < _keyed_before)
-        ORDER BY id LIMIT _limit FOR UPDATE SKIP LOCKED);
+        SELECT id FROM tokimori_history WHERE id = ANY (_ids)
+            AND ended < CASE WHEN origin LIKE 's:%' THEN _before ELSE _keyed_before END
+        ORDER BY id FOR UPDATE SKIP LOCKED);
     DELETE FROM tokimori_attempts WHERE run_id = ANY (_ids);
     DELETE FROM tokimori_outputs WHERE run_id = ANY (_ids);
     WITH gone AS (DELETE FROM tokimori_history WHERE id = ANY (_ids) RETURNING incarnation, ended, state)
@@ -24,5 +14,4 @@ BEGIN
     SELECT _job_id, incarnation, ended - ended % 86400000000, state, count(*) FROM gone
     GROUP BY 2, 3, 4 ORDER BY 2, 3, 4
     ON CONFLICT (job_id, incarnation, day, outcome) DO UPDATE SET count = c.count + excluded.count;
-    RETURN cardinality(_ids);
 END $$;

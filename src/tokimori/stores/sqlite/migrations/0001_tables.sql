@@ -133,7 +133,8 @@ CREATE TABLE tokimori_history (
     settled_token INTEGER
 ) WITHOUT ROWID;
 
-CREATE INDEX tokimori_history_job ON tokimori_history (job_id, id);
+-- With `ended`, as pruning does not read rows for it: it stands behind payloads.
+CREATE INDEX tokimori_history_job ON tokimori_history (job_id, id, ended);
 -- Scheduled origins need no index here: the job's fired_through guards them.
 CREATE UNIQUE INDEX tokimori_history_origin ON tokimori_history (incarnation, origin) WHERE origin NOT LIKE 's:%';
 

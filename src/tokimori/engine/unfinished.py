@@ -1,0 +1,21 @@
+"""Unfinished: a store that holds no more than a part of a copy says so, and no node works on it."""
+
+from tokimori.errors import NotFound, StoreError
+from tokimori.model.document import Document
+from tokimori.ports.documents import Documents
+
+UNFINISHED = Document(kind="copy", name="unfinished", text="", version=1)
+"""It is in a store from before the first row of a copy until all are there."""
+
+
+async def refuse_unfinished(store: Documents) -> None:
+    """Raise `StoreError` where the store holds a part of a copy: its jobs would run here and there, or run twice."""
+    try:
+        await store.get_document(UNFINISHED.kind, UNFINISHED.name)
+    except NotFound:
+        return
+    raise StoreError(
+        "the store holds a part of a copy, which is under way or was interrupted: run the same `tokimori db copy` "
+        "again, which goes on from there, or empty the store",
+        field="store",
+    )
