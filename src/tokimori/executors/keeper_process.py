@@ -107,7 +107,13 @@ class KeeperProcess:
         finally:
             theirs.close()
         loop = asyncio.get_running_loop()
-        _, channel = await loop.create_unix_connection(lambda: KeeperChannel(heard, lost), sock=ours)
+        try:
+            _, channel = await loop.create_unix_connection(lambda: KeeperChannel(heard, lost), sock=ours)
+        except BaseException:  # given up already
+            ours.close()
+            process.kill()
+            process.wait()
+            raise
         keeper = cls(process, channel)
         try:
             await asyncio.wait_for(channel.ready.wait(), START_WITHIN)
