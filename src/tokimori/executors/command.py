@@ -9,7 +9,7 @@ from pathlib import Path
 from tokimori.clock import SECOND, Clock, Moment
 from tokimori.errors import Bug, Refused
 from tokimori.executors.environment import account_for, arguments_of, environment_of, folder_of, own_account
-from tokimori.executors.exchange import Exchange, make_exchanges, open_exchange
+from tokimori.executors.exchange import Exchange, Exchanges
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_deaths import lost_with, said_of
@@ -58,7 +58,7 @@ class CommandExecutor:
         self._settings = KeeperSettings(
             state_dir=state_dir / "keepers", runs_dir=runs_dir, output_limit=output_limit, pidfd=pidfd
         )
-        self._exchanges = (state_dir / "exchange").absolute()
+        self._exchanges = Exchanges((state_dir / "exchange").absolute())
         self._report: Callable[[Report], None] | None = None
         self._posts: dict[int, KeeperPost] = {}
         self._numbers: dict[tuple[RunId, Token], tuple[KeeperPost, int]] = {}
@@ -68,13 +68,14 @@ class CommandExecutor:
         self._deaths_in_a_row = 0
         self._ending: set[asyncio.Task[None]] = set()
         self._closing = False
-        self._forgetting: asyncio.Task[int] | None = None
+        self._forgetting: asyncio.Task[None] | None = None
 
     async def open(self, report: Callable[[Report], None]) -> None:
         """Start the keeper, which first ends what dead keepers have left. Raises `Refused` where it does not start."""
         self._report = report
-        make_exchanges(self._exchanges)
+        self._exchanges.make()
         await self._new_post(COMMON).open()
+        self._see_to(asyncio.to_thread(self._exchanges.remove_dead))
 
     def start(self, tasks: Sequence[Task]) -> None:
         """Begin these attempts; one that can't be begun is reported before this returns."""
@@ -110,10 +111,14 @@ class CommandExecutor:
                 post.send([], self._lease)
 
     def forget(self, before: Moment) -> None:
-        """Remove old output in a thread of its own, one at a time."""
+        """Remove old output, and what dead nodes have left, in a thread of its own, one at a time."""
         if self._forgetting is None or self._forgetting.done():
-            work = asyncio.to_thread(remove_old_output, self._settings.runs_dir, before)
+            work = asyncio.to_thread(self._forget, before)
             self._forgetting = asyncio.get_running_loop().create_task(work)
+
+    def _forget(self, before: Moment) -> None:
+        remove_old_output(self._settings.runs_dir, before)
+        self._exchanges.remove_dead()
 
     async def close(self) -> None:
         """Kill what is left, and the keepers with it. What they could no longer tell of is released."""
@@ -125,6 +130,7 @@ class CommandExecutor:
         for attempt in [attempt for post in posts for attempt in post.attempts.values()]:
             self._tell(self._end(attempt, Released("its node stopped it"), self._clock.now()))
         self._posts, self._numbers = {}, {}
+        self._exchanges.remove()
 
     # To the keepers
 
@@ -147,7 +153,7 @@ class CommandExecutor:
         if not isinstance(command, Command):
             raise Bug(f"a {type(command).__name__} was given to the executor of commands")
         account = account_for(command.user, self._own)
-        exchange = open_exchange(task, account, self._own, self._exchanges)
+        exchange = self._exchanges.open(task, account, self._own)
         environment = environment_of(task, command, account, self._environ, exchange.variables())
         self._last += 1
         start = wire.Start(
