@@ -44,6 +44,7 @@ REFUSED = "One refused change hinders no other"
 LIVE = "A live run is never stolen, a dead node's are taken over"
 DEATH = "Death is final"
 PROCESSES = "A dead or frozen node leaves no process behind"
+NEIGHBOURS = "A run that kills its keeper does not take its neighbours along for ever"
 STALE = "A stale worker changes nothing"
 LIMIT = "A limit is never exceeded"
 GATE = "After a pause, edit or delete nothing of the old definition is claimed"
@@ -315,6 +316,38 @@ GUARDS = (
         "    def _lease_ran_out(self, now: float) -> None:\n",
         "    def _lease_ran_out(self, now: float) -> None:\n        self._lease_alarm = inf\n        return\n",
         "tests/integration/executors/test_deaths.py::test_a_frozen_engine_keeps_only_what_may_outlive_its_lease",
+    ),
+    Guard(
+        PROCESSES,
+        "the keeper that takes a dead one's place is told the lease",
+        "executors/keeper_post.py",
+        "orders if self._lease is None else [self._lease, *orders]",
+        "orders",
+        "tests/integration/executors/test_suspects.py::test_the_lease_is_told_to_the_next_keeper",
+    ),
+    Guard(
+        NEIGHBOURS,
+        "what ran at three deaths of keepers has one of its own",
+        "model/suspicion.py",
+        "COMMON if record is None else record.cell",
+        "COMMON",
+        "tests/integration/executors/test_suspects.py::test_neighbours_of_a_command_that_kills_its_keeper_live_on",
+    ),
+    Guard(
+        NEIGHBOURS,
+        "a death that several jobs share takes nothing from their budgets",
+        "model/suspicion.py",
+        "counts = dict.fromkeys(present, 0)",
+        "counts = dict.fromkeys(present, 1)",
+        "tests/unit/model/test_suspicion.py::test_a_death_that_several_share_counts_against_none",
+    ),
+    Guard(
+        NEIGHBOURS,
+        "keepers that die in a row are replaced after a pause",
+        "executors/command.py",
+        "pause_after(self._deaths_in_a_row)",
+        "0.0",
+        "tests/integration/executors/test_suspects.py::test_keepers_that_die_in_a_row_are_replaced_after_a_pause",
     ),
     Guard(
         STALE,

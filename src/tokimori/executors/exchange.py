@@ -1,27 +1,32 @@
 """The files that a node and a command leave each other: the payload one way, what the command reports the other."""
 
+import fcntl
 import os
 import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from tokimori.errors import Refused
+from tokimori.errors import Bug, Refused
 from tokimori.executors.environment import Account
+from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.reported import MOST_LINE
 from tokimori.ports.executor import Task
 
 MOST_IN_ENVIRONMENT = 100_000
 """Bytes of a payload that go into a variable: Linux allows 128 KiB for one, its name included (execve(2))."""
 
+_FRESH = ".new"
+
 
 class Exchange:
-    """The files of one attempt, for the account that it runs as."""
+    """The files of one attempt, for the account that it runs as. `note`: says where a folder was made for them."""
 
-    __slots__ = ("_is_large", "_outcome", "_own_folder", "_payload", "_text", "_uid")
+    __slots__ = ("_folder", "_is_large", "_note", "_outcome", "_payload", "_text", "_uid")
 
-    def __init__(self, folder: Path, prefix: str, payload: str | None, uid: int, *, own_folder: bool) -> None:
-        self._own_folder = folder if own_folder else None
+    def __init__(self, folder: Path, prefix: str, payload: str | None, uid: int, *, note: Path | None = None) -> None:
+        self._folder = folder
+        self._note = note
         self._outcome = folder / f"{prefix}outcome"
         self._payload = folder / f"{prefix}payload"
         self._text = payload
@@ -71,33 +76,107 @@ class Exchange:
         for file in (self._outcome, self._payload):
             with suppress(OSError):
                 file.unlink()
-        if self._own_folder is not None:
+        if self._note is not None:
             with suppress(OSError):
-                self._own_folder.rmdir()
+                self._folder.rmdir()
+            with suppress(OSError):
+                self._note.unlink()
 
 
-def make_exchanges(folder: Path) -> None:
-    """Make the folder of all attempts' files. Raises `Refused`."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as fault:
-        raise Refused(f"{folder} can't be made: {fault.strerror}", field="state_dir", value=str(folder)) from None
+class Exchanges:
+    """The folder of one node's exchanges, below that of all nodes of a state folder.
 
-
-def open_exchange(task: Task, account: Account, own: Account, folder: Path) -> Exchange:
-    """Make the place for an attempt's files: in the folder of all; a new one for an account that can't get there.
-
-    One folder for all, because a folder for each takes milliseconds to remove. Raises `Refused`.
+    The node holds a lock on it as long as it lives: the kernel drops it with the node, however that ends.
     """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folder: Path | None = None
+        self._lock: int | None = None
+
+    def make(self) -> None:
+        """Make it. Raises `Refused`."""
+        try:
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder = self._root / f"{os.getpid()}-{int(boottime() * 1_000_000)}"
+            fresh = folder.with_name(folder.name + _FRESH)
+            fresh.mkdir(mode=0o700)
+            self._lock = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            fresh.rename(folder)  # one that others may judge by its lock never exists without it
+            self._folder = folder
+        except OSError as fault:
+            where = self._root
+            raise Refused(f"{where} can't be made: {fault.strerror}", field="state_dir", value=str(where)) from None
+
+    def open(self, task: Task, account: Account, own: Account) -> Exchange:
+        """Make the place for an attempt's files: in this folder; a new one for an account that can't get there.
+
+        One folder for all, because a folder for each takes milliseconds to remove. Raises `Refused`.
+        """
+        if self._folder is None:
+            raise Bug("the folder of exchanges was not made")
+        try:
+            if account.uid == own.uid:
+                prefix = f"{task.run_id}.{task.attempt}."
+                exchange = Exchange(self._folder, prefix, task.payload, account.uid)
+            else:
+                theirs = Path(tempfile.mkdtemp(prefix="tokimori-"))
+                note = self._folder / theirs.name
+                note.symlink_to(theirs)
+                os.chown(theirs, account.uid, account.gid)
+                exchange = Exchange(theirs, "", task.payload, account.uid, note=note)
+            exchange.write_payload(account)
+        except OSError as fault:
+            raise Refused(f"the files of this attempt can't be made: {fault}") from None
+        return exchange
+
+    def remove(self) -> None:
+        """Remove it: every attempt has ended."""
+        if self._folder is not None:
+            _remove(self._folder)
+        if self._lock is not None:
+            os.close(self._lock)
+        self._folder = self._lock = None
+
+    def remove_dead(self) -> None:
+        """Remove those of dead nodes, with the payloads and reports in them. One whose node lives is locked."""
+        with suppress(OSError):
+            for folder in [path for path in self._root.iterdir() if path.suffix != _FRESH]:
+                _remove_if_dead(folder)
+
+
+def _remove_if_dead(folder: Path) -> None:
     try:
-        if account.uid == own.uid:
-            prefix = f"{task.run_id}.{task.attempt}."
-            exchange = Exchange(folder, prefix, task.payload, account.uid, own_folder=False)
-        else:
-            theirs = Path(tempfile.mkdtemp(prefix="tokimori-"))
-            os.chown(theirs, account.uid, account.gid)
-            exchange = Exchange(theirs, "", task.payload, account.uid, own_folder=True)
-        exchange.write_payload(account)
-    except OSError as fault:
-        raise Refused(f"the files of this attempt can't be made: {fault}") from None
-    return exchange
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove(folder)
+    except OSError:
+        pass
+    finally:
+        os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):
+        for path in list(folder.iterdir()):
+            if path.is_symlink():
+                _remove_theirs(path.readlink())
+            path.unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def _remove_theirs(folder: Path) -> None:
+    """Remove the folder that was made for another account, which may have put anything in its place by now."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            for name in ("outcome", "payload"):
+                with suppress(OSError):
+                    os.unlink(name, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        folder.rmdir()

@@ -88,6 +88,7 @@ class KeeperProcess:
     def __init__(self, process: "subprocess.Popen[bytes]", channel: KeeperChannel) -> None:
         self._process = process
         self._channel = channel
+        self.pid = process.pid
         self.send = channel.send
 
     @classmethod
@@ -106,7 +107,13 @@ class KeeperProcess:
         finally:
             theirs.close()
         loop = asyncio.get_running_loop()
-        _, channel = await loop.create_unix_connection(lambda: KeeperChannel(heard, lost), sock=ours)
+        try:
+            _, channel = await loop.create_unix_connection(lambda: KeeperChannel(heard, lost), sock=ours)
+        except BaseException:  # given up already
+            ours.close()
+            process.kill()
+            process.wait()
+            raise
         keeper = cls(process, channel)
         try:
             await asyncio.wait_for(channel.ready.wait(), START_WITHIN)
@@ -128,14 +135,15 @@ class KeeperProcess:
             pass
         await self.bury()
 
-    async def bury(self) -> None:
-        """End the keeper, unless it is dead already, and whatever it has left."""
-        await asyncio.to_thread(self._bury)
+    async def bury(self) -> int:
+        """End the keeper, unless it is dead already, and whatever it has left; its exit code, or minus its signal."""
+        status = await asyncio.to_thread(self._bury)
         await self._channel.gone.wait()
+        return status
 
-    def _bury(self) -> None:
+    def _bury(self) -> int:
         if self._process.returncode is None:
             os.kill(self._process.pid, signal.SIGKILL)
             os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         end_session(self._process.pid)
-        self._process.wait()  # only now may somebody else get its number
+        return self._process.wait()  # only now may somebody else get its number

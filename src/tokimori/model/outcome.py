@@ -72,9 +72,14 @@ class TimedOut:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Its node died or fell silent."""
+    """Its node died or fell silent, or its keeper was killed.
+
+    `counts`: how many of the attempts that it may lose this takes. None, where somebody else may be at fault: see
+    `tokimori.model.suspicion`.
+    """
 
     reason: str
+    counts: int = 1
 
 
 Outcome = Succeeded | Failed | RetryAt | RetryIn | Hold | Released | Cancelled | TimedOut | Lost

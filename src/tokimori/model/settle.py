@@ -106,9 +106,13 @@ def _failed(run: Run, outcome: Failed | TimedOut, retry: Retry, now: Moment, cha
 
 
 def _lost(run: Run, outcome: Lost, retry: Retry) -> Settlement:
-    """A lost attempt lowers the priority by one, so that a run that kills its nodes does not stay first in line."""
-    lost = run.lost + 1
-    event = Event.FAIL if lost > retry.lost_attempts else Event.REQUEUE
+    """A lost attempt lowers the priority by one, so that a run that kills its nodes does not stay first in line.
+
+    Where none may be lost, the run is not begun again, whoever is at fault.
+    """
+    lost = run.lost + outcome.counts
+    fails = lost > retry.lost_attempts or retry.lost_attempts == 0
+    event = Event.FAIL if fails else Event.REQUEUE
     return _settlement(run, event, _word(outcome), rank=run.rank + MINUTE, lost=lost, error=outcome.reason)
 
 

@@ -62,6 +62,7 @@ async def test_the_environment_is_exact(workshop: Workshop) -> None:
     own = pwd.getpwuid(os.geteuid())
     ended = await workshop.run(Command(argv=("env", "-0"), env={"OWN": "a\nb", "LANG": "C"}), time_zone="Asia/Tokyo")
     found = dict(entry.split("=", 1) for entry in written(ended).decode().split("\0") if entry)
+    (exchange,) = (workshop.state / "exchange").iterdir()
     assert found == {
         "PATH": "/usr/bin:/bin",
         "HOME": own.pw_dir,
@@ -76,7 +77,7 @@ async def test_the_environment_is_exact(workshop: Workshop) -> None:
         "TOKIMORI_TOKEN": "7",
         "TOKIMORI_NOMINAL_TIME": "2030-01-01T00:00:00Z",
         "TOKIMORI_DUE_TIME": "2030-01-01T00:00:01.500000Z",
-        "TOKIMORI_OUTCOME_FILE": str(workshop.state / "exchange" / f"{ended.run_id}.1.outcome"),
+        "TOKIMORI_OUTCOME_FILE": str(exchange / f"{ended.run_id}.1.outcome"),
     }
 
 

@@ -27,7 +27,7 @@ from tests.integration.executors.workshop import (
 from tokimori.errors import Refused
 from tokimori.executors.keeper.kernel import boot_identity
 from tokimori.model.ids import RunId, Token
-from tokimori.model.outcome import Cancelled, Released, Succeeded
+from tokimori.model.outcome import Cancelled, Lost, Released, Succeeded
 from tokimori.ports.executor import Ended, Started, StopReason
 
 ROOT = Path(__file__).parents[3]
@@ -158,7 +158,7 @@ def _be_busy_until_gone(go: Path, pids: list[int]) -> None:
 
 
 async def test_a_killed_keeper_leaves_no_process(workshop: Workshop, tmp_path: Path) -> None:
-    """After `kill -9` of the keeper its processes are killed, their attempts released, and the next ones just run."""
+    """After `kill -9` of the keeper its processes are killed, their attempts lost, and the next ones just run."""
     for run in ("one", "two"):
         text = f"echo $$ >>{tmp_path}/pids; set -m; sh -c 'echo $$ >>{tmp_path}/pids; exec sleep 1000' & wait"
         workshop.start(run, shell(text))
@@ -170,12 +170,12 @@ async def test_a_killed_keeper_leaves_no_process(workshop: Workshop, tmp_path: P
     workshop.start("early", shell("echo hi"))
     for run in ("one", "two"):
         ended = await workshop.next(Ended, run)
-        assert ended.outcome == Released("its keeper died")
+        assert ended.outcome == Lost(f"its keeper died (pid {keeper}, signal 9, SIGKILL)")
         assert ended.started is not None
     assert not any(map(alive, pids))
     later = await workshop.run(shell("echo hi"))
     assert written(later) == b"hi\n"
-    assert isinstance((await workshop.next(Ended, "early")).outcome, Released | Succeeded)
+    assert isinstance((await workshop.next(Ended, "early")).outcome, Lost | Succeeded)
     assert [note.name.startswith(f"{keeper}-") for note in (workshop.state / "keepers").iterdir()] == [False]
 
 
@@ -254,7 +254,7 @@ async def test_a_keeper_that_is_slow_to_come_back_loses_nothing(workshop: Worksh
     workshop.state.rename(tmp_path / "aside")
     workshop.state.write_text("in the way")
     os.kill(keeper, signal.SIGKILL)
-    assert (await workshop.next(Ended, "first")).outcome == Released("its keeper died")
+    assert (await workshop.next(Ended, "first")).outcome == Lost(f"its keeper died (pid {keeper}, signal 9, SIGKILL)")
     assert not alive(pid)
     workshop.start("second", shell("echo hi"))
     workshop.start("third", shell("exec sleep 1000"))

@@ -1,20 +1,28 @@
 """What commands and their node leave each other in files."""
 
 import os
+import pwd
+import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.executors.workshop import Workshop, shell, written
+from tests.integration.executors.workshop import Workshop, shell, until, written
+from tokimori.clock import Moment
 from tokimori.executors.exchange import MOST_IN_ENVIRONMENT
-from tokimori.model.outcome import Failed, RetryIn, Succeeded
+from tokimori.model.outcome import Failed, Hold, RetryIn, Succeeded
+from tokimori.ports.executor import Ended, Started
+
+ROOT = Path(__file__).parents[3]
 
 
 def left(workshop: Workshop) -> list[str]:
-    """What stands in the folder of the attempts' files."""
-    return sorted(file.name for file in (workshop.state / "exchange").iterdir())
+    """What stands in the folders of all nodes' attempts."""
+    return sorted(file.name for file in (workshop.state / "exchange").glob("*/*"))
 
 
 async def test_a_report_is_read_and_taken_away(workshop: Workshop) -> None:
@@ -91,7 +99,7 @@ def common(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run commands as somebody else")
-@pytest.mark.usefixtures("common")
+@pytest.mark.usefixtures("tmp_path", "common")
 async def test_another_user_reports_too(workshop: Workshop) -> None:
     """A command of another user, who can't get at the node's folders, finds its payload and reports all the same."""
     text = (
@@ -100,3 +108,93 @@ async def test_another_user_reports_too(workshop: Workshop) -> None:
     )
     ended = await workshop.run(shell(text, user="nobody", cwd="/"), payload="x" * 200_000)
     assert (ended.outcome, written(ended)) == (Succeeded(0, "42"), b"200000\nnobody 700\n")
+    assert left(workshop) == []
+
+
+ENGINE = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from tests.integration.executors.workshop import Workshop, shell
+from tokimori.ports.executor import Started
+async def main():
+    workshop = Workshop(Path(sys.argv[1]))
+    await workshop.open()
+    for user in sys.argv[2:]:
+        text = 'echo half >"$TOKIMORI_OUTCOME_FILE"; echo done; exec sleep 1000'
+        workshop.start(user, shell(text, user=user, cwd="/"), payload="secret" * 50_000)
+    for user in sys.argv[2:]:
+        await workshop.next(Started, user)
+        while not (workshop.log(user).exists() and workshop.log(user).read_text()):
+            await asyncio.sleep(0.02)
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+"""A node that runs a command as each user that it is given, and then is killed."""
+
+
+def killed(folder: Path, *users: str) -> list[Path]:
+    """What a node that was killed has left of the attempts' files, for each of these users."""
+    theirs = folder / "tmp"
+    theirs.mkdir()
+    theirs.chmod(0o711)
+    done = subprocess.run(
+        [sys.executable, "-c", ENGINE, str(folder), *users],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(theirs)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    return [*folder.glob("state/exchange/*/*"), *theirs.glob("*/*")]
+
+
+async def test_what_a_killed_node_left_is_taken_away(workshop: Workshop, tmp_path: Path) -> None:
+    """The next node on the folder removes its payloads and reports, and touches nothing of a node that lives."""
+    own = pwd.getpwuid(os.geteuid()).pw_name
+    report = """echo '{"outcome": "hold", "reason": "r"}' >"$TOKIMORI_OUTCOME_FILE" """
+    text = f'until [ -e {tmp_path}/go ]; do sleep 0.05; done; wc -c <"$TOKIMORI_PAYLOAD_FILE"; {report}'
+    workshop.start("lives", shell(text), payload="x" * 200_000)
+    await workshop.next(Started, "lives")
+    assert len(killed(tmp_path, own)) == 3
+    successor = Workshop(tmp_path)
+    await successor.open()
+    await until(lambda: left(workshop) == ["lives.1.payload"])
+    await until(lambda: len(list((workshop.state / "exchange").iterdir())) == 2)
+    (tmp_path / "go").touch()
+    ended = await workshop.next(Ended, "lives")
+    assert (ended.outcome, written(ended)) == (Hold("r"), b"200000\n")
+    await successor.executor.close()
+
+
+async def test_what_was_killed_beside_a_node_is_taken_away_with_old_output(workshop: Workshop, tmp_path: Path) -> None:
+    """A node that runs on does so now and then, so that nothing waits for a start."""
+    assert killed(tmp_path, pwd.getpwuid(os.geteuid()).pw_name)
+    workshop.executor.forget(Moment(0))
+    await until(lambda: left(workshop) == [])
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that everybody can pass through."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        path.chmod(0o711)
+        yield path
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run commands as somebody else")
+async def test_what_a_killed_node_left_for_other_users_is_taken_away(home: Path) -> None:
+    """It lies where they get at it, and links in the node's folder say where; what they put in its place stays."""
+    killed(home, "nobody", "daemon")
+    places = {path.owner(): path for path in (home / "tmp").iterdir()}
+    assert sorted(path.name for path in places["daemon"].iterdir()) == ["outcome", "payload"]
+    theirs = home / "theirs"
+    places["nobody"].rename(theirs)
+    places["nobody"].symlink_to(theirs)
+    successor = Workshop(home)
+    await successor.open()
+    await until(lambda: left(successor) == [])
+    assert list((home / "tmp").iterdir()) == [places["nobody"]]
+    assert (theirs / "payload").exists()
+    await successor.executor.close()
+    assert list((home / "state/exchange").iterdir()) == []

@@ -1,6 +1,7 @@
 """A node that is not root."""
 
 import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -40,3 +41,30 @@ asyncio.run(main())
         "Failed(error=\"user 'root': only a node that runs as root can change users\", exit_code=None, signal=None)",
         "Succeeded(exit_code=0, result=None)",
     ], done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="changing users needs root")
+def test_a_command_has_no_groups_of_its_node(tmp_path: Path) -> None:
+    """Where root's node has groups besides its own, another user's command has that user's alone, root's keeps them."""
+    script = """
+import asyncio, sys
+from pathlib import Path
+from tests.integration.executors.workshop import Workshop, shell, written
+async def main():
+    workshop = Workshop(Path(sys.argv[1]))
+    await workshop.open()
+    for user in ("nobody", "root"):
+        print(written(await workshop.run(shell("id -G", user=user))).decode().strip())
+    await workshop.executor.close()
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        ["setpriv", "--groups=4,24", sys.executable, "-B", "-c", script, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    nobody = pwd.getpwnam("nobody")
+    theirs = " ".join(map(str, os.getgrouplist("nobody", nobody.pw_gid)))
+    assert done.stdout.splitlines() == [theirs, "0 4 24"], done.stderr

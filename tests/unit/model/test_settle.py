@@ -121,7 +121,18 @@ def test_lost_attempts_have_a_budget_of_their_own(lost: int, state: RunState) ->
 
 def test_no_lost_attempt_is_forgiven_where_the_job_says_so() -> None:
     """A job that must never be executed twice allows no lost attempt."""
-    assert settle(a_run(), Lost("node n died"), Retry(lost_attempts=0), NOW, 0).state is RunState.FAILED
+    for counts in (0, 1):
+        found = settle(a_run(), Lost("node n died", counts), Retry(lost_attempts=0), NOW, 0)
+        assert found.state is RunState.FAILED
+
+
+@pytest.mark.parametrize(
+    ("counts", "lost", "state"), [(0, 3, RunState.READY), (1, 4, RunState.FAILED), (4, 7, RunState.FAILED)]
+)
+def test_a_loss_says_how_much_it_counts(counts: int, lost: int, state: RunState) -> None:
+    """One for which somebody else may be to blame costs nothing but a minute of rank; one may count for several."""
+    found = settle(a_run(lost=3), Lost("its keeper died", counts), Retry(), NOW, 0)
+    assert (found.state, found.lost, found.rank) == (state, lost, NEW_YEAR + MINUTE)
 
 
 def test_who_ordered_the_end_gives_the_reason() -> None:

@@ -1,0 +1,110 @@
+"""A keeper at its post, from before its start to its end, and the attempts that it was given."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+
+from tokimori.errors import Refused
+from tokimori.executors.exchange import Exchange
+from tokimori.executors.keeper import wire
+from tokimori.executors.keeper.kernel import boottime
+from tokimori.executors.keeper_process import KeeperProcess, KeeperSettings
+from tokimori.ports.executor import StopReason, Task
+
+_PAUSE = 1.0
+"""Seconds before another keeper is tried where one did not start."""
+
+
+class Attempt:
+    """An attempt that has not ended. `reason` is the first for which it was stopped.
+
+    `began` is kept as seconds since boot: the wall clock may be set while it runs.
+    """
+
+    __slots__ = ("began", "exchange", "pid", "reason", "task")
+
+    def __init__(self, task: Task, exchange: Exchange | None = None) -> None:
+        self.task = task
+        self.exchange = exchange
+        self.began: float | None = None
+        self.pid: int | None = None
+        self.reason: StopReason | None = None
+
+
+class KeeperPost:
+    """One keeper, which serves the jobs of one cell. What it is told before it has started waits for it.
+
+    `heard` gets its notices; `died` is called once if it dies unasked, and then another post takes its place.
+    """
+
+    def __init__(
+        self,
+        settings: KeeperSettings,
+        cell: int,
+        heard: "Callable[[KeeperPost, wire.Notice], None]",
+        died: "Callable[[KeeperPost], None]",
+    ) -> None:
+        self.cell = cell
+        self.attempts: dict[int, Attempt] = {}
+        self.since = boottime()
+        self._settings = settings
+        self._heard = partial(heard, self)
+        self._died = died
+        self._keeper: KeeperProcess | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._unsent: list[wire.Order] = []
+        self._lease: wire.Lease | None = None
+        self._closing = False
+
+    async def open(self) -> None:
+        """Start the keeper, which first ends what dead keepers have left. Raises `Refused` where it does not start."""
+        self._keeper = await KeeperProcess.start(self._settings, self._heard, self._lost)
+        self.since = boottime()
+        orders, self._unsent = self._unsent, []
+        if orders:
+            self._keeper.send(orders if self._lease is None else [self._lease, *orders])
+
+    def open_later(self, pause: float, after: Awaitable[object] | None = None) -> None:
+        """Start it in so many seconds, counted from when `after` is done; again and again until it does."""
+        self._starting = asyncio.get_running_loop().create_task(self._open_later(pause, after))
+
+    async def _open_later(self, pause: float, after: Awaitable[object] | None) -> None:
+        if after is not None:
+            await asyncio.shield(after)
+        await asyncio.sleep(pause)
+        while True:
+            try:
+                return await self.open()
+            except Refused:
+                await asyncio.sleep(_PAUSE)
+
+    def send(self, orders: Sequence[wire.Order], lease: wire.Lease | None) -> None:
+        """Hand on orders, and before them the lease where the keeper has not been told of it."""
+        news = [] if lease is None or lease is self._lease else [lease]
+        self._lease = lease
+        if self._keeper is None:
+            self._unsent += orders
+        elif news or orders:
+            self._keeper.send([*news, *orders])
+
+    async def bury(self) -> tuple[int, int]:
+        """End whatever the dead keeper has left: its pid, and how it ended (exit code, or minus its signal)."""
+        if self._keeper is None:
+            raise Refused("this keeper has not started")
+        return self._keeper.pid, await self._keeper.bury()
+
+    def close(self) -> Coroutine[None, None, None]:
+        """Have the keeper end whatever it still runs, and go. From the call on, not the first await, it may die."""
+        self._closing = True
+        return self._close()
+
+    async def _close(self) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        if self._keeper is not None:
+            await self._keeper.leave()
+
+    def _lost(self) -> None:
+        if self._keeper is not None and not self._closing:
+            self._died(self)
