@@ -214,3 +214,18 @@ async def test_a_backfill_obeys_the_bound_on_what_waits(store: Store, worker: Wo
             await worker.settle(claimed, now=later(60))
     done = await service.backfill(job.id, later(3), later(8))
     assert (len(done.missing), len(done.runs)) == (0, 6)
+
+
+async def test_a_backfill_is_known_beside_more_runs_than_a_page_has(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More runs than are read at once, asked for since, hide none of it: what it has made is not made again."""
+    monkeypatch.setattr(backfill, "PAGE", 10)
+    job = await a_job_that_skipped(store, max_running=0)
+    service = a_service(store)
+    made = await service.backfill(job.id, later(-5), later(0))
+    for key in range(2 * backfill.PAGE + 1):
+        await service.trigger(job.id, f"k{key}", force=True)
+    again = await service.backfill(job.id, later(-5), later(0))
+    assert (len(made.runs), [run.id for run in again.runs]) == (6, [run.id for run in made.runs])
+    assert set((await nominals(store, "b:")).values()) == {1}
