@@ -20,7 +20,6 @@ _KINDS = {
     "array": "a list",
     "object": "names with values (an object, a dict)",
 }
-_BOUNDS = {">=": "from {} on", ">": "above {}", "<=": "at most {}", "<": "below {}"}
 
 
 class _Limits(Struct, frozen=True, kw_only=True):
@@ -104,5 +103,5 @@ def allowed_in(said: str) -> str | None:
     if found is None:
         return None
     kinds = [_KINDS.get(kind, kind) for kind in found["kinds"].split(" | ") if kind != "null"]
-    bound = f" {_BOUNDS[found['bound']].format(found['limit'].removesuffix('.0'))}" if found["bound"] else ""
+    bound = f" {found['bound']} {found['limit'].removesuffix('.0')}" if found["bound"] else ""
     return " or ".join(kinds) + bound

@@ -24,7 +24,6 @@ _FIRST, _LAST = parse_moment("0001-01-01T00:00:00Z"), parse_moment("9999-12-31T2
 _MOMENTS = (
     "an aware datetime, a text such as 2030-01-01T00:00:00Z, or whole microseconds since 1970, in years 1 to 9999"
 )
-_SECONDS = "seconds from 0 to a hundred years, or a timedelta"
 _PAYLOADS = "a text; or a dict or list that JSON can hold"
 _PATHS = ("cwd", "shell_path")
 
@@ -50,12 +49,15 @@ def moment_of(field: str, given: object, zone: str) -> Moment:
     raise InvalidInput(f"{field}: {given!r} is not a moment", field=field, value=given, allowed=_MOMENTS)
 
 
-def seconds_of(field: str, given: object) -> float:
+def seconds_of(field: str, given: object, *, above_zero: bool = False) -> float:
     """The seconds. Raises `InvalidInput`."""
     seconds = given.total_seconds() if isinstance(given, timedelta) else given
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= LONGEST:
-        return seconds
-    raise InvalidInput(f"{field}: {given!r} is not a length of time", field=field, value=given, allowed=_SECONDS)
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+        is_long_enough = seconds > 0 or (seconds == 0 and not above_zero)
+        if is_long_enough and seconds <= LONGEST:
+            return seconds
+    allowed = f"seconds {'above' if above_zero else 'from'} 0, at most a hundred years, or a timedelta"
+    raise InvalidInput(f"{field}: {given!r} is not a length of time", field=field, value=given, allowed=allowed)
 
 
 def flag_of(field: str, given: object) -> bool:

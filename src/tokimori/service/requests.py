@@ -85,7 +85,7 @@ def _read(name: str, value: object) -> Any:
         case "force" | "replace":
             return flag_of(name, value)
         case "debounce" | "throttle" if value is not None:
-            return seconds_of(name, value)
+            return seconds_of(name, value, above_zero=True)
         case _:
             return value
 
@@ -160,10 +160,6 @@ def _check(request: Request) -> None:
             value=request.at,
             allowed="no moment with debounce",
         )
-    for name, seconds in (("debounce", request.debounce), ("throttle", request.throttle)):
-        if seconds == 0:
-            message, allowed = f"{name}: 0 is not a valid duration", "seconds above 0, at most a hundred years"
-            raise InvalidInput(message, field=name, value=seconds, allowed=allowed)
     if request.priority is not None:
         checked("priority", request.priority, 100, least=-100)
 
