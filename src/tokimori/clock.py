@@ -55,7 +55,7 @@ def to_datetime(moment: Moment) -> datetime:
 
 def from_datetime(value: datetime) -> Moment:
     """The moment of an aware datetime."""
-    return Moment((value.astimezone(UTC) - _EPOCH) // _MICROSECOND)
+    return Moment((value - _EPOCH) // _MICROSECOND)
 
 
 def format_moment(moment: Moment) -> str:

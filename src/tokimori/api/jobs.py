@@ -16,6 +16,7 @@ from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.graph import direct
+from tokimori.service.lines import stopped
 from tokimori.service.views.jobs import count_view, edge_view, job_view, skip_view
 from tokimori.service.views.runs import backfill_view
 from tokimori.service.views.schedules import explanation_view
@@ -132,11 +133,11 @@ class Jobs:
         return answer(job_view(job), 201, location=f"/api/v2/jobs/{job.id}")
 
     async def show(self, request: Request) -> Response:
-        """A job, its next moments, its edges, and what keeps its runs from starting."""
+        """A job, its next moments (none while it is stopped), its edges, and what keeps its runs from starting."""
         service = self._service(request)
         job = await service.get(_job_id(request))
         edges = direct(await service.graph(job.id), job.id)
-        moments = await service.next_times(job.id, SHOWN_TIMES)
+        moments = () if stopped(job) else await service.next_times(job.id, SHOWN_TIMES)
         pauses, heavy = await service.pauses_of(job.id), await service.too_heavy(job.id)
         return answer(job_view(job, moments, edges, pauses, heavy))
 

@@ -9,7 +9,7 @@ import click
 
 from tokimori.cli.command import Group, options
 from tokimori.cli.output import copying_bar, print_fields, print_json, print_lines, print_table, print_text
-from tokimori.cli.session import Absent, in_bare_service, missing_file
+from tokimori.cli.session import Absent, in_bare_service
 from tokimori.errors import Refused
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def copy(source: str, target: str) -> None:
 
 
 async def _copied(source: str, target: str, tell: "Tell") -> "Sequence[KindCopied]":
+    from tokimori.client.opening import missing_file
     from tokimori.clock import SystemClock
     from tokimori.service.copying import copy_store
     from tokimori.stores.open import open_store

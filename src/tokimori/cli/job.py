@@ -96,6 +96,7 @@ def show(job_id: str) -> None:
 
     from tokimori.service.definitions import job_fields_of
     from tokimori.service.graph import direct, how
+    from tokimori.service.lines import stopped
     from tokimori.service.queues import sentence
     from tokimori.service.views.jobs import job_view
 
@@ -104,7 +105,8 @@ def show(job_id: str) -> None:
     ) -> "tuple[Job, Sequence[Moment], Sequence[Skip], Sequence[Edge], Sequence[Pause], Sequence[str]]":
         found = await service.get(job_id)
         edges, pauses = direct(await service.graph(job_id), found.id), await service.pauses_of(job_id)
-        moments, skips = await service.next_times(job_id, _SHOWN), await service.skips(job_id, 10)
+        skips = await service.skips(job_id, 10)
+        moments = () if stopped(found) else await service.next_times(job_id, _SHOWN)
         return found, moments, skips, edges, pauses, await service.too_heavy(job_id)
 
     found, moments, skips, edges, pauses, heavy = in_service(act)
@@ -132,6 +134,7 @@ def show(job_id: str) -> None:
             ("created", local(found.created, zone)),
             ("updated", local(found.updated, zone)),
             ("tzdata", found.tzdata or "unknown"),
+            *([("next", f"none: {why}")] if (why := stopped(found)) else []),
             *(("next", local(moment, zone)) for moment in moments),
             *(
                 ("skipped", f"{each.count} from {local(each.first, zone)} to {local(each.last, zone)}: {each.reason}")
@@ -213,7 +216,11 @@ def delete(job_id: str, cascade: bool, now: bool) -> None:
 @click.option("--now", is_flag=True, help="Cancel its running runs, instead of letting them finish.")
 def pause(job_id: str, reason: str | None, now: bool) -> None:
     """Pause a job: nothing of it starts until it is resumed."""
-    _print_job("paused", in_service(lambda service: service.pause(job_id, reason, now=now)))
+    paused = in_service(lambda service: service.pause(job_id, reason, now=now))
+    if reason is not None and paused.reason != reason:
+        since = "without a reason" if paused.reason is None else f"for this reason, which stays: {paused.reason}"
+        print_notice(f"{job_id} was paused before, {since}; `tokimori job resume {job_id}` first gives another")
+    _print_job("paused", paused)
 
 
 @job.command()
@@ -264,6 +271,9 @@ def trigger(job_id: str, wait: bool, timeout: float | None, no_parent: bool, **a
     from tokimori.service.requests import Became
     from tokimori.service.views.runs import run_view
 
+    if timeout is not None and not wait:
+        message = "timeout: it says how long to wait, and without --wait nothing waits"
+        raise InvalidInput(message, field="timeout", value=timeout, allowed="--wait beside it")
     if no_parent:
         asked["parent"] = None
 

@@ -31,7 +31,19 @@ BY_SIGNAL = 128
 NOT_EXECUTED = 126
 
 
-@click.command(cls=CommandWithArguments)
+class _LockCommand(CommandWithArguments):
+    """It has no name that people type: what they type after `lock` is a semaphore."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Its errors point at the help of `tokimori lock`, which describes such a line."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as fault:
+            fault.ctx = ctx.parent
+            raise
+
+
+@click.command(cls=_LockCommand)
 @click.argument("name")
 @click.option(
     "--limit", type=int, metavar="N", help="Fail if its limit is another one; a new one is made with it, or with 1."

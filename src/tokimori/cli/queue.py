@@ -6,7 +6,7 @@ import click
 
 from tokimori.cli.command import Group, options
 from tokimori.cli.output import local, print_json, print_lines, print_notice, print_table
-from tokimori.cli.session import Absent, in_service
+from tokimori.cli.session import in_service
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -58,7 +58,14 @@ def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> 
     from tokimori.service.views.queues import pause_view
 
     chosen = _chosen(name, everything=everything)
-    paused = in_service(lambda service: service.queues.pause(chosen, reason, now=now), Absent.MADE)
+
+    async def act(service: "Service") -> "tuple[Pause, Sequence[Queue]]":
+        return await service.queues.pause(chosen, reason, now=now), await service.queues.list()
+
+    paused, queues = in_service(act)
+    if not any(each.jobs for each in queues if chosen in (None, each.name)):
+        what = "there is no job yet" if chosen is None else f"no job is in the queue {chosen}"
+        print_notice(f"{what}: `tokimori queue list` shows the queues that jobs are in")
     if options().as_json:
         print_json(pause_view(paused))
     else:

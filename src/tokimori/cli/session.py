@@ -66,7 +66,7 @@ def in_bare_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = 
 
 
 def _stores(loaded: "Loaded", clock: "Clock", absent: Absent) -> "Stores":
-    from tokimori.client.opening import Stores, stores_of
+    from tokimori.client.opening import Stores, missing_file, stores_of
     from tokimori.errors import StoreError
     from tokimori.stores.open import open_store
 
@@ -81,14 +81,6 @@ def _stores(loaded: "Loaded", clock: "Clock", absent: Absent) -> "Stores":
         "TOKIMORI_STORE names another one"
     )
     raise StoreError(message, field="store", value=missing, allowed="a store that exists")
-
-
-def missing_file(url: str) -> str | None:
-    """The file of an SQLite store, if it does not exist."""
-    from tokimori.stores.open import file_of
-
-    file = file_of(url) if url.lower().startswith("sqlite:") else None
-    return None if file is None or Path(file).exists() else file
 
 
 async def _with_service(

@@ -1,21 +1,26 @@
 """The client for asynchronous programs: the service on one store, with locks."""
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
 from tokimori.client.locks import Locking
-from tokimori.client.opening import Stores, load_store, session_on, this_program
+from tokimori.client.opening import Stores, load_store, missing_file, session_on, this_program
 from tokimori.clock import Clock, SystemClock
 from tokimori.locks.holdings import Wanted
 from tokimori.locks.lock import Lock
 from tokimori.locks.program import Program
 from tokimori.model.ids import RandomBytes
+from tokimori.model.words import check_text
 from tokimori.service.copying import KindCopied, copy_store
+from tokimori.service.jobs import check_author
 from tokimori.service.schema import open_prepared
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
+
+log = logging.getLogger(__name__)
 
 
 class AsyncClient(Service, Locking[Lock]):
@@ -50,6 +55,7 @@ class AsyncClient(Service, Locking[Lock]):
 
     async def copy_to(self, url: str) -> Sequence[KindCopied]:
         """Copy everything to the store at `url`, which must be empty or hold a part of this copy. See `copy_store`."""
+        check_text("url", url)
         target = open_store(url, self._clock)
         await target.open()
         try:
@@ -89,6 +95,8 @@ def open_async(
 ) -> AsyncClient:
     """A client for the store at `url` in asynchronous programs, which `async with` opens; else like `tokimori.open`.
 
+    An SQLite file that does not exist is made, as `sqlite3.connect` does, and a warning is logged.
+
     Raises `InvalidConfig`, `InvalidInput` for a URL that names no store, and `StoreError` if its driver is not
     installed.
     """
@@ -99,12 +107,22 @@ def client_maker(
     url: str | None, *, time_zone: str | None, author: str | None, semaphore_store: str | None
 ) -> Callable[[], AsyncClient]:
     """A function that makes clients for the store at `url`, one for each process. Raises what `open_async` does."""
+    for name, given in (("url", url), ("time_zone", time_zone), ("semaphore_store", semaphore_store)):
+        if given is not None:
+            check_text(name, given)
+    check_author(author)
     loaded, new_stores = load_store(url, time_zone, semaphore_store)
-    return lambda: AsyncClient(
-        new_stores(),
-        SystemClock(),
-        os.urandom,
-        program=this_program(os.environ),
-        time_zone=loaded.settings.time_zone,
-        author=author,
-    )
+
+    def new() -> AsyncClient:
+        if (file := missing_file(loaded.settings.job_store)) is not None:
+            log.warning("the store %s does not exist: it is made, and is empty", file)
+        return AsyncClient(
+            new_stores(),
+            SystemClock(),
+            os.urandom,
+            program=this_program(os.environ),
+            time_zone=loaded.settings.time_zone,
+            author=author,
+        )
+
+    return new

@@ -10,6 +10,7 @@ from tokimori.client.facade import Background, Facade, Runner, synchronous
 from tokimori.client.locks import Locking, SyncLock
 from tokimori.locks.holdings import Wanted
 from tokimori.service.calendars import Calendars as AsyncCalendars
+from tokimori.service.jobs import check_author
 from tokimori.service.queues import Queues as AsyncQueues
 from tokimori.service.semaphores import Semaphores as AsyncSemaphores
 
@@ -111,6 +112,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
 
     def acting_as(self, author: str | None) -> Self:
         """The same client for another author, who is recorded with the orders given through it. Nothing is opened."""
+        check_author(author)
         run, other = self._run, copy(self)
         other._act_through(lambda act: run(lambda client: act(client.acting_as(author))))
         return other
@@ -140,7 +142,8 @@ def open(
 ) -> Client:
     """A client for the store at `url`. What is not given comes from the environment and the configuration file.
 
-    `semaphore_store` is the URL of another store that keeps semaphores. Nothing is connected before the first call.
+    `semaphore_store` is the URL of another store that keeps semaphores. Nothing is connected before the first call. An
+    SQLite file that does not exist is made then, as `sqlite3.connect` does, and a warning is logged.
     Raises `InvalidConfig`, `InvalidInput` for a URL that names no store, and `StoreError` if its driver is not
     installed.
     """

@@ -4,6 +4,7 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable
+from datetime import timedelta
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -11,6 +12,7 @@ from tokimori.client.facade import Runner
 from tokimori.errors import PermitLost
 from tokimori.locks.holdings import Held, Wanted
 from tokimori.locks.session import Session
+from tokimori.service.given import Span
 
 _Lock = TypeVar("_Lock")
 
@@ -18,12 +20,12 @@ _Lock = TypeVar("_Lock")
 class Locking(Generic[_Lock]):
     """The methods that make locks, for `with` or `async with`."""
 
-    def mutex(self, name: str, *, wait: float | None = None, on_lost: Callable[[], None] | None = None) -> _Lock:
+    def mutex(self, name: str, *, wait: Span | None = None, on_lost: Callable[[], None] | None = None) -> _Lock:
         """Hold the only unit of a semaphore while a block runs: `with client.mutex("table-x"):`.
 
-        `wait` is in seconds; None means as long as it takes. Entering raises `NotGranted` (not in time), `Refused` (the
-        semaphore has another limit) and `InvalidInput`; leaving raises `PermitLost`. `on_lost` is called on the
-        client's loop as soon as the unit is lost.
+        `wait` is in seconds or a timedelta; None means as long as it takes. Entering raises `NotGranted` (not in time),
+        `Refused` (the semaphore has another limit) and `InvalidInput`; leaving raises `PermitLost`. `on_lost` is called
+        on the client's loop as soon as the unit is lost.
         """
         return self.semaphore(name, limit=1, wait=wait, on_lost=on_lost)
 
@@ -33,7 +35,7 @@ class Locking(Generic[_Lock]):
         *,
         limit: int | None = None,
         weight: int = 1,
-        wait: float | None = None,
+        wait: Span | None = None,
         on_lost: Callable[[], None] | None = None,
     ) -> _Lock:
         """Hold `weight` units of a semaphore while a block runs; it is made with `limit` units if it does not exist.
@@ -41,7 +43,8 @@ class Locking(Generic[_Lock]):
         Everything else is as with `mutex`. The block gets an object with a `token`, which grows with each grant, and
         `lost`. A thread or task may enter again what it holds.
         """
-        return self._lock(Wanted(name=name, weight=weight, limit=limit, wait=wait, on_lost=on_lost))
+        seconds = wait.total_seconds() if isinstance(wait, timedelta) else wait
+        return self._lock(Wanted(name=name, weight=weight, limit=limit, wait=seconds, on_lost=on_lost))
 
     @abstractmethod
     def _lock(self, wanted: Wanted) -> _Lock:

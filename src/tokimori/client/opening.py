@@ -17,7 +17,7 @@ from tokimori.model.ids import RandomBytes, RunId, Token
 from tokimori.model.semaphores import permits_in
 from tokimori.ports.store import Store
 from tokimori.service.schema import StoreOnDemand
-from tokimori.stores.open import open_store
+from tokimori.stores.open import file_of, open_store
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +86,12 @@ def session_on(
     if stores.semaphore is None:
         return Session(stores.job, clock, random, program, renewed=renewed)
     return Session(stores.semaphore.store, clock, random, program, renewed=renewed, prepare=stores.semaphore.opened)
+
+
+def missing_file(url: str) -> str | None:
+    """The file of an SQLite store, if it does not exist."""
+    file = file_of(url) if url.lower().startswith("sqlite:") else None
+    return None if file is None or Path(file).exists() else file
 
 
 def make_state_dir(folder: Path) -> None:

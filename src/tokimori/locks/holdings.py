@@ -40,12 +40,30 @@ class Wanted:
         """Check that a semaphore could grant this. Raises `InvalidInput`."""
         check_word("semaphore", self.name)
         for field, units in (("weight", self.weight), ("limit", self.limit)):
-            if units is not None and not 1 <= units <= MOST_UNITS:
-                raise InvalidInput(f"{field}: {units} is out of range", field=field, value=units, allowed=_UNITS)
-        if self.wait is not None and not self.wait >= 0:
+            _check_units(field, units)
+        if self.wait is not None and not (_is_number(self.wait) and self.wait >= 0):
             raise InvalidInput(
-                f"wait: {self.wait} is not a valid time", field="wait", value=self.wait, allowed="≥ 0 seconds"
+                f"wait: {self.wait!r} is not a valid time", field="wait", value=self.wait, allowed="≥ 0 seconds"
             )
+        _check_callable(self.on_lost)
+
+
+def _check_units(field: str, units: object) -> None:
+    """Refuse what is no number of units; None is only for a limit. Raises `InvalidInput`."""
+    if units is None and field == "limit":
+        return
+    if not isinstance(units, int) or isinstance(units, bool) or not 1 <= units <= MOST_UNITS:
+        raise InvalidInput(f"{field}: {units!r} is out of range", field=field, value=units, allowed=_UNITS)
+
+
+def _check_callable(on_lost: object) -> None:
+    if on_lost is not None and not callable(on_lost):
+        message = f"on_lost: {on_lost!r} can't be called"
+        raise InvalidInput(message, field="on_lost", value=on_lost, allowed="a function without arguments")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class Held:

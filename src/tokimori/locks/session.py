@@ -235,14 +235,14 @@ class Session:
             try:
                 told()
             except Exception:
-                log.exception("on_lost failed for a permit that was lost")
+                log.exception("on_lost raised an error for units that were lost")
 
 
 def _not_granted(wanted: Wanted, answer: object) -> NotGranted:
-    ahead = f"{answer.ahead} ahead in line" if isinstance(answer, InLine) else "the store does not answer"
+    why = f"{answer.ahead} stood before it in line" if isinstance(answer, InLine) else "the store did not answer"
     return NotGranted(
-        f"semaphore: {wanted.name!r} could not be acquired within {wanted.wait or 0:g} s ({ahead})",
+        f"semaphore: {wanted.name!r} was not granted within {wanted.wait or 0:g} s, because {why}",
         field="wait",
         value=wanted.wait,
-        allowed="more seconds, or none for as long as it takes",
+        allowed="more seconds; without `wait` it waits as long as it takes",
     )

@@ -11,6 +11,15 @@ from tokimori.model.job import Definition
 from tokimori.model.target import Unreadable
 
 _FIELD = re.compile(r"field `([^`]+)`")
+_EXPECTED = re.compile(r"Expected `(?P<kinds>[^`]+)`(?: (?P<bound>[<>]=?) (?P<limit>[-0-9.]+))?")
+_KINDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "names with values (an object, a dict)",
+}
 
 
 class _Limits(Struct, frozen=True, kw_only=True):
@@ -76,11 +85,23 @@ def _limits_in(text: str) -> dict[str, Any]:
 
 def invalid_json(fault: msgspec.DecodeError, plain: object = None) -> InvalidInput:
     """Our error for one of msgspec about `plain`: `Expected …` is what is allowed, `at $.x` the field."""
-    message, _, place = str(fault).partition(" - at `$")
+    said, _, place = str(fault).partition(" - at `$")
+    message = allowed_in(said) or said
     path = place.rstrip("`").lstrip(".")
-    if found := _FIELD.search(message):
+    if found := _FIELD.search(said):
         path = f"{path}.{found[1]}".lstrip(".")
     value = plain
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
-    return InvalidInput(f"{path}: {message}" if path else message, field=path or None, value=value, allowed=message)
+    what = message if message == said else f"{'the value' if value is None else repr(value)} is not {message}"
+    return InvalidInput(f"{path}: {what}" if path else what, field=path or None, value=value, allowed=message)
+
+
+def allowed_in(said: str) -> str | None:
+    """What is allowed, in plain words, where msgspec has said that something else was expected; else None."""
+    found = _EXPECTED.match(said)
+    if found is None:
+        return None
+    kinds = [_KINDS.get(kind, kind) for kind in found["kinds"].split(" | ") if kind != "null"]
+    bound = f" {found['bound']} {found['limit'].removesuffix('.0')}" if found["bound"] else ""
+    return " or ".join(kinds) + bound

@@ -44,7 +44,10 @@ def wanted(semaphores: Sequence[str]) -> tuple[tuple[str, int], ...]:
         weight = int((match and match["weight"]) or 1)
         if match is None or match["name"] in found or weight > MOST_UNITS:
             raise InvalidInput(
-                f"semaphores: {text!r} is not one more semaphore", field="semaphores", value=text, allowed=_ALLOWED
+                f"semaphores: {text!r} is not NAME or NAME:WEIGHT, or its name stands twice",
+                field="semaphores",
+                value=text,
+                allowed=_ALLOWED,
             )
         check_word("semaphores", match["name"])
         found[match["name"]] = weight

@@ -40,13 +40,13 @@ class Stopping:
             case Phase.WORKING:
                 self.phase = Phase.DRAINING
                 self.release_at = self._clock.monotonic() + self._grace
-                return f"Stopping: what runs gets {self._grace:g} s to finish. Ask again to hand it back at once."
+                return f"The node stops: its runs get {self._grace:g} s to finish. Ask again to hand them back at once."
             case Phase.DRAINING:
                 self._release()
-                return "Stopping now: what runs is ended and handed back."
+                return "The node stops now: it ends its runs and hands them back."
             case Phase.RELEASING | Phase.LEAVING:
                 self.phase = Phase.LEAVING
-                return "Stopping now: what runs is killed; whatever the store has not heard of, other nodes take over."
+                return "The node stops at once: it kills its runs. Other nodes take over what it can't tell the store."
 
     def grace_is_over(self) -> bool:
         """Whether it is now that the grace has ended; then what is left is handed back."""

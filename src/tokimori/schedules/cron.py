@@ -1,5 +1,6 @@
 """Cron expressions of 5 fields, of 6 with seconds first, and of 7 with a year last."""
 
+import re
 from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
@@ -32,6 +33,7 @@ MACROS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+_YEAR = re.compile(r"(?<![\d#])\d{4}(?!\d)", re.ASCII)
 _KINDS = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, YEAR)
 _AT_ONCE, _EVERY_DAY, _EVERY_YEAR = Field(1, star=False), star(DAY), star(YEAR)
 
@@ -96,6 +98,7 @@ def parse_cron(text: str, rules: ZoneRules, spread: str) -> Cron:
         raise InvalidSchedule(
             f"schedule: {text!r} has {len(texts)} fields", field="schedule", value=text, allowed=allowed
         )
+    _check_order(text, texts)
     fields = _fields(texts, spread)
     days = _days(fields)
     if days.is_empty():
@@ -109,6 +112,21 @@ def parse_cron(text: str, rules: ZoneRules, spread: str) -> Cron:
     times = WallClock(days, minutes_of_day(fields.hour.bits, fields.minute.bits), fields.second.bits)
     fixed = not (fields.minute.star or fields.hour.star)
     return Cron(fields, rules, moments=rules.moments(times, fixed=fixed))
+
+
+def _check_order(text: str, texts: list[str]) -> None:
+    """Refuse six fields of which the last can only be a year, by other systems' order. Raises `InvalidSchedule`."""
+    if len(texts) != 6 or _YEAR.search(texts[5]) is None:
+        return
+    minute, hour, day, month, *_ = texts
+    plain = all(part.isdecimal() for part in (minute, hour, day, month, texts[5]))
+    once = f", or `at {texts[5]}-{month:0>2}-{day:0>2}T{hour:0>2}:{minute:0>2}:00` for one moment"
+    raise InvalidSchedule(
+        f"day of week: {texts[5]!r} is not allowed: of six fields the first is the second, and none is the year",
+        field="day of week",
+        value=texts[5],
+        allowed=f"seven fields for a year: `0 {text}`{once if plain else ''}",
+    )
 
 
 def _fields(texts: list[str], spread: str) -> CronFields:

@@ -59,12 +59,12 @@ def stretches_between(zone: str, low: int, high: int) -> Iterator[Stretch]:
     yield Stretch(start, end, offset, before)
 
 
-def check_zone(name: str, *, field: str = "time_zone") -> str:
+def check_zone(name: object, *, field: str = "time_zone") -> str:
     """The name, if it is one of the IANA time zones, spelt exactly so. Raises `InvalidInput`."""
     names = _names()
-    if name in names:
+    if isinstance(name, str) and name in names:
         return name
-    folded = name.strip().casefold()
+    folded = str(name).strip().casefold()
     near = next((known for known in sorted(names) if known.casefold() == folded), None)
     allowed = near or "an IANA name such as UTC or Europe/Paris"
     raise InvalidInput(f"{field}: there is no time zone {name!r}", field=field, value=name, allowed=allowed)

@@ -5,20 +5,27 @@ stands for the default.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+from os import PathLike
 from typing import TypedDict
+from zoneinfo import ZoneInfo
 
-from tokimori.clock import Moment
+from tokimori.service.given import Span, When
+
+Payload = str | Mapping[str, object] | Sequence[object]
+"""What a run gets: a text as it is, a dict or a list as JSON."""
+Path = str | PathLike[str]
 
 
 class RetryArguments(TypedDict, total=False):
     """When a failed attempt is tried again (`Retry`)."""
 
     attempts: int | None
-    delay: float | None
+    delay: Span | None
     backoff: float | None
-    cap: float | None
+    cap: Span | None
     jitter: float | None
-    epsilon: float | None
+    epsilon: Span | None
     lost_attempts: int | None
 
 
@@ -36,22 +43,22 @@ class JobArguments(TypedDict, total=False):
     """What a user says of a job (`JobFields`)."""
 
     schedule: str | None
-    time_zone: str | None
+    time_zone: str | ZoneInfo | None
     gap: str | None
     fold: str | None
     calendars: Sequence[str] | None
     shift: str | None
-    starts_at: str | None
-    ends_at: str | None
-    delay: float | None
-    jitter: float | None
+    starts_at: str | datetime | None
+    ends_at: str | datetime | None
+    delay: Span | None
+    jitter: Span | None
     anchored_on: str | None
     name: str | None
     description: str | None
     owner: str | None
     misfire: str | None
-    late_after: float | None
-    grace: float | None
+    late_after: Span | None
+    grace: Span | None
     max_running: int | None
     max_waiting: int | None
     on_overlap: str | None
@@ -59,26 +66,26 @@ class JobArguments(TypedDict, total=False):
     priority: int | None
     queue: str | None
     labels: Mapping[str, str | None] | None
-    timeout: float | None
-    timeout_grace: float | None
+    timeout: Span | None
+    timeout_grace: Span | None
     on_lost_lease: str | None
     on_exhausted: str | None
     on_failure_job: str | None
     auto_complete_success: bool | None
     parents: Sequence[ParentArguments] | None
     join: str | None
-    retention: str | None
+    retention: str | timedelta | None
     keep_runs: int | None
     mailto: str | None
     semaphores: Sequence[str] | None
     concurrency_key: str | None
     max_running_per_key: int | None
     runs_remaining: int | None
-    command: str | Sequence[str] | None
+    command: str | Sequence[Path] | None
     noop: bool | None
-    shell_path: str | None
+    shell_path: Path | None
     env: Mapping[str, str | None] | None
-    cwd: str | None
+    cwd: Path | None
     user: str | None
     stdin: str | None
 
@@ -87,18 +94,18 @@ class CalendarArguments(TypedDict, total=False):
     """What a user says of a calendar (`Calendar`)."""
 
     description: str | None
-    dates: Sequence[str] | None
+    dates: Sequence[str | date] | None
     weekdays: Sequence[str] | None
 
 
 class RequestArguments(TypedDict, total=False):
     """What a user says of a request beside its key and payload (`Request`)."""
 
-    at: Moment | str | None
+    at: When | None
     priority: int | None
     parent: str | None
     force: bool
-    debounce: float | None
-    throttle: float | None
+    debounce: Span | None
+    throttle: Span | None
     replace: bool
     concurrency_key: str | None

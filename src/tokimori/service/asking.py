@@ -37,17 +37,17 @@ async def all_jobs(store: Jobs, *, idle: bool = False) -> AsyncIterator[Job]:
         after = page[-1].id
 
 
-def checked(name: str, value: object, most: int) -> int:
-    """The number itself, if it is from 1 to `most`. Raises `InvalidInput`."""
-    if isinstance(value, int) and 1 <= value <= most:
+def checked(name: str, value: object, most: int, least: int = 1) -> int:
+    """The number itself, if it is from `least` to `most`. Raises `InvalidInput`."""
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
-    raise InvalidInput(f"{name}: {value} is out of range", field=name, value=value, allowed=f"1..{most}")
+    raise InvalidInput(f"{name}: {value!r} is out of range", field=name, value=value, allowed=f"{least}..{most}")
 
 
-def chosen(kind: type[_Choice], name: str, word: str) -> _Choice:
+def chosen(kind: type[_Choice], name: str, word: object) -> _Choice:
     """The member of `kind` that the word names. Raises `InvalidInput` with the words that are allowed."""
     try:
-        return kind(word)
+        return kind(str(word))
     except ValueError:
         allowed = ", ".join(kind)
         raise InvalidInput(f"{name}: {word!r} is not allowed", field=name, value=word, allowed=allowed) from None

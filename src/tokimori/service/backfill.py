@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 
 from tokimori.clock import MINUTE, Moment
-from tokimori.errors import InvalidInput
 from tokimori.model.backfill import Backfill, backfill_of, next_to_make, occurrences
 from tokimori.model.ids import RandomBytes, RunId, check_job_id, uuid7
 from tokimori.model.job import Job, schedule_of
@@ -13,6 +12,7 @@ from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run, backfill_origin
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import RunFilter, Store
+from tokimori.service.asking import checked
 from tokimori.service.store_time import Now
 
 BATCH = 200
@@ -46,9 +46,7 @@ class Backfills:
 
     async def make(self, job_id: str, first: Moment, last: Moment, max_running: int, *, dry_run: bool) -> Backfill:
         """Make the runs for which there is room; the state afterwards. Raises `Refused` for a paused or parked job."""
-        if not 0 <= max_running <= MOST_RUNNING:
-            message, allowed = f"max_running: {max_running} is out of range", f"0..{MOST_RUNNING}"
-            raise InvalidInput(message, field="max_running", value=max_running, allowed=allowed)
+        checked("max_running", max_running, MOST_RUNNING, least=0)
         backfill = await self.look(job_id, first, last)
         wanted = () if dry_run else next_to_make(backfill, max_running)
         now = await self._now()

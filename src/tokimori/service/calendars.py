@@ -17,6 +17,7 @@ from tokimori.service.arguments import CalendarArguments
 from tokimori.service.asking import all_jobs, retried
 from tokimori.service.days_off import CALENDARS, restore
 from tokimori.service.documents import Documents
+from tokimori.service.given import day_of, many
 
 _FIELDS = ("description", "dates", "weekdays")
 
@@ -126,7 +127,10 @@ def _calendar(calendar: Calendar, changes: Mapping[str, object]) -> Calendar:
 
 def _texts(name: str, value: object) -> tuple[str, ...]:
     try:
-        return () if value is None else msgspec.convert(value, tuple[str, ...])
+        days = (
+            value if value is None or isinstance(value, str) else [day_of(each) for each in many(name, value, "texts")]
+        )
+        return () if days is None else msgspec.convert(days, tuple[str, ...])
     except msgspec.ValidationError:
         raise InvalidInput(
             f"{name}: {value!r} is not a list of texts", field=name, value=value, allowed="texts"

@@ -27,7 +27,7 @@ async def read_days_off(calendars: Documents[Calendar], names: Sequence[str]) ->
         except NotFound:
             known = ", ".join(calendar.name for calendar in await calendars.list())
             message = f"calendars: there is no calendar {name!r}"
-            allowed = f"one of {known}" if known else "none: there are no calendars yet"
+            allowed = f"one of {known}" if known else "a calendar that exists: `tokimori calendar add` makes one"
             raise InvalidInput(message, field="calendars", value=name, allowed=allowed) from None
     return _united(found)
 

@@ -10,6 +10,7 @@ from msgspec import Meta, field
 
 from tokimori.errors import InvalidInput, Refused
 from tokimori.model.checks import check_definition
+from tokimori.model.encoding import allowed_in
 from tokimori.model.job import Definition, Job, Terms
 from tokimori.model.policies import Retry
 from tokimori.model.target import Command, Noop, Target, Unreadable
@@ -181,14 +182,22 @@ def _invalid(fault: str, fields: Mapping[str, object]) -> InvalidInput:
     said, _, place = fault.partition(" - at `$")
     place = place.strip("`.")
     path = _INDEX.sub("", place)
-    value = _at(fields, place)
-    allowed = said.removeprefix("Expected ").partition(", got")[0].replace("`", "")
-    if said.startswith("Invalid enum value"):
-        allowed = _words(path)
+    value = _wrong(fields, place)
+    allowed = allowed_in(said) or said
+    if words := _words(path):
+        allowed = words
     elif unknown := _UNKNOWN.search(said):  # of `retry`: the others have no fields of their own
         path = f"{path}.{unknown[1]}"
         value, allowed = _at(fields, path), f"one of {', '.join(Retry.__struct_fields__)}"
     return InvalidInput(f"{path}: {value!r} is not allowed", field=path, value=value, allowed=allowed)
+
+
+def _wrong(fields: Mapping[str, object], place: str) -> object:
+    """The value at the place; msgspec does not say which value of a mapping (`[...]`) it means."""
+    value = _at(fields, place)
+    if place.endswith("[...]") and isinstance(value, Mapping):
+        return next((each for each in (*value, *value.values()) if not isinstance(each, str)), value)
+    return value
 
 
 def _words(path: str) -> str:

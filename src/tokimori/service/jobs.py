@@ -26,6 +26,7 @@ from tokimori.service.definitions import check_readable, definition_from, patche
 from tokimori.service.documents import Documents
 from tokimori.service.edits import edited, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
+from tokimori.service.given import flag_of, job_fields, many
 from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
 from tokimori.service.schema import StoreOnDemand
@@ -73,6 +74,7 @@ class JobService(RunService):
 
     def acting_as(self, author: str | None) -> Self:
         """The same service for another author, who is recorded with the orders given through it. Nothing is opened."""
+        check_author(author)
         other = copy(self)
         other._act_as(author)
         return other
@@ -101,12 +103,14 @@ class JobService(RunService):
     async def add(self, job_id: str | None = None, /, **fields: Unpack[JobArguments]) -> Job:
         """Add a job, described by the fields of `JobFields`; its id is a new UUID if none is given.
 
+        Durations may be timedeltas, `starts_at` and `ends_at` aware datetimes.
+
         Raises `InvalidInput` and `AlreadyExists`.
         """
-        now = await self._now()
-        definition = definition_from(fields, time_zone=self.time_zone)
+        now, said = await self._now(), job_fields(fields)
+        definition = definition_from(said, time_zone=self.time_zone)
         checked = check_job_id(uuid7(now, self._random) if job_id is None else job_id)
-        job, days = await self._new(checked, definition, now, runs_remaining_in(fields))
+        job, days = await self._new(checked, definition, now, runs_remaining_in(said))
         try:
             await self._add_jobs([job])
         except Conflict:
@@ -145,15 +149,16 @@ class JobService(RunService):
         `paused_because` gives reasons by id: these jobs are added paused. Raises `InvalidInput` if any job is invalid;
         `AlreadyExists` if two have the same id.
         """
+        reasons = _checked_reasons(paused_because)
         now = await self._now()
         new: dict[JobId, Job] = {}
         days: dict[JobId, DaysOff] = {}
-        for job_id, definition in jobs:
+        for job_id, definition in map(_checked_pair, many("jobs", jobs, "pairs of an id and a Definition")):
             checked = check_job_id(job_id)
             if checked in new:
                 raise _taken(checked)
             job, days[checked] = await self._new(checked, definition, now)
-            reason = (paused_because or {}).get(job_id)
+            reason = reasons.get(job_id)
             new[checked] = job if reason is None else paused(job, now, reason, self._author)
         try:
             await self._add_jobs(list(new.values()))
@@ -181,7 +186,7 @@ class JobService(RunService):
 
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Job]:
         """Jobs by id, from the first one behind `after`."""
-        first = None if after is None else check_job_id(after)
+        first = None if after is None else check_job_id(after, field="after")
         return await self._store.list_jobs(after=first, limit=checked("limit", limit, MOST_LISTED))
 
     async def update(self, job_id: str, /, **changes: Unpack[JobArguments]) -> Job:
@@ -190,7 +195,7 @@ class JobService(RunService):
         Occurrences up to now are first decided by the old definition. Raises `InvalidInput`, and `Conflict` while
         others keep changing the job.
         """
-        return await self._edit(check_job_id(job_id), changes)
+        return await self._edit(check_job_id(job_id), job_fields(changes))
 
     async def refresh(self, job_id: str) -> Job:
         """Bring a job up to date with the days of its calendars and with the store that now keeps its semaphores.
@@ -236,17 +241,25 @@ class JobService(RunService):
         with all that run after them; jobs that have other parents lose this one.
         """
         checked_id = check_job_id(job_id)
-        if cascade:
+        flag_of("now", now)
+        if flag_of("cascade", cascade):
             await self._cut_off(checked_id, now=now)
         await check_childless(self._store, checked_id)
         if now:  # paused first: nothing starts behind what is cancelled, and who dies on the way can be asked again
             job = await self.pause(checked_id, "to be deleted")
             await self._cancel_running(job, "its job was deleted")
         try:
-            await self._store.delete_job(checked_id, await self._now())
+            await self._delete(checked_id)
+        except Refused as fault:  # somebody has added a child meanwhile: it would wait in silence for a paused parent
+            stays = f"; it stays paused: `tokimori job resume {checked_id}` enables it" if now else ""
+            raise Refused(fault.message + stays, field="id", value=checked_id, allowed=fault.allowed) from None
+
+    async def _delete(self, job_id: JobId) -> None:
+        try:
+            await self._store.delete_job(job_id, await self._now())
         except StoreUnavailable:
             with suppress(NotFound):  # the first try may have done it
-                await self._store.delete_job(checked_id, await self._now())
+                await self._store.delete_job(job_id, await self._now())
 
     async def _cut_off(self, job_id: JobId, *, now: bool) -> None:
         for child in await dependents_of(self._store, job_id):
@@ -262,7 +275,8 @@ class JobService(RunService):
 
         Its running runs go on; with `now` they are cancelled, on whatever node they are.
         """
-        check_text("reason", reason or "")
+        check_text("reason", "" if reason is None else reason)
+        flag_of("now", now)
         checked = check_job_id(job_id)
         job = await retried(lambda: self._pause(checked, reason), Conflict, StoreUnavailable)
         if now:
@@ -301,9 +315,40 @@ class JobService(RunService):
         return await self.resume(job_id)
 
 
+def check_author(author: object) -> None:
+    """Refuse what is neither a name nor None. Raises `InvalidInput`."""
+    if author is not None:
+        check_text("author", author)
+
+
 def schedule_for(job: Job) -> Schedule:
     """The job's schedule, within its bounds and without its days off."""
     return schedule_of(job.definition, job.anchor, job.id, job.days_off)
+
+
+def _checked_pair(pair: object) -> tuple[JobId, Definition]:
+    match pair:
+        case (job_id, Definition() as definition):
+            return check_job_id(job_id), definition
+        case _:
+            allowed = "pairs of an id and a Definition"
+            raise InvalidInput(f"jobs: {pair!r} is not such a pair", field="jobs", value=pair, allowed=allowed)
+
+
+def _checked_reasons(reasons: object) -> Mapping[str, str]:
+    """The reasons by id. Raises `InvalidInput`."""
+    if reasons is None:
+        return {}
+    if not isinstance(reasons, Mapping):
+        raise InvalidInput(
+            f"paused_because: {reasons!r} is not a mapping",
+            field="paused_because",
+            value=reasons,
+            allowed="a dict of reasons by id",
+        )
+    for reason in reasons.values():
+        check_text("paused_because", reason)
+    return reasons
 
 
 def _taken(job_id: JobId) -> AlreadyExists:

@@ -17,6 +17,7 @@ from tokimori.model.words import check_text, check_word
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.store import Jobs, RunFilter, Runs
 from tokimori.service.asking import MOST_LISTED, all_jobs, retried
+from tokimori.service.given import flag_of
 from tokimori.service.store_time import Now
 
 
@@ -61,8 +62,9 @@ class Queues:
         Runs are still made, and wait. Running runs go on; with `now` they are cancelled, on whatever node they are.
         Raises `InvalidInput`.
         """
+        check_text("reason", "" if reason is None else reason)
+        flag_of("now", now)
         wanted = Pause(queue=_name(queue), since=await self._now(), reason=reason, by=self._author)
-        check_text("reason", reason or "")
         pause = await retried(lambda: self._store.add_pause(wanted), StoreUnavailable)
         if now:
             await self._cancel_running(pause)

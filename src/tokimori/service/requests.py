@@ -1,21 +1,23 @@
 """Requests for runs: they are checked, and become the values that the store needs. Pure."""
 
 from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
 from enum import StrEnum
-from typing import assert_never
+from typing import Any, assert_never
 
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import RunId, check_uuid
 from tokimori.model.job import Job
 from tokimori.model.lanes import lane_of, rank_of
-from tokimori.model.policies import LONGEST
 from tokimori.model.request import Manner, shared_origin
 from tokimori.model.run import Run, manual_origin
 from tokimori.model.semaphores import check_concurrency_key
 from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
-from tokimori.schedules.stamp import parse_stamp
+from tokimori.service.arguments import Payload, RequestArguments
+from tokimori.service.asking import checked
+from tokimori.service.given import When, flag_of, moment_of, payload_of, seconds_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,7 @@ class Request:
 
     key: str | None = None
     payload: str | None = None
-    at: Moment | str | None = None
+    at: When | None = None
     priority: int | None = None
     parent: str | None = None
     force: bool = False
@@ -66,9 +68,30 @@ class Asked:
     became: Became
 
 
+def read_request(key: str | None, payload: Payload | None, fields: RequestArguments) -> Request:
+    """The request that these arguments say. Raises `InvalidInput`."""
+    known = [field.name for field in dataclass_fields(Request)]
+    for name, value in fields.items():
+        if name not in known:
+            allowed = f"one of {', '.join(known)}"
+            raise InvalidInput(f"{name}: a request has no such field", field=name, value=value, allowed=allowed)
+    said = Request(key=key, payload=payload_of(payload), **{name: _read(name, value) for name, value in fields.items()})
+    _check(said)
+    return said
+
+
+def _read(name: str, value: object) -> Any:
+    match name:
+        case "force" | "replace":
+            return flag_of(name, value)
+        case "debounce" | "throttle" if value is not None:
+            return seconds_of(name, value, above_zero=True)
+        case _:
+            return value
+
+
 def requested_run(job: Job, request: Request, run_id: RunId, now: Moment) -> Run:
     """The run for which the request asks, as it would be made. Raises `InvalidInput`."""
-    _check(request)
     due = _due(job, request, now)
     priority = job.definition.priority if request.priority is None else request.priority
     return Run(
@@ -137,21 +160,14 @@ def _check(request: Request) -> None:
             value=request.at,
             allowed="no moment with debounce",
         )
-    for name, seconds in (("debounce", request.debounce), ("throttle", request.throttle)):
-        if seconds is not None and not 0 < seconds <= LONGEST:
-            message, allowed = f"{name}: {seconds} is not a valid duration", "seconds above 0, at most a hundred years"
-            raise InvalidInput(message, field=name, value=seconds, allowed=allowed)
-    if request.priority is not None and not -100 <= request.priority <= 100:
-        message = f"priority: {request.priority} is out of range"
-        raise InvalidInput(message, field="priority", value=request.priority, allowed="-100..100")
+    if request.priority is not None:
+        checked("priority", request.priority, 100, least=-100)
 
 
 def _due(job: Job, request: Request, now: Moment) -> Moment:
     if request.debounce is not None:
         return Moment(now + round(request.debounce * SECOND))
-    if isinstance(request.at, str):
-        return Moment(parse_stamp(request.at, field="at").moment_in(job.definition.time_zone))
-    return now if request.at is None else request.at
+    return now if request.at is None else moment_of("at", request.at, job.definition.time_zone)
 
 
 def _origin(request: Request, run_id: RunId) -> str:

@@ -18,13 +18,14 @@ from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter, Store
-from tokimori.service.arguments import RequestArguments
-from tokimori.service.asking import MOST_LISTED, checked, retried
+from tokimori.service.arguments import Payload, RequestArguments
+from tokimori.service.asking import MOST_LISTED, checked, chosen, retried
 from tokimori.service.backfill import Backfills
 from tokimori.service.definitions import check_readable
+from tokimori.service.given import Span, When, flag_of, many, moment_of, seconds_of
 from tokimori.service.lines import stopped, waits_for
 from tokimori.service.queues import binding
-from tokimori.service.requests import Asked, Request, became, manner_of, requested_run
+from tokimori.service.requests import Asked, became, manner_of, read_request, requested_run
 from tokimori.service.store_time import Now, StoreTime
 from tokimori.service.weights import Weights
 
@@ -93,9 +94,12 @@ class RunService:
         self._backfills = Backfills(store, self._now, random)
 
     async def trigger(
-        self, job_id: str, key: str | None = None, payload: str | None = None, **fields: Unpack[RequestArguments]
+        self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
     ) -> Run:
         """Ask for a run of a job, now or at a moment. `Request` says what the fields mean.
+
+        A dict or a list as payload is written as JSON. Durations are seconds or timedeltas, moments aware datetimes or
+        texts.
 
         The run that answers is returned: a new one, or one of the same key. In a program that was started by a run,
         that run is the parent unless `parent` says otherwise. Raises `InvalidInput`, and `Refused` for a job that is
@@ -104,11 +108,11 @@ class RunService:
         return (await self.ask(job_id, key, payload, **fields)).run
 
     async def ask(
-        self, job_id: str, key: str | None = None, payload: str | None = None, **fields: Unpack[RequestArguments]
+        self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
     ) -> Asked:
         """Do what `trigger` does, and say what became of the request."""
         fields.setdefault("parent", self._parent)
-        request = Request(key=key, payload=payload, **fields)
+        request = read_request(key, payload, fields)
         now = await self._now()
         job = await self._store.get_job(check_job_id(job_id))
         check_readable(job.definition)
@@ -118,18 +122,25 @@ class RunService:
         return Asked(run=found, became=became(request, run_id, found))
 
     async def backfill(
-        self, job_id: str, first: Moment, last: Moment, *, max_running: int = 0, dry_run: bool = False
+        self, job_id: str, first: When, last: When, *, max_running: int = 0, dry_run: bool = False
     ) -> Backfill:
         """Make runs for the occurrences from `first` to `last` (included) that have none; the state of that backfill.
 
         At most `max_running` of them are active at a time (0: no limit): ask again until none is missing. `dry_run`
-        makes no runs. Raises `InvalidInput`, and `Refused` for a paused or parked job.
+        makes no runs. A text without offset is a time in the job's zone. Raises `InvalidInput`, and `Refused` for a
+        paused or parked job.
         """
-        return await self._backfills.make(job_id, first, last, max_running, dry_run=dry_run)
+        only_looks = flag_of("dry_run", dry_run)
+        span = await self._span(job_id, first, last)
+        return await self._backfills.make(job_id, *span, max_running, dry_run=only_looks)
 
-    async def cancel_backfill(self, job_id: str, first: Moment, last: Moment) -> Backfill:
+    async def cancel_backfill(self, job_id: str, first: When, last: When) -> Backfill:
         """Cancel a backfill of these occurrences: its runs that have not ended, and the making of more."""
-        return await self._backfills.cancel(job_id, first, last)
+        return await self._backfills.cancel(job_id, *await self._span(job_id, first, last))
+
+    async def _span(self, job_id: str, first: When, last: When) -> tuple[Moment, Moment]:
+        zone = (await self._store.get_job(check_job_id(job_id))).definition.time_zone
+        return moment_of("first", first, zone), moment_of("last", last, zone)
 
     async def get_run(self, run_id: str) -> RunDetails:
         """The run with all its attempts."""
@@ -172,7 +183,7 @@ class RunService:
 
         Raises `InvalidInput` where they may be over 1,000 together.
         """
-        ids = list(map(check_job_id, job_ids))
+        ids = [check_job_id(each, field="job_ids") for each in many("job_ids", job_ids, "ids of jobs")]
         checked("job_ids", max(1, len(ids)), MOST_LISTED)
         checked("limit", limit, MOST_LISTED // max(1, len(ids)))
         found: dict[JobId, list[Run]] = {job_id: [] for job_id in ids}
@@ -183,10 +194,11 @@ class RunService:
 
     async def summaries(self, runs: Sequence[Run]) -> Sequence[RunSummary]:
         """These runs as a list shows them, in the same order."""
-        jobs = await self._jobs_of(runs)
+        given = [_checked_run(run) for run in many("runs", runs, "runs")]
+        jobs = await self._jobs_of(given)
         return [
             RunSummary(run=run, time_zone=self._zone_of(job), is_job_deleted=_is_deleted(job, run))
-            for run, job in ((run, jobs.get(run.job_id)) for run in runs)
+            for run, job in ((run, jobs.get(run.job_id)) for run in given)
         ]
 
     async def _jobs_of(self, runs: Iterable[Run]) -> dict[JobId, Job]:
@@ -208,22 +220,22 @@ class RunService:
     def _zone_of(self, job: Job | None) -> str:
         return self.time_zone if job is None else job.definition.time_zone
 
-    async def wait(self, run_id: str, timeout: float | None = None) -> Run:
+    async def wait(self, run_id: str, timeout: Span | None = None) -> Run:
         """Wait for the end of a run; the run then. Raises `Refused` if it has not ended after `timeout` seconds."""
         checked = _run_id(run_id)
-        deadline = None if timeout is None else self._clock.monotonic() + timeout
+        seconds = None if timeout is None else seconds_of("timeout", timeout)
+        deadline = None if seconds is None else self._clock.monotonic() + seconds
         while (run := await self._store.get_run(checked)).state not in ENDS:
-            if deadline is not None and self._clock.monotonic() > deadline:
+            if deadline is not None and self._clock.monotonic() >= deadline:
                 raise Refused(
-                    f"the run {checked} is still {run.state} after {timeout} s", field="timeout", value=timeout
+                    f"the run {checked} is still {run.state} after {seconds} s", field="timeout", value=timeout
                 )
             await asyncio.sleep(POLL)
         return run
 
     async def list_runs(self, wanted: RunFilter) -> Sequence[Run]:
         """The runs that the filter wants, newest first."""
-        checked("limit", wanted.limit, MOST_LISTED)
-        return await self._store.list_runs(wanted)
+        return await self._store.list_runs(_checked_filter(wanted))
 
     async def cancel(self, run_id: str, reason: str = "cancelled by hand") -> Run:
         """Cancel a run. Its node ends it if it runs; a run that has ended stays as it is."""
@@ -255,9 +267,8 @@ class RunService:
 
     async def output(self, run_id: str, attempt: int | None = None) -> Output | None:
         """The output of an attempt, by default of the newest one, as far as the store knows it."""
-        if attempt is not None and not 0 <= attempt <= MOST_ATTEMPTS:
-            allowed = f"0..{MOST_ATTEMPTS}"
-            raise InvalidInput(f"attempt: {attempt} is out of range", field="attempt", value=attempt, allowed=allowed)
+        if attempt is not None:
+            checked("attempt", attempt, MOST_ATTEMPTS, least=0)
         found = await self._store.get_run(_run_id(run_id))
         if attempt is not None and attempt > found.attempt:
             raise NotFound(f"the run {run_id} has no attempt {attempt}", field="attempt", value=attempt)
@@ -285,6 +296,27 @@ def _newest_attempt(run: Run) -> Attempt | None:
         exit_code=run.exit_code,
         signal=run.signal,
         error=run.error,
+    )
+
+
+def _checked_run(run: object) -> Run:
+    if isinstance(run, Run):
+        return run
+    raise InvalidInput(
+        f"runs: {run!r} is not a run", field="runs", value=run, allowed="runs, as `list_runs` gives them"
+    )
+
+
+def _checked_filter(wanted: object) -> RunFilter:
+    """The filter as stores take it. Raises `InvalidInput`."""
+    if not isinstance(wanted, RunFilter):
+        raise InvalidInput(f"wanted: {wanted!r} is not a filter", field="wanted", value=wanted, allowed="a RunFilter")
+    states = many("states", wanted.states, "states of runs")
+    return RunFilter(
+        job_id=None if wanted.job_id is None else check_job_id(wanted.job_id, field="job_id"),
+        states=frozenset(chosen(RunState, "states", each) for each in states),
+        before=None if wanted.before is None else _run_id(wanted.before, field="before"),
+        limit=checked("limit", wanted.limit, MOST_LISTED),
     )
 
 

@@ -53,7 +53,7 @@ class Semaphores:
 
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[SemaphoreDetails]:
         """Semaphores by name, from the first one behind `after`."""
-        first = "" if after is None else _checked(after)
+        first = "" if after is None else _checked(after, field="after")
         store = await self._opened()
         found = await store.list_semaphores(after=first, limit=checked("limit", limit, MOST_LISTED))
         nodes = await _nodes(store) if any(semaphore.holders for semaphore in found) else {}
@@ -86,8 +86,8 @@ async def _nodes(store: SemaphoreStore) -> Mapping[NodeId, NodeRecord]:
     return {node.id: node for node in await store.list_nodes()}
 
 
-def _checked(name: str) -> str:
-    check_word("semaphore", name)
+def _checked(name: str, *, field: str = "semaphore") -> str:
+    check_word(field, name)
     return name
 
 

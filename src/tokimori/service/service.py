@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from heapq import merge
 from itertools import islice
+from zoneinfo import ZoneInfo
 
 from tokimori.clock import Moment
 from tokimori.model.calendar import decode_days_off
@@ -13,13 +14,16 @@ from tokimori.model.job import Job, JobState, edges_of
 from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Skip
+from tokimori.model.words import check_text, check_word
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import SchemaStatus
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.explain import Explanation, explain, explained
 from tokimori.schedules.schedule import Fold, Gap
+from tokimori.schedules.zones import check_zone
 from tokimori.service.asking import MOST_LISTED, all_jobs, checked, chosen
 from tokimori.service.days_off import read_days_off
+from tokimori.service.given import When, flag_of, many, moment_of, zone_of
 from tokimori.service.graph import around, how
 from tokimori.service.jobs import JobService, schedule_for
 from tokimori.service.lines import stopped, what_is_lost
@@ -38,16 +42,22 @@ class Service(JobService):
         """The store's time, by which nodes fire. This machine's clock may be set wrong."""
         return await self._now()
 
-    async def next_times(self, job_id: str, n: int = 10, after: Moment | None = None) -> Sequence[Moment]:
-        """The next moments of the job's schedule, whatever its state; at most as many as it has runs remaining."""
+    async def next_times(self, job_id: str, n: int = 10, after: When | None = None) -> Sequence[Moment]:
+        """The next moments of the job's schedule, whatever its state; at most as many as it has runs remaining.
+
+        `after` is an aware datetime, a text (without offset a time in the job's zone) or a moment; now by default.
+        """
         job = await self.get(job_id)
-        start = await self._now() if after is None else after
+        start = await self._start(after, job.definition.time_zone)
         wanted = checked("n", n, MOST_MOMENTS)
         return [moment for _, moment in islice(() if job.state is JobState.DELETED else _moments(job, start), wanted)]
 
-    async def upcoming(self, n: int = 20, after: Moment | None = None) -> Sequence[tuple[Job, Moment]]:
+    async def _start(self, after: When | None, zone: str) -> Moment:
+        return await self._now() if after is None else moment_of("after", after, zone)
+
+    async def upcoming(self, n: int = 20, after: When | None = None) -> Sequence[tuple[Job, Moment]]:
         """The next moments of all enabled jobs together, soonest first."""
-        start = await self._now() if after is None else after
+        start = await self._start(after, self.time_zone)
         jobs = [job async for job in all_jobs(self._store) if job.state is JobState.ENABLED]
         merged = merge(*(_moments(job, start) for job in jobs), key=lambda pair: (pair[1], pair[0].id))
         return list(islice(merged, checked("n", n, MOST_MOMENTS)))
@@ -55,9 +65,9 @@ class Service(JobService):
     async def explain(
         self,
         text: str,
-        time_zone: str | None = None,
+        time_zone: str | ZoneInfo | None = None,
         n: int = 5,
-        after: Moment | None = None,
+        after: When | None = None,
         *,
         gap: str = Gap.SHIFT,
         fold: str = Fold.FIRST,
@@ -65,11 +75,14 @@ class Service(JobService):
         shift: str | None = None,
     ) -> Explanation:
         """What the text of a schedule would mean for a job that is added now. Raises `InvalidInput`."""
-        days = await read_days_off(self._calendars, calendars)
+        check_text("text", text)
+        zone = self.time_zone if time_zone is None else check_zone(zone_of(time_zone))
+        names = many("calendars", calendars, "names of calendars")
+        days = await read_days_off(self._calendars, [_word("calendars", name) for name in names])
         return explain(
             text,
-            zone=time_zone or self.time_zone,
-            after=await self._now() if after is None else after,
+            zone=zone,
+            after=await self._start(after, zone),
             n=checked("n", n, MOST_MOMENTS),
             gap=chosen(Gap, "gap", gap),
             fold=chosen(Fold, "fold", fold),
@@ -77,14 +90,14 @@ class Service(JobService):
             shift=None if shift is None else chosen(Shift, "shift", shift),
         )
 
-    async def explain_job(self, job_id: str, n: int = 5, after: Moment | None = None) -> Explanation:
+    async def explain_job(self, job_id: str, n: int = 5, after: When | None = None) -> Explanation:
         """What the schedule of a job means, with the next moments as `next_times` gives them."""
         job = await self.get(job_id)
         explanation = explained(
             job.definition.schedule or "on demand",
             schedule_for(job),
             zone=job.definition.time_zone,
-            after=await self._now() if after is None else after,
+            after=await self._start(after, job.definition.time_zone),
             n=checked("n", n, MOST_MOMENTS),
         )
         pauses = await self.pauses_of(job_id)
@@ -148,11 +161,16 @@ class Service(JobService):
 
     async def schema_script(self, *, whole: bool = False) -> str:
         """The SQL of the pending migrations, or (`whole`) all SQL for an empty store. Raises `Refused`."""
-        return await self._store.script(whole=whole)
+        return await self._store.script(whole=flag_of("whole", whole))
 
     async def check_schema(self) -> Sequence[str]:
         """The differences between the store's tables and those of this version, a sentence each. Raises `Refused`."""
         return await self._store.differences()
+
+
+def _word(field: str, given: object) -> str:
+    check_word(field, given)
+    return str(given)
 
 
 def _moments(job: Job, after: Moment) -> Iterator[tuple[Job, Moment]]:

@@ -290,3 +290,18 @@ async def test_runs_are_found_by_origin(store: Store, worker: Worker) -> None:
     found = {run.origin: (run.id, run.state in ENDS) for run in await store.runs_of(job.incarnation, origins)}
     assert found == {run.origin: (run.id, run is made[0]) for run in made}
     assert await store.runs_of(job.incarnation, []) == []
+
+
+async def test_a_backfill_is_known_beside_more_runs_than_a_page_has(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More runs than are read at once, asked for since, hide none of it: what it has made is not made again."""
+    monkeypatch.setattr(backfill, "PAGE", 10)
+    job = await a_job_that_skipped(store, max_running=0)
+    service = a_service(store)
+    made = await service.backfill(job.id, later(-5), later(0))
+    for key in range(2 * backfill.PAGE + 1):
+        await service.trigger(job.id, f"k{key}", force=True)
+    again = await service.backfill(job.id, later(-5), later(0))
+    assert (len(made.runs), [run.id for run in again.runs]) == (6, [run.id for run in made.runs])
+    assert set((await nominals(store, "b:")).values()) == {1}

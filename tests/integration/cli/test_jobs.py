@@ -134,3 +134,32 @@ def test_the_graph_of_jobs(program: Program) -> None:
         "report on success (all of 2)",
     ]
     assert [edge["parent"] for edge in program.json("job", "show", "report")["edges"]] == ["check", "load"]
+
+
+def test_a_paused_job_has_no_next_moment(program: Program) -> None:
+    """Where it is shown, as where it is listed: what would start it is said instead."""
+    program("job", "add", "report", "--noop", "--schedule", "0 3 * * *")
+    program("job", "pause", "report", "--reason", "repairs")
+    (line,) = [line for line in program("job", "show", "report").splitlines() if line.startswith("next")]
+    assert line.endswith("none: job report is paused (repairs): `tokimori job resume report` enables it")
+    assert program.json("job", "show", "report")["next_times"] == []
+    program("job", "resume", "report")
+    assert len(program.json("job", "show", "report")["next_times"]) == 5
+
+
+def test_the_reason_of_a_pause_that_stays_is_told(program: Program) -> None:
+    """Who pauses a paused job for another reason learns which one stands, and how another is given."""
+    program("job", "add", "report", "--noop")
+    program("job", "pause", "report", "--reason", "repairs")
+    assert program.run("job", "pause", "report", "--reason", "repairs").stderr == ""
+    told = program.run("job", "pause", "report", "--reason", "holidays")
+    assert (told.returncode, told.stdout) == (0, "paused report: paused\n")
+    assert "paused before, for this reason, which stays: repairs; `tokimori job resume report` first" in told.stderr
+
+
+def test_a_timeout_without_waiting_is_refused(program: Program) -> None:
+    """It would mean nothing, and somebody meant something; no run is made."""
+    program("job", "add", "report", "--noop")
+    fault = program.error("job", "trigger", "report", "--timeout", "5")
+    assert (fault["field"], fault["allowed"]) == ("timeout", "--wait beside it")
+    assert program.json("run", "list") == []

@@ -31,6 +31,7 @@ def test_a_queue_from_the_command_line(program: Program) -> None:
 
 def test_everything_from_the_command_line(program: Program) -> None:
     """With --all in place of a name."""
+    program("job", "add", "report", "--noop")
     assert "everything is paused since" in program("queue", "pause", "--all", "--now")
     assert program.json("queue", "pause", "--all")["queue"] == "*"
     assert program("queue", "resume", "--all") == "resumed everything\n"
@@ -38,6 +39,7 @@ def test_everything_from_the_command_line(program: Program) -> None:
 
 def test_what_stays_paused_is_told(program: Program) -> None:
     """A queue with a pause of its own, and everything when one queue is resumed: each with the command that ends it."""
+    program("job", "add", "report", "--noop", "--queue", "mail")
     program("queue", "pause", "mail", "--reason", "repairs")
     program("queue", "pause", "--all")
     assert program.json("queue", "resume", "mail")["still_paused"] == ["*"]
@@ -52,3 +54,12 @@ def test_mistakes_are_refused(program: Program, arguments: tuple[str, ...]) -> N
     """Neither a name nor --all, both, and what no queue can be called."""
     program("db", "migrate")
     assert program.error("queue", *arguments, code=2)["field"] in {"name", "queue"}
+
+
+def test_a_queue_without_jobs_is_paused_with_a_warning(program: Program) -> None:
+    """Its name may be misspelt, or its jobs come later; a store that is not there is not made for a pause."""
+    assert program.error("queue", "pause", "mail")["field"] == "store"
+    program("job", "add", "report", "--noop", "--queue", "mail")
+    told = program.run("queue", "pause", "mial")
+    assert (told.returncode, told.stdout.startswith("queue mial is paused since")) == (0, True)
+    assert "no job is in the queue mial: `tokimori queue list` shows" in told.stderr

@@ -66,6 +66,23 @@ def test_following_prints_output_as_it_grows(served: Program) -> None:
     assert follower.returncode == 0
 
 
+def test_following_goes_on_with_the_next_attempt(served: Program) -> None:
+    """The output of a retry is printed from its beginning, though the attempt before it wrote more; nothing twice."""
+    gate = served.home / "gate-to-the-retry"
+    first = f"echo a longer first try; until [ -e {gate} ]; do sleep 0.05; done; exit 3"
+    second = "[ $TOKIMORI_ATTEMPT = 2 ] && { echo 2; sleep 1; echo 3; exit 3; }"
+    served("job", "add", "worse", "--attempts", "2", "--command", f"{second}; {first}")
+    run = served.json("job", "trigger", "worse")
+    with subprocess.Popen(
+        [str(PROGRAM), "run", "logs", "-f", run["id"]], env=served.environment, text=True, stdout=subprocess.PIPE
+    ) as follower:
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == "a longer first try\n"
+        gate.touch()
+        assert follower.stdout.read() == "2\n3\n"
+    assert follower.returncode == 1
+
+
 def test_a_running_run_is_cancelled_by_its_node(served: Program) -> None:
     """The order is given at once, and carried out."""
     served("job", "add", "long", "--command", "sleep 600")

@@ -163,3 +163,10 @@ def test_bad_input_is_refused(programs: Programs, arguments: list[str], field: s
     error = json.loads(ended.stderr)["error"]
     assert error["field"] == field
     assert error["allowed"]
+
+
+def test_a_mistyped_line_names_no_hidden_command(programs: Programs) -> None:
+    """What is typed after `lock` is a semaphore: the error points at the help that says so."""
+    told = programs.tokimori("lock", "table", "chair", "--", "true")
+    assert told.returncode == 2
+    assert "Try `tokimori lock --help`." in told.stderr and "lock run" not in told.stderr

@@ -97,7 +97,7 @@ async def test_list_by_pages(door: Asker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "field"), [("limit=0", "limit"), ("limit=x", "limit"), ("after=-", "id"), ("page=2", "page")]
+    ("query", "field"), [("limit=0", "limit"), ("limit=x", "limit"), ("after=-", "after"), ("page=2", "page")]
 )
 async def test_bad_queries(door: Asker, query: str, field: str) -> None:
     """A parameter that is unknown or out of range is named."""

@@ -63,7 +63,7 @@ def test_a_misspelt_keyword_is_an_error(client: Client) -> None:
         client.update("j", retry={"attemps": 2})  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="holidays: a calendar has no such field"):
         client.calendars.add("de", holidays=["12-25"])  # type: ignore[call-arg]
-    with pytest.raises(TypeError):
+    with pytest.raises(InvalidInput, match="debounced: a request has no such field"):
         client.trigger("j", debounced=5)  # type: ignore[call-arg]
     assert client.get("j").version == 1
 

@@ -198,3 +198,13 @@ def test_a_value_of_another_type_is_named(ask: Callable[[Client], object], field
             ask(client)
     assert caught.value.field == field
     assert caught.value.allowed
+
+
+def test_a_file_that_is_not_there_is_made_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As Python's own SQLite does; a path that is misspelt shows itself in the log, once."""
+    for warnings in (1, 1):
+        with open_client(f"sqlite://{tmp_path}/t.db") as client:
+            client.list()
+        assert [record.getMessage() for record in caplog.records] == [
+            f"the store {tmp_path}/t.db does not exist: it is made, and is empty"
+        ] * warnings

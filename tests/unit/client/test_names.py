@@ -62,3 +62,12 @@ print(len({Client, NotFound, RunFilter, open}), tokimori.__version__)
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True, timeout=60)
     assert ended.stdout == f"4 {tokimori.__version__}\n"
+
+
+def test_help_shows_the_names() -> None:
+    """`help(tokimori)`, which is pydoc, lists the clients with their methods, the values and the errors."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "pydoc", "tokimori"], capture_output=True, check=True, text=True, timeout=60
+    )
+    for name in ("class AsyncClient", "class Client", "trigger(", "open(", "class Refused", "class Backfill"):
+        assert name in ended.stdout

@@ -92,7 +92,7 @@ async def test_who_was_not_served_in_time_stands_in_no_line(store: MemoryStore) 
     """It is told so after its wait, and whoever comes next is not behind it."""
     a, b = Member(store), Member(store)
     await a.acquire()
-    with pytest.raises(NotGranted, match="0 ahead in line"):
+    with pytest.raises(NotGranted, match="0 stood before it in line"):
         await b.acquire(wait=3)
     assert 3 <= seconds() < 3.1
     with pytest.raises(NotGranted):
@@ -327,7 +327,7 @@ async def test_a_wish_that_comes_late_is_given_back_too(store: MemoryStore) -> N
         raise StoreUnavailable("the connection broke")
 
     a.link.acquire = acquire  # type: ignore[attr-defined]
-    with pytest.raises(NotGranted, match="does not answer"):
+    with pytest.raises(NotGranted, match="the store did not answer"):
         await a.acquire(wait=1)
     assert isinstance(await late[0], Grant)
     await let_pass(1)

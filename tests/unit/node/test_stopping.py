@@ -14,10 +14,10 @@ def test_each_order_goes_one_phase_further() -> None:
         said = stopping.ask()
         phases.append((stopping.phase, said.partition(":")[0]))
     assert phases == [
-        (Phase.DRAINING, "Stopping"),
-        (Phase.RELEASING, "Stopping now"),
-        (Phase.LEAVING, "Stopping now"),
-        (Phase.LEAVING, "Stopping now"),
+        (Phase.DRAINING, "The node stops"),
+        (Phase.RELEASING, "The node stops now"),
+        (Phase.LEAVING, "The node stops at once"),
+        (Phase.LEAVING, "The node stops at once"),
     ]
     assert not stopping.working
 

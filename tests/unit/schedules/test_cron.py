@@ -225,3 +225,20 @@ def test_what_a_list_cannot_leave_out_is_explained() -> None:
     with pytest.raises(InvalidSchedule, match="stands in a list") as caught:
         parse_schedule(["0 9 * * *", "0 10 * * * except * * 24 12 *"])
     assert caught.value.allowed == "`except` in one text: `A; B except C`"
+
+
+@pytest.mark.parametrize(
+    ("text", "hints"),
+    [
+        ("0 0 1 1 * 2030", ["`0 0 0 1 1 * 2030`", "`at 2030-01-01T00:00:00`"]),
+        ("*/5 9 1 1 mon 2030-2032", ["`0 */5 9 1 1 mon 2030-2032`"]),
+    ],
+)
+def test_six_fields_with_a_year_are_explained(text: str, hints: list[str]) -> None:
+    """Others write the year sixth; here the first of six is the second, so both ways to mean it are said."""
+    with pytest.raises(InvalidSchedule, match="none is the year") as caught:
+        parse_schedule(text, zone="UTC", anchor=Moment(0))
+    assert caught.value.field == "day of week"
+    for hint in hints:
+        assert hint in str(caught.value.allowed)
+        parse_schedule(hint.strip("`"), zone="UTC", anchor=Moment(0))

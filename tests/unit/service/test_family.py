@@ -3,8 +3,10 @@
 import pytest
 
 from tests.unit.service.world import World
+from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound, Refused
-from tokimori.model.job import Job
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job, JobState
 
 
 async def add(world: World, job_id: str, *parents: str, **fields: object) -> Job:
@@ -112,3 +114,23 @@ async def test_only_what_is_parked_is_resolved(world: World) -> None:
     await add(world, "a", on_exhausted="park")
     with pytest.raises(Refused, match="enabled"):
         await world.service.resolve("a")
+
+
+async def test_a_child_that_came_while_its_parent_was_deleted_is_told_of(world: World) -> None:
+    """The parent then stays, paused: whoever deletes it learns that, and which child would wait for it in silence."""
+    await add(world, "a")
+    kept, added = world.store.delete_job, list[bool]()
+
+    async def overtaken(job_id: JobId, now: Moment) -> None:
+        if not added:
+            added.append(True)
+            await add(world, "b", "a")
+        await kept(job_id, now)
+
+    world.store.delete_job = overtaken  # type: ignore[method-assign]
+    with pytest.raises(Refused, match="it stays paused: `tokimori job resume a` enables it"):
+        await world.service.delete("a", now=True)
+    assert (await world.service.get("a")).state is JobState.PAUSED
+    with pytest.raises(Refused, match="b run after it") as caught:
+        await world.service.delete("a")
+    assert "stays paused" not in caught.value.message

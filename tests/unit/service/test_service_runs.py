@@ -147,7 +147,7 @@ async def test_waiting_for_a_run_ends_at_its_time_out(world: World) -> None:
     await world.add(ON_DEMAND, "j")
     run = await world.service.trigger("j")
     with pytest.raises(Refused):
-        await world.service.wait(run.id, -1)
+        await world.service.wait(run.id, 0)
 
 
 async def test_a_run_that_never_began_has_no_output(world: World) -> None:

@@ -55,7 +55,8 @@ runs                    zset    ids of all runs: by name, which is by age
                                 in: export_rows, import_rows, lines, list_runs, prune
 runs:<job id>           zset    the same of all runs of a job
                                 in: count_runs, import_rows, last_runs, lines, list_runs, prune
-live                    zset    ids of those that have not ended: by name; in: export_rows, lines, list_runs, prelude, prune
+live                    zset    ids of those that have not ended: by name
+                                in: export_rows, lines, list_runs, prelude, prune
 live:<inc>              set     the same of one job's life; in: apply, deleted_job, lines, moves, prelude, prune
 origins:<inc>           hash    origin -> run; scheduled ones until their run ends, then fired_through guards them
                                 in: add_run, import_rows, lines, prelude, prune, runs_of

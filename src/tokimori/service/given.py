@@ -1,0 +1,129 @@
+"""What a program gives to a method, read as what the service works with. Pure.
+
+A type checker finds most of what is refused here. Whoever runs none gets an error that names the field, the value and
+what is allowed, like every other door.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from tokimori.clock import Moment, from_datetime, parse_moment
+from tokimori.errors import InvalidInput
+from tokimori.model.policies import LONGEST
+from tokimori.schedules.stamp import parse_stamp
+
+When = Moment | datetime | str
+"""A moment: microseconds since 1970, an aware datetime, or a text as RFC 3339 writes it."""
+Span = float | timedelta
+"""A length of time: seconds, or a timedelta."""
+
+_FIRST, _LAST = parse_moment("0001-01-01T00:00:00Z"), parse_moment("9999-12-31T23:59:59.999999Z")
+_MOMENTS = (
+    "an aware datetime, a text such as 2030-01-01T00:00:00Z, or whole microseconds since 1970, in years 1 to 9999"
+)
+_PAYLOADS = "a text; or a dict or list that JSON can hold"
+_PATHS = ("cwd", "shell_path")
+
+
+def moment_of(field: str, given: object, zone: str) -> Moment:
+    """The moment; a text without offset is a time in the zone. Raises `InvalidInput`."""
+    match given:
+        case str():
+            return Moment(parse_stamp(given, field=field).moment_in(zone))
+        case datetime() if given.utcoffset() is None:
+            raise InvalidInput(
+                f"{field}: {given!r} has no time zone",
+                field=field,
+                value=given,
+                allowed=_MOMENTS,
+            )
+        case datetime():
+            moment: object = from_datetime(given)
+        case _:
+            moment = given
+    if isinstance(moment, int) and not isinstance(moment, bool) and _FIRST <= moment <= _LAST:
+        return Moment(moment)
+    raise InvalidInput(f"{field}: {given!r} is not a moment", field=field, value=given, allowed=_MOMENTS)
+
+
+def seconds_of(field: str, given: object, *, above_zero: bool = False) -> float:
+    """The seconds. Raises `InvalidInput`."""
+    seconds = given.total_seconds() if isinstance(given, timedelta) else given
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+        is_long_enough = seconds > 0 or (seconds == 0 and not above_zero)
+        if is_long_enough and seconds <= LONGEST:
+            return seconds
+    allowed = f"seconds {'above' if above_zero else 'from'} 0, at most a hundred years, or a timedelta"
+    raise InvalidInput(f"{field}: {given!r} is not a length of time", field=field, value=given, allowed=allowed)
+
+
+def flag_of(field: str, given: object) -> bool:
+    """True or False itself; None is False. Raises `InvalidInput`."""
+    if given is None or isinstance(given, bool):
+        return bool(given)
+    raise InvalidInput(f"{field}: {given!r} is neither True nor False", field=field, value=given, allowed="True, False")
+
+
+def zone_of(given: object) -> object:
+    """The name of a `ZoneInfo`; anything else as it is."""
+    return given.key if isinstance(given, ZoneInfo) else given
+
+
+def many(field: str, given: object, what: str) -> list[object]:
+    """The members of a list, or of any other collection but a text. Raises `InvalidInput`."""
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes):
+        return list(given)
+    raise InvalidInput(f"{field}: {given!r} is not a list", field=field, value=given, allowed=f"a list of {what}")
+
+
+def payload_of(given: object) -> str | None:
+    """The text of a payload: a dict or a list is written as JSON. Raises `InvalidInput`."""
+    if given is None or isinstance(given, str):
+        return given
+    if not isinstance(given, Mapping | list | tuple):
+        raise InvalidInput(f"payload: {given!r} is not a payload", field="payload", value=given, allowed=_PAYLOADS)
+    try:
+        plain = dict(given) if isinstance(given, Mapping) else given
+        return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_no_json)
+    except (TypeError, ValueError, RecursionError):
+        message = "payload: JSON can't hold it: a key that is no text, a number that is none, or what holds itself"
+        raise InvalidInput(message, field="payload", value=given, allowed=_PAYLOADS) from None
+
+
+def _no_json(given: object) -> str:
+    raise InvalidInput(f"payload: JSON can't hold {given!r}", field="payload", value=given, allowed=_PAYLOADS)
+
+
+def job_fields(fields: Mapping[str, object]) -> dict[str, object]:
+    """Fields of a job in the form that JSON has too: texts for moments, zones and paths, seconds for timedeltas."""
+    return {name: _plain(name, value) for name, value in fields.items()}
+
+
+def _plain(name: str, value: object) -> object:
+    match value:
+        case timedelta() if name == "retention":
+            return f"PT{value.total_seconds():f}S"
+        case timedelta():
+            return value.total_seconds()
+        case datetime() if name in ("starts_at", "ends_at") and value.utcoffset() is not None:
+            return value.isoformat()
+        case ZoneInfo() if name == "time_zone":
+            return value.key
+        case os.PathLike() if name in _PATHS:
+            return os.fspath(value)
+        case list() | tuple() if name == "command":
+            return [os.fspath(each) if isinstance(each, os.PathLike) else each for each in value]
+        case Mapping() if name == "retry":
+            return job_fields(value)
+        case set() | frozenset():
+            return sorted(value, key=str)
+        case _:
+            return value
+
+
+def day_of(given: object) -> object:
+    """A `date` as calendars write it; anything else as it is. A datetime is no day."""
+    return given.isoformat() if isinstance(given, date) and not isinstance(given, datetime) else given

@@ -1,0 +1,227 @@
+"""Whatever a program gives to a method, wrong or right: no error of Python's, of a driver's or of a library's.
+
+The methods and their arguments are found, not listed: one that is added is tried too.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import PurePosixPath
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tokimori.client.client import Client
+from tokimori.client.client import open as open_client
+from tokimori.clock import parse_moment
+from tokimori.errors import InvalidInput, TokimoriError
+from tokimori.ports.store import RunFilter
+from tokimori.service.arguments import CalendarArguments, JobArguments, RequestArguments
+from tokimori.service.definitions import definition_from
+
+PARTS = ("calendars", "queues", "semaphores")
+ARGUMENTS: dict[str, type] = {
+    "add": JobArguments,
+    "update": JobArguments,
+    "trigger": RequestArguments,
+    "ask": RequestArguments,
+}
+RIGHT: dict[str, object] = {
+    "first": "2026-01-01T00:00:00Z",
+    "last": "2026-01-01T00:00:00Z",
+    "text": "0 3 * * *",
+    "wanted": RunFilter(),
+    "jobs": [("z", definition_from({"noop": True}))],
+    "runs": [],
+    "job_ids": ["j"],
+    "url": "memory:",
+    "limit": 1,
+    "author": None,
+}
+FIELDS = {"job_id": "id", "run_id": "run", "queue": "queue"}
+"""What the field of an error is called where it is not the argument's name."""
+WRONG = (object(), b"j", [object()], {"a": object()}, datetime(2030, 1, 1), 10**30, float("nan"))
+LEAKS = re.compile(r"Expected `|not supported between|has no attribute|is not iterable|NoneType|\bobject expected\b")
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    """One with a job, a calendar and a run."""
+    with open_client("memory:") as opened:
+        opened.add("j", noop=True, schedule="0 3 * * *")
+        opened.calendars.add("c", dates=["12-25"])
+        yield opened
+
+
+def run_of(client: Client) -> str:
+    """The id of a run that nobody executes."""
+    return client.trigger("j", key="the one").id
+
+
+def calls(client: Client) -> Iterator[tuple[str, Callable[..., object], dict[str, object], str]]:
+    """Each argument of each method: (shown name, method, right values for those it needs, name of the argument)."""
+    for part in ("", *PARTS):
+        behind = getattr(client, part) if part else client
+        for name in dir(behind):
+            method = getattr(behind, name)
+            if name.startswith("_") or not callable(method) or name in ("close", "mutex", "semaphore"):
+                continue
+            named = {"name": "c", "job_id": "j", "run_id": run_of(client), **RIGHT}
+            given = inspect.signature(method).parameters.values()
+            needs = {
+                each.name: named[each.name]
+                for each in given
+                if each.default is each.empty and each.kind is not each.VAR_KEYWORD
+            }
+            needs |= {"noop": True} if name == "add" and not part else {}
+            kinds = CalendarArguments if part == "calendars" else ARGUMENTS.get(name, JobArguments)
+            for each in given:
+                names = kinds.__annotations__ if each.kind is each.VAR_KEYWORD else (each.name,)
+                yield from ((f"{part}.{name}({arg})", method, needs, arg) for arg in names)
+
+
+def called(method: Callable[..., object], arguments: dict[str, object]) -> object:
+    """Call the method: arguments that can only be given by their place, are."""
+    places = [
+        arguments.pop(each.name)
+        for each in inspect.signature(method).parameters.values()
+        if each.kind is each.POSITIONAL_ONLY and each.name in arguments
+    ]
+    return method(*places, **arguments)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: type(wrong).__name__)
+def test_every_argument_of_every_method_is_checked(client: Client, wrong: object) -> None:
+    """A wrong value is an error of ours, in our words; an object of no kind at all is always refused, by its field."""
+    for shown, method, needs, argument in list(calls(client)):
+        try:
+            called(method, {**needs, argument: wrong})
+        except TokimoriError as error:
+            assert not LEAKS.search(f"{error.message} {error.allowed}"), shown
+            if type(wrong) is object:
+                assert isinstance(error, InvalidInput), shown
+                assert error.field in (argument, FIELDS.get(argument), "calendar", "semaphore"), shown
+                assert error.value is wrong, shown
+                assert error.allowed, shown
+        else:
+            assert type(wrong) is not object, shown
+
+
+def test_what_is_tried_is_everything(client: Client) -> None:
+    """The search above finds the methods: nobody has made it look at nothing."""
+    tried = {shown for shown, *_ in calls(client)}
+    assert len(tried) > 150
+    assert {
+        ".trigger(at)",
+        ".backfill(last)",
+        ".add(retention)",
+        "queues.pause(reason)",
+        "calendars.add(dates)",
+    } <= tried
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        datetime(2030, 1, 1, 8, tzinfo=UTC),
+        datetime(2030, 1, 1, 9, tzinfo=ZoneInfo("Europe/Paris")),
+        "2030-01-01T08:00:00Z",
+        "2030-01-01T09:00:00+01:00",
+        "2030-01-01T08:00:00",
+        parse_moment("2030-01-01T08:00:00Z"),
+    ],
+    ids=repr,
+)
+def test_a_moment_is_said_in_any_way(client: Client, at: datetime | str) -> None:
+    """An aware datetime of any zone, a text with an offset or in the job's zone, or microseconds."""
+    there = parse_moment("2030-01-01T08:00:00Z")
+    assert client.trigger("j", at=at).due == there
+    assert client.next_times("j", 1, at) == [there + 19 * 3_600_000_000]
+    assert client.upcoming(1, at)[0][1] == client.explain("0 3 * * *", n=1, after=at).moments[0]
+    assert client.explain_job("j", 1, at).moments == client.explain("0 3 * * *", n=1, after=at).moments
+    looked = client.backfill("j", at, at, dry_run=True)
+    assert (looked.first, client.cancel_backfill("j", at, at).last) == (there, there)
+
+
+def test_a_datetime_without_zone_is_refused(client: Client) -> None:
+    """It may be any of many moments, so nothing is guessed."""
+    with pytest.raises(InvalidInput, match=r"at: .* has no time zone") as caught:
+        client.trigger("j", at=datetime(2030, 1, 1))
+    assert caught.value.field == "at"
+    assert "aware datetime" in str(caught.value.allowed)
+
+
+def test_a_length_of_time_is_seconds_or_a_timedelta(client: Client) -> None:
+    """In every field of a job and of a request, within `retry` too."""
+    minute = timedelta(minutes=1)
+    job = client.update(
+        "j",
+        delay=minute,
+        late_after=minute,
+        timeout=minute,
+        retry={"attempts": 2, "delay": minute, "cap": minute},
+        retention=timedelta(days=2, seconds=1.5),
+    )
+    terms = job.definition
+    assert (terms.delay, terms.late_after, terms.timeout, terms.retry.delay, terms.retry.cap) == (60, 60, 60, 60, 60)
+    assert terms.retention == "PT172801.500000S"
+    run = client.trigger("j", "k", debounce=minute)
+    assert run.due - run.created == 60_000_000
+    assert client.ask("j", "t", throttle=minute).run.id == client.ask("j", "t", throttle=60).run.id
+
+
+def test_what_a_python_program_has_is_taken(client: Client) -> None:
+    """Paths, zones, aware datetimes, days and sets."""
+    paris = ZoneInfo("Europe/Paris")
+    job = client.add(
+        "k",
+        schedule="0 3 * * *",
+        command=[PurePosixPath("/bin/true"), "x"],
+        cwd=PurePosixPath("/srv"),
+        time_zone=paris,
+        starts_at=datetime(2030, 1, 1, tzinfo=paris),
+    )
+    assert (job.definition.time_zone, job.definition.starts_at) == ("Europe/Paris", "2030-01-01T00:00:00+01:00")
+    assert str(job.definition.target).count("/bin/true") == str(job.definition.target).count("/srv") == 1
+    assert client.calendars.update("c", dates=[date(2030, 5, 1), "12-25"]).dates == ("2030-05-01", "12-25")
+    with client.mutex("m", wait=timedelta(seconds=1)) as held:
+        assert held.token == 1
+
+
+def test_a_dict_as_payload_is_written_as_json(client: Client) -> None:
+    """As is a list; what JSON can't hold is refused, and says what it is."""
+    assert client.trigger("j", payload={"to": ["ann", "jürgen"], "n": 1}).payload == '{"to":["ann","jürgen"],"n":1}'
+    assert client.trigger("j", payload=[1, None]).payload == "[1,null]"
+    itself: list[object] = []
+    itself.append(itself)
+    for bad in ({"a": {1, 2}}, {"a": float("nan")}, {(1, 2): 3}, itself):
+        with pytest.raises(InvalidInput, match="JSON can't hold") as caught:
+            client.trigger("j", payload=bad)  # type: ignore[arg-type]
+        assert (caught.value.field, bool(caught.value.allowed)) == ("payload", True)
+
+
+def test_runs_are_filtered_by_texts(client: Client) -> None:
+    """States are words; one that is none is named, and so is a text in place of a list."""
+    run = client.trigger("j")
+    assert client.list_runs(RunFilter(states=frozenset({"ready"}))) == [run]  # type: ignore[arg-type]
+    for states in ("ready", ["redy"]):
+        with pytest.raises(InvalidInput) as caught:
+            client.list_runs(RunFilter(states=states))  # type: ignore[arg-type]
+        assert caught.value.field == "states"
+
+
+def test_locks_check_what_they_are_given(client: Client) -> None:
+    """On entering: units that are no whole number, a time that is none, and what can't be called."""
+    for name, wrong in (("limit", True), ("weight", None), ("weight", "2"), ("wait", "5"), ("on_lost", 5)):
+        with pytest.raises(InvalidInput) as caught, client.semaphore("m", **{name: wrong}):  # type: ignore[arg-type]
+            raise AssertionError(name)
+        assert (caught.value.field, caught.value.value) == (name, wrong)
+
+
+@pytest.mark.parametrize("name", ["url", "time_zone", "author", "semaphore_store"])
+def test_opening_checks_what_it_is_given(name: str) -> None:
+    """By the name of the argument."""
+    with pytest.raises(InvalidInput) as caught:
+        open_client(**{"url": "memory:", name: 5})  # type: ignore[arg-type]
+    assert (caught.value.field, caught.value.value) == (name, 5)
