@@ -62,9 +62,7 @@ def _wall_mask(zoned: Zoned, pieces: tuple[WallClock, ...], day: int) -> int:
     mask = 0
     while at < stop:
         stretch = stretch_at(zoned.zone, at * SECOND)
-        start, end, offset, before = (
-            -(-each // SECOND) for each in stretch
-        )  # a cut of a stretch may be within a second
+        start, end, offset, before = (each // SECOND for each in stretch)
         upper = min(end, stop)
         if at == start and zoned.shifts(stretch):
             mask |= 1 << at - day * _DAY

@@ -65,7 +65,7 @@ class Zoned(Struct, frozen=True):
             if wall is None:
                 return None
             there = stretch_at(self.zone, wall - offset)
-            if there.before == there.offset == offset:
+            if there.offset == offset and wall - offset > there.start + OVERLAP:
                 return Moment(wall - offset)
             at = max(end, wall - offset - OVERLAP)
         return None
