@@ -1,14 +1,18 @@
 """A schedule that avoids days off: its moments on these are left out, or moved to a business day."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
-from tokimori.clock import DAY, Moment
+from tokimori.clock import DAY, SECOND, Moment
+from tokimori.schedules.combined import terms_of
 from tokimori.schedules.days import FIRST_DAY, LAST_DAY
 from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.grid import moment_of
+from tokimori.schedules.moved_count import CountedDays
 from tokimori.schedules.schedule import OnDemand, Schedule
+from tokimori.schedules.second_masks import Term, all_fractions, count_drifting, mask_of_terms
 from tokimori.schedules.zones import Stretch, stretch_at, stretches_between
 
 _MAX_TRIES = 1_000
@@ -136,12 +140,19 @@ class Kept:
 
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through: those of the base, minus those on days off."""
-        total = self.base.count(after, through)
+        return self._count(self.base.count, after, through)
+
+    def count_drifting(self, terms: Sequence[Term], after: Moment, through: Moment) -> int:
+        """How many of them drift through the parts of a second, so that they are in no mask."""
+        return self._count(partial(count_drifting, terms), after, through)
+
+    def _count(self, of: Callable[[Moment, Moment], int], after: Moment, through: Moment) -> int:
+        total = of(after, through)
         if not total:
             return 0
         for stretch in stretches_between(self.days.zone, after + 1, through + 1):
             low, high = max(stretch.start, after + 1), min(stretch.end - 1, through)
-            total -= sum(self.base.count(*row) for row in self._rows_off(stretch, low, high))
+            total -= sum(of(*row) for row in self._rows_off(stretch, low, high))
         return total
 
     def _rows_off(self, stretch: Stretch, low: int, high: int) -> Iterator[tuple[Moment, Moment]]:
@@ -201,13 +212,21 @@ class BusinessDays:
         return moved if kept is None else kept
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through; moved ones are counted one by one."""
-        kept = self._kept
-        total = kept.count(after, through)
-        if self.shift is not None:
-            moved = self._moved_after(after, through)
-            total += sum(kept.next_after(Moment(at - 1), at) is None for at in moved)
-        return total
+        """How many moments t there are with after < t <= through, without walking them."""
+        terms = terms_of(self.base)
+        if self.shift is None and len(terms) == 1 and not terms[0].without:
+            return self._kept.count(after, through)
+        days, total = self._days, 0
+        sources = (lambda _: range(0)) if self.shift is None else self._sources_near
+        for fraction in all_fractions(terms):
+            counted = CountedDays(mask_of_terms(terms, fraction), self.zone, days.is_off, sources)
+            first, stop = ((at - fraction) // SECOND + 1 for at in (after, through))
+            total += counted.count(first, stop) if first < stop else 0
+        return total + self._kept.count_drifting(terms, after, through)
+
+    def _sources_near(self, business: int) -> range:
+        near = business - 1 if self.shift is Shift.NEXT else business + 1
+        return self._sources(business) if self._days.is_off(near) else range(0)
 
     def is_off(self, moment: Moment) -> bool:
         """Whether clocks show a day off at that moment."""
