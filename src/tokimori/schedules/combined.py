@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -9,7 +10,7 @@ from tokimori.clock import DAY, MINUTE, SECOND, Moment
 from tokimori.errors import Bug
 from tokimori.schedules.grid import ExactSteps, Grid
 from tokimori.schedules.schedule import Schedule
-from tokimori.schedules.second_masks import Term, count_terms
+from tokimori.schedules.second_masks import Term, check_effort, count_terms
 from tokimori.schedules.wall_sets import EVERY_SECOND, Pieces, minus, times_of
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
@@ -18,6 +19,7 @@ from tokimori.schedules.zones import FOREVER, stretch_at
 _MAX_EXCLUDED = 1_000
 """How many excluded moments in a row a search passes, before it answers that there are no more."""
 _EVER = Moment(FOREVER)
+_LONG = 2 * 366 * DAY
 _FEW = 100
 """So many moments are always walked."""
 
@@ -47,10 +49,10 @@ class Union:
             return self._parts[0].count(after, through)
         few = _few(after, through)
         if any(isinstance(part, Difference) for part in self._parts):
-            return count_terms(terms_of(self), after, through)
+            return _count_days(self, after, through)
         counts = sorted((part.count(after, through), n) for n, part in enumerate(self._parts))
         if sum(number for number, _ in counts[:-1]) > few:
-            return count_terms(terms_of(self), after, through)
+            return _count_days(self, after, through)
         total, parts = 0, [self._parts[n] for number, n in reversed(counts) if number]
         for n, part in enumerate(parts):
             total += part.count(after, through) - common(part, Union((), tuple(parts[:n])), after, through)
@@ -123,7 +125,7 @@ class Difference:
         """How many moments t there are with after < t <= through; as in `Union.count`, many are not walked."""
         total = self.base.count(after, through)
         if total > _few(after, through):
-            return count_terms(terms_of(self), after, through)
+            return _count_days(self, after, through)
         return total - common(self.base, self.excluded, after, through)
 
     def _last_excluded(self, moment: Moment) -> Moment:
@@ -164,6 +166,16 @@ def terms_of(schedule: Schedule) -> Sequence[Term]:
             raise Bug(f"a {type(schedule).__name__} is counted by nobody else")
 
 
+def _count_days(schedule: Schedule, after: Moment, through: Moment) -> int:
+    """The count by the seconds of days; a long span begins with its first moment."""
+    if through - after > _LONG:
+        found = schedule.next_after(after)
+        if found is None or found > through:
+            return 0
+        after, through = Moment(found - 1), min(through, schedule.last_before(Moment(through + 1)) or through)
+    return count_terms(terms_of(schedule), after, through)
+
+
 def _few(after: Moment, through: Moment) -> int:
     """As many moments as can be walked in the time in which the days between are compared."""
     return max(_FEW, (through - after) // DAY // 2)
@@ -189,7 +201,18 @@ def common(one: Schedule, other: Schedule, after: Moment, through: Moment) -> in
 def union(members: Sequence[Schedule]) -> Schedule:
     """The union of the schedules; a single one is itself."""
     distinct = tuple(dict.fromkeys(members))
-    return distinct[0] if len(distinct) == 1 else Union(distinct, _merged(distinct))
+    return distinct[0] if len(distinct) == 1 else _counted(Union(distinct, _merged(distinct)))
+
+
+_Made = TypeVar("_Made", Union, Except)
+
+
+def _counted(schedule: _Made) -> _Made:
+    """The schedule. Raises `InvalidSchedule` where counting its moments would take too long."""
+    terms = terms_of(schedule)
+    if len(terms) > 1 or any(term.without for term in terms):
+        check_effort(terms)
+    return schedule
 
 
 def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
@@ -206,7 +229,7 @@ def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
             kept.append(Difference(rest, union(others), all_free, _covering(rest, others)) if others else rest)
         else:
             kept.append(Difference(part, excluded, _free_for(part, free, zone), _covering(part, others)))
-    return Except(base, excluded, Union((), tuple(kept)))
+    return _counted(Except(base, excluded, Union((), tuple(kept))))
 
 
 def _free_for(base: Schedule, free: tuple[WallClock, ...], zone: str) -> Zoned:

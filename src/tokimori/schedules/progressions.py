@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from math import gcd
-from typing import NamedTuple
 
-from tokimori.clock import SECOND
+from msgspec import Struct
+
 from tokimori.schedules.grid import FIRST_WALL, LAST_WALL, ExactSteps, Grid
 from tokimori.schedules.zones import FOREVER
 
@@ -12,7 +12,7 @@ MOST_DRIFTING = 4
 """So many rows that drift through the parts of a second are counted together: each doubles the work."""
 
 
-class Progression(NamedTuple):
+class Progression(Struct, frozen=True):
     """The moments anchor + n × period with low <= t <= high."""
 
     anchor: int
@@ -25,9 +25,9 @@ class Progression(NamedTuple):
         low, high = max(after + 1, self.low), min(through, self.high)
         return max((high - self.anchor) // self.period - (low - 1 - self.anchor) // self.period, 0)
 
-    def within_second(self, fraction: int) -> "Progression | None":
-        """Those that lie so many microseconds behind a whole second."""
-        return common(self, Progression(fraction, SECOND, -FOREVER, FOREVER))
+    def within(self, unit: int, fraction: int) -> "Progression | None":
+        """Those that lie so many microseconds behind a whole second, or a whole minute."""
+        return common(self, Progression(fraction, unit, -FOREVER, FOREVER))
 
 
 def progression_of(grid: Grid) -> Progression | None:

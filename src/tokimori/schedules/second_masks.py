@@ -1,68 +1,31 @@
 """The moments of a day as bits, one for each second: how what is made of several schedules is counted.
 
-Moments a fixed part of a second behind whole seconds have masks of their own: such a part is a `fraction` here, in
-microseconds. Intervals that drift through the parts of a second (every 0.7 seconds) are in the masks with those that
-lie on the fraction; the others are counted as `progressions`.
+Where all times are of one second of the minute, a bit for each minute does: the `unit` is a second or a minute, in
+microseconds. Moments a fixed part of a unit behind whole ones have masks of their own: such a part is a `fraction`
+here, in microseconds. Intervals that drift through the parts of a second (every 0.7 seconds) are in the masks with
+those that lie on the fraction; the others are counted as `progressions`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from tokimori.clock import DAY as MICROSECONDS_A_DAY
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import DAY, MINUTE, SECOND, Moment
+from tokimori.errors import InvalidSchedule
 from tokimori.schedules.grid import CalendarSteps, ExactSteps, Grid, MixedSteps
-from tokimori.schedules.progressions import Progression, count_any, progression_of
+from tokimori.schedules.progressions import MOST_DRIFTING, Progression, count_any, progression_of
 from tokimori.schedules.wall_sets import DayMasks, Overlapping, Pieces
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned
-from tokimori.schedules.zones import stretch_at
+from tokimori.schedules.zones import stretch_at, stretches_between
 
-DAY = 86_400  # seconds
-WHOLE_DAY = (1 << DAY) - 1
-
-Mask = Callable[[int], int]
-"""The moments of a day of UTC (its number since 1970-01-01) as bits: bit 0 is its first second."""
-
-
-def nothing(_: int) -> int:
-    """The mask of no moments."""
-    return 0
-
-
-def fractions_of(zoned: Zoned) -> set[int]:
-    """The fractions on which the moments lie; none for what drifts. What clocks skip may go to a whole second."""
-    times = zoned.times
-    if not isinstance(times, Grid):
-        return {0}
-    match times.steps:
-        case ExactSteps(_, period) as steps if period % SECOND == 0 or times.first == times.last is not None:
-            return {0, steps.nth(times.first or 0) % SECOND} if zoned.shift else {steps.nth(times.first or 0) % SECOND}
-        case CalendarSteps(anchor=anchor) | MixedSteps(calendar=CalendarSteps(anchor=anchor)):
-            return {0, anchor % SECOND}
-        case _:
-            return set()
-
-
-def drifting(zoned: Zoned) -> Progression | None:
-    """The moments of an interval that drifts through the parts of a second."""
-    return progression_of(zoned.times) if isinstance(zoned.times, Grid) and not fractions_of(zoned) else None
-
-
-def mask_of(zoned: Zoned, fraction: int) -> Mask:
-    """The mask of its moments on the fraction."""
-    match zoned.times:
-        case WallClock() as clock:
-            return nothing if fraction else _wall_mask(zoned, DayMasks((clock,)))
-        case Pieces(clocks) | Overlapping(clocks):
-            return nothing if fraction else _wall_mask(zoned, DayMasks(clocks))
-        case Grid(steps=ExactSteps()) as grid if zoned.zone == "UTC":
-            found = progression_of(grid)
-            found = None if found is None else found.within_second(fraction)
-            return nothing if found is None else _progression_mask(found)
-        case _:
-            return _walked_mask(zoned, fraction) if fraction in fractions_of(zoned) else nothing
+NEAR = 800 * DAY
+"""From so far moments may be moved to others, where clocks were apart from UTC by odd seconds."""
+MOST_EFFORT = 400
+"""So much a year of one text may cost when it is counted, in some tens of microseconds."""
+Mask = Callable[[int, int], int]
+"""The moments of a span of at most a day, low <= t < high in units since 1970 in UTC, as bits: bit 0 is low."""
 
 
 class Term(NamedTuple):
@@ -71,91 +34,215 @@ class Term(NamedTuple):
     part: Zoned
     without: tuple[Zoned, ...] = ()
 
+    def is_simple(self) -> bool:
+        """Whether its moments of some days are counted faster than they are looked at."""
+        return not self.without and not (isinstance(self.part.times, Pieces | Overlapping) and len(self.part.times) > 1)
+
+
+def drifts(term: Term) -> bool:
+    """Whether its moments are not on few fractions of a second."""
+    return not _fractions_of(term.part, SECOND)
+
+
+def check_effort(terms: Sequence[Term]) -> None:
+    """Raise `InvalidSchedule` where a year of the terms would not be counted within some milliseconds."""
+    parts = [*dict.fromkeys(part for term in terms for part in (term.part, *term.without))]
+    drifting = [part for part in parts if not _fractions_of(part, SECOND)]
+    if any(_drifting(part) is None for part in drifting):
+        message = "schedule: a period of calendar days and parts of a second can't be combined with others"
+        raise InvalidSchedule(message, field="schedule", allowed="whole seconds beside days; or several jobs")
+    seconds = not all(map(_is_of_minutes, parts))
+    if len(drifting) > MOST_DRIFTING or sum(_effort(part, seconds=seconds) for part in parts) > MOST_EFFORT:
+        message = "schedule: its members are too many, or too dense, to be counted together"
+        allowed = "fewer members, above all fewer intervals and members with seconds; or several jobs"
+        raise InvalidSchedule(message, field="schedule", allowed=allowed)
+
+
+def _effort(part: Zoned, *, seconds: bool) -> int:
+    """What a year of it costs, in some tens of microseconds."""
+    match part.times:
+        case Grid(first=first, last=last) if first == last is not None:
+            return 2
+        case Grid(steps=ExactSteps()):
+            return 80 if seconds else 20
+        case Grid():
+            return 120
+        case _:
+            return 60 if seconds else 15
+
 
 def count_terms(terms: Sequence[Term], after: Moment, through: Moment) -> int:
     """How many moments t there are in any of the terms, with after < t <= through."""
-    fractions = all_fractions(terms)
-    total = sum(count_masks(mask_of_terms(terms, each), after, through, each) for each in fractions)
+    unit = unit_of(terms, after, through)
+    total = sum(
+        _count_masks(mask_of_terms(terms, unit, each), _spans(terms, unit, each, after, through))
+        for each in all_fractions(terms, unit)
+    )
     return total + count_drifting(terms, after, through)
 
 
 def count_drifting(terms: Sequence[Term], after: Moment, through: Moment) -> int:
     """How many of them drift, and lie on none of the fractions of the others."""
-    bases = [found for term in terms if (found := drifting(term.part)) is not None]
+    bases = [found for term in terms if (found := _drifting(term.part)) is not None]
     if not bases:
         return 0
-    fractions = all_fractions(terms)
-    without = {found for term in terms for each in term.without if (found := drifting(each)) is not None}
+    fractions = all_fractions(terms, SECOND)
+    without = {found for term in terms for each in term.without if (found := _drifting(each)) is not None}
     both = _count_between([*bases, *without], fractions, after, through)
     return both - _count_between([*without], fractions, after, through)
 
 
-def all_fractions(terms: Sequence[Term]) -> set[int]:
-    """The fractions on which any moment may lie that does not drift."""
-    return {each for term in terms for part in (term.part, *term.without) for each in fractions_of(part)}
+def unit_of(terms: Sequence[Term], after: Moment, through: Moment, zone: str = "UTC") -> int:
+    """A minute where that is fine enough for all times and all clocks of the span, those of `zone` too; or a second."""
+    parts = {part for term in terms for part in (term.part, *term.without)}
+    if not all(map(_is_of_minutes, parts)):
+        return SECOND
+    zones = {zone, *(part.zone for part in parts)}
+    near = [stretch for each in zones for stretch in stretches_between(each, after - NEAR, through + NEAR)]
+    return SECOND if any(stretch.offset % MINUTE or stretch.before % MINUTE for stretch in near) else MINUTE
 
 
-def _count_between(several: Sequence[Progression], fractions: set[int], after: int, through: int) -> int:
-    """How many moments of the progressions lie on none of the fractions."""
-    on = ([found for each in several if (found := each.within_second(fraction))] for fraction in fractions)
-    return count_any(several, after, through) - sum(count_any(each, after, through) for each in on)
+def all_fractions(terms: Sequence[Term], unit: int) -> Sequence[int]:
+    """The fractions on which any moment may lie that does not drift; 0 is the last of them."""
+    parts = (part for term in terms for part in (term.part, *term.without))
+    return sorted({0, *(each for part in parts for each in _fractions_of(part, unit))}, reverse=True)
 
 
-def mask_of_terms(terms: Sequence[Term], fraction: int) -> Mask:
+def mask_of_terms(terms: Sequence[Term], unit: int, fraction: int) -> Mask:
     """The mask of the moments of all terms that lie on the fraction."""
     groups: dict[tuple[Zoned, ...], list[Zoned]] = {}
     for term in terms:
         groups.setdefault(term.without, []).append(term.part)
-    found = [(_any(parts, fraction), _any(without, fraction)) for without, parts in groups.items()]
+    found = [
+        (shown, _any(without, unit, fraction))
+        for without, parts in groups.items()
+        if (shown := _any(parts, unit, fraction)) is not nothing
+    ]
 
-    def mask(day: int) -> int:
+    if len(found) == 1 and found[0][1] is nothing:
+        return found[0][0]
+
+    def mask(low: int, high: int) -> int:
         bits = 0
         for part, without in found:
-            if shown := part(day):
-                bits |= shown & ~without(day) if without is not nothing else shown
+            if shown := part(low, high):
+                bits |= shown & ~without(low, high) if without is not nothing else shown
         return bits
 
-    return mask
+    return mask if found else nothing
 
 
-def _any(parts: Sequence[Zoned], fraction: int) -> Mask:
-    masks = [mask for part in parts if (mask := mask_of(part, fraction)) is not nothing]
+def nothing(_low: int, _high: int) -> int:
+    """The mask of no moments."""
+    return 0
+
+
+def _any(parts: Sequence[Zoned], unit: int, fraction: int) -> Mask:
+    masks = [found for part in parts if (found := _mask_of(part, unit, fraction)) is not nothing]
     if len(masks) < 2:
         return masks[0] if masks else nothing
 
-    def mask(day: int) -> int:
-        return reduce(or_, [each(day) for each in masks])
+    def mask(low: int, high: int) -> int:
+        return reduce(or_, [each(low, high) for each in masks])
 
     return mask
 
 
-def count_masks(mask: Mask, after: Moment, through: Moment, fraction: int) -> int:
-    """How many moments t of the masks there are with after < t <= through."""
-    first, stop = (after - fraction) // SECOND + 1, (through - fraction) // SECOND + 1
-    total = 0
-    for day in range(first // DAY, -(-stop // DAY)):
-        if bits := mask(day):
-            if day * DAY < first or stop < (day + 1) * DAY:
-                low, high = max(first - day * DAY, 0), min(stop - day * DAY, DAY)
-                bits &= (1 << high) - (1 << low)
-            total += bits.bit_count()
-    return total
+def _count_masks(mask: Mask, spans: Iterable[tuple[int, int]]) -> int:
+    return 0 if mask is nothing else sum(mask(low, high).bit_count() for low, high in spans)
 
 
-def _progression_mask(found: Progression) -> Mask:
-    anchor, period = found.anchor // SECOND, found.period // SECOND
-    fraction = found.anchor % SECOND
-    low, high = -((fraction - found.low) // SECOND), (found.high - fraction) // SECOND
-    pattern = _pattern(period, -(-2 * DAY // period)) if period <= DAY else 1
+def _spans(
+    terms: Sequence[Term], unit: int, fraction: int, after: Moment, through: Moment
+) -> Iterator[tuple[int, int]]:
+    """The days between, as most of the clocks show them: what a clock shows on a whole day is known."""
+    zone = next((term.part.zone for term in terms if not isinstance(term.part.times, Grid)), "UTC")
+    low, stop, a_day = (after - fraction) // unit + 1, (through - fraction) // unit + 1, DAY // unit
+    while low < stop:
+        offset = stretch_at(zone, low * unit).offset // unit
+        high = min(stop, ((low + offset) // a_day + 1) * a_day - offset)
+        yield low, high
+        low = high
 
-    def mask(day: int) -> int:
-        start = day * DAY
-        shift = (anchor - start) % period
-        if shift >= DAY or high < start or low >= start + DAY:
+
+# Parts
+
+
+def _clocks_of(zoned: Zoned) -> tuple[WallClock, ...]:
+    match zoned.times:
+        case WallClock() as clock:
+            return (clock,)
+        case Pieces(clocks) | Overlapping(clocks):
+            return clocks
+        case _:
+            return ()
+
+
+def _is_of_minutes(zoned: Zoned) -> bool:
+    match zoned.times:
+        case Grid(steps=ExactSteps(period=period)) as grid:
+            return period % MINUTE == 0 or grid.first == grid.last is not None
+        case Grid(steps=MixedSteps(exact=exact)):
+            return exact % MINUTE == 0
+        case _:
+            return all(clock.seconds.bit_count() == 1 for clock in _clocks_of(zoned))
+
+
+def _fractions_of(zoned: Zoned, unit: int) -> set[int]:
+    """The fractions on which the moments lie; none for what drifts. What clocks skip may go to a whole unit."""
+    times = zoned.times
+    if not isinstance(times, Grid):
+        seconds = {clock.seconds.bit_length() - 1 for clock in _clocks_of(zoned)}
+        return {0} if unit == SECOND else {0, *(second * SECOND for second in seconds)}
+    match times.steps:
+        case ExactSteps(_, period) as steps if period % unit == 0 or times.first == times.last is not None:
+            return {0, steps.nth(times.first or 0) % unit} if zoned.shift else {steps.nth(times.first or 0) % unit}
+        case CalendarSteps(anchor=anchor):
+            return {0, anchor % unit}
+        case MixedSteps(calendar=calendar, exact=exact) if exact % unit == 0:
+            return {0, calendar.anchor % unit}
+        case _:
+            return set()
+
+
+def _drifting(zoned: Zoned) -> Progression | None:
+    """The moments of an interval that drifts through the parts of a second."""
+    return progression_of(zoned.times) if isinstance(zoned.times, Grid) and not _fractions_of(zoned, SECOND) else None
+
+
+def _count_between(several: Sequence[Progression], fractions: Sequence[int], after: int, through: int) -> int:
+    """How many moments of the progressions lie on none of the fractions."""
+    on = ([found for each in several if (found := each.within(SECOND, fraction))] for fraction in fractions)
+    return count_any(several, after, through) - sum(count_any(each, after, through) for each in on)
+
+
+def _mask_of(zoned: Zoned, unit: int, fraction: int) -> Mask:
+    """The mask of its moments on the fraction."""
+    match zoned.times:
+        case WallClock() | Pieces() | Overlapping():
+            return _clock_mask(zoned, unit, fraction)
+        case Grid(steps=ExactSteps()) as grid if zoned.zone == "UTC":
+            found = progression_of(grid)
+            found = None if found is None else found.within(unit, fraction)
+            return nothing if found is None else _progression_mask(found, unit)
+        case _:
+            return _walked_mask(zoned, unit, fraction) if fraction in _fractions_of(zoned, unit) else nothing
+
+
+def _progression_mask(found: Progression, unit: int) -> Mask:
+    a_day = DAY // unit
+    anchor, period, fraction = found.anchor // unit, found.period // unit, found.anchor % unit
+    first, last = -((fraction - found.low) // unit), (found.high - fraction) // unit
+    pattern = _pattern(period, -(-2 * a_day // period)) if period <= a_day else 1
+    whole = (1 << a_day) - 1
+
+    def mask(low: int, high: int) -> int:
+        shift, length = (anchor - low) % period, high - low
+        if shift >= length or last < low or first >= high:
             return 0
-        bits = pattern << shift & WHOLE_DAY
-        if low > start or high < start + DAY:
-            bits &= (1 << min(high - start + 1, DAY)) - (1 << max(low - start, 0))
+        bits = pattern << shift & (whole if length == a_day else (1 << length) - 1)
+        if first > low or last < high:
+            bits &= (1 << min(last - low + 1, length)) - (1 << max(first - low, 0))
         return bits
 
     return mask
@@ -166,34 +253,41 @@ def _pattern(period: int, count: int) -> int:
     return ((1 << period * count) - 1) // ((1 << period) - 1)
 
 
-def _wall_mask(zoned: Zoned, masks: DayMasks) -> Mask:
-    def mask(day: int) -> int:
-        start, end, offset, before = (each // SECOND for each in stretch_at(zoned.zone, day * MICROSECONDS_A_DAY))
-        at, stop = day * DAY, (day + 1) * DAY
-        if stop <= end and start + max(before - offset, 0) < at:
-            return masks.shown(at + offset, stop + offset)
-        return _wall_mask_at_change(zoned, masks, day)
+def _clock_mask(zoned: Zoned, unit: int, fraction: int) -> Mask:
+    clocks, a_day = _clocks_of(zoned), DAY // unit
+    if unit == MINUTE:
+        clocks = tuple(clock for clock in clocks if clock.seconds == 1 << fraction // SECOND)
+    if fraction and (unit == SECOND or fraction % SECOND):
+        return nothing
+    masks = DayMasks(clocks, a_day)
+
+    def mask(low: int, high: int) -> int:
+        start, end, offset, before = stretch_at(zoned.zone, low * unit)
+        if high * unit <= end and start + max(before - offset, 0) < low * unit:
+            return masks.shown(low + offset // unit, high + offset // unit)
+        return _clock_mask_at_change(zoned, masks, low, high, unit, fraction)
 
     return mask
 
 
-def _wall_mask_at_change(zoned: Zoned, masks: DayMasks, day: int) -> int:
-    at, stop = day * DAY, (day + 1) * DAY
-    bits = 0
+def _clock_mask_at_change(  # noqa: PLR0917
+    zoned: Zoned, masks: DayMasks, first: int, stop: int, unit: int, fraction: int
+) -> int:
+    at, bits = first, 0
     while at < stop:
-        stretch = stretch_at(zoned.zone, at * SECOND)
-        start, end, offset, before = (each // SECOND for each in stretch)
+        stretch = stretch_at(zoned.zone, at * unit)
+        start, end, offset, before = (each // unit for each in stretch)
         upper = min(end, stop)
-        if at == start and zoned.shifts(stretch):
-            bits |= 1 << at - day * DAY
+        if at == start and not fraction and zoned.shifts(stretch):
+            bits |= 1 << at - first
         low = max(at, start + before - offset) if before > offset and zoned.once else at
         if low < upper:
-            bits |= masks.shown(low + offset, upper + offset) << low - day * DAY
+            bits |= masks.shown(low + offset, upper + offset) << low - first
         at = upper
     return bits
 
 
-def _walked_mask(zoned: Zoned, fraction: int) -> Mask:
+def _walked_mask(zoned: Zoned, unit: int, fraction: int) -> Mask:
     """That of few moments, none of which is looked for twice as long as days are asked for in order."""
     known: tuple[int, Moment | None] | None = None
 
@@ -203,12 +297,12 @@ def _walked_mask(zoned: Zoned, fraction: int) -> Mask:
             known = moment, zoned.next_after(Moment(moment))
         return known[1]
 
-    def mask(day: int) -> int:
-        start, bits = day * MICROSECONDS_A_DAY, 0
+    def mask(low: int, high: int) -> int:
+        start, bits = low * unit, 0
         found = following(start - 1)
-        while found is not None and found < start + MICROSECONDS_A_DAY:
-            if found % SECOND == fraction:
-                bits |= 1 << (found - start) // SECOND
+        while found is not None and found < high * unit:
+            if found % unit == fraction:
+                bits |= 1 << (found - start) // unit
             found = following(found)
         return bits
 

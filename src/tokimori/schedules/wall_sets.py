@@ -27,7 +27,7 @@ EVERY_SECOND = WallClock(
     Days(EVERY_DAY, ALL_MONTHS, years=-1, weekdays=ALL_WEEKDAYS), minutes=(1 << 1440) - 1, seconds=(1 << 60) - 1
 )
 _DAY = 86_400  # seconds
-_FEW_LOOKS, _MOST_LOOKS = 300, 3_000
+_FEW_LOOKS, _MOST_LOOKS = 300, 1_000
 """So many pairs of clocks are compared for one set of pieces, some 5 µs each: few where there is another way to count.
 """
 
@@ -37,6 +37,9 @@ class Pieces:
     """The times of all the pieces (a `WallTimes`); no two have one in common."""
 
     pieces: tuple[WallClock, ...]
+
+    def __len__(self) -> int:
+        return len(self.pieces)
 
     def at_or_after(self, wall: int) -> int | None:
         """The first time at or after the given one."""
@@ -59,6 +62,9 @@ class Overlapping:
 
     clocks: tuple[WallClock, ...]
 
+    def __len__(self) -> int:
+        return len(self.clocks)
+
     def at_or_after(self, wall: int) -> int | None:
         """The first time at or after the given one."""
         return min((at for clock in self.clocks if (at := clock.at_or_after(wall)) is not None), default=None)
@@ -73,32 +79,37 @@ class Overlapping:
 
 
 class DayMasks:
-    """The times of any of the clocks, as bits for the seconds of a day; what days have in common is reckoned once."""
+    """The times of any of the clocks, as bits for the seconds of a day; what days have in common is reckoned once.
 
-    def __init__(self, clocks: tuple[WallClock, ...]) -> None:
-        self._clocks = clocks
+    Or for its minutes (`a_day` = 1440), each of which stands for the same second of it.
+    """
+
+    def __init__(self, clocks: tuple[WallClock, ...], a_day: int = _DAY) -> None:
+        self._clocks, self._a_day = clocks, a_day
         self._start, self._kinds = 0, list[int]()
         self._masks: dict[int, int] = {0: 0}
 
     def shown(self, low: int, high: int) -> int:
         """The seconds t with low <= t < high that any of the clocks names, as bits; bit 0 is low."""
+        if high - low == self._a_day and low % self._a_day == 0:
+            return self._of_kind(self._kind(low // self._a_day))
         bits = 0
-        for day in range(low // _DAY, (high - 1) // _DAY + 1):
-            shift = day * _DAY - low
+        for day in range(low // self._a_day, (high - 1) // self._a_day + 1):
+            shift = day * self._a_day - low
             mask = self._of_kind(self._kind(day))
             bits |= mask << shift if shift >= 0 else mask >> -shift
         return bits & (1 << high - low) - 1
 
     def count(self, first: int, stop: int) -> int:
         """How many seconds t with first <= t < stop they name."""
-        first, stop = max(first, FIRST_DAY * _DAY), min(stop, (LAST_DAY + 1) * _DAY)
+        first, stop = max(first, FIRST_DAY * self._a_day), min(stop, (LAST_DAY + 1) * self._a_day)
         if first >= stop:
             return 0
-        day, last = -(-first // _DAY), stop // _DAY
+        day, last = -(-first // self._a_day), stop // self._a_day
         if day > last:
             return self.shown(first, stop).bit_count()
-        total = self.shown(first, day * _DAY).bit_count() if first < day * _DAY else 0
-        total += self.shown(last * _DAY, stop).bit_count() if last * _DAY < stop else 0
+        total = self.shown(first, day * self._a_day).bit_count() if first < day * self._a_day else 0
+        total += self.shown(last * self._a_day, stop).bit_count() if last * self._a_day < stop else 0
         while day < last:
             self._kind(day)
             there = min(last, self._start + len(self._kinds))
@@ -131,7 +142,7 @@ class DayMasks:
             bits, rest = 0, kind
             while rest:
                 clock = self._clocks[lowest(rest)]
-                bits |= _seconds_of_day(clock.minutes, clock.seconds)
+                bits |= _seconds_of_day(clock.minutes, clock.seconds) if self._a_day == _DAY else clock.minutes
                 rest &= rest - 1
             self._masks[kind] = bits
         return self._masks[kind]

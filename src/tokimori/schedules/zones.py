@@ -63,6 +63,11 @@ def stretch_at(zone: str, moment: int) -> Stretch:
     raise AssertionError("the stretches of a year cover it")
 
 
+def rule_from(zone: str) -> int:
+    """From when on the zone's changes are those of a rule, the same in all years of a kind; `FOREVER`: never."""
+    return _known(zone).until
+
+
 def stretches_between(zone: str, low: int, high: int) -> Iterator[Stretch]:
     """The stretches of the zone that cover low <= t < high, in order."""
     stretch = stretch_at(zone, low)
