@@ -1,18 +1,28 @@
 """A schedule that avoids days off: its moments on these are left out, or moved to a business day."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache, partial
 
 from tokimori.clock import DAY, Moment
+from tokimori.errors import InvalidSchedule
+from tokimori.schedules.combined import terms_of
 from tokimori.schedules.days import FIRST_DAY, LAST_DAY
 from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.grid import moment_of
+from tokimori.schedules.moved_count import CountedDays
 from tokimori.schedules.schedule import OnDemand, Schedule
+from tokimori.schedules.second_masks import Term, all_fractions, count_drifting, drifts, mask_of_terms, unit_of
 from tokimori.schedules.zones import Stretch, stretch_at, stretches_between
 
 _MAX_TRIES = 1_000
 """How many stretches of days off a search passes, before it answers that there are no more moments."""
+_BEYOND = 7
+"""So many days behind the calendar's end, and before its start, what is moved may go: a week has a business day."""
+_LONG = 2 * 366 * DAY
+_FEW = 16
+"""So many moments are always walked."""
 
 
 class Shift(StrEnum):
@@ -35,7 +45,7 @@ class LocalDays:
 
     def next_business(self, day: int) -> int:
         """The first business day at or after the day."""
-        while day < LAST_DAY:
+        while day <= LAST_DAY + _BEYOND:
             if (last := self.days_off.last_in_row(day)) is not None:
                 day = last + 1
             elif self._is_skipped(day):
@@ -46,7 +56,7 @@ class LocalDays:
 
     def previous_business(self, day: int) -> int:
         """The last business day at or before the day."""
-        while day > FIRST_DAY:
+        while day >= FIRST_DAY - _BEYOND:
             if (first := self.days_off.first_in_row(day)) is not None:
                 day = first - 1
             elif self._is_skipped(day):
@@ -66,11 +76,13 @@ class LocalDays:
 
     def start(self, day: int) -> int:
         """The first moment of the day; where its zone skips the day, that of the next one."""
-        return min((first for first, _, _ in self.stretches(day)), default=moment_of(day * DAY, self.zone))
+        found = next((first for first, _, _ in self.stretches(day)), None)
+        return self.start(day + 1) if found is None else found
 
     def end(self, day: int) -> int:
         """The moment after the last one of the day."""
-        return max((last for _, last, _ in self.stretches(day)), default=moment_of(day * DAY, self.zone))
+        found = max((last for _, last, _ in self.stretches(day)), default=None)
+        return self.end(day - 1) if found is None else found
 
     def moment(self, day: int, time: int) -> Moment:
         """The first moment at which clocks show that time on the day, or the end of the gap that swallows it."""
@@ -136,12 +148,19 @@ class Kept:
 
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through: those of the base, minus those on days off."""
-        total = self.base.count(after, through)
+        return self._count(self.base.count, after, through)
+
+    def count_drifting(self, terms: Sequence[Term], after: Moment, through: Moment) -> int:
+        """How many of them drift through the parts of a second, so that they are in no mask."""
+        return self._count(partial(count_drifting, terms), after, through)
+
+    def _count(self, of: Callable[[Moment, Moment], int], after: Moment, through: Moment) -> int:
+        total = of(after, through)
         if not total:
             return 0
         for stretch in stretches_between(self.days.zone, after + 1, through + 1):
             low, high = max(stretch.start, after + 1), min(stretch.end - 1, through)
-            total -= sum(self.base.count(*row) for row in self._rows_off(stretch, low, high))
+            total -= sum(of(*row) for row in self._rows_off(stretch, low, high))
         return total
 
     def _rows_off(self, stretch: Stretch, low: int, high: int) -> Iterator[tuple[Moment, Moment]]:
@@ -201,13 +220,28 @@ class BusinessDays:
         return moved if kept is None else kept
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through; moved ones are counted one by one."""
-        kept = self._kept
-        total = kept.count(after, through)
-        if self.shift is not None:
-            moved = self._moved_after(after, through)
-            total += sum(kept.next_after(Moment(at - 1), at) is None for at in moved)
-        return total
+        """How many moments t there are with after < t <= through, without walking them."""
+        walked, moment = 0, self.next_after(after)
+        if through - after > _LONG and moment is not None:
+            after, through = Moment(moment - 1), min(through, self.last_before(Moment(through + 1)) or through)
+        while walked < _FEW and moment is not None and moment <= through:
+            walked, moment = walked + 1, self.next_after(moment)
+        if walked < _FEW:
+            return walked
+        terms = terms_of(self.base)
+        if self.shift is None and len(terms) == 1 and terms[0].is_simple():
+            return self._kept.count(after, through)
+        total, is_off = 0, cache(self._days.is_off)
+        near = {None: 0, Shift.NEXT: -1, Shift.PREVIOUS: 1}[self.shift]
+
+        def sources(business: int) -> range:
+            return self._sources(business) if near and is_off(business + near) else range(0)
+
+        unit = unit_of(terms, after, through, self.zone)
+        counted = CountedDays(self.zone, unit, is_off, sources)
+        for fraction in all_fractions(terms, unit):
+            total += counted.count(mask_of_terms(terms, unit, fraction), fraction, after, through)
+        return total + self._kept.count_drifting(terms, after, through)
 
     def is_off(self, moment: Moment) -> bool:
         """Whether clocks show a day off at that moment."""
@@ -236,8 +270,8 @@ class BusinessDays:
         """The moments after the given one to which others are moved, in order, up to the limit."""
         days = self._days
         today = days.day_of(moment)
-        until = LAST_DAY if limit is None else days.day_of(limit) + 1
-        through = until if self.shift is Shift.NEXT else days.next_business(min(until + 1, LAST_DAY))
+        until = LAST_DAY + _BEYOND if limit is None else days.day_of(limit) + 1
+        through = until if self.shift is Shift.NEXT else days.next_business(min(until + 1, LAST_DAY + _BEYOND))
         day = today + 1 if self.shift is Shift.PREVIOUS else days.previous_business(today - 1) + 1
         for _ in range(_MAX_TRIES):
             found = self._day_off_from(day, through)
@@ -254,8 +288,8 @@ class BusinessDays:
         """The last moment before the given one to which another is moved; None where it would be before the limit."""
         days = self._days
         today = days.day_of(moment)
-        until = FIRST_DAY if limit is None else days.day_of(limit) - 1
-        since = until if self.shift is Shift.PREVIOUS else days.previous_business(max(until - 1, FIRST_DAY))
+        until = FIRST_DAY - _BEYOND if limit is None else days.day_of(limit) - 1
+        since = until if self.shift is Shift.PREVIOUS else days.previous_business(max(until - 1, FIRST_DAY - _BEYOND))
         day = today if self.shift is Shift.NEXT else days.next_business(today + 1) - 1
         for _ in range(_MAX_TRIES):
             found = self._day_off_until(day, since)
@@ -335,5 +369,13 @@ class BusinessDays:
 
 
 def on_business_days(base: Schedule, days_off: DaysOff, shift: Shift | None, zone: str) -> Schedule:
-    """The schedule with these days off; one without moments is returned as it is."""
-    return base if isinstance(base, OnDemand) else BusinessDays(base, days_off, shift, zone)
+    """The schedule with these days off; one without moments is returned as it is.
+
+    Raises `InvalidSchedule` for an interval that drifts through the parts of a second, of which nothing can be moved.
+    """
+    if isinstance(base, OnDemand):
+        return base
+    if shift is not None and any(map(drifts, terms_of(base))):
+        message = f"shift: {base} has an interval that is not of whole seconds"
+        raise InvalidSchedule(message, field="shift", value=str(shift), allowed="intervals of whole seconds")
+    return BusinessDays(base, days_off, shift, zone)

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
+from typing import TypeVar
 
 from msgspec import structs
 
 from tokimori.clock import DAY, MINUTE, SECOND, Moment
+from tokimori.errors import Bug
 from tokimori.schedules.grid import ExactSteps, Grid
 from tokimori.schedules.schedule import Schedule
-from tokimori.schedules.second_masks import Mask, count_masks, mask_of
+from tokimori.schedules.second_masks import Term, check_effort, count_terms
 from tokimori.schedules.wall_sets import EVERY_SECOND, Pieces, minus, times_of
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
@@ -19,8 +19,9 @@ from tokimori.schedules.zones import FOREVER, stretch_at
 _MAX_EXCLUDED = 1_000
 """How many excluded moments in a row a search passes, before it answers that there are no more."""
 _EVER = Moment(FOREVER)
-_DENSE = 50
-"""Moments a day above which counting compares whole days, second by second, instead of walking."""
+_LONG = 2 * 366 * DAY
+_FEW = 100
+"""So many moments are always walked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +43,19 @@ class Union:
         """How many moments t there are with after < t <= through.
 
         Wall-clock times of one kind are counted by arithmetic. Where kinds meet (an interval and a cron expression,
-        fixed times and others), the moments in common are walked, with the steps of the rarer one; where both have
-        many moments a day, the seconds of each day are compared as bits.
+        fixed times and others), the moments of the rarer ones are walked; many are compared as the seconds of each day.
         """
-        parts, counted, total = self._parts, 0, 0
-        masks = [mask for part in parts if (mask := _mask(part)) is not None]
-        if len(masks) > 1 and _are_dense(parts, after, through):
-            total, counted = count_masks(_any(masks), after, through), len(masks)
-            parts = tuple(sorted(parts, key=lambda part: _mask(part) is None))
-        for n in range(counted, len(parts)):
-            earlier = Union(self.members, parts[:n])
-            total += parts[n].count(after, through) - common(parts[n], earlier, after, through)
+        if len(self._parts) == 1:
+            return self._parts[0].count(after, through)
+        few = _few(after, through)
+        if any(isinstance(part, Difference) for part in self._parts):
+            return _count_days(self, after, through)
+        counts = sorted((part.count(after, through), n) for n, part in enumerate(self._parts))
+        if sum(number for number, _ in counts[:-1]) > few:
+            return _count_days(self, after, through)
+        total, parts = 0, [self._parts[n] for number, n in reversed(counts) if number]
+        for n, part in enumerate(parts):
+            total += part.count(after, through) - common(part, Union((), tuple(parts[:n])), after, through)
         return total
 
     def __str__(self) -> str:
@@ -119,10 +122,11 @@ class Difference:
         return None
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through; as in `Union.count`, dense ones are not walked."""
-        if _are_dense((self.base, self.excluded), after, through) and (mask := _mask(self)) is not None:
-            return count_masks(mask, after, through)
-        return self.base.count(after, through) - common(self.base, self.excluded, after, through)
+        """How many moments t there are with after < t <= through; as in `Union.count`, many are not walked."""
+        total = self.base.count(after, through)
+        if total > _few(after, through):
+            return _count_days(self, after, through)
+        return total - common(self.base, self.excluded, after, through)
 
     def _last_excluded(self, moment: Moment) -> Moment:
         """The last of an unbroken row of excluded moments that begins at the given one, as far as can be told."""
@@ -144,28 +148,37 @@ class Difference:
         return min([moment, *starts] if free is None else [moment, Moment(free + 1), *starts])
 
 
-def _mask(schedule: Schedule) -> Mask | None:
-    """The seconds of a day on which the schedule has moments; None for kinds that have no such mask."""
+def terms_of(schedule: Schedule) -> Sequence[Term]:
+    """What the schedule is the union of, as it is counted by the seconds of days."""
     match schedule:
         case Union():
-            masks = [_mask(part) for part in schedule.members]
-            known = [mask for mask in masks if mask is not None]
-            return _any(known) if len(known) == len(masks) else None
+            return [term for part in schedule._parts for term in terms_of(part)]
+        case Except():
+            return terms_of(schedule._kept)
         case Difference():
-            base, excluded = _mask(schedule.base), _mask(schedule.excluded)
-            return None if base is None or excluded is None else lambda day: base(day) & ~excluded(day)
+            without = tuple(term.part for term in terms_of(schedule.excluded))
+            return [Term(term.part, without) for term in terms_of(schedule.base)]
+        case ZonedSchedule():
+            return [Term(schedule.moments)]
+        case Zoned():
+            return [Term(schedule)]
         case _:
-            return mask_of(schedule)
+            raise Bug(f"a {type(schedule).__name__} is counted by nobody else")
 
 
-def _any(masks: Sequence[Mask]) -> Mask:
-    return lambda day: reduce(or_, (mask(day) for mask in masks))
+def _count_days(schedule: Schedule, after: Moment, through: Moment) -> int:
+    """The count by the seconds of days; a long span begins with its first moment."""
+    if through - after > _LONG:
+        found = schedule.next_after(after)
+        if found is None or found > through:
+            return 0
+        after, through = Moment(found - 1), min(through, schedule.last_before(Moment(through + 1)) or through)
+    return count_terms(terms_of(schedule), after, through)
 
 
-def _are_dense(parts: Sequence[Schedule], after: Moment, through: Moment) -> bool:
-    """Whether a walk over what two of the parts have in common would take longer than a look at each day."""
-    counts = sorted(part.count(after, through) for part in parts)
-    return counts[-2] > _DENSE * ((through - after) // DAY + 1)
+def _few(after: Moment, through: Moment) -> int:
+    """As many moments as can be walked in the time in which the days between are compared."""
+    return max(_FEW, (through - after) // DAY // 2)
 
 
 def names(schedule: Schedule, moment: Moment) -> bool:
@@ -188,7 +201,18 @@ def common(one: Schedule, other: Schedule, after: Moment, through: Moment) -> in
 def union(members: Sequence[Schedule]) -> Schedule:
     """The union of the schedules; a single one is itself."""
     distinct = tuple(dict.fromkeys(members))
-    return distinct[0] if len(distinct) == 1 else Union(distinct, _merged(distinct))
+    return distinct[0] if len(distinct) == 1 else _counted(Union(distinct, _merged(distinct)))
+
+
+_Made = TypeVar("_Made", Union, Except)
+
+
+def _counted(schedule: _Made) -> _Made:
+    """The schedule. Raises `InvalidSchedule` where counting its moments would take too long."""
+    terms = terms_of(schedule)
+    if len(terms) > 1 or any(term.without for term in terms):
+        check_effort(terms)
+    return schedule
 
 
 def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
@@ -205,7 +229,7 @@ def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
             kept.append(Difference(rest, union(others), all_free, _covering(rest, others)) if others else rest)
         else:
             kept.append(Difference(part, excluded, _free_for(part, free, zone), _covering(part, others)))
-    return Except(base, excluded, Union((), tuple(kept)))
+    return _counted(Except(base, excluded, Union((), tuple(kept))))
 
 
 def _free_for(base: Schedule, free: tuple[WallClock, ...], zone: str) -> Zoned:

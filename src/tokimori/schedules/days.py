@@ -21,6 +21,7 @@ ALL_MONTHS = 0b1_1111_1111_1110
 ALL_WEEKDAYS = 0b111_1111
 WEEKS = sum(1 << 7 * week for week in range(6))
 """Repeats the bits of a week: `weekdays * WEEKS >> first << 1` are the days of a month whose 1st has that weekday."""
+_ALL_WEEKS = sum(1 << 7 * week for week in range(53))
 _KINDS = tuple((length, first) for length in (28, 29, 30, 31) for first in range(7))
 _MONTHS_OF = {
     28: 1 << 2,
@@ -143,6 +144,20 @@ class Days(Struct, frozen=True):
             before, until = max(low - first + 1, 0), max(min(high - first + 1, 32), 0)
             total += (mask & ((1 << until) - 1) >> before << before).bit_count()
         return total
+
+    def of_year(self, year: int) -> int:
+        """The days of a year as bits; bit 0 is 1 January."""
+        if not 1 <= year <= _LAST_YEAR_OF_ALL or not self._has_year(year):
+            return 0
+        if self.weekdays:
+            first, length = weekday_of(day_of(year, 1, 1)), 365 + (month_length(year, 2) == 29)
+            return (_two_weeks(self.weekdays) >> first & ALL_WEEKDAYS) * _ALL_WEEKS & (1 << length) - 1
+        start, bits, months = day_of(year, 1, 1), 0, self.months
+        while months:
+            first, mask = self._month(year, lowest(months))
+            bits |= mask >> 1 << first - start
+            months &= months - 1
+        return bits
 
     def _month(self, year: int, month: int) -> tuple[int, int]:
         """The number of the month's first day, and its days as bits."""

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -12,6 +12,8 @@ from tokimori.schedules.days import FIRST_DAY, LAST_DAY, date_of, day_of, weekda
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 MOST_IN_A_ROW = 366
 """The most days that a range may have, so that no moment is moved by much more than a year."""
+MOST_YEARLY = 100
+"""The most dates of every year, so that with days of the week off some business days are left of a year."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _YEARLY = re.compile(r"(\d\d)-(\d\d)\Z", re.ASCII)
 _ALLOWED = f"2026-12-25; 2026-12-24/2027-01-01, at most {MOST_IN_A_ROW} days; or 12-25 for every year"
@@ -84,6 +86,7 @@ def parse_days_off(dates: Iterable[str], weekdays: Iterable[str]) -> DaysOff:
             yearly.add(_yearly(text, int(found[1]), int(found[2])))
         else:
             ranges.append(_parse_range(text))
+    _check_yearly(yearly)
     bits = 0
     for name in weekdays:
         bits |= 1 << _weekday(name)
@@ -103,7 +106,15 @@ def united(several: Sequence[DaysOff]) -> DaysOff:
         message = "calendars: together they leave no business day"
         raise InvalidInput(message, field="calendars", allowed="at most six days of the week off")
     ranges = [found for each in several for found in each.ranges]
-    return DaysOff(_merged(ranges), frozenset().union(*(each.yearly for each in several)), weekdays)
+    yearly = frozenset[tuple[int, int]]().union(*(each.yearly for each in several))
+    _check_yearly(yearly)
+    return DaysOff(_merged(ranges), yearly, weekdays)
+
+
+def _check_yearly(yearly: Collection[tuple[int, int]]) -> None:
+    if len(yearly) > MOST_YEARLY:
+        message = f"dates: {len(yearly)} of them are of every year"
+        raise InvalidInput(message, field="dates", allowed=f"at most {MOST_YEARLY} without a year")
 
 
 def dates_of(days_off: DaysOff) -> list[str]:

@@ -3,9 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from tokimori.clock import HOUR, MINUTE, SECOND, Moment
+from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.duration import Duration
+from tokimori.schedules.grid import FIRST_WALL, LAST_WALL
 from tokimori.schedules.repeating import stepping
 from tokimori.schedules.stamp import Stamp
 from tokimori.schedules.zoned import ZonedSchedule, ZoneRules
@@ -40,7 +41,10 @@ class Every(ZonedSchedule):
 
 
 def every(n: int, unit: str, anchor: Moment, rules: ZoneRules) -> Every:
-    """Every `n` units (`second` … `week`) from the anchor on."""
+    """Every `n` units (`second` … `week`) from an anchor on. Raises `InvalidSchedule` for one beyond the calendar."""
+    if not FIRST_WALL + 2 * DAY < anchor < LAST_WALL - 2 * DAY:
+        message = "anchor: the moment from which an interval counts is too far away"
+        raise InvalidSchedule(message, field="anchor", value=anchor, allowed="years 1 to 9998")
     one = _UNITS[unit]
     period = Duration(0, n * one.days, n * one.exact)
     offset = stretch_at(rules.zone, anchor).offset if period.days else 0

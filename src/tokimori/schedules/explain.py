@@ -24,9 +24,13 @@ from tokimori.schedules.repeating import Repeating
 from tokimori.schedules.schedule import Fold, Gap, OnDemand, Schedule, next_moments
 from tokimori.schedules.sentence import MONTHS, WEEKDAYS, bits_in, listed, sentence
 from tokimori.schedules.special_days import NearestWorkday, NthWeekday
+from tokimori.schedules.zones import OVERLAP
 
 YEAR = 366 * DAY
 """How far ahead clock changes are looked for; farther where the moments shown reach farther."""
+FAR = 10 * YEAR
+"""Clock changes farther ahead are told beside the moments shown only, and beside the first `MOST_FAR` of these."""
+MOST_FAR = 5
 MOST_JUMPS = 6
 _EVERY_STEP = re.compile(r"\*/(\d+)")
 _SPREAD = re.compile(r"(?:^|[\s,])H(?:$|[\s,/(])", re.IGNORECASE)
@@ -128,15 +132,33 @@ def _of_future(schedule: Schedule, moments: Sequence[Moment], after: Moment, n: 
 
 
 def _of_jumps(schedule: Schedule, moments: Sequence[Moment], after: Moment) -> Iterator[str]:
-    through = Moment(max(after + YEAR, *moments)) if moments else after
+    spans = _spans(moments, after)
     if isinstance(schedule, Bounded):
-        after = after if schedule.first is None else max(after, schedule.first)
-        through = through if schedule.last is None else min(through, schedule.last)
+        spans = [_within(schedule, span) for span in spans]
         schedule = schedule.base
-    found = sorted(jump for jump in set(jumps(schedule, after, through)) if not _is_off(schedule, jump.at))
+    told = {jump for low, high in spans if low < high for jump in jumps(schedule, low, high)}
+    found = sorted(jump for jump in told if not _is_off(schedule, jump.at))
     yield from (jump.warning for jump in found[:MOST_JUMPS])
     if len(found) > MOST_JUMPS:
         yield f"and so on: {len(found) - MOST_JUMPS} more clock changes skip or repeat some of its times"
+
+
+def _spans(moments: Sequence[Moment], after: Moment) -> list[tuple[Moment, Moment]]:
+    """Where clock changes are looked for: up to the last moment shown, but in far years only beside some of them."""
+    if not moments:
+        return []
+    horizon = Moment(after + FAR)
+    far = [moment for moment in moments if moment > horizon][:MOST_FAR]
+    return [
+        (after, min(Moment(max(after + YEAR, moments[-1])), horizon)),
+        *((Moment(max(moment - OVERLAP, horizon)), Moment(moment + OVERLAP)) for moment in far),
+    ]
+
+
+def _within(bounded: Bounded, span: tuple[Moment, Moment]) -> tuple[Moment, Moment]:
+    after, through = span
+    first, last = bounded.first, bounded.last
+    return after if first is None else max(after, first), through if last is None else min(through, last)
 
 
 def _is_off(schedule: Schedule, moment: Moment) -> bool:

@@ -1,6 +1,6 @@
 """What happens to a schedule's times when clocks jump, in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tokimori.clock import DAY, Moment, format_moment
@@ -65,8 +65,8 @@ def _changes(zone: str, after: Moment, through: Moment) -> Iterator[Stretch]:
 
 def _at_gap(part: _Part, stretch: Stretch) -> str | None:
     start, end = stretch.start + stretch.before, stretch.start + stretch.offset
-    lost = _times(part, start, end)
-    if not lost or _goes_on(part, start, end):
+    lost = () if _goes_on(part, start, end) else _times(part, start, end)
+    if not lost:
         return None
     verb = "does" if len(lost) == 1 else "do"
     if not part.moments.shift:
@@ -78,15 +78,15 @@ def _at_gap(part: _Part, stretch: Stretch) -> str | None:
 
 def _at_fold(part: _Part, stretch: Stretch) -> str | None:
     start, end = stretch.start + stretch.offset, stretch.start + stretch.before
-    twice = _times(part, start, end)
-    if not twice or _goes_on(part, start, end):
+    twice = () if _goes_on(part, start, end) else _times(part, start, end)
+    if not twice:
         return None
     verb = "comes" if len(twice) == 1 else "come"
     what = "runs once, the first time" if part.moments.once else "runs both times"
     return f"{_named(twice)} {verb} twice on {_date(twice[0])}; {what}"
 
 
-def _times(part: _Part, start: int, end: int) -> list[int]:
+def _times(part: _Part, start: int, end: int) -> Sequence[int]:
     """The wall-clock times with start <= t < end."""
     times: list[int] = []
     at = part.moments.times.at_or_after(start)
@@ -108,7 +108,7 @@ def _goes_on(part: _Part, start: int, end: int) -> bool:
     return not part.fixed and times.count(start - length, start) > 0 and times.count(end, end + length) > 0
 
 
-def _named(times: list[int]) -> str:
+def _named(times: Sequence[int]) -> str:
     if len(times) <= _MOST_NAMED:
         return listed([clock_time(time) for time in times])
     return f"{clock_time(times[0])} to {clock_time(times[-1])}"

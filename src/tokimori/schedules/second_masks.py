@@ -1,75 +1,309 @@
-"""The moments of a day as bits, one for each second: how dense schedules of several kinds are counted together."""
+"""The moments of a day as bits, one for each second: how what is made of several schedules is counted.
 
-from collections.abc import Callable
-from functools import lru_cache
+Where all times are of one second of the minute, a bit for each minute does: the `unit` is a second or a minute, in
+microseconds. Moments a fixed part of a unit behind whole ones have masks of their own: such a part is a `fraction`
+here, in microseconds. Intervals that drift through the parts of a second (every 0.7 seconds) are in the masks with
+those that lie on the fraction; the others are counted as `progressions`.
+"""
 
-from tokimori.clock import SECOND, Moment
-from tokimori.schedules.grid import ExactSteps, Grid
-from tokimori.schedules.schedule import Schedule
-from tokimori.schedules.wall_sets import Overlapping, Pieces, shown
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+from tokimori.clock import DAY, MINUTE, SECOND, Moment
+from tokimori.errors import InvalidSchedule
+from tokimori.schedules.grid import CalendarSteps, ExactSteps, Grid, MixedSteps
+from tokimori.schedules.progressions import MOST_DRIFTING, Progression, count_any, progression_of
+from tokimori.schedules.wall_sets import DayMasks, Overlapping, Pieces
 from tokimori.schedules.wallclock import WallClock
-from tokimori.schedules.zoned import Zoned, ZonedSchedule
-from tokimori.schedules.zones import stretch_at
+from tokimori.schedules.zoned import Zoned
+from tokimori.schedules.zones import stretch_at, stretches_between
 
-_DAY = 86_400  # seconds
+NEAR = 800 * DAY
+"""From so far moments may be moved to others, where clocks were apart from UTC by odd seconds."""
+MOST_EFFORT = 400
+"""So much a year of one text may cost when it is counted, in some tens of microseconds."""
+Mask = Callable[[int, int], int]
+"""The moments of a span of at most a day, low <= t < high in units since 1970 in UTC, as bits: bit 0 is low."""
 
-Mask = Callable[[int], int]
-"""The moments of a day of UTC (its number since 1970-01-01) as bits: bit 0 is its first second."""
+
+class Term(NamedTuple):
+    """The moments of a part that none of the others has. What is made of schedules is a union of terms."""
+
+    part: Zoned
+    without: tuple[Zoned, ...] = ()
+
+    def is_simple(self) -> bool:
+        """Whether its moments of some days are counted faster than they are looked at."""
+        return not self.without and not (isinstance(self.part.times, Pieces | Overlapping) and len(self.part.times) > 1)
 
 
-def mask_of(schedule: Schedule) -> Mask | None:
-    """The mask of a schedule whose moments are all whole seconds; None for kinds that have others, or few."""
-    zoned = schedule.moments if isinstance(schedule, ZonedSchedule) else schedule
-    if not isinstance(zoned, Zoned):
-        return None
-    match zoned.times:
-        case Pieces(pieces) | Overlapping(pieces):
-            return lambda day: _wall_mask(zoned, pieces, day)
-        case WallClock() as clock:
-            return lambda day: _wall_mask(zoned, (clock,), day)
-        case Grid(steps=ExactSteps(anchor, period)) as grid if anchor % SECOND == period % SECOND == 0:
-            return lambda day: _grid_mask(grid, period // SECOND, day)
+def drifts(term: Term) -> bool:
+    """Whether its moments are not on few fractions of a second."""
+    return not _fractions_of(term.part, SECOND)
+
+
+def check_effort(terms: Sequence[Term]) -> None:
+    """Raise `InvalidSchedule` where a year of the terms would not be counted within some milliseconds."""
+    parts = [*dict.fromkeys(part for term in terms for part in (term.part, *term.without))]
+    drifting = [part for part in parts if not _fractions_of(part, SECOND)]
+    if any(_drifting(part) is None for part in drifting):
+        message = "schedule: a period of calendar days and parts of a second can't be combined with others"
+        raise InvalidSchedule(message, field="schedule", allowed="whole seconds beside days; or several jobs")
+    seconds = not all(map(_is_of_minutes, parts))
+    if len(drifting) > MOST_DRIFTING or sum(_effort(part, seconds=seconds) for part in parts) > MOST_EFFORT:
+        message = "schedule: its members are too many, or too dense, to be counted together"
+        allowed = "fewer members, above all fewer intervals and members with seconds; or several jobs"
+        raise InvalidSchedule(message, field="schedule", allowed=allowed)
+
+
+def _effort(part: Zoned, *, seconds: bool) -> int:
+    """What a year of it costs, in some tens of microseconds."""
+    match part.times:
+        case Grid(first=first, last=last) if first == last is not None:
+            return 2
+        case Grid(steps=ExactSteps()):
+            return 80 if seconds else 20
+        case Grid():
+            return 120
         case _:
-            return None
+            return 60 if seconds else 15
 
 
-def count_masks(mask: Mask, after: Moment, through: Moment) -> int:
-    """How many whole seconds t of the masks there are with after < t <= through."""
-    first, stop = after // SECOND + 1, through // SECOND + 1
-    total = 0
-    for day in range(first // _DAY, -(-stop // _DAY)):
-        low, high = max(first - day * _DAY, 0), min(stop - day * _DAY, _DAY)
-        total += (mask(day) & (1 << high) - (1 << low)).bit_count()
-    return total
+def count_terms(terms: Sequence[Term], after: Moment, through: Moment) -> int:
+    """How many moments t there are in any of the terms, with after < t <= through."""
+    unit = unit_of(terms, after, through)
+    total = sum(
+        _count_masks(mask_of_terms(terms, unit, each), _spans(terms, unit, each, after, through))
+        for each in all_fractions(terms, unit)
+    )
+    return total + count_drifting(terms, after, through)
 
 
-def _grid_mask(grid: Grid, period: int, day: int) -> int:
-    start, stop = day * _DAY * SECOND, (day + 1) * _DAY * SECOND
-    found = grid.at_or_after(start)
-    if found is None or found >= stop:
+def count_drifting(terms: Sequence[Term], after: Moment, through: Moment) -> int:
+    """How many of them drift, and lie on none of the fractions of the others."""
+    bases = [found for term in terms if (found := _drifting(term.part)) is not None]
+    if not bases:
         return 0
-    return _pattern(period, grid.count(start, stop)) << (found - start) // SECOND
+    fractions = all_fractions(terms, SECOND)
+    without = {found for term in terms for each in term.without if (found := _drifting(each)) is not None}
+    both = _count_between([*bases, *without], fractions, after, through)
+    return both - _count_between([*without], fractions, after, through)
 
 
-@lru_cache(maxsize=256)
+def unit_of(terms: Sequence[Term], after: Moment, through: Moment, zone: str = "UTC") -> int:
+    """A minute where that is fine enough for all times and all clocks of the span, those of `zone` too; or a second."""
+    parts = {part for term in terms for part in (term.part, *term.without)}
+    if not all(map(_is_of_minutes, parts)):
+        return SECOND
+    zones = {zone, *(part.zone for part in parts)}
+    near = [stretch for each in zones for stretch in stretches_between(each, after - NEAR, through + NEAR)]
+    return SECOND if any(stretch.offset % MINUTE or stretch.before % MINUTE for stretch in near) else MINUTE
+
+
+def all_fractions(terms: Sequence[Term], unit: int) -> Sequence[int]:
+    """The fractions on which any moment may lie that does not drift; 0 is the last of them."""
+    parts = (part for term in terms for part in (term.part, *term.without))
+    return sorted({0, *(each for part in parts for each in _fractions_of(part, unit))}, reverse=True)
+
+
+def mask_of_terms(terms: Sequence[Term], unit: int, fraction: int) -> Mask:
+    """The mask of the moments of all terms that lie on the fraction."""
+    groups: dict[tuple[Zoned, ...], list[Zoned]] = {}
+    for term in terms:
+        groups.setdefault(term.without, []).append(term.part)
+    found = [
+        (shown, _any(without, unit, fraction))
+        for without, parts in groups.items()
+        if (shown := _any(parts, unit, fraction)) is not nothing
+    ]
+
+    if len(found) == 1 and found[0][1] is nothing:
+        return found[0][0]
+
+    def mask(low: int, high: int) -> int:
+        bits = 0
+        for part, without in found:
+            if shown := part(low, high):
+                bits |= shown & ~without(low, high) if without is not nothing else shown
+        return bits
+
+    return mask if found else nothing
+
+
+def nothing(_low: int, _high: int) -> int:
+    """The mask of no moments."""
+    return 0
+
+
+def _any(parts: Sequence[Zoned], unit: int, fraction: int) -> Mask:
+    masks = [found for part in parts if (found := _mask_of(part, unit, fraction)) is not nothing]
+    if len(masks) < 2:
+        return masks[0] if masks else nothing
+
+    def mask(low: int, high: int) -> int:
+        return reduce(or_, [each(low, high) for each in masks])
+
+    return mask
+
+
+def _count_masks(mask: Mask, spans: Iterable[tuple[int, int]]) -> int:
+    return 0 if mask is nothing else sum(mask(low, high).bit_count() for low, high in spans)
+
+
+def _spans(
+    terms: Sequence[Term], unit: int, fraction: int, after: Moment, through: Moment
+) -> Iterator[tuple[int, int]]:
+    """The days between, as most of the clocks show them: what a clock shows on a whole day is known."""
+    zone = next((term.part.zone for term in terms if not isinstance(term.part.times, Grid)), "UTC")
+    low, stop, a_day = (after - fraction) // unit + 1, (through - fraction) // unit + 1, DAY // unit
+    while low < stop:
+        offset = stretch_at(zone, low * unit).offset // unit
+        high = min(stop, ((low + offset) // a_day + 1) * a_day - offset)
+        yield low, high
+        low = high
+
+
+# Parts
+
+
+def _clocks_of(zoned: Zoned) -> tuple[WallClock, ...]:
+    match zoned.times:
+        case WallClock() as clock:
+            return (clock,)
+        case Pieces(clocks) | Overlapping(clocks):
+            return clocks
+        case _:
+            return ()
+
+
+def _is_of_minutes(zoned: Zoned) -> bool:
+    match zoned.times:
+        case Grid(steps=ExactSteps(period=period)) as grid:
+            return period % MINUTE == 0 or grid.first == grid.last is not None
+        case Grid(steps=MixedSteps(exact=exact)):
+            return exact % MINUTE == 0
+        case _:
+            return all(clock.seconds.bit_count() == 1 for clock in _clocks_of(zoned))
+
+
+def _fractions_of(zoned: Zoned, unit: int) -> set[int]:
+    """The fractions on which the moments lie; none for what drifts. What clocks skip may go to a whole unit."""
+    times = zoned.times
+    if not isinstance(times, Grid):
+        seconds = {clock.seconds.bit_length() - 1 for clock in _clocks_of(zoned)}
+        return {0} if unit == SECOND else {0, *(second * SECOND for second in seconds)}
+    match times.steps:
+        case ExactSteps(_, period) as steps if period % unit == 0 or times.first == times.last is not None:
+            return {0, steps.nth(times.first or 0) % unit} if zoned.shift else {steps.nth(times.first or 0) % unit}
+        case CalendarSteps(anchor=anchor):
+            return {0, anchor % unit}
+        case MixedSteps(calendar=calendar, exact=exact) if exact % unit == 0:
+            return {0, calendar.anchor % unit}
+        case _:
+            return set()
+
+
+def _drifting(zoned: Zoned) -> Progression | None:
+    """The moments of an interval that drifts through the parts of a second."""
+    return progression_of(zoned.times) if isinstance(zoned.times, Grid) and not _fractions_of(zoned, SECOND) else None
+
+
+def _count_between(several: Sequence[Progression], fractions: Sequence[int], after: int, through: int) -> int:
+    """How many moments of the progressions lie on none of the fractions."""
+    on = ([found for each in several if (found := each.within(SECOND, fraction))] for fraction in fractions)
+    return count_any(several, after, through) - sum(count_any(each, after, through) for each in on)
+
+
+def _mask_of(zoned: Zoned, unit: int, fraction: int) -> Mask:
+    """The mask of its moments on the fraction."""
+    match zoned.times:
+        case WallClock() | Pieces() | Overlapping():
+            return _clock_mask(zoned, unit, fraction)
+        case Grid(steps=ExactSteps()) as grid if zoned.zone == "UTC":
+            found = progression_of(grid)
+            found = None if found is None else found.within(unit, fraction)
+            return nothing if found is None else _progression_mask(found, unit)
+        case _:
+            return _walked_mask(zoned, unit, fraction) if fraction in _fractions_of(zoned, unit) else nothing
+
+
+def _progression_mask(found: Progression, unit: int) -> Mask:
+    a_day = DAY // unit
+    anchor, period, fraction = found.anchor // unit, found.period // unit, found.anchor % unit
+    first, last = -((fraction - found.low) // unit), (found.high - fraction) // unit
+    pattern = _pattern(period, -(-2 * a_day // period)) if period <= a_day else 1
+    whole = (1 << a_day) - 1
+
+    def mask(low: int, high: int) -> int:
+        shift, length = (anchor - low) % period, high - low
+        if shift >= length or last < low or first >= high:
+            return 0
+        bits = pattern << shift & (whole if length == a_day else (1 << length) - 1)
+        if first > low or last < high:
+            bits &= (1 << min(last - low + 1, length)) - (1 << max(first - low, 0))
+        return bits
+
+    return mask
+
+
 def _pattern(period: int, count: int) -> int:
     """A number with `count` bits set, one every `period`."""
     return ((1 << period * count) - 1) // ((1 << period) - 1)
 
 
-def _wall_mask(zoned: Zoned, pieces: tuple[WallClock, ...], day: int) -> int:
-    at, stop = day * _DAY, (day + 1) * _DAY
-    mask = 0
+def _clock_mask(zoned: Zoned, unit: int, fraction: int) -> Mask:
+    clocks, a_day = _clocks_of(zoned), DAY // unit
+    if unit == MINUTE:
+        clocks = tuple(clock for clock in clocks if clock.seconds == 1 << fraction // SECOND)
+    if fraction and (unit == SECOND or fraction % SECOND):
+        return nothing
+    masks = DayMasks(clocks, a_day)
+
+    def mask(low: int, high: int) -> int:
+        start, end, offset, before = stretch_at(zoned.zone, low * unit)
+        if high * unit <= end and start + max(before - offset, 0) < low * unit:
+            return masks.shown(low + offset // unit, high + offset // unit)
+        return _clock_mask_at_change(zoned, masks, low, high, unit, fraction)
+
+    return mask
+
+
+def _clock_mask_at_change(  # noqa: PLR0917
+    zoned: Zoned, masks: DayMasks, first: int, stop: int, unit: int, fraction: int
+) -> int:
+    at, bits = first, 0
     while at < stop:
-        stretch = stretch_at(zoned.zone, at * SECOND)
-        start, end, offset, before = (
-            -(-each // SECOND) for each in stretch
-        )  # a cut of a stretch may be within a second
+        stretch = stretch_at(zoned.zone, at * unit)
+        start, end, offset, before = (each // unit for each in stretch)
         upper = min(end, stop)
-        if at == start and zoned.shifts(stretch):
-            mask |= 1 << at - day * _DAY
+        if at == start and not fraction and zoned.shifts(stretch):
+            bits |= 1 << at - first
         low = max(at, start + before - offset) if before > offset and zoned.once else at
         if low < upper:
-            mask |= shown(pieces, low + offset, upper + offset) << low - day * _DAY
+            bits |= masks.shown(low + offset, upper + offset) << low - first
         at = upper
+    return bits
+
+
+def _walked_mask(zoned: Zoned, unit: int, fraction: int) -> Mask:
+    """That of few moments, none of which is looked for twice as long as days are asked for in order."""
+    known: tuple[int, Moment | None] | None = None
+
+    def following(moment: int) -> Moment | None:
+        nonlocal known
+        if known is None or not (known[0] <= moment and (known[1] is None or moment < known[1])):
+            known = moment, zoned.next_after(Moment(moment))
+        return known[1]
+
+    def mask(low: int, high: int) -> int:
+        start, bits = low * unit, 0
+        found = following(start - 1)
+        while found is not None and found < high * unit:
+            if found % unit == fraction:
+                bits |= 1 << (found - start) // unit
+            found = following(found)
+        return bits
+
     return mask

@@ -1,19 +1,33 @@
 """Sets of wall-clock times built from others, as pieces that have no time in common, so that they can be counted."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from tokimori.clock import SECOND
 from tokimori.errors import InvalidSchedule
-from tokimori.schedules.days import ALL_MONTHS, ALL_WEEKDAYS, EVERY_DAY, Days, in_both, in_first_only, lowest
+from tokimori.schedules.days import (
+    ALL_MONTHS,
+    ALL_WEEKDAYS,
+    EVERY_DAY,
+    FIRST_DAY,
+    LAST_DAY,
+    Days,
+    date_of,
+    day_of,
+    in_both,
+    in_first_only,
+    lowest,
+    month_length,
+)
 from tokimori.schedules.wallclock import WallClock
 
 EVERY_SECOND = WallClock(
     Days(EVERY_DAY, ALL_MONTHS, years=-1, weekdays=ALL_WEEKDAYS), minutes=(1 << 1440) - 1, seconds=(1 << 60) - 1
 )
 _DAY = 86_400  # seconds
-_FEW_LOOKS, _MOST_LOOKS = 300, 3_000
+_FEW_LOOKS, _MOST_LOOKS = 300, 1_000
 """So many pairs of clocks are compared for one set of pieces, some 5 µs each: few where there is another way to count.
 """
 
@@ -23,6 +37,9 @@ class Pieces:
     """The times of all the pieces (a `WallTimes`); no two have one in common."""
 
     pieces: tuple[WallClock, ...]
+
+    def __len__(self) -> int:
+        return len(self.pieces)
 
     def at_or_after(self, wall: int) -> int | None:
         """The first time at or after the given one."""
@@ -45,6 +62,9 @@ class Overlapping:
 
     clocks: tuple[WallClock, ...]
 
+    def __len__(self) -> int:
+        return len(self.clocks)
+
     def at_or_after(self, wall: int) -> int | None:
         """The first time at or after the given one."""
         return min((at for clock in self.clocks if (at := clock.at_or_after(wall)) is not None), default=None)
@@ -55,19 +75,77 @@ class Overlapping:
 
     def count(self, low: int, high: int) -> int:
         """How many times t there are with low <= t < high."""
-        first, stop = -(-low // SECOND), -(-high // SECOND)
-        known: dict[tuple[WallClock, ...], int] = {}
-        total = 0
-        for day in range(first // _DAY, -(-stop // _DAY)):
-            start, end = day * _DAY, (day + 1) * _DAY
-            clocks = tuple(clock for clock in self.clocks if clock.days.count(day, day + 1))
-            if start < first or end > stop:
-                total += shown(clocks, max(first, start), min(stop, end)).bit_count()
-            elif clocks in known:
-                total += known[clocks]
-            else:
-                total += known.setdefault(clocks, shown(clocks, start, end).bit_count())
+        return DayMasks(self.clocks).count(-(-low // SECOND), -(-high // SECOND))
+
+
+class DayMasks:
+    """The times of any of the clocks, as bits for the seconds of a day; what days have in common is reckoned once.
+
+    Or for its minutes (`a_day` = 1440), each of which stands for the same second of it.
+    """
+
+    def __init__(self, clocks: tuple[WallClock, ...], a_day: int = _DAY) -> None:
+        self._clocks, self._a_day = clocks, a_day
+        self._start, self._kinds = 0, list[int]()
+        self._masks: dict[int, int] = {0: 0}
+
+    def shown(self, low: int, high: int) -> int:
+        """The seconds t with low <= t < high that any of the clocks names, as bits; bit 0 is low."""
+        if high - low == self._a_day and low % self._a_day == 0:
+            return self._of_kind(self._kind(low // self._a_day))
+        bits = 0
+        for day in range(low // self._a_day, (high - 1) // self._a_day + 1):
+            shift = day * self._a_day - low
+            mask = self._of_kind(self._kind(day))
+            bits |= mask << shift if shift >= 0 else mask >> -shift
+        return bits & (1 << high - low) - 1
+
+    def count(self, first: int, stop: int) -> int:
+        """How many seconds t with first <= t < stop they name."""
+        first, stop = max(first, FIRST_DAY * self._a_day), min(stop, (LAST_DAY + 1) * self._a_day)
+        if first >= stop:
+            return 0
+        day, last = -(-first // self._a_day), stop // self._a_day
+        if day > last:
+            return self.shown(first, stop).bit_count()
+        total = self.shown(first, day * self._a_day).bit_count() if first < day * self._a_day else 0
+        total += self.shown(last * self._a_day, stop).bit_count() if last * self._a_day < stop else 0
+        while day < last:
+            self._kind(day)
+            there = min(last, self._start + len(self._kinds))
+            kinds = Counter(self._kinds[day - self._start : there - self._start])
+            total += sum(number * self._of_kind(kind).bit_count() for kind, number in kinds.items())
+            day = there
         return total
+
+    def _kind(self, day: int) -> int:
+        """Which of the clocks have the day, as bits."""
+        if not FIRST_DAY <= day <= LAST_DAY:
+            return 0
+        if not self._start <= day < self._start + len(self._kinds):
+            year = date_of(day).year
+            self._start, self._kinds = day_of(year, 1, 1), self._of_year(year)
+        return self._kinds[day - self._start]
+
+    def _of_year(self, year: int) -> list[int]:
+        """The kind of each day of the year."""
+        kinds = [0] * (365 + (month_length(year, 2) == 29))
+        for number, clock in enumerate(self._clocks):
+            bits, of_clock = clock.days.of_year(year), 1 << number
+            while bits:
+                kinds[lowest(bits)] |= of_clock
+                bits &= bits - 1
+        return kinds
+
+    def _of_kind(self, kind: int) -> int:
+        if kind not in self._masks:
+            bits, rest = 0, kind
+            while rest:
+                clock = self._clocks[lowest(rest)]
+                bits |= _seconds_of_day(clock.minutes, clock.seconds) if self._a_day == _DAY else clock.minutes
+                rest &= rest - 1
+            self._masks[kind] = bits
+        return self._masks[kind]
 
 
 def times_of(clocks: Iterable[WallClock]) -> Pieces | Overlapping:
@@ -126,21 +204,14 @@ def _minus_one(piece: WallClock, taken: WallClock) -> list[WallClock]:
     return [clock for clock in rest if clock.minutes and clock.seconds and not clock.days.is_empty()]
 
 
-def shown(pieces: tuple[WallClock, ...], low: int, high: int) -> int:
-    """The seconds t with low <= t < high that any of the pieces names, as bits; bit 0 is low."""
-    bits = 0
-    for day in range(low // _DAY, (high - 1) // _DAY + 1):
-        for piece in pieces:
-            if piece.days.count(day, day + 1):
-                seconds, shift = _seconds_of_day(piece.minutes, piece.seconds), day * _DAY - low
-                bits |= seconds << shift if shift >= 0 else seconds >> -shift
-    return bits & (1 << high - low) - 1
-
-
 @lru_cache(maxsize=256)
 def _seconds_of_day(minutes: int, seconds: int) -> int:
-    bits = 0
-    while minutes:
-        bits |= seconds << 60 * lowest(minutes)
-        minutes &= minutes - 1
-    return bits
+    """The seconds of a day, eight minutes (60 bytes) at a time."""
+    known: dict[int, bytes] = {}
+    parts = []
+    for eight in minutes.to_bytes(180, "little"):
+        if eight not in known:
+            bits = sum(seconds << 60 * n for n in range(8) if eight >> n & 1)
+            known[eight] = bits.to_bytes(60, "little")
+        parts.append(known[eight])
+    return int.from_bytes(b"".join(parts), "little")

@@ -7,10 +7,12 @@ from msgspec import Struct
 
 from tokimori.clock import DAY, Moment
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.schedules.zones import FOREVER, OVERLAP, Stretch, stretch_at, stretches_between
+from tokimori.schedules.zones import FOREVER, OVERLAP, Stretch, rule_from, stretch_at, stretches_between
 
-_MAX_STRETCHES = 400
-"""How many stretches a search visits; enough for 100 years. Only times that are always in a gap would need more."""
+_MOST_BY_RULE = 120
+"""How many stretches a search visits of those that a zone's rule makes: enough for 40 years, which hold all kinds of
+years. Only times that are always in a gap are not found there, and these never are.
+"""
 
 
 class WallTimes(Protocol):
@@ -45,9 +47,11 @@ class Zoned(Struct, frozen=True):
         """The first moment strictly after the given one."""
         at: int = moment + 1
         low, wall = 0, None
-        for _ in range(_MAX_STRETCHES):
+        by_rule, rule = 0, rule_from(self.zone)
+        while by_rule < _MOST_BY_RULE:
             stretch = stretch_at(self.zone, at)
             start, end, offset, before = stretch
+            by_rule += start >= rule
             if at == start and self.shifts(stretch):
                 return Moment(start)
             if before > offset and self.once:
@@ -65,7 +69,7 @@ class Zoned(Struct, frozen=True):
             if wall is None:
                 return None
             there = stretch_at(self.zone, wall - offset)
-            if there.before == there.offset == offset:
+            if there.offset == offset and wall - offset > there.start + OVERLAP:
                 return Moment(wall - offset)
             at = max(end, wall - offset - OVERLAP)
         return None
@@ -74,9 +78,11 @@ class Zoned(Struct, frozen=True):
         """The last moment strictly before the given one."""
         at: int = moment - 1
         high, wall = 0, None
-        for _ in range(_MAX_STRETCHES):
+        by_rule, rule = 0, rule_from(self.zone)
+        while True:
             stretch = stretch_at(self.zone, at)
             start, _end, offset, before = stretch
+            by_rule += start >= rule
             floor = start + before - offset if before > offset and self.once else start
             shown = at + offset
             if wall is None or not wall <= shown <= high:
@@ -93,7 +99,8 @@ class Zoned(Struct, frozen=True):
             if wall is None:
                 return None
             at = min(start - 1, wall - offset + OVERLAP)
-        return None
+            if by_rule > _MOST_BY_RULE:
+                at, by_rule = min(at, rule - 1), 0
 
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through."""

@@ -1,11 +1,14 @@
 """Time zones, as stretches of time within which the offset from UTC stays the same."""
 
 import re
-from collections.abc import Iterator
-from datetime import datetime
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
 from functools import lru_cache
 from importlib.resources import files
-from typing import NamedTuple
+from itertools import pairwise
+from struct import unpack_from
+from typing import IO, NamedTuple
 from zoneinfo import ZoneInfo
 
 import tzdata  # type: ignore[import-untyped]
@@ -16,9 +19,12 @@ from tokimori.errors import InvalidInput
 FOREVER = 1 << 62
 """Later than every moment that a schedule can name (microseconds)."""
 
-_BUCKET = 4 * DAY  # with its overlap less than 6.9 days: tzdata has no two changes of an offset within so few
 _FIRST_SECOND = -62_100_000_000  # in the year 2, so that no zone leaves what datetime can hold
+_LAST_YEAR = 9998
+_EPOCH = date(1970, 1, 1).toordinal()
+_LAST_DAY = date(_LAST_YEAR, 12, 31).toordinal()
 _LAST_SECOND = 253_370_000_000  # in the year 9998
+_PROBE = 4 * 86_400  # seconds; no rule of tzdata that holds for ever changes the offset twice within so few
 _FIXED_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)\Z", re.ASCII)
 
 OVERLAP = 2 * DAY
@@ -29,8 +35,7 @@ class Stretch(NamedTuple):
     """The moments `start <= t < end`, in which wall clocks show t + `offset`; before them it was t + `before`.
 
     Where `before` < `offset`, wall clocks jump forward at `start` (a gap); where it is larger, back (a fold). All are
-    microseconds. A stretch may be cut where nothing changes; its parts overlap, so that each part tells of a change
-    within `OVERLAP` before any of the moments for which `stretch_at` answers with it.
+    microseconds. The first stretch of a zone starts before, and the last one ends after, anything that is asked for.
     """
 
     start: int
@@ -39,24 +44,37 @@ class Stretch(NamedTuple):
     before: int
 
 
+class _Known(NamedTuple):
+    """The stretches that a zone's file lists, in order; from `until` on its rule for all later years holds."""
+
+    starts: tuple[int, ...]
+    stretches: tuple[Stretch, ...]
+    until: int
+
+
 def stretch_at(zone: str, moment: int) -> Stretch:
     """The stretch of the zone that holds the moment; `zone` is an IANA name or a fixed offset such as `+02:00`."""
-    for stretch in _stretches(zone, moment // _BUCKET):
+    known = _known(zone)
+    if moment < known.until:
+        return known.stretches[bisect_right(known.starts, moment) - 1]
+    for stretch in _of_year(zone, _year_of(moment // SECOND)):
         if moment < stretch.end:
             return stretch
-    raise AssertionError("the stretches of a bucket cover it")
+    raise AssertionError("the stretches of a year cover it")
+
+
+def rule_from(zone: str) -> int:
+    """From when on the zone's changes are those of a rule, the same in all years of a kind; `FOREVER`: never."""
+    return _known(zone).until
 
 
 def stretches_between(zone: str, low: int, high: int) -> Iterator[Stretch]:
-    """The stretches of the zone that cover low <= t < high, in order, put together where nothing changes."""
-    start, end, offset, before = stretch_at(zone, low)
-    while end < min(high, FOREVER):
-        following = stretch_at(zone, end)
-        if following.offset != offset:
-            yield Stretch(start, end, offset, before)
-            start, _, offset, before = following
-        end = following.end
-    yield Stretch(start, end, offset, before)
+    """The stretches of the zone that cover low <= t < high, in order."""
+    stretch = stretch_at(zone, low)
+    while stretch.end < min(high, FOREVER):
+        yield stretch
+        stretch = stretch_at(zone, stretch.end)
+    yield stretch
 
 
 def check_zone(name: object, *, field: str = "time_zone") -> str:
@@ -87,8 +105,12 @@ def zone_info(name: str) -> ZoneInfo:
     which they share no number that could be recorded, and of another one on every node: two nodes would disagree about
     when a job is due. So the system's files are never read; new rules come with `pip install --upgrade tzdata`.
     """
-    with files("tzdata").joinpath("zoneinfo", *check_zone(name).split("/")).open("rb") as file:
+    with _file_of(name) as file:
         return ZoneInfo.from_file(file, key=name)
+
+
+def _file_of(name: str) -> IO[bytes]:
+    return files("tzdata").joinpath("zoneinfo", *check_zone(name).split("/")).open("rb")
 
 
 @lru_cache(maxsize=1)
@@ -97,35 +119,124 @@ def _names() -> frozenset[str]:
     return frozenset(files("tzdata").joinpath("zones").read_text().split()) - {"Factory"}
 
 
-@lru_cache(maxsize=8192)
-def _stretches(zone: str, bucket: int) -> tuple[Stretch, ...]:
-    """The stretches that cover the bucket and the overlap before it; one for all time where the offset is fixed.
+class _Change(NamedTuple):
+    """A moment at which the offset of a zone changes."""
 
-    They have at most one change, and none at their start, which is no whole second.
-    """
+    at: int
+    before: int
+    offset: int
+
+
+@lru_cache(maxsize=1024)
+def _known(zone: str) -> _Known:
+    """What the file of the zone lists, the year of its last entry and the next one's first change included."""
     fixed = _fixed_offset(zone)
     if fixed is not None:
-        return (Stretch(-FOREVER, FOREVER, fixed, fixed),)
+        return _Known((-FOREVER,), (Stretch(-FOREVER, FOREVER, fixed, fixed),), FOREVER)
     info = zone_info(zone)
-    start, stop = bucket * _BUCKET - OVERLAP - 1, (bucket + 1) * _BUCKET
-    before, after = _offset(info, start), _offset(info, stop - 1)
-    if before == after:
-        return (Stretch(start, stop, before, before),)
-    change = _change_within(info, start, stop - 1)
-    return (Stretch(start, change, before, before), Stretch(change, stop, after, before))
+    seconds = _listed(zone)
+    last_year = _last_listed(zone)
+    first_second = _second_of(last_year)
+    seconds = [*(second for second in seconds if second < first_second), *_found_in(info, last_year)]
+    changes = [change for second in seconds if (change := _change(info, second)).before != change.offset]
+    following = _yearly(zone, last_year + 1)[:1]
+    first = _offset(info, _FIRST_SECOND * SECOND)
+    stretches = tuple(_stretches([_Change(-FOREVER, first, first), *changes, *following]))
+    if not following:
+        stretches = (*stretches, _endless(changes[-1] if changes else _Change(-FOREVER, first, first)))
+    return _Known(tuple(stretch.start for stretch in stretches), stretches, stretches[-1].end)
+
+
+def _stretches(changes: Sequence[_Change]) -> Iterator[Stretch]:
+    """What lies between the changes."""
+    for change, following in pairwise(changes):
+        yield Stretch(change.at, following.at, change.offset, change.before)
+
+
+def _endless(change: _Change) -> Stretch:
+    return Stretch(change.at, FOREVER, change.offset, change.before)
+
+
+@lru_cache(maxsize=8192)
+def _of_year(zone: str, year: int) -> tuple[Stretch, ...]:
+    """The stretches that cover a year for which the zone's rule holds."""
+    changes = [change for at in (year - 1, year, year + 1) for change in _yearly(zone, at)]
+    stretches = tuple(_stretches(changes))
+    return stretches if year < _LAST_YEAR else (*stretches, _endless(changes[-1]))
+
+
+def _yearly(zone: str, year: int) -> tuple[_Change, ...]:
+    """The changes of a year for which the rule holds: years of the same length and first weekday have the same."""
+    if year > _LAST_YEAR:
+        return ()
+    start = _second_of(year)
+    length = _second_of(year + 1) - start
+    changes = _of_kind(zone, length, start // 86_400 % 7)
+    return tuple(change._replace(at=change.at + start * SECOND) for change in changes)
+
+
+@lru_cache(maxsize=8192)
+def _of_kind(zone: str, length: int, weekday: int) -> tuple[_Change, ...]:
+    """The changes of such a year of the rule, counted from its start."""
+    info, year = zone_info(zone), _last_listed(zone) + 1
+    while (start := _second_of(year)) // 86_400 % 7 != weekday or _second_of(year + 1) - start != length:
+        year += 1
+    found = [_change(info, second) for second in _found_in(info, year)]
+    return tuple(change._replace(at=change.at - start * SECOND) for change in found)
+
+
+def _found_in(info: ZoneInfo, year: int) -> Iterator[int]:
+    """The seconds of a year at which the offset changes."""
+    stop = _second_of(year + 1) - 1
+    low = _second_of(year) - 1
+    offset = _offset(info, low * SECOND)
+    while low < stop:
+        high = min(low + _PROBE, stop)
+        if (there := _offset(info, high * SECOND)) != offset:
+            yield _change_within(info, low, high)
+        low, offset = high, there
+
+
+def _change(info: ZoneInfo, second: int) -> _Change:
+    return _Change(second * SECOND, _offset(info, second * SECOND - 1), _offset(info, second * SECOND))
 
 
 def _change_within(info: ZoneInfo, low: int, high: int) -> int:
-    """The whole second within low < t <= high at which the offset of `low` ends, by halving."""
-    offset = _offset(info, low)
-    low, high = low // SECOND, high // SECOND
+    """The second within low < t <= high at which the offset of `low` ends, by halving."""
+    offset = _offset(info, low * SECOND)
     while high - low > 1:
         middle = (low + high) // 2
         if _offset(info, middle * SECOND) == offset:
             low = middle
         else:
             high = middle
-    return high * SECOND
+    return high
+
+
+@lru_cache(maxsize=1024)
+def _last_listed(zone: str) -> int:
+    """The year of the last change that the zone's file lists."""
+    return max((_year_of(second) for second in _listed(zone)[-1:]), default=1970)
+
+
+def _listed(zone: str) -> Sequence[int]:
+    """The seconds that the zone's file lists (RFC 8536): those of its second part, behind an older form of the same."""
+    with _file_of(zone) as file:
+        data = file.read()
+    utc, standard, leaps, times, types, letters = unpack_from(">6l", data, 20)
+    start = 44 + times * 5 + types * 6 + letters + leaps * 8 + standard + utc
+    number: int = unpack_from(">6l", data, start + 20)[3]
+    return unpack_from(f">{number}q", data, start + 44)
+
+
+def _second_of(year: int) -> int:
+    """The second at which the year starts in UTC."""
+    return (date(year, 1, 1).toordinal() - _EPOCH) * 86_400
+
+
+def _year_of(second: int) -> int:
+    day = second // 86_400 + _EPOCH
+    return date.fromordinal(day).year if day <= _LAST_DAY else _LAST_YEAR
 
 
 def _offset(info: ZoneInfo, moment: int) -> int:

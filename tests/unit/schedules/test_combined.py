@@ -28,10 +28,10 @@ def test_a_union_has_the_moments_of_all(members: list[str], zone: str, mode: tup
     gap, fold = mode
     try:
         schedules = [parse_schedule(text, zone=zone, gap=gap, fold=fold) for text in members]
+        schedule = parse_schedule("; ".join(members), zone=zone, gap=gap, fold=fold)
     except InvalidSchedule:
         return
     expected = merged(schedules, start, 30)
-    schedule = parse_schedule("; ".join(members), zone=zone, gap=gap, fold=fold)
     assert next_moments(schedule, start, 30) == expected
     if expected:
         assert schedule.count(start, expected[-1]) == len(expected)

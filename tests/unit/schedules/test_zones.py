@@ -11,7 +11,7 @@ import pytest
 from tests.unit.schedules import walk
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND
 from tokimori.errors import InvalidInput
-from tokimori.schedules.zones import FOREVER, OVERLAP, check_zone, stretch_at, stretches_between, zone_info
+from tokimori.schedules.zones import FOREVER, check_zone, stretch_at, stretches_between, zone_info
 
 ALL_ZONES = sorted(set(files("tzdata").joinpath("zones").read_text().split()) - {"Factory"})
 TRICKS = [
@@ -38,11 +38,33 @@ def test_every_zone_has_the_offsets_of_zoneinfo() -> None:
             stretch = stretch_at(name, moment)
             assert stretch.start <= moment < stretch.end, name
             assert stretch.offset == offset_of(info, moment), name
-            assert stretch.before != stretch.offset or moment - stretch.start > OVERLAP, name
+            assert stretch.before != stretch.offset or stretch.start == -FOREVER, name
             if stretch.end < FOREVER:
                 assert offset_of(info, stretch.end - 1) == stretch.offset, name
+            if stretch.start > -FOREVER:
                 assert offset_of(info, stretch.start - 1) == stretch.before, name
                 assert offset_of(info, stretch.start) == stretch.offset, name
+
+
+def test_every_zone_has_the_offsets_of_zoneinfo_in_all_years() -> None:
+    """From the year 2 to 9998, though only what its file lists is looked for, and one year of each kind."""
+    rng = random.Random(9998)
+    start, stop = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (2, 9998))
+    for name in ALL_ZONES:
+        info = zone_info(name)
+        for _ in range(40):
+            moment = rng.randrange(start, stop) * SECOND
+            assert stretch_at(name, moment).offset == offset_of(info, moment), (name, moment)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Paris", "America/New_York", "Africa/Cairo", "Africa/Casablanca"])
+def test_far_years_are_reached_at_once(zone: str) -> None:
+    """A stretch of the year 9998 is found without those before it, and has its neighbours."""
+    moment = int(datetime(9998, 7, 1, tzinfo=UTC).timestamp()) * SECOND
+    stretch = stretch_at(zone, moment)
+    assert stretch.start <= moment < stretch.end
+    assert stretch.start == -FOREVER or stretch_at(zone, stretch.start - 1).end == stretch.start
+    assert stretch.end == FOREVER or stretch_at(zone, stretch.end).start == stretch.end
 
 
 @pytest.mark.parametrize("zone", [*walk.ODD_ZONES, "America/Boa_Vista"])  # the last had a summer time of a week

@@ -1,0 +1,189 @@
+"""Texts, calendars and moments that nobody means well with, and what must hold of any text that is accepted."""
+
+import random
+import time
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from tests.unit.schedules import walk
+from tests.unit.schedules.test_zones import ALL_ZONES
+from tokimori.clock import DAY, SECOND, Moment
+from tokimori.errors import InvalidInput, InvalidSchedule
+from tokimori.schedules.business_days import Shift, on_business_days
+from tokimori.schedules.days_off import DaysOff, parse_days_off
+from tokimori.schedules.explain import explained
+from tokimori.schedules.parse import parse_schedule
+from tokimori.schedules.schedule import Fold, Gap, Schedule
+
+T = TypeVar("T")
+AIM_OF_READING, AIM_OF_ANSWERING = 0.020, 0.010
+"""Seconds of the processor that reading a text, and any answer about it, should take."""
+MOST_SLOW, MOST = 0.01, 0.250
+"""The share of what may take longer, and the seconds that nothing may take: a slow machine included."""
+FIRST, LAST = Moment(-62_135_596_800 * SECOND), Moment(253_402_300_799 * SECOND)
+"""The years 1 to 9999."""
+_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_RARE = (
+    *("0 0 29 2 *", "0 0 29 2 */7", "0 0 0 29 2 * 2196", "59 59 23 31 12 ? 2199", "0 0 L-28 2 */6", "30 2 * 3 0#5"),
+    *("*/30 2 * 3 0#2", "* * * * * *", "*/7 * * * * *", "0 0 31W 12 *", "0 0 0 1 1 * 1970-2199/50", "* * * * *"),
+    *("@hourly", "@yearly", "*/*/* 9:30 (*)", "2030/*/1 *:0 (7)", "on friday at 10:00PM", "every day at 02:30"),
+)
+_PERIODS = (
+    *("PT10S", "PT0.25S", "PT0.000001S", "PT36H", "P1D", "P2W", "P1M", "P3M", "P1Y", "P1M15D", "P1DT12H", "PT1S"),
+    *("P1Y2M10DT2H30M15S", "PT90M", "P45D", "P18M", "PT1M1S", "P9000Y", "P1DT0.5S", "PT999999999S", "P400Y", "PT24H"),
+)
+_YEARS = (1, 2, 1582, 1969, 1970, 1999, 2024, 2026, 2026, 2026, 2027, 2037, 2038, 2100, 2199, 2200, 9997, 9998, 9999)
+
+
+class Case(NamedTuple):
+    """A text and what a job says beside it."""
+
+    text: str
+    zone: str
+    anchor: Moment
+    gap: Gap
+    fold: Fold
+    days_off: DaysOff | None
+    shift: Shift | None
+
+
+def moment(rng: random.Random) -> Moment:
+    """Anywhere in the calendar, often now, often at the edge of something."""
+    match rng.randrange(4):
+        case 0:
+            return Moment(rng.randrange(FIRST, LAST))
+        case 1:
+            zone = rng.choice(walk.ODD_ZONES)
+            return Moment(rng.choice(walk.transitions(zone)) * SECOND + rng.randrange(-2 * DAY, 2 * DAY))
+        case 2:
+            return Moment(rng.randrange(1_700_000_000, 2_000_000_000) * SECOND)
+        case _:
+            return Moment(rng.choice([FIRST, LAST, 0, 1_790_000_000 * SECOND]) + rng.randrange(-3, 4))
+
+
+def case(rng: random.Random) -> Case:
+    """A text of any notation, often of several members, often with exclusions and a calendar."""
+    text = union(rng)
+    if rng.random() < 0.3:
+        text = f"{text} except {union(rng)}"
+    days_off, shift = (calendar(rng), rng.choice([None, *Shift])) if rng.random() < 0.3 else (None, None)
+    zone = rng.choice(["UTC", rng.choice(walk.ODD_ZONES), rng.choice(ALL_ZONES)])
+    return Case(text, zone, moment(rng), rng.choice(list(Gap)), rng.choice(list(Fold)), days_off, shift)
+
+
+def union(rng: random.Random) -> str:
+    """One member or a few, now and then many."""
+    number = rng.choice([1, 1, 1, 1, 2, 2, 3, 4]) if rng.random() < 0.97 else rng.randint(5, 60)
+    return rng.choice(["; ", "\n"]).join(member(rng) for _ in range(number))
+
+
+def member(rng: random.Random) -> str:
+    """A text of one notation."""
+    match rng.randrange(10):
+        case 0:
+            return f"R{rng.choice(['', '0', '1', '5', '1200', '999999999'])}/{stamp(rng)}/{rng.choice(_PERIODS)}"
+        case 1:
+            return f"R{rng.choice(['', '1', '1000'])}/{rng.choice([_PERIODS[0], rng.choice(_PERIODS)])}/{stamp(rng)}"
+        case 2:
+            unit = rng.choice(["second", "minute", "hour", "day"])
+            return f"every {rng.choice([1, 2, 7, rng.randint(1, 1000)])} {unit}s"
+        case 3:
+            return f"at {stamp(rng)}"
+        case 4:
+            return rng.choice(_RARE)
+        case _:
+            return walk.random_expression(rng, seconds=rng.random() < 0.2)
+
+
+def stamp(rng: random.Random) -> str:
+    """A time in a year of some interest."""
+    day = f"{rng.choice(_YEARS):04}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
+    return f"{day}T{rng.choice([0, 2, rng.randint(0, 23)]):02}:{rng.choice(['00:00', '30:00', '59:59.999999'])}" + (
+        rng.choice(["", "Z", "+02:00", "-03:30"])
+    )
+
+
+def calendar(rng: random.Random) -> DaysOff:
+    """Days of the week, dates and ranges."""
+    weekdays = rng.sample(_WEEKDAYS, rng.choice([0, 1, 2, 2, 6]))
+    dates = [f"{rng.randint(1, 12):02}-{rng.randint(1, 28):02}" for _ in range(rng.choice([0, 0, 2, 12]))]
+    for _ in range(rng.choice([0, 0, 1, 3])):
+        year, month = rng.choice(_YEARS[:-1]), rng.randint(1, 9)
+        dates.append(f"{year:04}-{month:02}-05/{year:04}-{month + rng.choice([0, 1, 3]):02}-07")
+    return parse_days_off(dates, weekdays)
+
+
+def read(case: Case) -> Schedule | None:
+    """The schedule, in the time that reading may take; None where it is refused by an error of ours."""
+    try:
+        schedule = parse_schedule(case.text, zone=case.zone, anchor=case.anchor, gap=case.gap, fold=case.fold)
+        if case.days_off is not None:
+            schedule = on_business_days(schedule, case.days_off, case.shift, case.zone)
+    except (InvalidSchedule, InvalidInput):
+        return None
+    return schedule
+
+
+class Examination:
+    """What was asked about texts, and how often it took longer than it should."""
+
+    def __init__(self) -> None:
+        self.cases, self.asked, self.slow, self.worst = 0, 0, 0, ("", 0.0)
+
+    def check(self, case: Case, rng: random.Random, moments: int = 5) -> None:
+        """Read the text, and ask about it from several moments. Raises `AssertionError`."""
+        schedule = self.within(AIM_OF_READING, lambda: read(case), case)
+        self.cases += moments
+        if schedule is None:
+            return
+        for _ in range(moments):
+            at = moment(rng)
+            self._agree(schedule, at, case)
+            self._count(schedule, at, case, rng)
+        self.within(AIM_OF_ANSWERING, lambda: explained(case.text, schedule, zone=case.zone, after=at, n=5), case)
+
+    def assert_fast(self) -> None:
+        """Nearly everything was as fast as it should be."""
+        assert self.slow <= max(MOST_SLOW * self.asked, 3), f"{self.slow} of {self.asked} were slow; {self.worst}"
+
+    def within(self, seconds: float, ask: Callable[[], T], case: Case) -> T:
+        """The answer; it is asked for again where it took too long, for a machine may be busy."""
+        self.asked += 1
+        taken = []
+        for _ in range(3):
+            start = time.process_time()
+            answer = ask()
+            taken.append(time.process_time() - start)
+            if taken[-1] <= seconds:
+                return answer
+        self.slow += 1
+        if min(taken) > self.worst[1]:
+            self.worst = (str(case), min(taken))
+        assert min(taken) <= MOST, f"{min(taken) * 1_000:.0f} ms for {case}"
+        return answer
+
+    def _agree(self, schedule: Schedule, at: Moment, case: Case) -> None:
+        """The next moment, the last one and the number of those between know each other."""
+        following = self.within(AIM_OF_ANSWERING, lambda: schedule.next_after(at), case)
+        before = self.within(AIM_OF_ANSWERING, lambda: schedule.last_before(at), case)
+        told = f"{case} at {at}: {before}, {following}"
+        assert before is None or before < at, told
+        assert following is None or following > at, told
+        if following is not None:
+            assert schedule.next_after(Moment(following - 1)) == following, told
+            assert schedule.last_before(Moment(following + 1)) == following, told
+            assert schedule.count(at, following) == 1, told
+            assert schedule.count(at, Moment(following - 1)) == 0, told
+            assert schedule.last_before(following) in {before, at}, told
+        if before is not None:
+            assert schedule.next_after(Moment(before - 1)) == before, told
+            assert schedule.next_after(before) in {at, following}, told
+            assert schedule.count(Moment(before - 1), Moment(at - 1)) == 1, told
+
+    def _count(self, schedule: Schedule, at: Moment, case: Case, rng: random.Random) -> None:
+        """A year is the sum of its parts."""
+        middle, end = Moment(at + rng.randrange(365 * DAY)), Moment(at + 365 * DAY)
+        whole = self.within(AIM_OF_ANSWERING, lambda: schedule.count(at, end), case)
+        if rng.random() < 0.2:
+            parts = schedule.count(at, middle) + schedule.count(middle, end)
+            assert whole == parts, f"{case} from {at} by {middle} to {end}: {whole} is not {parts}"

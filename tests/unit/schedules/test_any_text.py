@@ -1,0 +1,108 @@
+"""Texts that nobody means well with: refused by an error of ours, or answered in time, and all answers agree."""
+
+import random
+
+import pytest
+
+from tests.unit.schedules.hostile import Case, Examination, case, read
+from tests.unit.schedules.test_cron_vectors import at
+from tokimori.clock import DAY, Moment
+from tokimori.errors import InvalidInput, InvalidSchedule
+from tokimori.schedules.business_days import Shift, on_business_days
+from tokimori.schedules.days_off import parse_days_off
+from tokimori.schedules.parse import parse_schedule
+from tokimori.schedules.schedule import Fold, Gap
+
+
+def test_any_text_is_refused_or_answered_in_time() -> None:
+    """Next, last and count agree, in the years 1 and 9999 too; nothing raises an error that is not ours."""
+    asked = Examination()
+    for n in range(150):
+        rng = random.Random(f"quick {n}")
+        asked.check(case(rng), rng, moments=2)
+    assert asked.cases == 300
+
+
+@pytest.mark.parametrize("shift", list(Shift))
+@pytest.mark.parametrize(("text", "expected"), [("* * * * *", 30 * 1_440), ("* * * * * *", 30 * 86_400)])
+def test_a_month_that_is_moved_is_not_walked(text: str, expected: int, shift: Shift) -> None:
+    """Thirty days off go to one day that has all their times already."""
+    schedule = on_business_days(parse_schedule(text), parse_days_off(["2026-10-01/2026-10-30"], []), shift, "UTC")
+    days = 60 - 30
+    assert schedule.count(Moment(at("2026-09-01") - 1), Moment(at("2026-10-31") - 1)) == expected * days // 30
+
+
+def test_a_year_of_many_overlapping_members_is_counted() -> None:
+    """As many as there are moments of any of them."""
+    members = [f"{n}/7 {n}-23 {n + 1}-31 * *" for n in range(20)]
+    schedule = parse_schedule("; ".join(members))
+    start, stop = at("2026-03-01"), at("2026-03-10")
+    moments = set()
+    for member in map(parse_schedule, members):
+        moment = member.next_after(start)
+        while moment is not None and moment <= stop:
+            moments.add(moment)
+            moment = member.next_after(moment)
+    assert schedule.count(start, stop) == len(moments)
+
+
+@pytest.mark.parametrize("number", [10, 60])
+def test_intervals_that_meet_in_too_many_ways_are_refused(number: int) -> None:
+    """Each second of a year would be compared for each of them; the error says what to do."""
+    with pytest.raises(InvalidSchedule, match="too many, or too dense") as caught:
+        parse_schedule("; ".join(f"every {n} seconds" for n in range(7, 7 + number)))
+    assert "several jobs" in str(caught.value.allowed)
+
+
+def test_intervals_of_parts_of_a_second_are_counted_together() -> None:
+    """Every 0.25 s and every 0.3 s meet every 1.5 s; what is left without every 0.5 s, too."""
+    start, stop = at("2026-01-01"), at("2026-01-02")
+    both = parse_schedule("R/2026-01-01T00:00:00Z/PT0.25S; R/2026-01-01T00:00:00Z/PT0.3S")
+    assert both.count(start, stop) == 86_400 * 4 + 288_000 - 57_600
+    left = parse_schedule("R/2026-01-01T00:00:00Z/PT0.25S except R/2026-01-01T00:00:00Z/PT0.5S; * * * * * *")
+    assert left.count(start, stop) == 86_400 * 2
+
+
+def test_what_drifts_through_seconds_is_not_moved() -> None:
+    """A quarter of a second has no place on another day; the error names the field."""
+    with pytest.raises(InvalidSchedule) as caught:
+        on_business_days(
+            parse_schedule("R/2026-01-01T00:00:00Z/PT0.25S"), parse_days_off([], ["sat"]), Shift.NEXT, "UTC"
+        )
+    assert caught.value.field == "shift"
+
+
+def test_days_and_parts_of_a_second_are_not_combined() -> None:
+    """Such a period is alone in its text."""
+    assert parse_schedule("R/2026-01-01T00:00:00Z/P1DT0.5S").next_after(at("2026-01-05")) is not None
+    with pytest.raises(InvalidSchedule, match="can't be combined"):
+        parse_schedule("R/2026-01-01T00:00:00Z/P1DT0.5S; * * * * *")
+
+
+def test_a_calendar_has_so_many_dates_of_every_year() -> None:
+    """With all of them off no business day would be left, and a search would never end."""
+    dates = [f"{month:02}-{day:02}" for month in range(1, 6) for day in range(1, 29)]
+    with pytest.raises(InvalidInput, match="of every year") as caught:
+        parse_days_off(dates, [])
+    assert caught.value.field == "dates"
+
+
+def test_an_anchor_beyond_the_calendar_is_refused() -> None:
+    """By an error that names it, as somebody may ask what a text means in the year 9999."""
+    far = Case("every 2 seconds", "UTC", Moment(253_402_300_799_000_000), Gap.SHIFT, Fold.FIRST, None, None)
+    assert read(far) is None
+
+
+def test_times_that_a_rule_always_skips_are_found_where_it_did_not_hold() -> None:
+    """The fifth Sunday of March has been the change of clocks in Berlin since 1981: before it there were such times."""
+    schedule = parse_schedule("30 2 * 3 0#5", zone="Europe/Berlin", gap=Gap.SKIP)
+    assert schedule.last_before(at("6678-01-01")) == at("1980-03-30 01:30")
+    assert schedule.next_after(at("1981-01-01")) is None
+
+
+def test_what_is_moved_beyond_the_calendar_is_found_from_behind() -> None:
+    """The last day of 9998 is a Thursday: what is moved from it comes on the day after it, from both sides."""
+    schedule = on_business_days(parse_schedule("0 0 * * *"), parse_days_off([], ["thu"]), Shift.NEXT, "UTC")
+    last = schedule.last_before(Moment(at("9998-12-31") + 30 * DAY))
+    assert last is not None
+    assert schedule.next_after(Moment(last - 1)) == last
