@@ -36,9 +36,9 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 class WholeStore(MemoryStore):
     """Prunes nothing: every row of the year is held against the walk."""
 
-    async def prune(self, expiries: Sequence[Expiry], limit: int) -> int:
+    async def prune(self, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
         """Nothing may go."""
-        return 0
+        return ()
 
 
 CHUNK = 20 * DAY

@@ -55,6 +55,10 @@ def never_started(run: Run) -> bool:
     return not run.attempt and run.state in sources(Event.PUT_OFF)
 
 
+PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "blocked_on")
+"""What a run gets from a later request of its key."""
+
+
 def put_off(run: Run, asked: Run, lane: Lane) -> Run:
     """A run that has never started, with what a later request of its key asks for. It waits for its moment anew."""
     return replace(

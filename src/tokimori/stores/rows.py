@@ -6,13 +6,9 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from tokimori.clock import Moment
-from tokimori.model.decide import Due
-from tokimori.model.dependents import Edge, On
 from tokimori.model.document import Document
-from tokimori.model.encoding import encode_definition, stored_definition
-from tokimori.model.ids import JobId
-from tokimori.model.job import Definition, Job, JobState, limit_of, most_active, units_here
-from tokimori.model.lanes import head_start
+from tokimori.model.encoding import stored_definition
+from tokimori.model.job import Definition
 from tokimori.model.pause import Pause
 from tokimori.model.run import NO_DETAILS, Attempt, Output, Run, Skip, SkipReason, decode_details, encode_details
 from tokimori.model.target import Unreadable
@@ -21,18 +17,9 @@ from tokimori.ports.copying import Arrival
 from tokimori.ports.nodes import NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.working import Claimed
-from tokimori.stores.rules.births import Follower
-from tokimori.stores.rules.lanes import lane_for
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
-
-JOB = (
-    'id, incarnation, version, definition, state, reason, "by", created, updated, anchor, fired_through, next_due, '
-    "runs_remaining, tzdata, days_off"
-)
-JOB_STAMPS = "max_running, lane, most_active, semaphores, max_per_key, priority, head_start, concurrency_key"
-"""What the store keeps of the definition in columns of its own."""
 
 RUN = (
     'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, attempt, '
@@ -50,18 +37,12 @@ ARRIVAL = "incarnation, root, parents, latest"
 ATTEMPT = 'run_id, number, token, node_id, outcome, pid, started, ended, exit_code, "signal", error'
 OUTPUT = "run_id, attempt, size, head, tail"
 SKIP = "first, last, count, reason"
-TOMBSTONE = "version, definition, created, deleted"
-"""What is kept of a deleted job besides its id."""
-EDGE = 'parent, child, "on", joins, declared_by'
 DOCUMENT = "kind, name, text, version"
 PAUSE = 'queue, since, reason, "by"'
 NODE = 'id, host, boot_id, pid, labels, concurrency, version, started, beat, state, "left"'
 
 RUN_COLUMNS = RUN.count(",") + 1
-JOB_COLUMNS = JOB.count(",") + 1
-EDGE_COLUMNS = EDGE.count(",") + 1
 _RUN_STATES = {str(state): state for state in RunState}
-_JOB_STATES = {str(state): state for state in JobState}
 
 
 def prefixed(columns: str, table: str) -> str:
@@ -107,75 +88,10 @@ def row_writer(kind: type[T], *names: str, **forms: Callable[[Any], object]) -> 
     return write if places else values
 
 
-job_of = row_reader(Job, JOB, definition=stored_definition, state=_JOB_STATES.__getitem__)
-"""A job from the columns `JOB`."""
-_job_values = row_writer(Job, *names_of(JOB), definition=lambda definition: encode_definition(definition).decode())
-
-
-def due_of(row: Row) -> Due:
-    """A due job from the columns `JOB`, how many of its runs are active, and `SKIP` of the skip that it goes on."""
-    active, *tail = row[JOB_COLUMNS:]
-    return Due(job=job_of(row[:JOB_COLUMNS]), active=active, tail=None if tail[0] is None else skip_of(tuple(tail)))
-
-
-def edge_of(row: Row) -> Edge:
-    """An edge from the columns `EDGE`."""
-    parent, child, on, joins, declared_by = row
-    return Edge(parent, child, On(on), joins, declared_by)
-
-
-_FOLLOWER = "lane, most_active, concurrency_key, priority, head_start"
-FOLLOWER = f"{prefixed(EDGE, 'e')}, {prefixed(JOB, 'j')}, {prefixed(_FOLLOWER, 'j')}"
-"""What is asked of edges `e` and the jobs `j` that are their children."""
-
-
-def follower_of(row: Row) -> Follower:
-    """A follower from the columns `FOLLOWER`."""
-    edge, job, rest = row[:EDGE_COLUMNS], row[EDGE_COLUMNS : EDGE_COLUMNS + JOB_COLUMNS], row[-5:]
-    return Follower(edge_of(edge), job_of(job), *rest)
-
-
-def tombstone_of(job_id: JobId, row: Row) -> Job:
-    """What is left of a deleted job, from its incarnation and the columns `TOMBSTONE`."""
-    incarnation, version, definition, created, deleted = row
-    return Job(
-        id=job_id,
-        incarnation=incarnation,
-        version=version,
-        definition=stored_definition(definition),
-        state=JobState.DELETED,
-        created=created,
-        updated=deleted,
-        anchor=created,
-        fired_through=deleted,
-    )
-
-
 def definition_of(text: str | None) -> Definition | None:
     """The definition with which a node works on a claimed run: none where the job is gone, or can't be read."""
     found = None if text is None else stored_definition(text)
     return None if found is None or isinstance(found.target, Unreadable) else found
-
-
-def job_row(job: Job) -> Row:
-    """The columns `JOB` and `JOB_STAMPS` of a job."""
-    return (
-        *_job_values(job),
-        limit_of(job.definition),
-        lane_for(job),
-        most_active(job.definition),
-        semaphores_column(job.definition),
-        job.definition.max_running_per_key,
-        job.definition.priority,
-        head_start(job.definition.priority),
-        job.definition.concurrency_key,
-    )
-
-
-def semaphores_column(definition: Definition) -> str | None:
-    """`[[name, weight], …]` by name, as JSON; None where the job wants none, or they are in another store."""
-    found = units_here(definition)
-    return json.dumps(found) if found else None
 
 
 _STATE, _DETAILS = (names_of(RUN).index(column) for column in ("state", "details"))

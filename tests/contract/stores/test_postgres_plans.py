@@ -270,7 +270,7 @@ async def test_no_statement_reads_a_whole_table(store: Store) -> None:
     await planning.promote(db, NOW, 500)
     await planning.outdated(db, "2030a", 500)
     await jobs.get_due(db, job.id)
-    await jobs.list_skips(db, job.id, limit=10)
+    await jobs.skips(db, job.id, limit=10)
     for idle in (True, False):
         await jobs.list_jobs(db, limit=100, idle=idle)
     await runs.get_run(db, run.id)

@@ -13,9 +13,9 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.run import Skip
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import Family
+from tokimori.stores.job_rows import tombstone_of
 from tokimori.stores.memory.lines import cancel, names_of, rejoin, serve
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rows import tombstone_of
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import is_parent, no_job, taken
 from tokimori.stores.rules.lanes import lane_for, lane_of_forced
@@ -109,7 +109,6 @@ def due_of(tables: Tables, job: Job) -> Due:
     )
 
 
-def list_skips(tables: Tables, job_id: JobId, *, limit: int = 100) -> list[Skip]:
-    """See `Jobs.skips`."""
+def skips(tables: Tables, job_id: JobId, *, limit: int = 100) -> list[Skip]:
     skips = tables.skips.get(tables.job(job_id).incarnation, {})
     return [skips[first] for first in sorted(skips, reverse=True)[:limit]]

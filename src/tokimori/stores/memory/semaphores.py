@@ -16,26 +16,18 @@ from tokimori.ports.semaphores import (
     Semaphore,
     Wish,
 )
-from tokimori.stores.memory.lines import (
-    grant_programs,
-    place_of,
-    programs_in_line,
-    runs_in_line,
-    serve_semaphore,
-    used_units,
-    wake_runs,
-)
+from tokimori.stores.memory import lines
 from tokimori.stores.memory.tables import SemaphoreRow, Tables
 from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, in_use, no_semaphore
 
 
 def put_semaphore(tables: Tables, name: str, limit: int, now: Moment) -> None:
-    weights = [place_of(tables, row, name).weight for row in runs_in_line(tables, name)]
-    weights += [permit.weight for permit in programs_in_line(tables, name)]
+    weights = [lines.place_of(tables, row, name).weight for row in lines.runs_in_line(tables, name)]
+    weights += [permit.weight for permit in lines.programs_in_line(tables, name)]
     check_lowered(name, limit, max(weights, default=0))
     tables.semaphores.setdefault(name, SemaphoreRow()).limit = limit
-    serve_semaphore(tables, name)
+    lines.serve_semaphore(tables, name)
 
 
 def list_semaphores(tables: Tables, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
@@ -48,18 +40,18 @@ def get_semaphore(tables: Tables, name: str) -> Semaphore:
     if row is None:
         raise no_semaphore(name)
     held = [each for each in tables.permits.values() if each.semaphore == name and each.token is not None]
-    waiting = len(runs_in_line(tables, name)) + len(programs_in_line(tables, name))
+    waiting = len(lines.runs_in_line(tables, name)) + len(lines.programs_in_line(tables, name))
     return Semaphore(
         name=name,
         limit=row.limit,
-        used=used_units(tables, name),
+        used=lines.used_units(tables, name),
         waiting=min(waiting, MOST_COUNTED),
         holders=tuple(sorted(held, key=lambda permit: (permit.since, permit.id))[:MOST_HOLDERS]),
     )
 
 
 def delete_semaphore(tables: Tables, name: str) -> None:
-    if any(permit.semaphore == name for permit in tables.permits.values()) or runs_in_line(tables, name):
+    if any(permit.semaphore == name for permit in tables.permits.values()) or lines.runs_in_line(tables, name):
         raise in_use(name)
     row = tables.semaphores.pop(name, SemaphoreRow())
     tables.newest_token = max(tables.newest_token, row.granted)
@@ -72,8 +64,8 @@ def acquire(tables: Tables, wish: Wish, now: Moment) -> Answer:
     if wish.id not in tables.permits:
         _join(tables, wish, now)
     permit = tables.permits[wish.id]
-    if permit.token is None and grant_programs(tables, wish.semaphore):
-        wake_runs(tables, wish.semaphore)
+    if permit.token is None and lines.grant_programs(tables, wish.semaphore):
+        lines.wake_runs(tables, wish.semaphore)
         permit = tables.permits[wish.id]
     return InLine(ahead=_ahead(tables, permit)) if permit.token is None else Grant(token=permit.token)
 
@@ -86,8 +78,10 @@ def _join(tables: Tables, wish: Wish, now: Moment) -> None:
 
 
 def _ahead(tables: Tables, place: Permit) -> int:
-    programs = sum((each.rank, each.id) < (place.rank, place.id) for each in programs_in_line(tables, place.semaphore))
-    runs = sum(row.run.rank < place.rank for row in runs_in_line(tables, place.semaphore))
+    programs = sum(
+        (each.rank, each.id) < (place.rank, place.id) for each in lines.programs_in_line(tables, place.semaphore)
+    )
+    runs = sum(row.run.rank < place.rank for row in lines.runs_in_line(tables, place.semaphore))
     return min(programs + runs, MOST_COUNTED)
 
 
@@ -96,5 +90,5 @@ def release(tables: Tables, permit: PermitId, node: NodeId, now: Moment) -> bool
     if held is None or held.node != node or held.run_id is not None:
         return False
     del tables.permits[permit]
-    serve_semaphore(tables, held.semaphore)
+    lines.serve_semaphore(tables, held.semaphore)
     return True

@@ -1,7 +1,7 @@
 """What the memory store keeps, and the moves that several of its methods share."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -18,11 +18,9 @@ from tokimori.model.transitions import ACTIVE, ENDS, RunState
 from tokimori.ports.copying import Arrival
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.semaphores import Permit
+from tokimori.stores.rules.edits import Edges
 from tokimori.stores.rules.errors import check_family, known_job
 from tokimori.stores.rules.lines import has_room
-
-Edges = Mapping[JobId, tuple[Edge, ...]]
-"""By the job that declares them."""
 
 
 @dataclass(slots=True)

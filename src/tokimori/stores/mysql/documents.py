@@ -9,13 +9,11 @@ from tokimori.stores.rules.errors import document_changed, no_document
 
 _FIND = f"SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = %s AND name = %s"
 _INSERT = f"""
-INSERT INTO tokimori_documents ({DOCUMENT}) VALUES %s ON DUPLICATE KEY UPDATE version = tokimori_documents.version
-"""
+INSERT INTO tokimori_documents ({DOCUMENT}) VALUES %s ON DUPLICATE KEY UPDATE version = tokimori_documents.version"""
 _REPLACE = "UPDATE tokimori_documents SET text = %s, version = %s WHERE kind = %s AND name = %s AND version = %s"
 _DELETE = "DELETE FROM tokimori_documents WHERE kind = %s AND name = %s AND version = %s"
 _LIST = f"""
-SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = %s AND name {{}} %s AND name <= %s ORDER BY name LIMIT %s
-"""
+SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = %s AND name {{}} %s AND name <= %s ORDER BY name LIMIT %s"""
 
 
 async def put_document(transaction: Transaction, document: Document, replaces: int | None) -> None:

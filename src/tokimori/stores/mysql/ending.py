@@ -20,8 +20,7 @@ KEPT = f"{RUN}, {SETTLED}"
 _LOCK_GATE_OF = f"""
 SELECT gate.incarnation, gate.semaphores
 FROM (SELECT incarnation FROM tokimori_runs {BY_KEY} WHERE id = %s LIMIT 1) chosen
-STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation FOR UPDATE
-"""
+STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation FOR UPDATE"""
 
 
 def locked(which: str, *values: object) -> str:

@@ -1,32 +1,21 @@
 """Which jobs run after which, and the runs of children when their parents end: statements on edges and arrivals."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from tokimori.model.dependents import Edge
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.run import Run, SkipReason
 from tokimori.model.transitions import ACTIVE, ENDS
 from tokimori.ports.copying import Arrival
 from tokimori.ports.store import Family
+from tokimori.stores.job_rows import EDGE, FOLLOWER, edge_of, follower_of
 from tokimori.stores.mysql import limits
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
-from tokimori.stores.rows import (
-    ARRIVAL,
-    EDGE,
-    FOLLOWER,
-    RUN,
-    SKIP,
-    arrival_of,
-    arrival_row,
-    edge_of,
-    follower_of,
-    run_row,
-    skip_row,
-)
+from tokimori.stores.rows import ARRIVAL, RUN, SKIP, arrival_of, arrival_row, run_row, skip_row
 from tokimori.stores.rules.births import Child, arrive, child_skip, children_of, in_order
+from tokimori.stores.rules.edits import Edges
 from tokimori.stores.rules.errors import check_family
 
 _VERSION = "SELECT COALESCE(MAX(version), 0) FROM tokimori_family"
@@ -37,10 +26,7 @@ SELECT gate.incarnation FROM (
     SELECT j.incarnation FROM tokimori_edges e JOIN tokimori_jobs j ON j.id = e.child
     WHERE e.parent IN (%s) AND j.most_active IS NOT NULL ORDER BY j.incarnation LIMIT 1000000
 ) chosen STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation
-ORDER BY gate.incarnation FOR UPDATE
-"""
-Edges = Mapping[JobId, tuple[Edge, ...]]
-"""By the job that declares them."""
+ORDER BY gate.incarnation FOR UPDATE"""
 
 
 async def change_edges(transaction: Transaction, before: Edges, after: Edges, family: int | None = None) -> None:

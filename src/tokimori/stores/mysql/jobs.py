@@ -8,24 +8,12 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
+from tokimori.stores.job_rows import JOB, JOB_COLUMNS, JOB_STAMPS, TOMBSTONE, due_of, job_of, job_row, tombstone_of
 from tokimori.stores.mysql import ending, lines, moves
 from tokimori.stores.mysql.family import READ_FAMILY, change_edges, family_of, has_children
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import insert, sql
-from tokimori.stores.rows import (
-    JOB,
-    JOB_COLUMNS,
-    JOB_STAMPS,
-    SKIP,
-    TOMBSTONE,
-    due_of,
-    job_of,
-    job_row,
-    prefixed,
-    skip_of,
-    skip_row,
-    tombstone_of,
-)
+from tokimori.stores.rows import SKIP, prefixed, skip_of, skip_row
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import is_parent, no_job, taken
 from tokimori.stores.rules.lanes import lane_of_forced
@@ -43,15 +31,13 @@ SELECT {prefixed(JOB, "j")},
     {prefixed(SKIP, "s")}
 FROM tokimori_jobs j
 LEFT JOIN tokimori_skips s ON s.incarnation = j.incarnation AND s.last = j.fired_through
-    AND s.first = (SELECT MAX(first) FROM tokimori_skips WHERE incarnation = j.incarnation)
-"""
+    AND s.first = (SELECT MAX(first) FROM tokimori_skips WHERE incarnation = j.incarnation)"""
 """Jobs as `due_of` reads them; a live run that is not held is active."""
 _COLUMNS = f"{JOB}, {JOB_STAMPS}"
 _DELETED = f"""
 SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = %s AND definition IS NOT NULL
     AND EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = d.incarnation)
-ORDER BY deleted DESC, incarnation DESC LIMIT 1
-"""
+ORDER BY deleted DESC, incarnation DESC LIMIT 1"""
 
 
 def keep_skips(skips: Sequence[tuple[Incarnation, Skip]]) -> Iterator[str]:

@@ -16,22 +16,19 @@ FROM (
     WHERE incarnation IN (%s) AND (max_running > 0 OR incarnation IN (%s))
     ORDER BY incarnation LIMIT 1000000
 ) chosen STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation
-ORDER BY gate.incarnation FOR UPDATE
-"""
+ORDER BY gate.incarnation FOR UPDATE"""
 # A statement of its own, after the locks: within one it would count what was there before it waited for them.
 _PLACES = f"""
 SELECT incarnation, max_running,
     (SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running'),
     EXISTS (SELECT 1 FROM tokimori_runs
         WHERE incarnation = j.incarnation AND state = 'blocked' AND blocked_on IS NULL)
-FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND max_running > 0
-"""
+FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND max_running > 0"""
 # The gates are locked by then: nobody else adds a run of theirs.
 _ACTIVE = f"""
 SELECT incarnation, most_active, (SELECT COUNT(*) FROM tokimori_runs
     WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running'))
-FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND most_active IS NOT NULL
-"""
+FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND most_active IS NOT NULL"""
 
 
 class Places(NamedTuple):
@@ -83,6 +80,5 @@ def wake(freed: Counter[Incarnation], places: Mapping[Incarnation, Places]) -> I
             yield sql(
                 """UPDATE tokimori_runs FORCE INDEX (tokimori_runs_line) SET state = 'ready'
                 WHERE incarnation = %s AND state = 'blocked' AND blocked_on IS NULL ORDER BY "rank", id LIMIT %s""",
-                incarnation,
-                woken,
+                *(incarnation, woken),
             )

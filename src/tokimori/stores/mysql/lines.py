@@ -32,26 +32,21 @@ FROM (
         WHERE node_id IN (%s) AND run_id IS NULL
     ORDER BY name LIMIT 1000000
 ) chosen STRAIGHT_JOIN tokimori_semaphores s {BY_KEY} ON s.name = chosen.name
-ORDER BY s.name FOR UPDATE
-"""
+ORDER BY s.name FOR UPDATE"""
 TRY_LOCK = f"""
-SELECT name, "limit" FROM tokimori_semaphores {BY_KEY} WHERE name IN (%s) ORDER BY name FOR UPDATE SKIP LOCKED
-"""
+SELECT name, "limit" FROM tokimori_semaphores {BY_KEY} WHERE name IN (%s) ORDER BY name FOR UPDATE SKIP LOCKED"""
 USED = """(
     SELECT CAST(COALESCE(SUM(weight), 0) AS SIGNED) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
     WHERE semaphore = s.name AND token IS NOT NULL)"""
 """Units that are held of a semaphore `s`."""
 _FREE = f"""
 SELECT name, "limit", GREATEST(granted, COALESCE((SELECT newest FROM tokimori_tokens WHERE one = true), 0)), {USED}
-FROM tokimori_semaphores s {BY_KEY} WHERE name IN (%s)
-"""
+FROM tokimori_semaphores s {BY_KEY} WHERE name IN (%s)"""
 _PROGRAMS = """
 SELECT "rank", id, weight FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
-WHERE semaphore = %s AND token IS NULL ORDER BY "rank", id LIMIT %s
-"""
+WHERE semaphore = %s AND token IS NULL ORDER BY "rank", id LIMIT %s"""
 _LANES = """
-SELECT DISTINCT blocked_on, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on = %s
-"""
+SELECT DISTINCT blocked_on, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on = %s"""
 # The inner queries keep the server from sorting the whole line.
 _HEADS = f"""
 SELECT r."rank", r.id, j.semaphores
@@ -59,31 +54,26 @@ FROM (
     SELECT "rank", id, incarnation FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked)
     WHERE blocked_on = %s AND lane = %s AND state = 'blocked' ORDER BY "rank", id LIMIT %s
 ) r STRAIGHT_JOIN tokimori_jobs j {BY_KEY} ON j.incarnation = r.incarnation
-ORDER BY r."rank", r.id
-"""
+ORDER BY r."rank", r.id"""
 _WAKE = f"UPDATE tokimori_runs {BY_KEY} SET state = 'ready', blocked_on = NULL WHERE id IN (%s) AND state = 'blocked'"
 _WAKE_KEY = f"""
 UPDATE (
     SELECT id FROM tokimori_runs FORCE INDEX (tokimori_runs_keys)
     WHERE incarnation = %s AND blocked_on = %s AND concurrency_key = %s AND state = 'blocked'
     ORDER BY "rank", id LIMIT %s
-) head STRAIGHT_JOIN tokimori_runs r {BY_KEY} ON r.id = head.id SET r.state = 'ready', r.blocked_on = NULL
-"""
+) head STRAIGHT_JOIN tokimori_runs r {BY_KEY} ON r.id = head.id SET r.state = 'ready', r.blocked_on = NULL"""
 _RUNNING_OF_KEYS = """
 SELECT incarnation, concurrency_key, COUNT(*) FROM tokimori_runs FORCE INDEX (tokimori_runs_line)
-WHERE incarnation IN (%s) AND state = 'running' AND concurrency_key IN (%s) GROUP BY incarnation, concurrency_key
-"""
+WHERE incarnation IN (%s) AND state = 'running' AND concurrency_key IN (%s) GROUP BY incarnation, concurrency_key"""
 LINES = f"""
 SELECT DISTINCT blocked_on, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked)
-WHERE blocked_on > '{line_of("")}' LIMIT 1000
-"""
+WHERE blocked_on > '{line_of("")}' LIMIT 1000"""
 """Lanes in which runs wait for semaphores."""
 STUCK = f"""
 SELECT s.name, line.lane FROM (
     {LINES}
 ) line STRAIGHT_JOIN tokimori_semaphores s {BY_KEY} ON s.name = SUBSTRING(line.blocked_on, {len(line_of("")) + 1})
-WHERE s."limit" > {USED} LIMIT {25 * MOST_SWEPT}
-"""
+WHERE s."limit" > {USED} LIMIT {25 * MOST_SWEPT}"""
 """Lanes of semaphores with free units in which runs wait: those in which nothing is ready are swept."""
 
 

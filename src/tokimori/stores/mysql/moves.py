@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.stores.mysql import ending, limits, lines
-from tokimori.stores.mysql.sessions import Sessions, Transaction
+from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, sql
 from tokimori.stores.rules.lanes import MOST_MOVED, StillMoving
 from tokimori.stores.rules.turns import Freed
@@ -16,20 +16,17 @@ INSERT INTO tokimori_moves (incarnation, origin, woken, forced_lane, names, reas
 SELECT incarnation, '', 0, %s, COALESCE(semaphores, '[]'), %s, %s FROM tokimori_jobs
 WHERE incarnation = %s {}
 ON DUPLICATE KEY UPDATE origin = '', woken = 0, forced_lane = VALUES(forced_lane), reason = VALUES(reason),
-    since = VALUES(since), names = JSON_MERGE_PRESERVE(tokimori_moves.names, VALUES(names))
-"""
+    since = VALUES(since), names = JSON_MERGE_PRESERVE(tokimori_moves.names, VALUES(names))"""
 _GATE = f"SELECT lane, max_running, semaphores FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s FOR UPDATE"
 _MOVE = "SELECT origin, woken, forced_lane, names, reason, since FROM tokimori_moves WHERE incarnation = %s FOR UPDATE"
 _SOME = """
 SELECT id, origin FROM tokimori_runs FORCE INDEX (tokimori_runs_origin) WHERE incarnation = %s AND origin > %s
-ORDER BY origin LIMIT %s
-"""
+ORDER BY origin LIMIT %s"""
 # Assignments see those before them.
 _RELANE = f"""
 UPDATE tokimori_runs {BY_KEY} SET lane = CASE WHEN lane IS NULL THEN %s ELSE %s END,
     state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END, blocked_on = NULL
-WHERE id IN (%s)
-"""
+WHERE id IN (%s)"""
 _RUNNING = "SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s AND state = 'running'"
 SOME_MOVE = "SELECT incarnation FROM tokimori_moves LIMIT 1"
 
@@ -64,11 +61,6 @@ async def move_runs(transaction: Transaction, job: Incarnation) -> bool:
     return done
 
 
-async def move_on(db: Sessions, job: Incarnation) -> None:
-    """Some more runs of a job follow whose caller has not waited for all."""
-    await db.transact(lambda transaction: move_runs(transaction, job))
-
-
 async def step(transaction: Transaction, job: Incarnation) -> bool:
     """Some more runs follow, or end where the job is deleted. Whether all have: then its lines have been served."""
     gate, move = await transaction.ask(sql(_GATE, job), sql(_MOVE, job))
@@ -87,11 +79,9 @@ async def step(transaction: Transaction, job: Incarnation) -> bool:
     else:
         ((lane, limit, _),) = gate.rows
         places = limits.Places(limit, running.rows[0][0] + woken, has_line=True)
+        moves = (ending.locked("id IN (%s)", ids), sql(_RELANE, lane, forced or lane, ids))
         wakes = limits.wake(Counter({job: MOST_MOVED}), {job: places})
-        *_, answer = await transaction.ask(
-            ending.locked("id IN (%s)", ids), sql(_RELANE, lane, forced or lane, ids), *wakes
-        )
-        waked = answer.changed
+        waked = sum(answer.changed for answer in (await transaction.ask(*moves, *wakes))[len(moves) :])
     if MOST_MOVED in {len(ids), waked}:
         last = some.rows[-1][1] if ids else origin
         moved = "UPDATE tokimori_moves SET origin = %s, woken = %s WHERE incarnation = %s"

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId
+from tokimori.model.pause import open_lanes
 from tokimori.model.semaphores import line_of
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.mysql import lines
-from tokimori.stores.mysql.moves import SOME_MOVE, move_on
-from tokimori.stores.mysql.pauses import MAKE_GATE, PAUSED, listed
+from tokimori.stores.mysql.moves import SOME_MOVE, move_runs
+from tokimori.stores.mysql.pauses import MAKE_GATE, PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import Answer, insert, sql
 from tokimori.stores.rows import NODE, RUN, all_claimed, node_of, node_row, prefixed
@@ -18,29 +19,24 @@ from tokimori.stores.rules.turns import Freed
 CLAIMED = f"""
 SELECT {prefixed(RUN, "r")}, j.definition
 FROM tokimori_runs r FORCE INDEX (tokimori_runs_owned) LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
-WHERE r.state = 'running'
-"""
+WHERE r.state = 'running'"""
 """Running runs as `all_claimed` reads them."""
 # Both walk an index from one distinct value to the next: as many steps as there are lanes or owners, not runs. The
 # servers only do so where all columns up to that one are asked for, and once they have counted the table's rows.
 _LANES = """
-SELECT DISTINCT state, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready'
-"""
+SELECT DISTINCT state, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready'"""
 _OWNERS = """
 SELECT STRAIGHT_JOIN n.id, n.state
 FROM (SELECT DISTINCT state, node_id FROM tokimori_runs FORCE INDEX (tokimori_runs_owned) WHERE state = 'running') owner
-JOIN tokimori_nodes n ON n.id = owner.node_id
-"""
+JOIN tokimori_nodes n ON n.id = owner.node_id"""
 _NEXT_DUE = """
     (SELECT next_due FROM tokimori_jobs FORCE INDEX (tokimori_jobs_due)
         WHERE state = 'enabled' AND next_due > %s ORDER BY next_due LIMIT 1),
     (SELECT due FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)
-        WHERE state = 'waiting' AND due > %s ORDER BY due LIMIT 1)
-"""
+        WHERE state = 'waiting' AND due > %s ORDER BY due LIMIT 1)"""
 _PEERS = "SELECT id, beat FROM tokimori_beats WHERE id <> %s"
 _DROP = """
-DELETE t FROM tokimori_permits t FORCE INDEX (tokimori_permits_owned) WHERE t.node_id = %s AND t.run_id IS NULL
-"""
+DELETE t FROM tokimori_permits t FORCE INDEX (tokimori_permits_owned) WHERE t.node_id = %s AND t.run_id IS NULL"""
 _EVER = -(2**63)
 _NOW = "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
 _BEAT = "UPDATE tokimori_beats SET beat = beat + 1 WHERE id = %s"
@@ -50,13 +46,11 @@ SELECT {_NOW}, {_NEXT_DUE},
     EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_owned) WHERE state = 'running')
     OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready' AND lane > '')
     OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on > '{line_of("")}')
-    OR EXISTS (SELECT 1 FROM tokimori_moves)
-"""
+    OR EXISTS (SELECT 1 FROM tokimori_moves)"""
 _NODES = f"""
 SELECT {prefixed(NODE, "n").replace("n.beat", "COALESCE(b.beat, n.beat)")}
 FROM tokimori_nodes n LEFT JOIN tokimori_beats b ON b.id = n.id
-ORDER BY n.state <> 'alive', COALESCE(n."left", n.started) DESC, n.id DESC LIMIT %s
-"""
+ORDER BY n.state <> 'alive', COALESCE(n."left", n.started) DESC, n.id DESC LIMIT %s"""
 
 
 async def now(db: Sessions) -> Moment:
@@ -93,7 +87,7 @@ class Ticks:
         ready = frozenset(Lane(lane) for _, lane in rest[1].rows if lane)  # those of paused queues, too
         self._at_rest = not (owners.rows or in_line.rows or ready or moving.rows)
         if moving.rows:
-            await move_on(db, moving.rows[0][0])
+            await db.transact(lambda transaction: move_runs(transaction, moving.rows[0][0]))
         if await _swept(db, [lane for _, lane in in_line.rows], ready):
             told = await survey(db, clock.rows[0][0])
         return Pulse(
@@ -166,7 +160,7 @@ def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:
 
 def _survey_of(next_due: Answer, lanes: Answer, paused: Answer) -> Survey:
     ready = sorted(Lane(lane) for _, lane in lanes.rows if lane)
-    return Survey(next_due=_sooner(*next_due.rows[0]), lanes=listed(ready, paused))
+    return Survey(next_due=_sooner(*next_due.rows[0]), lanes=open_lanes(ready, paused_queues(paused)))
 
 
 def _sooner(job: Moment | None, run: Moment | None) -> Moment | None:

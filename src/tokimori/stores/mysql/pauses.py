@@ -46,11 +46,6 @@ def claimable(lanes: Collection[Lane], shared_paused: Answer) -> tuple[Lane, ...
     return open_lanes(lanes, paused - {_GATE}) if _GATE in paused else ()
 
 
-def listed(lanes: Collection[Lane], paused: Answer) -> tuple[Lane, ...]:
-    """Those of the lanes of which a survey tells, by the answer to `PAUSED`."""
-    return open_lanes(lanes, paused_queues(paused))
-
-
 def paused_queues(paused: Answer) -> frozenset[str]:
     """From which nothing is claimed, by the answer to `PAUSED`."""
     return frozenset(queue for (queue,) in paused.rows) - {_GATE}

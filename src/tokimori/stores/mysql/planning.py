@@ -7,12 +7,13 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
+from tokimori.stores.job_rows import JOB, due_of, job_of
 from tokimori.stores.mysql import ending, family, limits, lines
 from tokimori.stores.mysql.jobs import DUE, keep_skips
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
 from tokimori.stores.readable import readable
-from tokimori.stores.rows import JOB, RUN, due_of, job_of, run_row
+from tokimori.stores.rows import RUN, run_row
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, may_apply, was_applied
 from tokimori.stores.rules.turns import Freed
@@ -20,25 +21,21 @@ from tokimori.stores.rules.turns import Freed
 _Planned = tuple[Plan, Sequence[RunId]]
 _CURSORS = f"""
 SELECT incarnation, version, fired_through, state, semaphores, anchor FROM tokimori_jobs {BY_KEY}
-WHERE incarnation IN (%s) ORDER BY incarnation FOR UPDATE
-"""
+WHERE incarnation IN (%s) ORDER BY incarnation FOR UPDATE"""
 _DUE = f"""
 {DUE.replace("tokimori_jobs j", "tokimori_jobs j FORCE INDEX (tokimori_jobs_due)")}
 WHERE j.state = 'enabled' AND j.next_due <= %s AND j.next_due >= %s AND (j.next_due > %s OR j.incarnation > %s)
     AND MOD(j.incarnation, %s) = %s
-ORDER BY j.next_due, j.incarnation LIMIT %s
-"""
+ORDER BY j.next_due, j.incarnation LIMIT %s"""
 _OUTDATED = f"""
 SELECT {JOB} FROM tokimori_jobs FORCE INDEX (tokimori_jobs_tzdata)
 WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < %s
     AND tzdata >= %s AND (tzdata > %s OR incarnation > %s)
-ORDER BY tzdata, incarnation LIMIT %s
-"""
+ORDER BY tzdata, incarnation LIMIT %s"""
 _ADVANCE = f"""
 UPDATE tokimori_jobs {BY_KEY} SET fired_through = GREATEST(fired_through, %s), next_due = %s, state = %s,
     runs_remaining = %s, tzdata = %s, anchor = COALESCE(%s, anchor)
-WHERE incarnation IN (%s)
-"""
+WHERE incarnation IN (%s)"""
 
 
 async def due(db: Sessions, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
@@ -143,8 +140,7 @@ def _advance(plans: Sequence[_Planned], anchors: Mapping[Incarnation, Moment]) -
 
 _WAITING = """
 SELECT id FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)
-WHERE state = 'waiting' AND due <= %s ORDER BY due LIMIT %s OFFSET %s FOR UPDATE SKIP LOCKED
-"""
+WHERE state = 'waiting' AND due <= %s ORDER BY due LIMIT %s OFFSET %s FOR UPDATE SKIP LOCKED"""
 
 
 async def promote(transaction: Transaction, now: Moment, limit: int, skip: int = 0) -> int:

@@ -15,19 +15,15 @@ _Key = tuple[JobId, Incarnation, Moment, str]
 
 _OLD_RUNS = """
 SELECT id FROM tokimori_history FORCE INDEX (tokimori_history_job)
-WHERE job_id = %s AND id > %s AND id < %s ORDER BY id LIMIT %s
-"""
+WHERE job_id = %s AND id > %s AND id < %s ORDER BY id LIMIT %s"""
 _NEWEST_RUNS = """
 SELECT COUNT(*), MIN(id) FROM (SELECT id FROM tokimori_history FORCE INDEX (tokimori_history_job)
-    WHERE job_id = %s AND id < %s ORDER BY id DESC LIMIT %s) newest
-"""
+    WHERE job_id = %s AND id < %s ORDER BY id DESC LIMIT %s) newest"""
 _LOCKED = f"""
-SELECT id, incarnation, origin, state, ended FROM tokimori_history {BY_KEY} WHERE id IN (%s) FOR UPDATE SKIP LOCKED
-"""
+SELECT id, incarnation, origin, state, ended FROM tokimori_history {BY_KEY} WHERE id IN (%s) FOR UPDATE SKIP LOCKED"""
 _OLD_SKIPS = f"""
 SELECT first, last, reason, count FROM tokimori_skips {BY_KEY}
-WHERE incarnation = %s AND first < %s AND last < %s AND first < %s
-"""
+WHERE incarnation = %s AND first < %s AND last < %s AND first < %s"""
 _NEWEST_SKIP = "SELECT MAX(first) FROM tokimori_skips WHERE incarnation = %s"
 _OLD_ARRIVALS = "FROM tokimori_arrivals WHERE incarnation = %s AND latest < %s"
 _FORGET = """
@@ -36,8 +32,7 @@ DELETE FROM tokimori_deleted_jobs WHERE incarnation = %s
     AND NOT EXISTS (SELECT 1 FROM tokimori_arrivals WHERE incarnation = %s)
     AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = %s)
     AND (EXISTS (SELECT 1 FROM tokimori_jobs WHERE id = %s)
-        OR NOT EXISTS (SELECT 1 FROM tokimori_history WHERE job_id = %s))
-"""
+        OR NOT EXISTS (SELECT 1 FROM tokimori_history WHERE job_id = %s))"""
 _COUNTS = f"""
 SELECT ended - ended MOD {DAY} AS day, state, COUNT(*), 0 FROM tokimori_history
     FORCE INDEX (tokimori_history_job) WHERE job_id = %s GROUP BY 1, 2
@@ -46,8 +41,7 @@ SELECT last - last MOD {DAY} AS day, reason, SUM(count), 0 FROM tokimori_skips W
     SELECT incarnation FROM tokimori_jobs WHERE id = %s
     UNION SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = %s) GROUP BY 1, 2
 UNION ALL
-SELECT day, outcome, 0, SUM(count) FROM tokimori_counts WHERE job_id = %s GROUP BY 1, 2
-"""
+SELECT day, outcome, 0, SUM(count) FROM tokimori_counts WHERE job_id = %s GROUP BY 1, 2"""
 
 
 async def deleted_jobs(db: Sessions, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
 from tokimori.model.ids import Lane
-from tokimori.model.request import REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
+from tokimori.model.request import PUT_OFF, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Run
 from tokimori.stores.mysql import ending, limits, lines
 from tokimori.stores.mysql.moves import check_moved
@@ -24,16 +24,12 @@ SELECT {RUN} FROM (
     UNION ALL
     (SELECT {RUN} FROM tokimori_history WHERE incarnation = %s AND request >= %s AND request < %s
         ORDER BY request DESC LIMIT 1)
-) newest ORDER BY origin DESC LIMIT 1
-"""
+) newest ORDER BY origin DESC LIMIT 1"""
 _KNOWN = f"""
 SELECT {RUN} FROM tokimori_runs WHERE incarnation = %s AND origin = %s
 UNION ALL SELECT {RUN} FROM tokimori_history WHERE incarnation = %s AND request = %s
 UNION ALL SELECT {RUN} FROM tokimori_runs WHERE id = (SELECT run_id FROM tokimori_requests WHERE id = %s)
-UNION ALL SELECT {RUN} FROM tokimori_history WHERE id = (SELECT run_id FROM tokimori_requests WHERE id = %s)
-"""
-_PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "blocked_on")
-"""What a run gets from a later request of its key."""
+UNION ALL SELECT {RUN} FROM tokimori_history WHERE id = (SELECT run_id FROM tokimori_requests WHERE id = %s)"""
 
 
 async def add_in_manner(transaction: Transaction, run: Run, manner: Manner, now: Moment) -> Run:
@@ -81,11 +77,11 @@ async def _put_off(transaction: Transaction, newest: Run, asked: Run, lane: Lane
     if not runs or not never_started(runs[0]):
         return None
     after = put_off(runs[0], asked, lane)
-    assignments = ", ".join(f'"{name}" = %s' for name in _PUT_OFF)
+    assignments = ", ".join(f'"{name}" = %s' for name in PUT_OFF)
     writes = (
         sql(
             f"UPDATE tokimori_runs SET {assignments} WHERE id = %s",
-            *(getattr(after, each) for each in _PUT_OFF),
+            *(getattr(after, each) for each in PUT_OFF),
             after.id,
         ),
         sql("DELETE FROM tokimori_requests WHERE asked < %s", now - REMEMBERED),

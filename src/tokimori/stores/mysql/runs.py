@@ -23,17 +23,13 @@ _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 _INCARNATIONS = """
 SELECT id, incarnation FROM tokimori_jobs WHERE id IN (%s) UNION
 SELECT job_id, incarnation FROM tokimori_runs FORCE INDEX (tokimori_runs_owned)
-WHERE state = 'running' AND job_id IN (%s)
-"""
-
-
+WHERE state = 'running' AND job_id IN (%s)"""
 _GATE = "gate.state, gate.lane, gate.most_active"
 # Chosen without a lock, then locked: of two that share a gate and then want it alone neither would get it.
 _FREE_GATE = f"""
 SELECT {_GATE} FROM (
     SELECT incarnation FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s AND id = %s AND most_active IS NULL LIMIT 1
-) chosen STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation {SHARED}
-"""
+) chosen STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation {SHARED}"""
 _BOUNDED_GATE = f"SELECT {_GATE} FROM tokimori_jobs gate {BY_KEY} WHERE incarnation = %s AND id = %s FOR UPDATE"
 
 

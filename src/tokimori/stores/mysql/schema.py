@@ -22,24 +22,20 @@ CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
     checksum VARCHAR(64) NOT NULL,
     applied BIGINT NOT NULL,
     oldest INTEGER NOT NULL
-) ENGINE = InnoDB
-"""
+) ENGINE = InnoDB"""
 _IS_THERE = """
 SELECT COUNT(*) FROM information_schema.tables
-WHERE table_schema = DATABASE() AND table_name = %s
-"""
+WHERE table_schema = DATABASE() AND table_name = %s"""
 LONGEST = 600.0
 """Seconds that migrations may take, or wait for another node's."""
 # Of this database and namespace: names of locks belong to the whole server.
 _ONLY_ONE = "CONCAT('tokimori:', MD5(CONCAT(DATABASE(), %s)))"
 _PATIENT = """
 SET SESSION lock_wait_timeout = 600
-/*M!100600 , max_statement_time = 0 */ /*!80000 , wait_timeout = 600, max_execution_time = 0 */
-"""
+/*M!100600 , max_statement_time = 0 */ /*!80000 , wait_timeout = 600, max_execution_time = 0 */"""
 _HURRIED = """
 SET SESSION lock_wait_timeout = 3
-/*M!100600 , max_statement_time = 3 */ /*!80000 , wait_timeout = 3, max_execution_time = 3000 */
-"""
+/*M!100600 , max_statement_time = 3 */ /*!80000 , wait_timeout = 3, max_execution_time = 3000 */"""
 
 
 known_migrations = partial(migrations.known_migrations, "tokimori.stores.mysql.migrations")

@@ -19,22 +19,18 @@ _IN_LINE = f"""(
     SELECT COUNT(*) FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked)
     WHERE blocked_on = CONCAT('{line_of("")}', s.name))"""
 _SEMAPHORES = f"""
-SELECT name, "limit", {lines.USED}, LEAST({MOST_COUNTED}, {_IN_LINE}) FROM tokimori_semaphores s {BY_KEY}
-"""
+SELECT name, "limit", {lines.USED}, LEAST({MOST_COUNTED}, {_IN_LINE}) FROM tokimori_semaphores s {BY_KEY}"""
 _HOLDERS = f"""
 SELECT {PERMIT} FROM (
     SELECT {PERMIT}, ROW_NUMBER() OVER (PARTITION BY semaphore ORDER BY since, id) AS place
     FROM tokimori_permits FORCE INDEX (tokimori_permits_line) WHERE semaphore IN (%s) AND token IS NOT NULL
-) held WHERE place <= {MOST_HOLDERS} ORDER BY semaphore, since, id
-"""
+) held WHERE place <= {MOST_HOLDERS} ORDER BY semaphore, since, id"""
 _WEIGHTS = """
 SELECT COALESCE(MAX(weight), 0) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
-WHERE semaphore = %s AND token IS NULL
-"""
+WHERE semaphore = %s AND token IS NULL"""
 _JOBS_IN_LINE = """
 SELECT DISTINCT j.semaphores FROM tokimori_runs r FORCE INDEX (tokimori_runs_blocked)
-JOIN tokimori_jobs j ON j.incarnation = r.incarnation WHERE r.blocked_on = %s
-"""
+JOIN tokimori_jobs j ON j.incarnation = r.incarnation WHERE r.blocked_on = %s"""
 _AHEAD = f"""
 SELECT LEAST({MOST_COUNTED}, (
     SELECT COUNT(*) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
@@ -42,8 +38,7 @@ SELECT LEAST({MOST_COUNTED}, (
 ) + (
     SELECT COUNT(*) FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked)
     WHERE blocked_on = %s AND "rank" < p."rank")), token
-FROM tokimori_permits p {BY_KEY} WHERE id = %s
-"""
+FROM tokimori_permits p {BY_KEY} WHERE id = %s"""
 # Runs of paused queues keep no program waiting.
 _HINDERED = f"""
 SELECT EXISTS (
@@ -53,8 +48,7 @@ SELECT EXISTS (
     SELECT 1 FROM tokimori_runs r FORCE INDEX (tokimori_runs_blocked)
     WHERE r.blocked_on = %s AND r."rank" < p."rank" AND NOT EXISTS (
         SELECT 1 FROM tokimori_pauses WHERE queue IN ('*', SUBSTRING_INDEX(r.lane, '|', 1))))
-FROM tokimori_permits p {BY_KEY} WHERE id = %s
-"""
+FROM tokimori_permits p {BY_KEY} WHERE id = %s"""
 
 
 async def list_semaphores(db: Sessions, *, after: str = "", limit: int = 1000) -> list[Semaphore]:

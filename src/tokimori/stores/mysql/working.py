@@ -51,14 +51,12 @@ _LANE = "CONVERT(one.lane USING ascii) COLLATE ascii_bin"
 # The limit is read without a lock: it only tells which lock to ask for.
 _LOCKED = f"""
 SELECT {RUN}, (SELECT max_running FROM tokimori_jobs WHERE incarnation = tokimori_runs.incarnation)
-%s FOR UPDATE SKIP LOCKED
-"""
+%s FOR UPDATE SKIP LOCKED"""
 _THESE = f"FROM tokimori_runs {BY_KEY} WHERE id IN (%s) AND state = 'ready'"
 _TAKE = f"""
 UPDATE tokimori_runs {BY_KEY} SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = %s,
     claim_id = %s, pid = NULL, started = NULL, exit_code = NULL, "signal" = NULL, error = NULL
-WHERE id IN (%s)
-"""
+WHERE id IN (%s)"""
 _MOST_AT_ONCE = 1000
 
 
@@ -241,12 +239,10 @@ _CHANGED = names_of("state, due, rank, failures, lost, started, pid, ended, exit
 _changed = run_values(_CHANGED)
 _GO_ON = f"""
 UPDATE tokimori_runs SET {", ".join(f'"{name}" = %s' for name in _CHANGED)}, settled_by = %s, settled_token = %s
-WHERE id = %s
-"""
+WHERE id = %s"""
 _PARK = """
 UPDATE tokimori_jobs SET state = 'parked', reason = %s, "by" = %s, next_due = NULL, lane = NULL
-WHERE incarnation = %s AND state IN ('enabled', 'finished')
-"""
+WHERE incarnation = %s AND state IN ('enabled', 'finished')"""
 
 
 class _Besides(NamedTuple):

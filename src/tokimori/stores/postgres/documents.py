@@ -7,8 +7,7 @@ from tokimori.stores.rows import DOCUMENT, document_of, document_row
 from tokimori.stores.rules.errors import document_changed, no_document
 
 _INSERT = f"""
-INSERT INTO tokimori_documents ({DOCUMENT}) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING RETURNING version
-"""
+INSERT INTO tokimori_documents ({DOCUMENT}) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING RETURNING version"""
 _REPLACE = """
 UPDATE tokimori_documents SET text = $3, version = $4 WHERE kind = $1 AND name = $2 AND version = $5 RETURNING version
 """
@@ -41,10 +40,7 @@ async def list_documents(
     rows = await db.rows(
         f"""SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = $1 AND name {comparison} $2 AND name <= $3
         ORDER BY name LIMIT $4""",
-        kind,
-        first,
-        last,
-        limit,
+        *(kind, first, last, limit),
     )
     return [document_of(row) for row in rows]
 

@@ -13,19 +13,9 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
+from tokimori.stores.job_rows import JOB, JOB_STAMPS, TOMBSTONE, due_of, job_of, job_row, tombstone_of
 from tokimori.stores.postgres.connections import Connections
-from tokimori.stores.rows import (
-    JOB,
-    JOB_STAMPS,
-    SKIP,
-    TOMBSTONE,
-    due_of,
-    job_of,
-    job_row,
-    prefixed,
-    skip_of,
-    tombstone_of,
-)
+from tokimori.stores.rows import SKIP, prefixed, skip_of
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, known_job, no_job, taken
 from tokimori.stores.rules.lanes import MOST_STEPS, lane_of_forced
@@ -40,8 +30,7 @@ SELECT {prefixed(JOB, "j")},
 FROM tokimori_jobs j
 LEFT JOIN LATERAL (
     SELECT {SKIP} FROM tokimori_skips WHERE incarnation = j.incarnation ORDER BY first DESC LIMIT 1
-) s ON s.last = j.fired_through
-"""
+) s ON s.last = j.fired_through"""
 """Jobs as `due_of` reads them; a live run that is not held is active, and is counted as far as it matters."""
 _TYPES = (
     *("text", "bigint", "int", "text", "text", "text", "text"),
@@ -53,13 +42,11 @@ _COLUMNS = ", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(_TYPES, start=
 _ADD = f"""
 INSERT INTO tokimori_jobs ({JOB}, {JOB_STAMPS}) SELECT * FROM unnest({_COLUMNS}) AS j ({JOB}, {JOB_STAMPS})
 ORDER BY incarnation
-ON CONFLICT (incarnation) DO NOTHING
-"""
+ON CONFLICT (incarnation) DO NOTHING"""
 _ADD_FAMILY = f"""
 WITH declared AS (SELECT tokimori_declare(${len(_TYPES) + 1}, ${len(_TYPES) + 2}, ${len(_TYPES) + 3}) AS done),
 added AS ({_ADD.replace("ORDER BY", "WHERE (SELECT done FROM declared) ORDER BY")})
-SELECT done FROM declared
-"""
+SELECT done FROM declared"""
 _REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 31))})"
 
 
@@ -98,8 +85,7 @@ async def family(db: Connections) -> Family:
         """
         SELECT coalesce(f.version, 0), e.parent, e.child, e."on", e.joins, e.declared_by
         FROM (SELECT max(version) AS version FROM tokimori_family) f LEFT JOIN tokimori_edges e ON true
-        ORDER BY 2, 3, 4, 5, 6
-        """
+        ORDER BY 2, 3, 4, 5, 6"""
     )
     edges = tuple(Edge(row[1], row[2], On(row[3]), *row[4:]) for row in rows if row[1] is not None)
     return Family(version=rows[0][0], edges=edges)
@@ -176,8 +162,7 @@ async def move_runs(db: Connections, incarnation: Incarnation, steps: Iterable[i
 _DELETED = f"""
 SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = $1 AND definition IS NOT NULL
     AND EXISTS (SELECT FROM tokimori_runs WHERE incarnation = d.incarnation)
-ORDER BY deleted DESC, incarnation DESC LIMIT 1
-"""
+ORDER BY deleted DESC, incarnation DESC LIMIT 1"""
 
 
 async def deleted_job(db: Connections, job_id: JobId) -> Job:
@@ -195,8 +180,7 @@ def skips_json(skips: Sequence[tuple[Incarnation, Skip]]) -> str:
     return msgspec.json.encode([{"incarnation": job, **msgspec.to_builtins(skip)} for job, skip in skips]).decode()
 
 
-async def list_skips(db: Connections, job_id: JobId, *, limit: int = 100) -> list[Skip]:
-    """See `Jobs.skips`."""
+async def skips(db: Connections, job_id: JobId, *, limit: int = 100) -> list[Skip]:
     job = await get_job(db, job_id)
     statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = $1 ORDER BY first DESC LIMIT $2"
     return [skip_of(row) for row in await db.rows(statement, job.incarnation, limit)]

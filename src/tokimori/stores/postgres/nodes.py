@@ -10,25 +10,21 @@ from tokimori.stores.rows import NODE, RUN, all_claimed, node_of, node_row, pref
 
 _REGISTER = f"""
 INSERT INTO tokimori_nodes ({NODE}, functions) VALUES ({", ".join(f"${n}" for n in range(1, NODE.count(",") + 3))})
-ON CONFLICT DO NOTHING
-"""
+ON CONFLICT DO NOTHING"""
 _BEGAN = ("uuid[]", "bigint[]", "integer[]", "bigint[]")
 _TICK = f"""
 SELECT now, owned::text[], tokens::text[], cancels, peers::text[], beats::text[], orphans, next_due, lanes
-FROM tokimori_tick($1, {parameters(_BEGAN, 2)})
-"""
+FROM tokimori_tick($1, {parameters(_BEGAN, 2)})"""
 _ORPHANS = f"""
 SELECT {prefixed(RUN, "r")}, j.definition
 FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
-WHERE r.state = 'running' AND r.node_id = ANY (tokimori_dead_owners()) ORDER BY r."rank", r.id LIMIT $1
-"""
+WHERE r.state = 'running' AND r.node_id = ANY (tokimori_dead_owners()) ORDER BY r."rank", r.id LIMIT $1"""
 
 _SURVEY_PAST = """
 SELECT least(
     (SELECT min(next_due) FROM tokimori_jobs WHERE state = 'enabled' AND next_due > $1),
     (SELECT min(due) FROM tokimori_runs WHERE state = 'waiting' AND due > $1)), lanes
-FROM tokimori_survey()
-"""
+FROM tokimori_survey()"""
 
 
 async def now(db: Connections) -> Moment:

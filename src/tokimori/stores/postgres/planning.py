@@ -7,12 +7,13 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
+from tokimori.stores.job_rows import JOB, due_of, job_of
 from tokimori.stores.postgres.batches import columns, parameters, rounds
 from tokimori.stores.postgres.columns import PLANNED, types_of
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import DUE, skips_json
 from tokimori.stores.readable import readable
-from tokimori.stores.rows import JOB, due_of, job_of, names_of, row_writer, run_values
+from tokimori.stores.rows import names_of, row_writer, run_values
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
@@ -20,13 +21,11 @@ _Planned = tuple[Plan, Sequence[RunId]]
 DUE_NOW = f"""
 {DUE} WHERE j.state = 'enabled' AND j.next_due IS NOT NULL AND j.next_due <= $1
     AND (j.next_due, j.incarnation) > ($3, $4) AND j.incarnation % $5 = $6
-ORDER BY j.next_due, j.incarnation LIMIT $2
-"""
+ORDER BY j.next_due, j.incarnation LIMIT $2"""
 OUTDATED = f"""
 SELECT {JOB} FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < $1
     AND (tzdata, incarnation) > ($3, $4)
-ORDER BY tzdata, incarnation LIMIT $2
-"""
+ORDER BY tzdata, incarnation LIMIT $2"""
 _BEFORE_ALL = (-(2**63), -1)
 _PLAN = (
     *("bigint[]", "integer[]", "bigint[]", "bigint[]", "bigint[]", "text[]", "bigint[]", "integer[]", "text[]"),
@@ -112,8 +111,7 @@ WITH promoted AS (
         SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= $1
         ORDER BY due LIMIT $2 OFFSET $3 FOR UPDATE SKIP LOCKED))
     RETURNING 1)
-SELECT count(*) FROM promoted
-"""
+SELECT count(*) FROM promoted"""
 
 
 async def promote(db: Connections, now: Moment, limit: int, skip: int = 0) -> int:

@@ -14,11 +14,9 @@ _PRUNE_NODES = """
 DELETE FROM tokimori_nodes WHERE id = ANY (ARRAY(
     SELECT id FROM tokimori_nodes n WHERE state <> 'alive' AND "left" < $1 AND NOT EXISTS (
         SELECT FROM tokimori_runs WHERE state = 'running' AND node_id = n.id)
-    ORDER BY "left" LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1
-"""
+    ORDER BY "left" LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1"""
 _DROP_FUNCTIONS = f"""
-SELECT CASE WHEN pg_try_advisory_xact_lock({LOCK_KEY}) THEN tokimori_drop_function_sets($1, 0, $2, 1) END
-"""
+SELECT CASE WHEN pg_try_advisory_xact_lock({LOCK_KEY}) THEN tokimori_drop_function_sets($1, 0, $2, 1) END"""
 _COUNTS = f"""
 SELECT ended - ended % {DAY} AS day, state, count(*), 0 FROM tokimori_history WHERE job_id = $1 GROUP BY 1, 2
 UNION ALL
@@ -26,8 +24,7 @@ SELECT last - last % {DAY}, reason, sum(count)::bigint, 0 FROM tokimori_skips WH
     SELECT incarnation FROM tokimori_jobs WHERE id = $1
     UNION SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = $1) GROUP BY 1, 2
 UNION ALL
-SELECT day, outcome, 0, sum(count)::bigint FROM tokimori_counts WHERE job_id = $1 GROUP BY 1, 2
-"""
+SELECT day, outcome, 0, sum(count)::bigint FROM tokimori_counts WHERE job_id = $1 GROUP BY 1, 2"""
 
 
 async def prune(db: Connections, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:

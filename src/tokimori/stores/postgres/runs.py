@@ -25,16 +25,14 @@ _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 _LIVE_OF_JOB = """
     job_id = $1 AND incarnation IN (
         SELECT incarnation FROM tokimori_jobs WHERE id = $1
-        UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')
-"""
+        UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')"""
 _LAST = " UNION ALL ".join(
     f"(SELECT {RUN} FROM {table} WHERE {of_job} ORDER BY id DESC LIMIT $2)"
     for table, of_job in ((_LIVE, _LIVE_OF_JOB.replace("$1", "wanted.job")), (_HISTORY, "job_id = wanted.job"))
 )
 _LAST_RUNS = f"""
     SELECT run.* FROM unnest($1::text[]) AS wanted (job)
-    CROSS JOIN LATERAL ({_LAST} ORDER BY id DESC LIMIT $2) AS run ORDER BY run.id DESC
-"""
+    CROSS JOIN LATERAL ({_LAST} ORDER BY id DESC LIMIT $2) AS run ORDER BY run.id DESC"""
 _OF_ORIGINS = " UNION ALL ".join(
     f"SELECT {RUN} FROM {table} WHERE incarnation = $1 AND origin = ANY ($2) AND {indexed}"
     for table, indexed in ((_LIVE, "true"), (_HISTORY, "origin NOT LIKE 's:%'"))

@@ -23,8 +23,7 @@ CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
     checksum text NOT NULL,
     applied bigint NOT NULL,
     oldest integer NOT NULL
-);
-"""
+);"""
 # The first of the names gets the namespace, where there is one; the second is cut in two to be left as it is.
 LOCK_KEY = f"{_ONLY_ONE} + hashtext('tokimori_') - hashtext('tokimori' || '_')"
 """Of the lock under which tables and functions are made and dropped."""
@@ -54,8 +53,7 @@ SELECT 'function',
     replace(format('%s(%s)', p.proname, pg_get_function_identity_arguments(p.oid)), n.nspname || '.', ''),
     'the text with checksum ' || md5(p.prosrc)
 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-WHERE p.pronamespace = $1 AND p.proname LIKE 'tokimori\\_%'
-"""
+WHERE p.pronamespace = $1 AND p.proname LIKE 'tokimori\\_%'"""
 _LIVE = "SELECT coalesce(relnamespace, current_schema()::regnamespace) FROM (VALUES (1)) one LEFT JOIN pg_class ON "
 _LIVE += "pg_class.oid = to_regclass('tokimori_schema_migrations')"
 LONGEST = 600.0

@@ -15,13 +15,11 @@ SELECT s.name, s."limit", s."limit" - tokimori_unused(s.name),
         UNION ALL
         SELECT FROM tokimori_runs WHERE state = 'blocked' AND blocked_on = 'semaphore:' || s.name AND lane IS NOT NULL
         LIMIT {MOST_COUNTED}) w)
-FROM tokimori_semaphores s
-"""
+FROM tokimori_semaphores s"""
 _HOLDERS = f"""
 SELECT {PERMIT} FROM unnest($1::text[]) AS s (name) CROSS JOIN LATERAL (
     SELECT {PERMIT} FROM tokimori_permits WHERE semaphore = s.name AND NOT waiting
-    ORDER BY since, id LIMIT {MOST_HOLDERS}) p
-"""
+    ORDER BY since, id LIMIT {MOST_HOLDERS}) p"""
 
 
 async def put_semaphore(db: Connections, name: str, limit: int, now: Moment) -> None:

@@ -31,20 +31,17 @@ _SETTLE_TYPES = ("uuid", *_CHANGE, "bigint[]", "bigint[]", "uuid[]", "jsonb", *_
 _SETTLE = f"""
 SELECT CASE WHEN cardinality(applied) < ${len(_SETTLE_TYPES) + 1}::integer THEN applied::text[] END, already::text[],
     served
-FROM tokimori_settle({parameters(_SETTLE_TYPES)})
-"""
+FROM tokimori_settle({parameters(_SETTLE_TYPES)})"""
 """The applied ones are told only where they are not all."""
 _CLAIM = f"""
 SELECT {", ".join(_AS_READ)}, definition
-FROM tokimori_claim($1, $2, tokimori_open_lanes($3), $4, $5, $6, $7)
-"""
+FROM tokimori_claim($1, $2, tokimori_open_lanes($3), $4, $5, $6, $7)"""
 _SAVE = f"""
 INSERT INTO tokimori_outputs ({OUTPUT}, settled)
 SELECT run_id, attempt, size, head, tail, false FROM unnest({parameters(_OUTPUT)}) AS o ({OUTPUT})
 ON CONFLICT (run_id, attempt) DO UPDATE
 SET size = excluded.size, head = excluded.head, tail = excluded.tail
-WHERE NOT tokimori_outputs.settled AND excluded.size >= tokimori_outputs.size
-"""
+WHERE NOT tokimori_outputs.settled AND excluded.size >= tokimori_outputs.size"""
 
 
 async def claim(db: Connections, claim: Claim, now: Moment) -> list[Claimed]:

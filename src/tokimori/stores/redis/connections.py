@@ -15,16 +15,13 @@ from tokimori.stores.redis.faults import FAULTS, connect_error, store_error
 
 PATIENCE = 4.0
 """Seconds to wait for any answer: less than a lease."""
-
-
 _METHOD = """
 local function method()
 {body}
 end
 local answer = method()
 flush()
-return answer
-"""
+return answer"""
 
 
 class Script(NamedTuple):

@@ -13,20 +13,8 @@ from tokimori.model.job import Definition, Job
 from tokimori.model.run import Output, Run, Skip, decode_details
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.working import Claimed
-from tokimori.stores.rows import (
-    JOB,
-    JOB_STAMPS,
-    NODE,
-    RUN,
-    Row,
-    definition_of,
-    job_row,
-    names_of,
-    node_row,
-    run_row,
-    skip_of,
-    skip_row,
-)
+from tokimori.stores.job_rows import JOB, JOB_STAMPS, job_row
+from tokimori.stores.rows import NODE, RUN, Row, definition_of, names_of, node_row, run_row, skip_of, skip_row
 
 T = TypeVar("T", Job, Run)
 Flat = list[str]

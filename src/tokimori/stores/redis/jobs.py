@@ -13,9 +13,9 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
+from tokimori.stores.job_rows import tombstone_of
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
-from tokimori.stores.rows import tombstone_of
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, known_job, no_job, taken
 from tokimori.stores.rules.lanes import MOST_STEPS, lane_for, lane_of_forced
@@ -148,7 +148,6 @@ async def get_due(db: Connections, job_id: JobId) -> Due:
     return due_of(found)
 
 
-async def list_skips(db: Connections, job_id: JobId, *, limit: int = 100) -> list[Skip]:
-    """See `Jobs.skips`."""
+async def skips(db: Connections, job_id: JobId, *, limit: int = 100) -> list[Skip]:
     found = known_job(await db.run("skips", id=job_id, limit=limit), job_id)
     return skips_of(found)

@@ -11,8 +11,7 @@ from tokimori.stores.redis.layout import OLDEST, SCHEMA
 _NOTE = """
 if tonumber(redis.call('HGET', KEYS[1], 'version') or 0) < tonumber(ARGV[1]) then
     redis.call('HSET', KEYS[1], 'version', ARGV[1], 'oldest', ARGV[2], 'migrated', ARGV[3])
-end
-"""
+end"""
 
 
 async def status(db: Connections) -> SchemaStatus:

@@ -43,7 +43,7 @@ class RedisStore(NotifyingStore[Connections]):
     delete_job = telling(forwarded(jobs.delete_job))
     deleted_job = forwarded(jobs.deleted_job)
     get_due = forwarded(jobs.get_due)
-    skips = forwarded(jobs.list_skips)
+    skips = forwarded(jobs.skips)
     put_document = forwarded(documents.put_document)
     get_document = forwarded(documents.get_document)
     list_documents = forwarded(documents.list_documents)

@@ -1,9 +1,14 @@
 """Edits of jobs: whether one still holds, and what it declares."""
 
+from collections.abc import Mapping
+
 from tokimori.errors import Conflict
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState, edges_of
+
+Edges = Mapping[JobId, tuple[Edge, ...]]
+"""By the job that declares them."""
 
 
 def was_replaced(stored: Job, old: Job, new: Job) -> bool:

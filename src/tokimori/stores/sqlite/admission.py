@@ -20,8 +20,7 @@ key or its job wants semaphores, lane, key, limit of keys and semaphores, as JSO
 of its job."""
 _HOLD = """
 INSERT INTO tokimori_permits (id, semaphore, node_id, run_id, weight, "rank", token, since)
-SELECT ?, ?, node_id, id, ?, "rank", token, ? FROM tokimori_runs WHERE id = ?
-"""
+SELECT ?, ?, node_id, id, ?, "rank", token, ? FROM tokimori_runs WHERE id = ?"""
 
 
 @dataclass(slots=True)

@@ -16,8 +16,7 @@ _ENDING = {"state", "error", "ended", "blocked_on"}
 _KEPT = [column for column in f"{RUN}, {SETTLED}".split(", ") if column not in _ENDING]
 _CANCEL = f"""
 INSERT INTO tokimori_history (state, error, ended, {", ".join(_KEPT)})
-SELECT 'cancelled', ?, ?, {", ".join(_KEPT)} FROM tokimori_runs WHERE id = ?
-"""
+SELECT 'cancelled', ?, ?, {", ".join(_KEPT)} FROM tokimori_runs WHERE id = ?"""
 
 
 def forget(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:

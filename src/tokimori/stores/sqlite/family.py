@@ -2,22 +2,18 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
-from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, RunId
 from tokimori.ports.store import Family
+from tokimori.stores.job_rows import EDGE, FOLLOWER, edge_of, follower_of
 from tokimori.stores.rows import (
-    EDGE,
-    FOLLOWER,
     RUN,
     RUN_COLUMNS,
     SKIP,
     arrival_of,
     arrival_row,
-    edge_of,
-    follower_of,
     marks,
     prefixed,
     run_of,
@@ -25,6 +21,7 @@ from tokimori.stores.rows import (
     skip_row,
 )
 from tokimori.stores.rules.births import Child, arrive, child_skip, children_of, in_order
+from tokimori.stores.rules.edits import Edges
 from tokimori.stores.rules.errors import check_family, is_parent
 from tokimori.stores.rules.lines import has_room
 from tokimori.stores.sqlite import lines
@@ -38,14 +35,10 @@ WHERE h.id IN (SELECT value FROM json_each(?)) ORDER BY h.id, j.created, j.id, e
 _ADD = f"""
 INSERT INTO tokimori_runs ({RUN}) SELECT {marks(RUN)} WHERE NOT EXISTS (
     SELECT 1 FROM tokimori_history WHERE incarnation = ? AND origin = ? AND origin NOT LIKE 's:%')
-ON CONFLICT (incarnation, origin) DO NOTHING
-"""
+ON CONFLICT (incarnation, origin) DO NOTHING"""
 _SKIP = f"""
 INSERT INTO tokimori_skips (incarnation, {SKIP}) VALUES (?, {marks(SKIP)})
-ON CONFLICT (incarnation, first) DO UPDATE SET last = excluded.last, count = count + 1, reason = excluded.reason
-"""
-Edges = Mapping[JobId, tuple[Edge, ...]]
-"""By the job that declares them."""
+ON CONFLICT (incarnation, first) DO UPDATE SET last = excluded.last, count = count + 1, reason = excluded.reason"""
 
 
 def change_edges(db: sqlite3.Connection, before: Edges, after: Edges, family: int | None = None) -> None:

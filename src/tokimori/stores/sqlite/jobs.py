@@ -11,20 +11,8 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.model.settle import PARKED_BY
-from tokimori.stores.rows import (
-    JOB,
-    JOB_STAMPS,
-    SKIP,
-    TOMBSTONE,
-    due_of,
-    job_of,
-    job_row,
-    marks,
-    prefixed,
-    skip_of,
-    skip_row,
-    tombstone_of,
-)
+from tokimori.stores.job_rows import JOB, JOB_STAMPS, TOMBSTONE, due_of, job_of, job_row, tombstone_of
+from tokimori.stores.rows import SKIP, marks, prefixed, skip_of, skip_row
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import known_job, taken
 from tokimori.stores.rules.lanes import lane_of_forced
@@ -42,17 +30,13 @@ SELECT {prefixed(JOB, "j")},
     {prefixed(SKIP, "s")}
 FROM tokimori_jobs j
 LEFT JOIN tokimori_skips s ON s.incarnation = j.incarnation AND s.last = j.fired_through
-    AND s.first = (SELECT max(first) FROM tokimori_skips WHERE incarnation = j.incarnation)
-"""
+    AND s.first = (SELECT max(first) FROM tokimori_skips WHERE incarnation = j.incarnation)"""
 """Jobs as `due_of` reads them; a live run that is not held is active."""
-
-
 _RUNNING = "SELECT 1 FROM tokimori_runs WHERE incarnation = ? AND state = 'running'"
 _DELETED = f"""
 SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = ? AND definition IS NOT NULL
     AND EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = d.incarnation)
-ORDER BY deleted DESC, incarnation DESC LIMIT 1
-"""
+ORDER BY deleted DESC, incarnation DESC LIMIT 1"""
 
 
 def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job], family: int | None = None) -> None:
@@ -149,8 +133,7 @@ def keep_skips(db: sqlite3.Connection, skips: Sequence[tuple[Incarnation, Skip]]
     )
 
 
-def list_skips(db: sqlite3.Connection, job_id: JobId, *, limit: int = 100) -> list[Skip]:
-    """See `Jobs.skips`."""
+def skips(db: sqlite3.Connection, job_id: JobId, *, limit: int = 100) -> list[Skip]:
     job = get_job(db, job_id)
     statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = ? ORDER BY first DESC LIMIT ?"
     return [skip_of(row) for row in db.execute(statement, (job.incarnation, limit))]

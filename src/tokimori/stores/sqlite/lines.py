@@ -21,22 +21,18 @@ MOST_LOOKED_AT = 100
 """At so many semaphores does one sweep look."""
 _OF_KEY = """
 FROM tokimori_runs WHERE incarnation = ? AND concurrency_key = ? AND state = 'blocked' AND blocked_on = 'key'
-ORDER BY "rank", id LIMIT ?
-"""
+ORDER BY "rank", id LIMIT ?"""
 _RUNS = """
 SELECT r."rank", r.id, coalesce((SELECT value ->> 1 FROM json_each(j.semaphores) WHERE value ->> 0 = ?1), 1)
 FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
-WHERE r.state = 'blocked' AND r.blocked_on = 'semaphore:' || ?1 AND r.lane = ?2 ORDER BY r."rank", r.id
-"""
+WHERE r.state = 'blocked' AND r.blocked_on = 'semaphore:' || ?1 AND r.lane = ?2 ORDER BY r."rank", r.id"""
 _PROGRAMS = 'SELECT "rank", id, weight FROM tokimori_permits WHERE semaphore = ? AND token IS NULL ORDER BY "rank", id'
 _UNITS = """
 SELECT "limit" - (SELECT coalesce(sum(weight), 0) FROM tokimori_permits WHERE semaphore = name AND token IS NOT NULL)
-FROM tokimori_semaphores WHERE name = ?
-"""
+FROM tokimori_semaphores WHERE name = ?"""
 _COUNT_GRANT = """
 UPDATE tokimori_semaphores SET granted = 1 + max(granted, (SELECT coalesce(max(newest), 0) FROM tokimori_tokens))
-WHERE name = ?
-"""
+WHERE name = ?"""
 # These walk an index from one distinct value to the next.
 _LANES = """
 WITH RECURSIVE lanes (lane) AS (
@@ -45,16 +41,14 @@ WITH RECURSIVE lanes (lane) AS (
     SELECT (SELECT min(lane) FROM tokimori_runs
         WHERE state = 'blocked' AND blocked_on = 'semaphore:' || ?1 AND lane > lanes.lane)
     FROM lanes WHERE lanes.lane IS NOT NULL)
-SELECT lane FROM lanes WHERE lane IS NOT NULL
-"""
+SELECT lane FROM lanes WHERE lane IS NOT NULL"""
 _NAMES = """
 WITH RECURSIVE lines (line) AS (
     SELECT min(blocked_on) FROM tokimori_runs WHERE state = 'blocked' AND blocked_on >= 'semaphore:'
     UNION ALL
     SELECT (SELECT min(blocked_on) FROM tokimori_runs WHERE state = 'blocked' AND blocked_on > lines.line)
     FROM lines WHERE lines.line IS NOT NULL)
-SELECT substr(line, length('semaphore:') + 1) FROM lines WHERE line IS NOT NULL LIMIT ?
-"""
+SELECT substr(line, length('semaphore:') + 1) FROM lines WHERE line IS NOT NULL LIMIT ?"""
 
 
 def turn_in(row: Sequence[Any]) -> Turn:
@@ -109,8 +103,7 @@ def _serve_limits(db: sqlite3.Connection, places: Counter[Incarnation]) -> None:
             """
             UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
                 SELECT id FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NULL
-                ORDER BY "rank", id LIMIT ?)
-            """,
+                ORDER BY "rank", id LIMIT ?)""",
             (incarnation, room(running, limit, places[incarnation])),
         )
 

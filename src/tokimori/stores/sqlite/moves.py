@@ -18,19 +18,16 @@ _RELANE = """
 UPDATE tokimori_runs SET lane = CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END, blocked_on = NULL,
     state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END
 WHERE id IN (SELECT value FROM json_each(?3))
-    AND (blocked_on IS NOT NULL OR lane IS NOT CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END)
-"""
+    AND (blocked_on IS NOT NULL OR lane IS NOT CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END)"""
 _WAKE = """
 UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
     SELECT id FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NULL
-    ORDER BY "rank", id LIMIT ?)
-"""
+    ORDER BY "rank", id LIMIT ?)"""
 _FOLLOW = """
 UPDATE tokimori_runs SET lane = (
     SELECT coalesce(m.forced_lane, j.lane) FROM tokimori_moves m LEFT JOIN tokimori_jobs j USING (incarnation)
     WHERE m.incarnation = tokimori_runs.incarnation)
-WHERE id = ?
-"""
+WHERE id = ?"""
 
 
 def begin_move(

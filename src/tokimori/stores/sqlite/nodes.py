@@ -15,8 +15,7 @@ from tokimori.stores.sqlite.pauses import paused_queues
 CLAIMED = f"""
 SELECT {prefixed(RUN, "r")}, j.definition
 FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
-WHERE r.state = 'running'
-"""
+WHERE r.state = 'running'"""
 """Running runs as `all_claimed` reads them."""
 
 # Both walk an index from one distinct value to the next: as many steps as there are lanes or owners, not runs.
@@ -26,22 +25,19 @@ WITH RECURSIVE lanes (lane) AS (
     UNION ALL
     SELECT (SELECT min(lane) FROM tokimori_runs WHERE state = 'ready' AND lane > lanes.lane)
     FROM lanes WHERE lanes.lane IS NOT NULL)
-SELECT lane FROM lanes WHERE lane IS NOT NULL
-"""
+SELECT lane FROM lanes WHERE lane IS NOT NULL"""
 _DEAD_OWNERS = """
 WITH RECURSIVE owners (id) AS (
     SELECT min(node_id) FROM tokimori_runs WHERE state = 'running'
     UNION ALL
     SELECT (SELECT min(node_id) FROM tokimori_runs WHERE state = 'running' AND node_id > owners.id)
     FROM owners WHERE owners.id IS NOT NULL)
-SELECT o.id FROM owners o JOIN tokimori_nodes n ON n.id = o.id AND n.state = 'dead'
-"""
+SELECT o.id FROM owners o JOIN tokimori_nodes n ON n.id = o.id AND n.state = 'dead'"""
 _NEXT_DUE = """
 SELECT min(next) FROM (
     SELECT min(next_due) AS next FROM tokimori_jobs WHERE state = 'enabled' AND next_due > ?1
     UNION ALL
-    SELECT min(due) FROM tokimori_runs WHERE state = 'waiting' AND due > ?1)
-"""
+    SELECT min(due) FROM tokimori_runs WHERE state = 'waiting' AND due > ?1)"""
 _EVER = -(2**63)
 
 
@@ -76,8 +72,7 @@ def bury(db: sqlite3.Connection, dead: NodeId, beat: int, by: NodeId, now: Momen
     buried = db.execute(
         """
         UPDATE tokimori_nodes SET state = 'dead', "left" = ? WHERE id = ? AND beat = ? AND state = 'alive'
-            AND EXISTS (SELECT 1 FROM tokimori_nodes WHERE id = ? AND state = 'alive')
-        """,
+            AND EXISTS (SELECT 1 FROM tokimori_nodes WHERE id = ? AND state = 'alive')""",
         (now, dead, beat, by),
     )
     if buried.rowcount:
@@ -89,8 +84,7 @@ def leave(db: sqlite3.Connection, node: NodeId, now: Moment) -> bool:
     left = db.execute(
         """
         UPDATE tokimori_nodes SET state = 'left', "left" = ? WHERE id = ? AND state = 'alive'
-            AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = tokimori_nodes.id)
-        """,
+            AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = tokimori_nodes.id)""",
         (now, node),
     )
     if left.rowcount:

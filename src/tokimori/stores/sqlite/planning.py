@@ -13,7 +13,8 @@ from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import FIRST_TOKEN, encode_details
 from tokimori.ports.planning import ALL, Share
-from tokimori.stores.rows import JOB, Row, due_of, job_of, row_writer
+from tokimori.stores.job_rows import JOB, due_of, job_of
+from tokimori.stores.rows import Row, row_writer
 from tokimori.stores.rules.births import born
 from tokimori.stores.rules.lines import has_room
 from tokimori.stores.rules.plans import REPLACED, Cursor, is_readable, may_apply, was_applied
@@ -30,13 +31,11 @@ _BORN = (
 _BEAR = f"""
 INSERT INTO tokimori_runs ({_BORN})
 SELECT {", ".join(f"value ->> {column}" for column in range(13))}, {FIRST_TOKEN} FROM json_each(?) WHERE true
-ON CONFLICT (incarnation, origin) DO NOTHING
-"""
+ON CONFLICT (incarnation, origin) DO NOTHING"""
 _ADVANCE = """
 UPDATE tokimori_jobs SET fired_through = max(fired_through, value ->> 1), next_due = value ->> 2, state = value ->> 3,
     anchor = value ->> 4, runs_remaining = value ->> 5, tzdata = value ->> 6
-FROM json_each(?) WHERE incarnation = value ->> 0
-"""
+FROM json_each(?) WHERE incarnation = value ->> 0"""
 
 
 def due(db: sqlite3.Connection, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
@@ -118,8 +117,7 @@ def promote(db: sqlite3.Connection, now: Moment, limit: int, skip: int = 0) -> i
     promoted = db.execute(
         """
         UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
-            SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= ? ORDER BY due LIMIT ? OFFSET ?)
-        """,
+            SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= ? ORDER BY due LIMIT ? OFFSET ?)""",
         (now, limit, skip),
     )
     return promoted.rowcount

@@ -15,33 +15,27 @@ _Key = tuple[JobId, Incarnation, Moment, str]
 
 _NEWEST_RUNS = """
 SELECT count(*), min(id) FROM (
-    SELECT id FROM tokimori_history WHERE job_id = ? AND id < ? ORDER BY id DESC LIMIT ?)
-"""
+    SELECT id FROM tokimori_history WHERE job_id = ? AND id < ? ORDER BY id DESC LIMIT ?)"""
 _OLD_RUNS = """
 SELECT id, incarnation, origin, state, ended FROM tokimori_history
-WHERE job_id = ? AND id > ? AND id < ? AND id < ? ORDER BY id LIMIT ?
-"""
+WHERE job_id = ? AND id > ? AND id < ? AND id < ? ORDER BY id LIMIT ?"""
 _OLD_SKIPS = """
 SELECT first, last, reason, count FROM tokimori_skips WHERE incarnation = ?1 AND first < ?2 AND last < ?2
     AND (?3 OR first < (SELECT max(first) FROM tokimori_skips WHERE incarnation = ?1))
-ORDER BY first LIMIT ?4
-"""
+ORDER BY first LIMIT ?4"""
 _COUNT = """
 INSERT INTO tokimori_counts (job_id, incarnation, day, outcome, count) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (job_id, incarnation, day, outcome) DO UPDATE SET count = count + excluded.count
-"""
+ON CONFLICT (job_id, incarnation, day, outcome) DO UPDATE SET count = count + excluded.count"""
 _FORGET = """
 DELETE FROM tokimori_deleted_jobs WHERE incarnation = ?1
     AND NOT EXISTS (SELECT 1 FROM tokimori_skips WHERE incarnation = ?1)
     AND NOT EXISTS (SELECT 1 FROM tokimori_arrivals WHERE incarnation = ?1)
     AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = ?1)
     AND (EXISTS (SELECT 1 FROM tokimori_jobs WHERE id = ?2)
-        OR NOT EXISTS (SELECT 1 FROM tokimori_history WHERE job_id = ?2))
-"""
+        OR NOT EXISTS (SELECT 1 FROM tokimori_history WHERE job_id = ?2))"""
 _DROP_ARRIVALS = """
 DELETE FROM tokimori_arrivals WHERE incarnation = ?1 AND root IN (
-    SELECT root FROM tokimori_arrivals WHERE incarnation = ?1 AND latest < ?2 LIMIT ?3)
-"""
+    SELECT root FROM tokimori_arrivals WHERE incarnation = ?1 AND latest < ?2 LIMIT ?3)"""
 
 
 def prune(db: sqlite3.Connection, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
@@ -101,8 +95,7 @@ def prune_nodes(db: sqlite3.Connection, before: Moment, limit: int) -> int:
         DELETE FROM tokimori_nodes WHERE id IN (
             SELECT id FROM tokimori_nodes n WHERE state <> 'alive' AND "left" < ? AND NOT EXISTS (
                 SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = n.id)
-            ORDER BY "left" LIMIT ?)
-        """,
+            ORDER BY "left" LIMIT ?)""",
         (before, limit),
     )
     return pruned.rowcount
@@ -117,8 +110,7 @@ def counts(db: sqlite3.Connection, job_id: JobId) -> list[DailyCount]:
             SELECT incarnation FROM tokimori_jobs WHERE id = ?1
             UNION SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = ?1) GROUP BY 1, 2
         UNION ALL
-        SELECT day, outcome, 0, sum(count) FROM tokimori_counts WHERE job_id = ?1 GROUP BY 1, 2
-        """,
+        SELECT day, outcome, 0, sum(count) FROM tokimori_counts WHERE job_id = ?1 GROUP BY 1, 2""",
         (job_id,),
     )
     return daily_counts(rows)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
-from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
+from tokimori.model.request import PLAIN, PUT_OFF, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, marks, output_of, run_of, run_row
@@ -24,14 +24,11 @@ _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 _INDEXED = ("1", "origin NOT LIKE 's:%'")
 """Of which runs of either table there is an index by origin."""
 _OF_ORIGIN = f"SELECT {RUN} FROM {{}} WHERE incarnation = ? AND origin = ? AND {{}}"
-_PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "blocked_on")
-"""What a run gets from a later request of its key."""
 # A live run belongs to the job of now, or runs on though its job is gone: both are found by an index, job_id is not.
 _LIVE_OF_JOB = """
     job_id = :job_id AND incarnation IN (
         SELECT incarnation FROM tokimori_jobs WHERE id = :job_id
-        UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')
-"""
+        UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')"""
 
 
 def add_run(db: sqlite3.Connection, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
@@ -83,7 +80,7 @@ def _put_off(db: sqlite3.Connection, known: Run, asked: Run, lane: Lane, now: Mo
     after, freed = put_off(known, asked, lane), Freed()
     turn = db.execute(f"SELECT {lines.TURN} FROM tokimori_runs WHERE id = ?", (known.id,)).fetchone()
     freed.leave(lines.turn_in(turn))
-    values = {name: getattr(after, name) for name in _PUT_OFF}
+    values = {name: getattr(after, name) for name in PUT_OFF}
     assignments = ", ".join(f'"{name}" = :{name}' for name in values)
     db.execute(f"UPDATE tokimori_runs SET {assignments} WHERE id = :id", {**values, "id": known.id})
     db.execute("DELETE FROM tokimori_requests WHERE asked < ?", (now - REMEMBERED,))

@@ -18,15 +18,9 @@ CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
     checksum TEXT NOT NULL,
     applied INTEGER NOT NULL,
     oldest INTEGER NOT NULL
-);
-"""
+);"""
 _IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'tokimori_schema_migrations'"
 _PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name LIKE 'tokimori!_%' ESCAPE '!' AND sql NOT NULL"
-
-
-_BEGIN = "BEGIN IMMEDIATE;"
-
-
 known_migrations = partial(migrations.known_migrations, "tokimori.stores.sqlite.migrations")
 """The migrations of this version, oldest first."""
 
@@ -54,7 +48,7 @@ def _applied(db: sqlite3.Connection) -> list[Applied]:
 
 def script(db: sqlite3.Connection, known: Sequence[Migration], now: Moment, *, whole: bool) -> str:
     missing = known if whole else pending(status(db, known), known)
-    return script_of(missing, now, begin=_BEGIN, ledger=[_LEDGER])
+    return script_of(missing, now, begin="BEGIN IMMEDIATE;", ledger=[_LEDGER])
 
 
 def check(db: sqlite3.Connection, known: Sequence[Migration]) -> list[str]:

@@ -25,19 +25,16 @@ from tokimori.stores.sqlite.nodes import state_of
 _MAKE = 'INSERT INTO tokimori_semaphores (name, "limit") VALUES (?, ?)'
 _KEEP_NEWEST = """
 INSERT INTO tokimori_tokens (one, newest) VALUES (1, ?)
-ON CONFLICT (one) DO UPDATE SET newest = max(newest, excluded.newest)
-"""
+ON CONFLICT (one) DO UPDATE SET newest = max(newest, excluded.newest)"""
 _RUNS_WAIT = "FROM tokimori_runs WHERE state = 'blocked' AND blocked_on = 'semaphore:' || ?1"
 _PROGRAMS_WAIT = "FROM tokimori_permits WHERE semaphore = ?1 AND token IS NULL"
 _HELD = "FROM tokimori_permits WHERE semaphore = ?1 AND token IS NOT NULL"
 _WAITING = f"""
 SELECT (SELECT count(*) FROM (SELECT 1 {_RUNS_WAIT} LIMIT {MOST_COUNTED}))
-    + (SELECT count(*) FROM (SELECT 1 {_PROGRAMS_WAIT} LIMIT {MOST_COUNTED}))
-"""
+    + (SELECT count(*) FROM (SELECT 1 {_PROGRAMS_WAIT} LIMIT {MOST_COUNTED}))"""
 _AHEAD = f"""
 SELECT (SELECT count(*) FROM (SELECT 1 {_RUNS_WAIT} AND "rank" < ?2 LIMIT {MOST_COUNTED}))
-    + (SELECT count(*) FROM (SELECT 1 {_PROGRAMS_WAIT} AND ("rank", id) < (?2, ?3) LIMIT {MOST_COUNTED}))
-"""
+    + (SELECT count(*) FROM (SELECT 1 {_PROGRAMS_WAIT} AND ("rank", id) < (?2, ?3) LIMIT {MOST_COUNTED}))"""
 _HOLDERS = f"SELECT {PERMIT} {_HELD} ORDER BY since, id LIMIT {MOST_HOLDERS}"
 
 

@@ -17,8 +17,8 @@ from tokimori.ports.store import SchemaStatus
 from tokimori.stores.namespace import UNNAMED, Namespace
 from tokimori.stores.notices import telling
 from tokimori.stores.rules.lanes import MOST_STEPS, StillMoving
+from tokimori.stores.sqlite import connection as file
 from tokimori.stores.sqlite import (
-    connection,
     copying,
     documents,
     jobs,
@@ -28,10 +28,10 @@ from tokimori.stores.sqlite import (
     planning,
     pruning,
     runs,
-    schema,
     semaphores,
     working,
 )
+from tokimori.stores.sqlite import schema as tables
 from tokimori.stores.sqlite.connection_thread import ConnectionThread, T
 from tokimori.stores.sqlite.family import whole_family
 from tokimori.stores.sqlite.file_lock import FileLock
@@ -81,7 +81,7 @@ class SqliteStore:
         self._path = path
         self._namespace = namespace
         self._clock = clock
-        self._known = schema.known_migrations()
+        self._known = tables.known_migrations()
         self._connections: _Connections | None = None
         self._watchers: list[Callable[[], None]] = []
         self._watch: FileWatch | None = None
@@ -89,8 +89,8 @@ class SqliteStore:
 
     async def open(self) -> None:
         """See `Schema.open`. Makes the file, not its directory. Raises `StoreError` for the file of another program."""
-        connection.check_free(self._path)
-        lock = FileLock(f"{connection.real_path(self._path)}-lock")
+        file.check_free(self._path)
+        lock = FileLock(f"{file.real_path(self._path)}-lock")
         writer = ConnectionThread(self._path, begin="BEGIN IMMEDIATE", lock=lock.held, namespace=self._namespace)
         reader = ConnectionThread(self._path, begin="BEGIN", lock=nullcontext, namespace=self._namespace)
         async with AsyncExitStack() as stack:
@@ -141,26 +141,26 @@ class SqliteStore:
         self.tell()
 
     async def schema(self) -> SchemaStatus:
-        return await self._read(schema.status, self._known)
+        return await self._read(tables.status, self._known)
 
     async def migrate(self) -> SchemaStatus:
-        return await self._write(schema.migrate, self._known, self._clock.now())
+        return await self._write(tables.migrate, self._known, self._clock.now())
 
     async def script(self, *, whole: bool) -> str:
-        text = await self._read(schema.script, self._known, self._clock.now(), whole=whole)
+        text = await self._read(tables.script, self._known, self._clock.now(), whole=whole)
         return self._namespace.rendered(text)
 
     async def differences(self) -> list[str]:
-        return await self._read(schema.check, self._known)
+        return await self._read(tables.check, self._known)
 
     def faults(self) -> Sequence[str]:
-        return connection.faults()
+        return file.faults()
 
     def watch(self, wake: Callable[[], None]) -> None:
         """See `Schema.watch`. What this object's own callers ask of jobs and runs wakes at once."""
         self._watchers.append(wake)
         if self._watch is None:
-            self._watch = FileWatch(connection.real_path(self._path), self._open.writer, self.tell)
+            self._watch = FileWatch(file.real_path(self._path), self._open.writer, self.tell)
 
     def tell(self) -> None:
         """Wake whoever watches."""
@@ -173,7 +173,7 @@ class SqliteStore:
     list_jobs = reading(jobs.list_jobs)
     deleted_job = reading(jobs.deleted_job)
     get_due = reading(jobs.get_due)
-    skips = reading(jobs.list_skips)
+    skips = reading(jobs.skips)
     put_document = writing(documents.put_document)
     get_document = reading(documents.get_document)
     list_documents = reading(documents.list_documents)

@@ -39,21 +39,18 @@ SELECT r."rank", r.id, r.incarnation, j.max_running,
         THEN json_array(r.lane, r.concurrency_key, j.max_per_key, j.semaphores) END,
     j.lane IS NOT r.lane AND EXISTS (SELECT 1 FROM tokimori_moves WHERE incarnation = r.incarnation)
 FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
-WHERE r.state = 'ready' AND r.lane = ? ORDER BY r."rank", r.id
-"""
+WHERE r.state = 'ready' AND r.lane = ? ORDER BY r."rank", r.id"""
 _TAKE = """
 UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = ?, claim_id = ?,
     pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL, holds = NULL
-WHERE id IN (SELECT value FROM json_each(?))
-"""
+WHERE id IN (SELECT value FROM json_each(?))"""
 _STANDING = """
 SELECT r.id, r.state, r.node_id, r.token, r.settled_by, r.settled_token, r.cancel, r.incarnation,
     EXISTS (SELECT 1 FROM tokimori_jobs WHERE incarnation = r.incarnation), r.concurrency_key, r.holds
 FROM tokimori_runs r WHERE r.id IN (SELECT value FROM json_each(?1))
 UNION ALL
 SELECT id, state, node_id, token, settled_by, settled_token, NULL, incarnation, 0, NULL, NULL
-FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))
-"""
+FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))"""
 _KEPT = (
     "id, job_id, incarnation, origin, nominal, priority, lane, created, payload, attempt, token, node_id, cancel, "
     "parent_id, root, concurrency_key"
@@ -81,13 +78,11 @@ def _new_value(column: str) -> str:
 _CHANGES = f"json_each(?) AS change {{join}} run.id = change.value ->> {len(_SETTLED)}"
 _GO_ON = f"""
 UPDATE tokimori_runs AS run SET {", ".join(f"{column} = {_new_value(column)}" for column in _SETTLED)}
-FROM {_CHANGES.format(join="WHERE")}
-"""
+FROM {_CHANGES.format(join="WHERE")}"""
 _END = f"""
 INSERT INTO tokimori_history ({", ".join(_SETTLED)}, {_KEPT})
 SELECT {", ".join(map(_new_value, _SETTLED))}, {", ".join(f"run.{column}" for column in _KEPT.split(", "))}
-FROM {_CHANGES.format(join="CROSS JOIN tokimori_runs AS run ON")}
-"""
+FROM {_CHANGES.format(join="CROSS JOIN tokimori_runs AS run ON")}"""
 
 
 def claim(db: sqlite3.Connection, claim: Claim, now: Moment) -> list[Claimed]:
@@ -209,7 +204,6 @@ def save_outputs(db: sqlite3.Connection, outputs: Sequence[Output]) -> None:
         f"""
         INSERT INTO tokimori_outputs ({OUTPUT}, settled) VALUES ({marks(OUTPUT)}, 0)
         ON CONFLICT (run_id, attempt) DO UPDATE SET size = excluded.size, head = excluded.head, tail = excluded.tail
-        WHERE NOT settled AND excluded.size >= size
-        """,
+        WHERE NOT settled AND excluded.size >= size""",
         [output_row(output) for output in outputs],
     )

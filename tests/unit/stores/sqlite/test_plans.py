@@ -58,7 +58,7 @@ def work(db: sqlite3.Connection) -> None:
     runs.get_run(db, claimed.run.id)
     runs.attempts(db, claimed.run.id)
     runs.cancel_run(db, requests[-1].id, "enough", NOW)
-    jobs.list_skips(db, job.id, limit=10)
+    jobs.skips(db, job.id, limit=10)
     jobs.get_due(db, job.id)
     jobs.list_jobs(db, limit=10)
     jobs.list_jobs(db, limit=10, idle=True)

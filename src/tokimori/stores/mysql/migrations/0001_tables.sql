@@ -7,14 +7,8 @@ CREATE TABLE tokimori_jobs (
     id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     version INTEGER NOT NULL,
     state VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    reason LONGTEXT,
-    "by" LONGTEXT,
-    definition LONGTEXT NOT NULL,
-    created BIGINT NOT NULL,
-    updated BIGINT NOT NULL,
-    anchor BIGINT NOT NULL,
-    fired_through BIGINT NOT NULL,
-    next_due BIGINT,
+    reason LONGTEXT, "by" LONGTEXT, definition LONGTEXT NOT NULL, created BIGINT NOT NULL,
+    updated BIGINT NOT NULL, anchor BIGINT NOT NULL, fired_through BIGINT NOT NULL, next_due BIGINT,
     max_running INTEGER NOT NULL, -- 0: unlimited
     lane VARCHAR(2048) CHARACTER SET ascii COLLATE ascii_bin, -- of its runs; NULL: they wait nowhere
     runs_remaining INTEGER, -- NULL: no limit
@@ -48,33 +42,20 @@ CREATE TABLE tokimori_moves (
 CREATE TABLE tokimori_runs (
     id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
     job_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    incarnation BIGINT NOT NULL,
-    origin VARCHAR(300) NOT NULL,
-    nominal BIGINT NOT NULL,
+    incarnation BIGINT NOT NULL, origin VARCHAR(300) NOT NULL, nominal BIGINT NOT NULL,
     due BIGINT NOT NULL,
     state VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    priority INTEGER NOT NULL,
-    "rank" BIGINT NOT NULL,
+    priority INTEGER NOT NULL, "rank" BIGINT NOT NULL,
     lane VARCHAR(2048) CHARACTER SET ascii COLLATE ascii_bin,
-    created BIGINT NOT NULL,
-    payload LONGTEXT,
-    attempt INTEGER NOT NULL,
-    failures INTEGER NOT NULL,
-    lost INTEGER NOT NULL,
-    token BIGINT NOT NULL,
+    created BIGINT NOT NULL, payload LONGTEXT, attempt INTEGER NOT NULL, failures INTEGER NOT NULL,
+    lost INTEGER NOT NULL, token BIGINT NOT NULL,
     node_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
-    pid INTEGER,
-    started BIGINT,
-    ended BIGINT,
-    exit_code INTEGER,
-    "signal" INTEGER,
-    error LONGTEXT,
+    pid INTEGER, started BIGINT, ended BIGINT, exit_code INTEGER, "signal" INTEGER, error LONGTEXT,
     cancel LONGTEXT,
     details LONGTEXT, -- JSON: facts that no statement looks at
     parent_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
     root VARCHAR(300) CHARACTER SET ascii COLLATE ascii_bin,
-    result LONGTEXT,
-    concurrency_key VARCHAR(255),
+    result LONGTEXT, concurrency_key VARCHAR(255),
     blocked_on VARCHAR(160) CHARACTER SET ascii COLLATE ascii_bin, -- 'key', 'semaphore:NAME'; NULL: the limit, if any
     settled_by CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
     settled_token BIGINT
@@ -102,35 +83,24 @@ ALTER TABLE tokimori_runs
 
 CREATE TABLE tokimori_attempts (
     run_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    number INTEGER NOT NULL,
-    token BIGINT NOT NULL,
+    number INTEGER NOT NULL, token BIGINT NOT NULL,
     node_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
     outcome VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    pid INTEGER,
-    started BIGINT,
-    ended BIGINT,
-    exit_code INTEGER,
-    "signal" INTEGER,
-    error LONGTEXT,
+    pid INTEGER, started BIGINT, ended BIGINT, exit_code INTEGER, "signal" INTEGER, error LONGTEXT,
     PRIMARY KEY (run_id, number)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4
     COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
 
 CREATE TABLE tokimori_outputs (
     run_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    attempt INTEGER NOT NULL,
-    size BIGINT NOT NULL,
-    head MEDIUMBLOB NOT NULL,
+    attempt INTEGER NOT NULL, size BIGINT NOT NULL, head MEDIUMBLOB NOT NULL,
     tail MEDIUMBLOB NOT NULL,
     settled BOOLEAN NOT NULL, -- it came with the attempt's end, and stays
     PRIMARY KEY (run_id, attempt)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 
 CREATE TABLE tokimori_skips (
-    incarnation BIGINT NOT NULL,
-    first BIGINT NOT NULL,
-    last BIGINT NOT NULL,
-    count BIGINT NOT NULL,
+    incarnation BIGINT NOT NULL, first BIGINT NOT NULL, last BIGINT NOT NULL, count BIGINT NOT NULL,
     reason VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     PRIMARY KEY (incarnation, first)
 ) ENGINE = InnoDB;
@@ -151,8 +121,7 @@ CREATE TABLE tokimori_deleted_jobs (
     job_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     version INTEGER,
     definition LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, -- NULL: nothing of it ran
-    created BIGINT,
-    deleted BIGINT,
+    created BIGINT, deleted BIGINT,
     KEY tokimori_deleted_jobs_id (job_id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 
@@ -168,14 +137,9 @@ CREATE TABLE tokimori_requests (
 -- there as long as the node lives; `beat` here is the last one of a node that went.
 CREATE TABLE tokimori_nodes (
     id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
-    host LONGTEXT NOT NULL,
-    boot_id LONGTEXT NOT NULL,
-    pid INTEGER NOT NULL,
-    labels LONGTEXT NOT NULL,
-    concurrency INTEGER NOT NULL,
-    version LONGTEXT NOT NULL,
-    started BIGINT NOT NULL,
-    beat BIGINT NOT NULL,
+    host LONGTEXT NOT NULL, boot_id LONGTEXT NOT NULL, pid INTEGER NOT NULL,
+    labels LONGTEXT NOT NULL, concurrency INTEGER NOT NULL, version LONGTEXT NOT NULL,
+    started BIGINT NOT NULL, beat BIGINT NOT NULL,
     state VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     "left" BIGINT,
     KEY tokimori_nodes_gone ("left")
@@ -199,10 +163,7 @@ CREATE TABLE tokimori_edges (
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 
 -- At most one row, whose version grows with every change of the edges. It is locked before any gate.
-CREATE TABLE tokimori_family (
-    one BOOLEAN NOT NULL PRIMARY KEY,
-    version BIGINT NOT NULL
-) ENGINE = InnoDB;
+CREATE TABLE tokimori_family (one BOOLEAN NOT NULL PRIMARY KEY, version BIGINT NOT NULL) ENGINE = InnoDB;
 
 -- For a child that waits for all of its parents, and a root: those that have ended as asked, between commas.
 CREATE TABLE tokimori_arrivals (
@@ -227,10 +188,7 @@ CREATE TABLE tokimori_permits (
     semaphore VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     node_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     run_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin, -- NULL: a program's
-    weight INTEGER NOT NULL,
-    "rank" BIGINT NOT NULL,
-    token BIGINT,
-    since BIGINT NOT NULL,
+    weight INTEGER NOT NULL, "rank" BIGINT NOT NULL, token BIGINT, since BIGINT NOT NULL,
     KEY tokimori_permits_line (semaphore, token, "rank", id),
     KEY tokimori_permits_owned (node_id, run_id),
     KEY tokimori_permits_run (run_id)
@@ -238,16 +196,12 @@ CREATE TABLE tokimori_permits (
 
 -- At most one row: the newest token of programs' grants of all semaphores that were deleted. Those of a semaphore that is
 -- made anew begin above it, so that who held one of that name before has none that is greater.
-CREATE TABLE tokimori_tokens (
-    one BOOLEAN NOT NULL PRIMARY KEY,
-    newest BIGINT NOT NULL
-) ENGINE = InnoDB;
+CREATE TABLE tokimori_tokens (one BOOLEAN NOT NULL PRIMARY KEY, newest BIGINT NOT NULL) ENGINE = InnoDB;
 
 -- Paused queues, and the gate: a row with an empty name, whose lock claims share. Nodes make it when they register.
 CREATE TABLE tokimori_pauses (
     queue VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, -- *: everything
-    since BIGINT NOT NULL,
-    reason LONGTEXT,
+    since BIGINT NOT NULL, reason LONGTEXT,
     "by" LONGTEXT
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4
     COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
@@ -255,9 +209,7 @@ CREATE TABLE tokimori_pauses (
 -- Documents: texts that people change and nodes never ask for, such as calendars. Versions are below 2^63.
 CREATE TABLE tokimori_documents (
     kind VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    name VARCHAR(255) NOT NULL,
-    text LONGTEXT NOT NULL,
-    version BIGINT NOT NULL,
+    name VARCHAR(255) NOT NULL, text LONGTEXT NOT NULL, version BIGINT NOT NULL,
     PRIMARY KEY (kind, name)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4
     COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;

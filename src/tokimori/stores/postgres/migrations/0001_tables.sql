@@ -4,16 +4,9 @@
 CREATE TABLE tokimori_jobs (
     incarnation bigint PRIMARY KEY,
     id text COLLATE "C" NOT NULL UNIQUE,
-    version integer NOT NULL,
-    state text NOT NULL,
-    reason text,
-    "by" text,
-    definition text NOT NULL,
-    created bigint NOT NULL,
-    updated bigint NOT NULL,
-    anchor bigint NOT NULL,
-    fired_through bigint NOT NULL,
-    next_due bigint,
+    version integer NOT NULL, state text NOT NULL, reason text, "by" text, definition text NOT NULL,
+    created bigint NOT NULL, updated bigint NOT NULL, anchor bigint NOT NULL,
+    fired_through bigint NOT NULL, next_due bigint,
     runs_remaining integer,                         -- NULL: no limit
     tzdata text COLLATE "C" NOT NULL DEFAULT '',    -- of the time zone data that next_due is from; empty: unknown
     days_off text,                                  -- JSON
@@ -41,8 +34,7 @@ WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata IS NOT NULL;
 -- Deleted jobs of which rows are left. Where a run of the job runs, its definition is kept, too.
 CREATE TABLE tokimori_deleted_jobs (
     incarnation bigint PRIMARY KEY,
-    job_id text COLLATE "C" NOT NULL,
-    version integer,
+    job_id text COLLATE "C" NOT NULL, version integer,
     definition text, -- NULL: nothing of it ran
     created bigint,
     deleted bigint
@@ -63,34 +55,15 @@ CREATE TABLE tokimori_moves (
 -- Live runs: few, but each goes through three versions, so that dead versions are swept early and by count.
 CREATE TABLE tokimori_runs (
     id uuid PRIMARY KEY,
-    job_id text COLLATE "C" NOT NULL,
-    incarnation bigint NOT NULL,
-    origin text COLLATE "C" NOT NULL,
-    nominal bigint NOT NULL,
-    due bigint NOT NULL,
-    state text NOT NULL,
-    priority integer NOT NULL,
-    "rank" bigint NOT NULL,
-    lane text COLLATE "C",
-    created bigint NOT NULL,
-    payload text,
-    attempt integer NOT NULL DEFAULT 0,
-    failures integer NOT NULL DEFAULT 0,
-    lost integer NOT NULL DEFAULT 0,
-    token bigint NOT NULL DEFAULT 0,
-    node_id uuid,
-    pid integer,
-    started bigint,
-    ended bigint,
-    exit_code integer,
-    signal integer,
-    error text,
-    cancel text,
+    job_id text COLLATE "C" NOT NULL, incarnation bigint NOT NULL, origin text COLLATE "C" NOT NULL,
+    nominal bigint NOT NULL, due bigint NOT NULL, state text NOT NULL, priority integer NOT NULL,
+    "rank" bigint NOT NULL, lane text COLLATE "C",
+    created bigint NOT NULL, payload text, attempt integer NOT NULL DEFAULT 0,
+    failures integer NOT NULL DEFAULT 0, lost integer NOT NULL DEFAULT 0,
+    token bigint NOT NULL DEFAULT 0, node_id uuid, pid integer, started bigint, ended bigint,
+    exit_code integer, signal integer, error text, cancel text,
     details text,                -- JSON: facts that no statement looks at
-    parent_id uuid,
-    root text,
-    result text,
-    concurrency_key text COLLATE "C",
+    parent_id uuid, root text, result text, concurrency_key text COLLATE "C",
     blocked_on text COLLATE "C", -- 'key', 'semaphore:NAME'; NULL: the job's limit
     settled_by uuid,             -- with settled_token: who settled it last, for a settle whose reply was lost
     settled_token bigint
@@ -123,43 +96,28 @@ CREATE INDEX tokimori_history_job ON tokimori_history (job_id, id);
 CREATE UNIQUE INDEX tokimori_history_origin ON tokimori_history (incarnation, origin) WHERE origin NOT LIKE 's:%';
 
 CREATE TABLE tokimori_attempts (
-    run_id uuid NOT NULL,
-    number integer NOT NULL,
-    token bigint NOT NULL,
-    node_id uuid,
-    outcome text NOT NULL,
-    pid integer,
-    started bigint,
-    ended bigint,
-    exit_code integer,
-    signal integer,
-    error text,
+    run_id uuid NOT NULL, number integer NOT NULL, token bigint NOT NULL, node_id uuid,
+    outcome text NOT NULL, pid integer, started bigint, ended bigint, exit_code integer,
+    signal integer, error text,
     PRIMARY KEY (run_id, number)
 );
 
 CREATE TABLE tokimori_outputs (
-    run_id uuid NOT NULL,
-    attempt integer NOT NULL,
-    size bigint NOT NULL,
-    head bytea NOT NULL,
+    run_id uuid NOT NULL, attempt integer NOT NULL, size bigint NOT NULL, head bytea NOT NULL,
     tail bytea NOT NULL,
     settled boolean NOT NULL, -- it came with the attempt's end, and stays
     PRIMARY KEY (run_id, attempt)
 );
 
 CREATE TABLE tokimori_skips (
-    incarnation bigint NOT NULL,
-    first bigint NOT NULL,
-    last bigint NOT NULL,
-    count bigint NOT NULL,
+    incarnation bigint NOT NULL, first bigint NOT NULL, last bigint NOT NULL, count bigint NOT NULL,
     reason text NOT NULL,
     PRIMARY KEY (incarnation, first)
 );
 
 -- What became of pruned rows.
 CREATE TABLE tokimori_counts (
-    job_id text COLLATE "C" NOT NULL,
-    incarnation bigint NOT NULL,
+    job_id text COLLATE "C" NOT NULL, incarnation bigint NOT NULL,
     day bigint NOT NULL,   -- midnight UTC: of a run's end, of a skip's last moment
     outcome text NOT NULL, -- the last state of runs, or the reason of skips
     count bigint NOT NULL,
@@ -172,9 +130,7 @@ CREATE INDEX tokimori_requests_asked ON tokimori_requests (asked);
 
 -- Which jobs run after which.
 CREATE TABLE tokimori_edges (
-    parent text COLLATE "C" NOT NULL,
-    child text COLLATE "C" NOT NULL,
-    "on" text NOT NULL,
+    parent text COLLATE "C" NOT NULL, child text COLLATE "C" NOT NULL, "on" text NOT NULL,
     joins integer NOT NULL,     -- how many parents the child waits for; 0: for this one alone
     declared_by text COLLATE "C" NOT NULL,
     PRIMARY KEY (parent, child, "on", declared_by)
@@ -186,9 +142,7 @@ CREATE TABLE tokimori_family (one boolean PRIMARY KEY, version bigint NOT NULL);
 
 -- For a child that waits for all of its parents, and a root: the parents that have ended as asked.
 CREATE TABLE tokimori_arrivals (
-    incarnation bigint NOT NULL,
-    root text NOT NULL,
-    parents text[] NOT NULL,
+    incarnation bigint NOT NULL, root text NOT NULL, parents text[] NOT NULL,
     latest bigint NOT NULL, -- when the latest of them ended
     PRIMARY KEY (incarnation, root)
 );
@@ -196,18 +150,15 @@ CREATE INDEX tokimori_arrivals_old ON tokimori_arrivals (incarnation, latest);
 
 -- Documents: texts that people change and nodes never ask for, such as calendars. Versions are below 2^63.
 CREATE TABLE tokimori_documents (
-    kind text COLLATE "C" NOT NULL,
-    name text COLLATE "C" NOT NULL,
-    text text NOT NULL,
-    version bigint NOT NULL,
+    kind text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL,
+    text text NOT NULL, version bigint NOT NULL,
     PRIMARY KEY (kind, name)
 );
 
 -- Paused queues.
 CREATE TABLE tokimori_pauses (
     queue text COLLATE "C" PRIMARY KEY, -- *: everything
-    since bigint NOT NULL,
-    reason text,
+    since bigint NOT NULL, reason text,
     "by" text
 );
 
@@ -224,13 +175,10 @@ CREATE TABLE tokimori_tokens (one boolean PRIMARY KEY, newest bigint NOT NULL);
 -- Units that are held, by runs (a row for each semaphore) and by programs; and programs that stand in line.
 CREATE TABLE tokimori_permits (
     id text COLLATE "C" PRIMARY KEY, -- of a run's: RUN/SEMAPHORE
-    semaphore text COLLATE "C" NOT NULL,
-    node_id uuid NOT NULL,
+    semaphore text COLLATE "C" NOT NULL, node_id uuid NOT NULL,
     run_id uuid,            -- NULL: a program's
     token bigint,           -- of the run's claim, or of the grant; NULL: it stands in line
-    weight integer NOT NULL,
-    "rank" bigint NOT NULL,
-    waiting boolean NOT NULL,
+    weight integer NOT NULL, "rank" bigint NOT NULL, waiting boolean NOT NULL,
     since bigint NOT NULL
 ) WITH (
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
@@ -245,16 +193,9 @@ CREATE INDEX tokimori_permits_program ON tokimori_permits (node_id) WHERE run_id
 -- A beat is a new version of its node's row: there is room for many of them on one page.
 CREATE TABLE tokimori_nodes (
     id uuid PRIMARY KEY,
-    host text NOT NULL,
-    boot_id text NOT NULL,
-    pid integer NOT NULL,
-    labels text NOT NULL,
-    concurrency integer NOT NULL,
-    version text NOT NULL,
-    started bigint NOT NULL,
-    beat bigint NOT NULL,
-    state text NOT NULL,
-    "left" bigint,
+    host text NOT NULL, boot_id text NOT NULL, pid integer NOT NULL, labels text NOT NULL,
+    concurrency integer NOT NULL, version text NOT NULL, started bigint NOT NULL,
+    beat bigint NOT NULL, state text NOT NULL, "left" bigint,
     functions text -- the digest of the set of functions that it calls
 ) WITH (fillfactor = 20);
 
