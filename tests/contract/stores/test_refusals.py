@@ -162,4 +162,5 @@ async def test_every_table_that_a_settle_writes_is_refused_once(database: Databa
     world = await a_world(database.store)
     database.hear()
     await settle_all(world, outcome)
-    assert database.heard() <= {(case.verb, case.table) for case in CASES.values()}
+    of_replace = {("DELETE", "arrivals")}  # MariaDB's REPLACE takes the row away first that it writes anew
+    assert database.heard() - of_replace <= {(case.verb, case.table) for case in CASES.values()}

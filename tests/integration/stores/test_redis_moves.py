@@ -1,7 +1,7 @@
 """An edit, a pause or a deletion of a job with many live runs: others get their turn meanwhile, and nothing is left."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 
 import pytest
 from msgspec.structs import replace
@@ -92,6 +92,8 @@ async def test_others_get_their_turn_while_many_runs_follow_their_job(store: Sto
     assert await beats_during(worker, store.replace_job(job, replace(job, state=JobState.PAUSED, version=3))) > 10
     assert await worker.claim(1) == []
     assert await beats_during(worker, store.delete_job(job.id, NOW)) > 10
+    for _ in range(MANY // 250):
+        await worker.tick()
     left = await store.list_runs(RunFilter(states=frozenset(RunState) - {RunState.CANCELLED}, limit=MANY))
     assert [run.id for run in left] == [first.id]
 
@@ -103,6 +105,8 @@ async def test_a_long_line_is_woken_by_and_by(store: Store) -> None:
     job, _ = await with_many(store, MANY, RunState.BLOCKED, max_running=1)
     unlimited = replace(job, definition=replace(job.definition, max_running=0), version=2)
     assert await beats_during(worker, store.replace_job(job, unlimited)) > 10
+    for _ in range(MANY // 250):
+        await worker.tick()
     assert await store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED}))) == []
 
 
@@ -115,7 +119,7 @@ async def test_a_node_that_dies_in_a_change_leaves_the_rest_to_the_others(
     job, _ = await with_many(store, 3000)
     old = lane_of(job.definition)
 
-    async def die(db: Connections, incarnation: Incarnation) -> None:
+    async def die(db: Connections, incarnation: Incarnation, steps: Iterable[int]) -> None:
         raise asyncio.CancelledError
 
     monkeypatch.setattr(jobs, "move_runs", die)
@@ -137,7 +141,7 @@ async def test_a_forced_run_keeps_its_lane_while_others_lose_theirs(
     worker = await Worker.join(store)
     job, _ = await with_many(store, 3000)
 
-    async def die(db: Connections, incarnation: Incarnation) -> None:
+    async def die(db: Connections, incarnation: Incarnation, steps: Iterable[int]) -> None:
         raise asyncio.CancelledError
 
     monkeypatch.setattr(jobs, "move_runs", die)
@@ -150,11 +154,14 @@ async def test_a_forced_run_keeps_its_lane_while_others_lose_theirs(
 
 
 async def test_a_parked_job_keeps_no_run_in_its_lane(store: Store) -> None:
-    """When a failure parks a job with many ready runs, none of them can be claimed when the settle returns."""
+    """When a failure parks a job with many ready runs, none is claimed any more; they leave it with the next ticks."""
     worker = await Worker.join(store)
     await with_many(store, 3000, on_exhausted=OnExhausted.PARK)
     (claimed,) = await worker.claim(1)
     await worker.settle(claimed, Failed("broken"))
+    assert await worker.claim() == []
+    for _ in range(20):
+        await worker.tick()
     assert (await store.survey(NOW)).lanes == ()
     assert await state_of(store, claimed) is RunState.FAILED
     assert {run.lane for run in await store.list_runs(RunFilter(states=frozenset({RunState.READY}), limit=9999))} == {
@@ -167,7 +174,7 @@ async def test_a_second_change_goes_on_where_the_first_stopped(store: Store, mon
     job, _ = await with_many(store, 3000)
     move = jobs.move_runs
 
-    async def die(db: Connections, incarnation: Incarnation) -> None:
+    async def die(db: Connections, incarnation: Incarnation, steps: Iterable[int]) -> None:
         raise asyncio.CancelledError
 
     monkeypatch.setattr(jobs, "move_runs", die)
