@@ -1,4 +1,4 @@
-"""From rows to values and back: the only place that knows the order of columns."""
+"""From rows to values and back: here, and in `job_rows`, the order of columns is known, and nowhere else."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
