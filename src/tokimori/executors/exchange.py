@@ -22,11 +22,11 @@ _FRESH = ".new"
 class Exchange:
     """The files of one attempt, for the account that it runs as. `note`: says where a folder was made for them."""
 
-    __slots__ = ("_folder", "_is_large", "_note", "_outcome", "_payload", "_text", "_uid")
+    __slots__ = ("_is_large", "_outcome", "_payload", "_text", "_uid", "folder", "note")
 
     def __init__(self, folder: Path, prefix: str, payload: str | None, uid: int, *, note: Path | None = None) -> None:
-        self._folder = folder
-        self._note = note
+        self.folder = folder
+        self.note = note
         self._outcome = folder / f"{prefix}outcome"
         self._payload = folder / f"{prefix}payload"
         self._text = payload
@@ -73,14 +73,14 @@ class Exchange:
 
     def remove(self) -> None:
         """Take the files away, and the folder where it was made for them."""
+        if self.note is not None:
+            _remove_theirs(self.folder)
+            with suppress(OSError):
+                self.note.unlink()
+            return
         for file in (self._outcome, self._payload):
             with suppress(OSError):
                 file.unlink()
-        if self._note is not None:
-            with suppress(OSError):
-                self._folder.rmdir()
-            with suppress(OSError):
-                self._note.unlink()
 
 
 class Exchanges:
@@ -124,9 +124,10 @@ class Exchanges:
                 theirs = Path(tempfile.mkdtemp(prefix="tokimori-"))
                 note = self._folder / theirs.name
                 note.symlink_to(theirs)
-                os.chown(theirs, account.uid, account.gid)
                 exchange = Exchange(theirs, "", task.payload, account.uid, note=note)
             exchange.write_payload(account)
+            if exchange.note is not None:  # last: nobody else puts anything where the node writes
+                os.chown(exchange.folder, account.uid, account.gid)
         except OSError as fault:
             raise Refused(f"the files of this attempt can't be made: {fault}") from None
         return exchange

@@ -147,6 +147,30 @@ async def test_many_blocked_runs_are_woken(store: Store, worker: Worker, limit: 
     assert states.count(RunState.READY) + states.count(RunState.RUNNING) == min(woken, MANY - 1)
 
 
+async def test_a_larger_limit_is_filled_while_its_line_is_woken(store: Store, worker: Worker) -> None:
+    """Runs that are claimed as soon as they are woken take no second place from those that are still to be woken."""
+    job, _ = await with_many(store, max_running=1)
+    (first, *_) = await worker.claim()
+    await changed(store, job, definition=replace(job.definition, max_running=MANY))
+    claimed = [first]
+    for _ in range(5):
+        claimed += await worker.claim(MANY)
+        await worker.tick()
+    assert len(claimed) == MANY
+
+
+async def test_a_forced_run_goes_on_while_an_edit_of_its_stopped_job_is_carried_out(
+    store: Store, worker: Worker
+) -> None:
+    """It has followed, however many of the others have not been looked at."""
+    job, _ = await with_many(store)
+    paused = await changed(store, job, state=JobState.PAUSED)
+    await ticked(worker)
+    forced = await store.add_run(a_request(job, key="0"), NOW, Manner(forced=True))
+    await changed(store, paused, definition=replace(job.definition, queue="other"))
+    assert [each.run.id for _ in range(2) for each in await worker.claim()] == [forced.id]
+
+
 async def test_what_a_changed_job_wanted_serves_its_line(store: Store, worker: Worker) -> None:
     """Its last run that follows lets others go on who stood behind it."""
     job, _ = await with_many(store, semaphores=("one",))

@@ -25,7 +25,8 @@ STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnati
 
 def locked(which: str, *values: object) -> str:
     """Lock these live runs, and read all that is known of them."""
-    return sql(f"SELECT {KEPT} FROM tokimori_runs WHERE {which} ORDER BY id FOR UPDATE", *values)
+    index = BY_KEY if which.startswith("id") else ""
+    return sql(f"SELECT {KEPT} FROM tokimori_runs {index} WHERE {which} ORDER BY id FOR UPDATE", *values)
 
 
 def end(runs: Sequence[tuple[Run, Row]]) -> Iterator[str]:

@@ -112,7 +112,7 @@ async def replace_job(
 ) -> None:
     """The gate first, then what runs: nothing settles by the old limit once this is done."""
     gate = f"SELECT {JOB}, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"
-    (found,) = await transaction.ask(sql(gate, old.id))
+    found, moved = await transaction.ask(sql(gate, old.id), sql(moves.NAMES, old.incarnation))
     if not found.rows:
         raise no_job(old.id)
     stored, forced = job_of(found.rows[0][:JOB_COLUMNS]), lane_of_forced(old, new)
@@ -124,8 +124,9 @@ async def replace_job(
     row = dict(zip(_COLUMNS.split(", "), job_row(new), strict=True))
     row["fired_through"] = max(stored.fired_through, new.fired_through)
     values = ", ".join(f"{column} = %s" for column in row)
+    named = (found.rows[0][-1], row["semaphores"], *(names for (names,) in moved.rows))
     await transaction.ask(
-        *lines.locks(Freed(semaphores={*lines.names_in(found.rows[0][-1])})),
+        *lines.locks(Freed(semaphores={name for each in named for name in lines.names_in(each)})),
         moves.begin(old.incarnation, forced),
         sql(f"UPDATE tokimori_jobs SET {values} WHERE incarnation = %s", *row.values(), old.incarnation),
         *keep_skips([(new.incarnation, skip) for skip in skips]),

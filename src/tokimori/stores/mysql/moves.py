@@ -13,9 +13,10 @@ from tokimori.stores.rules.turns import Freed
 
 _BEGIN = """
 INSERT INTO tokimori_moves (incarnation, origin, woken, forced_lane, names, reason, since)
-SELECT incarnation, '', 0, %s, COALESCE(semaphores, '[]'), %s, %s FROM tokimori_jobs
-WHERE incarnation = %s {}
-ON DUPLICATE KEY UPDATE origin = '', woken = 0, forced_lane = VALUES(forced_lane), reason = VALUES(reason),
+SELECT incarnation, '', (SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running'),
+    %s, COALESCE(semaphores, '[]'), %s, %s
+FROM tokimori_jobs j WHERE incarnation = %s {}
+ON DUPLICATE KEY UPDATE origin = '', woken = VALUES(woken), forced_lane = VALUES(forced_lane), reason = VALUES(reason),
     since = VALUES(since), names = JSON_MERGE_PRESERVE(tokimori_moves.names, VALUES(names))"""
 _GATE = f"SELECT lane, max_running, semaphores FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s FOR UPDATE"
 _MOVE = "SELECT origin, woken, forced_lane, names, reason, since FROM tokimori_moves WHERE incarnation = %s FOR UPDATE"
@@ -27,18 +28,18 @@ _RELANE = f"""
 UPDATE tokimori_runs {BY_KEY} SET lane = CASE WHEN lane IS NULL THEN %s ELSE %s END,
     state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END, blocked_on = NULL
 WHERE id IN (%s)"""
-_RUNNING = "SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = %s AND state = 'running'"
+UNLESS_STOPPED = "AND state IN ('enabled', 'finished')"
+"""Of a job that is parked: forced runs of one that was stopped before keep their lanes."""
+NAMES = "SELECT names FROM tokimori_moves WHERE incarnation = %s"
+"""Semaphores in whose lines runs of a job may stand besides those that it states."""
 SOME_MOVE = "SELECT incarnation FROM tokimori_moves LIMIT 1"
 
 
-def begin(job: Incarnation, forced: Lane | None, reason: str | None = None, since: int = 0) -> str:
+def begin(
+    job: Incarnation, forced: Lane | None = None, reason: str | None = None, since: int = 0, rest: str = ""
+) -> str:
     """The runs of the job are to follow its change, which comes after this; those of an earlier one begin anew."""
-    return sql(_BEGIN.format(""), forced, reason, since, job)
-
-
-def begin_unless_stopped(job: Incarnation) -> str:
-    """The runs of the job are to lose their lanes. Forced runs of one that is stopped already keep theirs."""
-    return sql(_BEGIN.format("AND state IN ('enabled', 'finished')"), None, None, 0, job)
+    return sql(_BEGIN.format(rest), forced, reason, since, job)
 
 
 def follow(strays: Mapping[RunId, Lane | None]) -> Iterator[str]:
@@ -54,23 +55,21 @@ async def check_moved(transaction: Transaction, job: Incarnation) -> None:
         raise StillMoving(job)
 
 
-async def move_runs(transaction: Transaction, job: Incarnation) -> bool:
-    """Some more runs follow. Whether all have."""
-    done = await step(transaction, job)
+async def move_runs(transaction: Transaction, job: Incarnation, how: str = "") -> bool:
+    """Some more runs follow. Whether all have, or, with SKIP LOCKED, others are at it."""
+    done = await step(transaction, job, how)
     await transaction.commit()
     return done
 
 
-async def step(transaction: Transaction, job: Incarnation) -> bool:
+async def step(transaction: Transaction, job: Incarnation, how: str = "") -> bool:
     """Some more runs follow, or end where the job is deleted. Whether all have: then its lines have been served."""
-    gate, move = await transaction.ask(sql(_GATE, job), sql(_MOVE, job))
-    if not move.rows:
+    gate, move = await transaction.ask(sql(f"{_GATE} {how}", job), sql(f"{_MOVE} {how}", job))
+    if not move.rows or not (gate.rows or move.rows[0][-2]):
         return True
     ((origin, woken, forced, names, reason, since),) = move.rows
     freed = Freed(semaphores={*lines.names_in(names), *(name for row in gate.rows for name in lines.names_in(row[-1]))})
-    *_, some, running = await transaction.ask(
-        *lines.locks(freed), sql(_SOME, job, origin, MOST_MOVED), sql(_RUNNING, job)
-    )
+    *_, some = await transaction.ask(*lines.locks(freed), sql(_SOME, job, origin, MOST_MOVED))
     ids = sorted(run_id for run_id, _ in some.rows)
     waked = 0
     if reason is not None:
@@ -78,9 +77,8 @@ async def step(transaction: Transaction, job: Incarnation) -> bool:
         await transaction.ask(*ending.cancel(rows.rows, reason, Moment(since)))
     else:
         ((lane, limit, _),) = gate.rows
-        places = limits.Places(limit, running.rows[0][0] + woken, has_line=True)
         moves = (ending.locked("id IN (%s)", ids), sql(_RELANE, lane, forced or lane, ids))
-        wakes = limits.wake(Counter({job: MOST_MOVED}), {job: places})
+        wakes = limits.wake(Counter({job: MOST_MOVED}), {job: limits.Places(limit, woken, has_line=True)})
         waked = sum(answer.changed for answer in (await transaction.ask(*moves, *wakes))[len(moves) :])
     if MOST_MOVED in {len(ids), waked}:
         last = some.rows[-1][1] if ids else origin

@@ -1,8 +1,10 @@
 """Who takes part, and who is alive: statements on nodes, and what a beat tells of everything else."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from tokimori.clock import Moment
+from tokimori.errors import StoreError
 from tokimori.model.ids import Lane, NodeId
 from tokimori.model.pause import open_lanes
 from tokimori.model.semaphores import line_of
@@ -87,7 +89,8 @@ class Ticks:
         ready = frozenset(Lane(lane) for _, lane in rest[1].rows if lane)  # those of paused queues, too
         self._at_rest = not (owners.rows or in_line.rows or ready or moving.rows)
         if moving.rows:
-            await db.transact(lambda transaction: move_runs(transaction, moving.rows[0][0]))
+            with suppress(StoreError):  # a beat waits for nobody, and this is tried with each
+                await db.transact(lambda transaction: move_runs(transaction, moving.rows[0][0], "SKIP LOCKED"))
         if await _swept(db, [lane for _, lane in in_line.rows], ready):
             told = await survey(db, clock.rows[0][0])
         return Pulse(

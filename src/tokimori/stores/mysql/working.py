@@ -231,7 +231,7 @@ class _Batch:
         for change in self.changes:
             ended = self.runs[change.run_id]
             if change.parks and ended.state is RunState.FAILED:
-                yield moves.begin_unless_stopped(ended.incarnation)
+                yield moves.begin(ended.incarnation, rest=moves.UNLESS_STOPPED)
                 yield sql(_PARK, ended.error, PARKED_BY, ended.incarnation)
 
 

@@ -140,16 +140,13 @@ async def _replaced(
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
     ((answer, incarnation),) = await db.rows("SELECT * FROM tokimori_delete_job($1, $2, $3)", job_id, JOB_DELETED, now)
-    match answer:
-        case "unknown":
-            raise no_job(job_id)
-        case "parent":
-            await get_job(db, job_id)  # the function looks for children first, and others may name a job that is gone
-            raise is_parent(job_id)
-        case "begun":
-            await move_runs(db, incarnation, range(MOST_STEPS))
-        case _:
-            pass
+    if answer == "unknown":
+        raise no_job(job_id)
+    if answer == "parent":
+        await get_job(db, job_id)  # the function looks for children first, and others may name a job that is gone
+        raise is_parent(job_id)
+    if answer == "begun":
+        await move_runs(db, incarnation, range(MOST_STEPS))
 
 
 async def move_runs(db: Connections, incarnation: Incarnation, steps: Iterable[int]) -> None:

@@ -2,10 +2,9 @@
 
 import json
 import sqlite3
-from collections.abc import Sequence
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Incarnation, Lane, RunId
+from tokimori.model.ids import Incarnation, Lane
 from tokimori.stores.rules.lanes import MOST_MOVED, StillMoving
 from tokimori.stores.rules.lines import room
 from tokimori.stores.rules.turns import Freed
@@ -13,6 +12,9 @@ from tokimori.stores.sqlite.ending import cancel
 from tokimori.stores.sqlite.lines import serve, units_in
 
 _MOVE = "SELECT origin, woken, forced_lane, names, reason, since FROM tokimori_moves WHERE incarnation = ?"
+_BEGIN = """
+INSERT OR REPLACE INTO tokimori_moves SELECT ?1, '', count(*), ?2, ?3, ?4, ?5 FROM tokimori_runs
+WHERE incarnation = ?1 AND state = 'running'"""
 _SOME = "SELECT id, origin FROM tokimori_runs WHERE incarnation = ? AND origin > ? ORDER BY origin LIMIT ?"
 _RELANE = """
 UPDATE tokimori_runs SET lane = CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END, blocked_on = NULL,
@@ -23,7 +25,8 @@ _WAKE = """
 UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
     SELECT id FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NULL
     ORDER BY "rank", id LIMIT ?)"""
-_FOLLOW = """
+SOME_MOVE = "SELECT min(incarnation) FROM tokimori_moves"
+FOLLOW = """
 UPDATE tokimori_runs SET lane = (
     SELECT coalesce(m.forced_lane, j.lane) FROM tokimori_moves m LEFT JOIN tokimori_jobs j USING (incarnation)
     WHERE m.incarnation = tokimori_runs.incarnation)
@@ -36,8 +39,7 @@ def begin_move(
     """The runs of the job are to follow its change, which comes after this; those of an earlier one begin anew."""
     before = db.execute(_MOVE, (job,)).fetchone()
     names = json.dumps(sorted(wanted_by(db, job).union(json.loads(before[3]) if before else ())))
-    begun = "INSERT OR REPLACE INTO tokimori_moves VALUES (?, '', 0, ?, ?, ?, ?)"
-    db.execute(begun, (job, forced_lane, names, reason, since))
+    db.execute(_BEGIN, (job, forced_lane, names, reason, since))
 
 
 def check_moved(db: sqlite3.Connection, job: Incarnation) -> None:
@@ -75,22 +77,7 @@ def move_runs(db: sqlite3.Connection, job: Incarnation) -> bool:
 
 
 def _relane(db: sqlite3.Connection, job: Incarnation, ids: str, forced_lane: Lane | None, woken: int) -> int:
-    lane, limit, running = db.execute(
-        """SELECT lane, max_running, (SELECT count(*) FROM tokimori_runs WHERE incarnation = ?1 AND state = 'running')
-        FROM tokimori_jobs WHERE incarnation = ?1""",
-        (job,),
-    ).fetchone()
+    terms = "SELECT lane, max_running FROM tokimori_jobs WHERE incarnation = ?"
+    lane, limit = db.execute(terms, (job,)).fetchone()
     db.execute(_RELANE, (lane, forced_lane or lane, ids))
-    return db.execute(_WAKE, (job, room(running + woken, limit, MOST_MOVED))).rowcount
-
-
-def follow(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
-    """Ready runs that a claim has found in another lane than their job's follow now."""
-    db.executemany(_FOLLOW, [(run_id,) for run_id in runs])
-
-
-def move_on(db: sqlite3.Connection) -> None:
-    """Some more runs of a job follow whose caller has not waited for all."""
-    (job,) = db.execute("SELECT min(incarnation) FROM tokimori_moves").fetchone()
-    if job is not None:
-        move_runs(db, job)
+    return db.execute(_WAKE, (job, room(woken, limit, MOST_MOVED))).rowcount

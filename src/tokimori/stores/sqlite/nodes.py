@@ -9,7 +9,7 @@ from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.rows import NODE, RUN, all_claimed, marks, node_of, node_row, prefixed, pulse_of
 from tokimori.stores.sqlite import lines
-from tokimori.stores.sqlite.moves import move_on
+from tokimori.stores.sqlite.moves import SOME_MOVE, move_runs
 from tokimori.stores.sqlite.pauses import paused_queues
 
 CLAIMED = f"""
@@ -50,7 +50,9 @@ def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
     if not raised.rowcount:
         return None
     lines.sweep(db)
-    move_on(db)
+    (moving,) = db.execute(SOME_MOVE).fetchone()
+    if moving is not None:
+        move_runs(db, moving)
     db.executemany(
         """UPDATE tokimori_runs SET pid = ?, started = ?
         WHERE id = ? AND state = 'running' AND node_id = ? AND token = ?""",

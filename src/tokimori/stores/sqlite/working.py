@@ -27,7 +27,7 @@ from tokimori.stores.sqlite.admission import Ready, SqliteLines, hold
 from tokimori.stores.sqlite.ending import forget
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.jobs import park
-from tokimori.stores.sqlite.moves import follow
+from tokimori.stores.sqlite.moves import FOLLOW
 from tokimori.stores.sqlite.nodes import CLAIMED, state_of
 from tokimori.stores.sqlite.pauses import paused_queues
 
@@ -37,7 +37,8 @@ SELECT r."rank", r.id, r.incarnation, j.max_running,
         SELECT count(*) FROM tokimori_runs WHERE incarnation = r.incarnation AND state = 'running') END,
     CASE WHEN r.concurrency_key IS NOT NULL OR j.semaphores IS NOT NULL
         THEN json_array(r.lane, r.concurrency_key, j.max_per_key, j.semaphores) END,
-    j.lane IS NOT r.lane AND EXISTS (SELECT 1 FROM tokimori_moves WHERE incarnation = r.incarnation)
+    EXISTS (SELECT 1 FROM tokimori_moves
+        WHERE incarnation = r.incarnation AND coalesce(forced_lane, j.lane) IS NOT r.lane)
 FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
 WHERE r.state = 'ready' AND r.lane = ? ORDER BY r."rank", r.id"""
 _TAKE = """
@@ -110,7 +111,7 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
                 misplaced.append(run.id)
             elif admission.takes(run):
                 taken.append(run.id)
-    follow(db, misplaced)
+    db.executemany(FOLLOW, [(run_id,) for run_id in misplaced])
     db.execute(_TAKE, (claim.node, claim.id, json.dumps(taken)))
     refused = [(refused_by or None, run_id) for refused_by, run_id in admission.refused]
     db.executemany("UPDATE tokimori_runs SET state = 'blocked', blocked_on = ? WHERE id = ?", refused)

@@ -30,7 +30,7 @@ CREATE TABLE tokimori_jobs (
 CREATE TABLE tokimori_moves (
     incarnation BIGINT NOT NULL PRIMARY KEY,
     origin VARCHAR(300) NOT NULL, -- the runs up to this origin have followed
-    woken INTEGER NOT NULL,       -- how many of the limit's line are ready again
+    woken INTEGER NOT NULL,       -- how many ran when it began, or have been woken since
     forced_lane VARCHAR(2048),    -- of the runs that have a lane, where the job was stopped and still is
     names LONGTEXT NOT NULL,      -- JSON: semaphores and their weights
     reason TEXT,                  -- why the runs end: the job is deleted

@@ -55,7 +55,7 @@ BEGIN
         END IF;
     END IF;
     IF _replaces THEN
-        _names := tokimori_named(ARRAY[_incarnation]);
+        _names := tokimori_lined(ARRAY[_incarnation]);
         PERFORM tokimori_lock_semaphores(_names);
         SELECT id, state, concurrency_key, blocked_on INTO _was FROM tokimori_runs
         WHERE id = _newest AND attempt = 0 AND state IN ('waiting', 'ready', 'blocked') FOR UPDATE;

@@ -2,9 +2,10 @@
 CREATE OR REPLACE FUNCTION tokimori_begin_move(_incarnation bigint, _forced_lane text, _reason text, _since bigint)
 RETURNS void
 LANGUAGE sql AS $$
-    INSERT INTO tokimori_moves AS m (incarnation, origin, forced_lane, names, reason, since)
-    VALUES (_incarnation, '', _forced_lane, tokimori_named(ARRAY[_incarnation]), _reason, _since)
+    INSERT INTO tokimori_moves AS m (incarnation, origin, woken, forced_lane, names, reason, since)
+    SELECT _incarnation, '', count(*), _forced_lane, tokimori_named(ARRAY[_incarnation]), _reason, _since
+    FROM tokimori_runs WHERE state = 'running' AND incarnation = _incarnation
     ON CONFLICT (incarnation) DO UPDATE
     SET (origin, woken, forced_lane, names, reason, since) = ROW (
-        '', 0, excluded.forced_lane, m.names || excluded.names, excluded.reason, excluded.since)
+        '', excluded.woken, excluded.forced_lane, m.names || excluded.names, excluded.reason, excluded.since)
 $$;

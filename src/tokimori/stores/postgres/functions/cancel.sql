@@ -11,7 +11,7 @@ DECLARE
     _ended uuid[];
 BEGIN
     PERFORM tokimori_share_children(_ids);
-    PERFORM tokimori_lock_semaphores(tokimori_named(
+    PERFORM tokimori_lock_semaphores(tokimori_lined(
         ARRAY(SELECT DISTINCT incarnation FROM tokimori_runs WHERE id = ANY (_ids))));
     PERFORM FROM tokimori_runs WHERE id = ANY (_ids) ORDER BY id FOR UPDATE;
     UPDATE tokimori_runs SET cancel = coalesce(cancel, _reason) WHERE id = ANY (_ids) AND state = 'running';

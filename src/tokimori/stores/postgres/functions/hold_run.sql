@@ -9,7 +9,7 @@ DECLARE
 BEGIN
     SELECT incarnation INTO _run FROM tokimori_runs WHERE id = _id;
     PERFORM FROM tokimori_jobs WHERE incarnation = _run.incarnation FOR NO KEY UPDATE;
-    _names := tokimori_named(ARRAY[_run.incarnation]);
+    _names := tokimori_lined(ARRAY[_run.incarnation]);
     PERFORM tokimori_lock_semaphores(_names);
     SELECT incarnation, state, concurrency_key, blocked_on INTO _run FROM tokimori_runs
     WHERE id = _id AND state IN ('waiting', 'ready', 'blocked') FOR UPDATE;

@@ -16,8 +16,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN true;
     END IF;
-    _move.names := ARRAY(SELECT unnest(_move.names) COLLATE "C" UNION SELECT unnest(tokimori_named(ARRAY[_incarnation]))
-        ORDER BY 1);
+    _move.names := tokimori_lined(ARRAY[_incarnation]);
     PERFORM tokimori_lock_semaphores(_move.names);
     SELECT array_agg(id), max(origin) INTO _ids, _last FROM (
         SELECT id, origin FROM tokimori_runs WHERE incarnation = _incarnation AND origin > _move.origin
@@ -35,8 +34,8 @@ BEGIN
         UPDATE tokimori_runs SET state = 'ready' WHERE id = ANY (ARRAY(
             SELECT id FROM tokimori_runs WHERE incarnation = _incarnation AND state = 'blocked' AND blocked_on IS NULL
             ORDER BY "rank", id
-            LIMIT CASE WHEN _job.max_running = 0 THEN 500 ELSE greatest(0, least(500, _job.max_running - _move.woken - (
-                SELECT count(*) FROM tokimori_runs WHERE incarnation = _incarnation AND state = 'running'))) END));
+            LIMIT CASE WHEN _job.max_running = 0 THEN 500
+                ELSE greatest(0, least(500, _job.max_running - _move.woken)) END));
         GET DIAGNOSTICS _woken = ROW_COUNT;
     END IF;
     IF cardinality(_ids) = 500 OR _woken = 500 THEN

@@ -29,7 +29,9 @@ BEGIN
         PERFORM tokimori_declare(ARRAY[_id], _edges, _family);
     END IF;
     PERFORM tokimori_begin_move(_incarnation, _forced_lane, NULL, _updated);
-    PERFORM tokimori_lock_semaphores(tokimori_named(ARRAY[_incarnation]));
+    PERFORM tokimori_lock_semaphores(ARRAY(
+        SELECT unnest(tokimori_lined(ARRAY[_incarnation]))
+        UNION SELECT (w ->> 0) COLLATE "C" FROM jsonb_array_elements(_semaphores::jsonb) w));
     UPDATE tokimori_jobs SET
         version = _version, definition = _definition, state = _state, reason = _reason, "by" = _by, updated = _updated,
         anchor = _anchor, fired_through = greatest(fired_through, _fired_through), next_due = _next_due,

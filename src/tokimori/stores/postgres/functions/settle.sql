@@ -54,7 +54,7 @@ BEGIN
         IF _holding OR cardinality(_parks) > 0 THEN
             _names := ARRAY(
                 SELECT semaphore COLLATE "C" FROM tokimori_permits WHERE run_id = ANY (_ids)
-                UNION SELECT unnest(tokimori_named(_parks)) ORDER BY 1);
+                UNION SELECT unnest(tokimori_lined(_parks)) ORDER BY 1);
             PERFORM tokimori_lock_semaphores(_names);
         END IF;
         WITH gone AS (

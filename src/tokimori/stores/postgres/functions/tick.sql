@@ -15,9 +15,12 @@ BEGIN
         WHERE state = 'blocked' AND lane IS NOT NULL AND blocked_on >= 'semaphore:') THEN
         PERFORM tokimori_sweep(4);
     END IF;
-    PERFORM tokimori_move_runs(m.incarnation) FROM (SELECT incarnation FROM tokimori_moves LIMIT 1) m
-    WHERE m.incarnation NOT IN (SELECT incarnation FROM tokimori_jobs WHERE incarnation = m.incarnation) OR EXISTS (
-        SELECT FROM tokimori_jobs WHERE incarnation = m.incarnation FOR NO KEY UPDATE SKIP LOCKED);
+    -- One beat at a time moves runs: all others would stand behind it.
+    IF EXISTS (SELECT FROM tokimori_moves) AND pg_try_advisory_xact_lock(hashtext('tokimori_moves'), 0) THEN
+        PERFORM tokimori_move_runs(m.incarnation) FROM (SELECT incarnation FROM tokimori_moves LIMIT 1) m
+        WHERE m.incarnation NOT IN (SELECT incarnation FROM tokimori_jobs WHERE incarnation = m.incarnation) OR EXISTS (
+            SELECT FROM tokimori_jobs WHERE incarnation = m.incarnation FOR NO KEY UPDATE SKIP LOCKED);
+    END IF;
     IF cardinality(_ids) > 0 THEN
         UPDATE tokimori_runs r SET pid = s.pid, started = s.started
         FROM unnest(_ids, _tokens, _pids, _started) AS s (id, token, pid, started)

@@ -45,7 +45,7 @@ CREATE INDEX tokimori_deleted_jobs_id ON tokimori_deleted_jobs (job_id);
 CREATE TABLE tokimori_moves (
     incarnation bigint PRIMARY KEY,
     origin text COLLATE "C" NOT NULL, -- the runs up to this origin have followed
-    woken integer NOT NULL DEFAULT 0, -- how many of the limit's line are ready again
+    woken integer NOT NULL,           -- how many ran when it began, or have been woken since
     forced_lane text COLLATE "C",     -- of the runs that have a lane, where the job was stopped and still is
     names text[] NOT NULL,
     reason text,                      -- why the runs end: the job is deleted

@@ -139,7 +139,8 @@ for _ = 1, repeated and 0 or ask.limit + ask.most do
     run.key = key or nil
     local terms = terms_of(run.inc)
     local constraint = refusal(run, terms)
-    if terms.lane ~= run.lane and call('HEXISTS', P .. 'moves', run.inc) == 1 then -- else it is a forced run
+    local move = terms.lane ~= run.lane and call('HGET', P .. 'moves', run.inc) -- none: it is a forced run
+    if move and (cmsgpack.unpack(move).forced_lane or terms.lane) ~= run.lane then
         misplaced[#misplaced + 1] = run
     elseif constraint then
         refuse(run, constraint)

@@ -38,8 +38,7 @@ end
 local MOST_MOVED = 500
 local function wake_all(inc, move)
     local limit = terms_of(inc).limit
-    local left = limit - move.woken - call('SCARD', P .. 'running:' .. inc)
-    local woken = serve_job(inc, limit == 0 and MOST_MOVED or math.max(0, math.min(MOST_MOVED, left)))
+    local woken = serve_job(inc, limit == 0 and MOST_MOVED or math.max(0, math.min(MOST_MOVED, limit - move.woken)))
     move.woken = move.woken + woken
     return woken < MOST_MOVED
 end
@@ -81,8 +80,8 @@ end
 -- runs end. What it wanted until now serves its line, as some of its ready runs may have been woken for that.
 local function begin_move(inc, wakes, reason, now, forced_lane)
     local move = {
-        cursor = '0', woken = 0, semaphores = terms_of(inc).semaphores, wakes = wakes, reason = reason, now = now,
-        forced_lane = forced_lane}
+        cursor = '0', woken = call('SCARD', P .. 'running:' .. inc), semaphores = terms_of(inc).semaphores,
+        wakes = wakes, reason = reason, now = now, forced_lane = forced_lane}
     local unfinished = call('HGET', P .. 'moves', inc)
     for _, wanted in ipairs(unfinished and cmsgpack.unpack(unfinished).semaphores or {}) do
         move.semaphores[#move.semaphores + 1] = wanted

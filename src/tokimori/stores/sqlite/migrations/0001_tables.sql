@@ -30,7 +30,7 @@ WHERE state = 'enabled' AND next_due IS NOT NULL;
 CREATE TABLE tokimori_moves (
     incarnation INTEGER PRIMARY KEY NOT NULL,
     origin TEXT NOT NULL,    -- the runs up to this origin have followed
-    woken INTEGER NOT NULL,  -- how many of the limit's line are ready again
+    woken INTEGER NOT NULL,  -- how many ran when it began, or have been woken since
     forced_lane TEXT,        -- of the runs that have a lane, where the job was stopped and still is
     names TEXT NOT NULL,     -- JSON
     reason TEXT,             -- why the runs end: the job is deleted
