@@ -68,8 +68,9 @@ async def step(transaction: Transaction, job: Incarnation, how: str = "") -> boo
     if not move.rows or not (gate.rows or move.rows[0][-2]):
         return True
     ((origin, woken, forced, names, reason, since),) = move.rows
-    freed = Freed(semaphores={*lines.names_in(names), *(name for row in gate.rows for name in lines.names_in(row[-1]))})
-    *_, some = await transaction.ask(*lines.locks(freed), sql(_SOME, job, origin, MOST_MOVED))
+    freed = Freed(semaphores={*lines.names_in(names)})
+    lined = freed.semaphores.union(*(lines.names_in(row[-1]) for row in gate.rows))
+    *_, some = await transaction.ask(*lines.locks(Freed(semaphores=lined)), sql(_SOME, job, origin, MOST_MOVED))
     ids = sorted(run_id for run_id, _ in some.rows)
     waked = 0
     if reason is not None:

@@ -72,7 +72,7 @@ def move_runs(db: sqlite3.Connection, job: Incarnation) -> bool:
         db.execute("UPDATE tokimori_moves SET origin = ?, woken = ? WHERE incarnation = ?", (last, woken + waked, job))
         return False
     db.execute("DELETE FROM tokimori_moves WHERE incarnation = ?", (job,))
-    serve(db, Freed(semaphores=wanted_by(db, job).union(json.loads(names))))
+    serve(db, Freed(semaphores=set(json.loads(names))))
     return True
 
 

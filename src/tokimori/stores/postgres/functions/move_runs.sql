@@ -16,8 +16,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN true;
     END IF;
-    _move.names := tokimori_lined(ARRAY[_incarnation]);
-    PERFORM tokimori_lock_semaphores(_move.names);
+    PERFORM tokimori_lock_semaphores(tokimori_lined(ARRAY[_incarnation]));
     SELECT array_agg(id), max(origin) INTO _ids, _last FROM (
         SELECT id, origin FROM tokimori_runs WHERE incarnation = _incarnation AND origin > _move.origin
         ORDER BY incarnation, origin LIMIT 500) r;
@@ -44,6 +43,6 @@ BEGIN
         RETURN false;
     END IF;
     DELETE FROM tokimori_moves WHERE incarnation = _incarnation;
-    PERFORM tokimori_free(_move.names);
+    PERFORM tokimori_free(ARRAY(SELECT DISTINCT n COLLATE "C" FROM unnest(_move.names) n ORDER BY 1));
     RETURN true;
 END $$;
