@@ -41,6 +41,9 @@ SELECT r."rank", r.id, r.incarnation, j.max_running,
         WHERE incarnation = r.incarnation AND coalesce(forced_lane, j.lane) IS NOT r.lane)
 FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
 WHERE r.state = 'ready' AND r.lane = ? ORDER BY r."rank", r.id"""
+_HEADS = """
+SELECT r."rank", r.id, r.lane FROM json_each(?) l JOIN tokimori_runs r ON r.id = (
+    SELECT id FROM tokimori_runs WHERE state = 'ready' AND lane = l.value ORDER BY "rank", id LIMIT 1)"""
 _TAKE = """
 UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = ?, claim_id = ?,
     pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL, holds = NULL
@@ -122,11 +125,18 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
 
 def _ready(db: sqlite3.Connection, lanes: Sequence[Lane], skip: int, limit: int) -> Generator[Ready, None, None]:
     """The ready runs of these lanes in one order, read as far as they are asked for."""
+    heads = db.execute(_HEADS, (json.dumps(open_lanes(lanes, paused_queues(db))),)).fetchall()
     with ExitStack() as stack:
-        cursors = [
-            stack.enter_context(closing(db.execute(_READY, (lane,)))) for lane in open_lanes(lanes, paused_queues(db))
-        ]
-        yield from islice(heapq.merge(*cursors), skip, skip + limit)
+        walks = [stack.enter_context(closing(_of_lane(db, *head))) for head in heads]
+        runs = (row for row in heapq.merge(*walks) if len(row) > 2)
+        yield from islice(runs, skip, skip + limit)
+
+
+def _of_lane(db: sqlite3.Connection, rank: int, run_id: RunId, lane: Lane) -> Generator[Row, None, None]:
+    """Its ready runs, before which comes the place of the first: who asks no further opens no cursor."""
+    yield rank, run_id
+    with closing(db.execute(_READY, (lane,))) as cursor:
+        yield from cursor
 
 
 class _Held(NamedTuple):

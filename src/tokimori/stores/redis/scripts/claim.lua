@@ -14,47 +14,51 @@ for n = 1, #owned, 2 do
     end
 end
 
--- The ready runs of a lane, a page at a time: nothing is written while they are read.
+-- The ready runs of a lane, a page at a time: nothing is written while they are read. The first page is its head alone:
+-- of many lanes few are taken from.
 local function refill(walk)
-    if walk.done then
-        return
-    end
-    local page = call('ZRANGE', walk.key, walk.read, walk.read + PAGE - 1, 'WITHSCORES')
-    walk.read = walk.read + PAGE
-    walk.done = #page < 2 * PAGE
-    walk.page, walk.at = page, 1
+    walk.page = call('ZRANGE', walk.key, walk.read, walk.read + walk.size - 1, 'WITHSCORES')
+    walk.read, walk.size, walk.at = walk.read + walk.size, math.min(4 * walk.size, PAGE), 1
 end
 
-local function head(walk)
+local function advance(walk)
+    walk.at = walk.at + 2
     if walk.at > #walk.page then
         refill(walk)
     end
     local id = walk.page[walk.at]
-    return id and {id = id, rank = tonumber(walk.page[walk.at + 1]), lane = walk.lane}
+    walk.id, walk.rank = id or '', id and tonumber(walk.page[walk.at + 1]) or math.huge
 end
 
+-- A heap: no walk is sooner than the one at half its place.
 local walks = {}
 if #taken == 0 then
-    for _, lane in ipairs(open_lanes(ask.lanes)) do
-        local walk = {lane = lane, key = P .. 'ready:' .. lane, read = ask.skip, page = {}, at = 1}
-        walk.head = head(walk)
-        walks[#walks + 1] = walk
+    for n, lane in ipairs(open_lanes(ask.lanes)) do
+        walks[n] = {lane = lane, key = P .. 'ready:' .. lane, read = ask.skip, size = 1, page = {}, at = 1}
+        advance(walks[n])
+    end
+    table.sort(walks, sooner)
+end
+
+local function sink(at)
+    local walk, below = walks[at], 2 * at
+    if walks[below + 1] and sooner(walks[below + 1], walks[below]) then
+        below = below + 1
+    end
+    if walks[below] and sooner(walks[below], walk) then
+        walks[at], walks[below] = walks[below], walk
+        sink(below)
     end
 end
 
 local function next_run()
-    local first = nil
-    for _, walk in ipairs(walks) do
-        if walk.head and (not first or sooner(walk.head, first.head)) then
-            first = walk
-        end
-    end
-    if not first then
+    local first = walks[1]
+    if not first or first.id == '' then
         return nil
     end
-    local run = first.head
-    first.at = first.at + 2
-    first.head = head(first)
+    local run = {id = first.id, rank = first.rank, lane = first.lane}
+    advance(first)
+    sink(1)
     return run
 end
 
