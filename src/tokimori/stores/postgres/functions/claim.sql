@@ -10,6 +10,10 @@ LANGUAGE plpgsql AS $$
 DECLARE
     _left integer := _limit;  -- how many may still be taken
     _batch integer := _limit;
+    _wide integer := _limit;  -- into so many lanes is looked, the first ones
+    _near text[];
+    _rank bigint;  -- where the head of the last one is; NULL: these are all
+    _last uuid;
     _seen integer := 0;
     _found integer;
     _took integer;
@@ -36,16 +40,27 @@ BEGIN
         _left := 0;
     END IF;
     WHILE _left > 0 AND _seen < _limit + _most LOOP
+        _near := _lanes;
+        _rank := NULL;
+        IF _wide < cardinality(_lanes) THEN
+            SELECT array_agg(lane), (array_agg("rank"))[_wide], (array_agg(id))[_wide] INTO _near, _rank, _last FROM (
+                SELECT l.lane, r."rank", r.id FROM unnest(_lanes) AS l (lane) CROSS JOIN LATERAL (
+                    SELECT "rank", id FROM tokimori_runs
+                    WHERE state = 'ready' AND lane = l.lane AND incarnation <> ALL (_busy)
+                    ORDER BY "rank", id LIMIT 1) r
+                ORDER BY r."rank", r.id LIMIT _wide) h;
+        END IF;
         SELECT array_agg(c.id), coalesce(array_agg(DISTINCT c.incarnation), '{}'), count(*),
             array_agg(DISTINCT c.incarnation) FILTER (WHERE c.concurrency_key IS NOT NULL)
         INTO _ids, _jobs, _found, _keyed
         FROM (
-            SELECT r.id, r.incarnation, r.concurrency_key FROM unnest(_lanes) AS l (lane) CROSS JOIN LATERAL (
+            SELECT r.id, r.incarnation, r.concurrency_key FROM unnest(_near) AS l (lane) CROSS JOIN LATERAL (
                 SELECT id, incarnation, "rank", concurrency_key FROM tokimori_runs
                 WHERE state = 'ready' AND lane = l.lane AND incarnation <> ALL (_busy)
+                    AND ("rank", id) <= (coalesce(_rank, 9223372036854775807), _last)
                 ORDER BY "rank", id LIMIT _batch OFFSET _skip FOR UPDATE SKIP LOCKED) r
             ORDER BY r."rank", r.id LIMIT _batch) c;
-        EXIT WHEN _found = 0;
+        EXIT WHEN _found = 0 AND _rank IS NULL;
         SELECT coalesce(array_agg(incarnation), '{}'), coalesce(bool_or(wants), false) INTO _limited, _wanting FROM (
             SELECT j.incarnation, j.semaphores IS NOT NULL OR incarnation = ANY (_keyed) AS wants
             FROM unnest(_jobs) AS c (incarnation) JOIN tokimori_jobs j USING (incarnation)
@@ -116,7 +131,10 @@ BEGIN
         END IF;
         _left := _left - _took;
         _seen := _seen + _found;
-        EXIT WHEN _found < _batch;
+        IF _found < _batch THEN
+            EXIT WHEN _rank IS NULL;
+            _wide := 4 * _wide;
+        END IF;
         _batch := greatest(_left, least(4 * _batch, 1000));
     END LOOP;
     IF cardinality(_gates) + cardinality(_keys) + cardinality(_names) > 0 THEN
