@@ -63,7 +63,7 @@ def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip] = (), 
     runs = tables.by_job.get(new.incarnation, set())
     for run_id in runs:
         row = tables.live[run_id]
-        row.run = replace(row.run, lane=lane if row.run.lane is None or forced_lane is None else forced_lane)
+        tables.put(row, replace(row.run, lane=lane if row.run.lane is None or forced_lane is None else forced_lane))
     rejoin(tables, new)
     freed = Freed(semaphores=set(names_of(stored)))
     freed.places[new.incarnation] = len(runs)

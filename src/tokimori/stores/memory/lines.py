@@ -24,7 +24,7 @@ def cancel(tables: Tables, rows: Iterable[RunRow], reason: str, now: Moment, job
     for row in rows:
         run = row.run
         if run.state is RunState.RUNNING:
-            row.run = replace(run, cancel=run.cancel or reason)
+            tables.put(row, replace(run, cancel=run.cancel or reason))
             continue
         freed.leave(turn_of(run, names_of(job or tables.job_of(run.incarnation))))
         gone.append(replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now, blocked_on=None))
@@ -37,7 +37,7 @@ def rejoin(tables: Tables, job: Job) -> None:
     """Runs of a job in the lines of keys and semaphores are ready again: their claim finds them the line of today."""
     for row in tables.runs_of(job.incarnation, RunState.BLOCKED):
         if row.run.blocked_on is not None:
-            _wake(row)
+            _wake(tables, row)
 
 
 def names_of(job: Job | None) -> list[str]:
@@ -60,7 +60,7 @@ def serve(tables: Tables, freed: Freed) -> None:
         line = [row for row in tables.runs_of(incarnation, RunState.BLOCKED) if row.run.blocked_on is None]
         if job is not None and line:
             running = len(tables.runs_of(incarnation, RunState.RUNNING))
-            _wake(*line[: room(running, limit_of(job.definition), min(places, len(line)))])
+            _wake(tables, *line[: room(running, limit_of(job.definition), min(places, len(line)))])
     for incarnation, key in freed.keys:
         _serve_key(tables, incarnation, key)
     for name in freed.semaphores:
@@ -72,7 +72,8 @@ def _serve_key(tables: Tables, incarnation: Incarnation, key: str) -> None:
     rows = [row for row in tables.runs_of(incarnation, RunState.BLOCKED) if row.run.concurrency_key == key]
     line = [row for row in rows if row.run.blocked_on == KEY_LINE]
     if job is not None:
-        _wake(*line[: room(running_of_key(tables, incarnation, key), job.definition.max_running_per_key, len(line))])
+        running = running_of_key(tables, incarnation, key)
+        _wake(tables, *line[: room(running, job.definition.max_running_per_key, len(line))])
 
 
 def running_of_key(tables: Tables, incarnation: Incarnation, key: str) -> int:
@@ -105,7 +106,7 @@ def wake_runs(tables: Tables, name: str, busy: Container[Lane] = ()) -> None:
     for lane, rows in _by_lane(runs_in_line(tables, name)):
         if lane not in busy:
             places = {place_of(tables, each, name): each for each in rows}
-            _wake(*(places[place] for place in runs_woken(free, places, program)))
+            _wake(tables, *(places[place] for place in runs_woken(free, places, program)))
 
 
 def _by_lane(line: Iterable[RunRow]) -> Iterator[tuple[Lane, Iterator[RunRow]]]:
@@ -174,6 +175,6 @@ def sweep(tables: Tables) -> None:
         wake_runs(tables, name, busy=ready)
 
 
-def _wake(*rows: RunRow) -> None:
+def _wake(tables: Tables, *rows: RunRow) -> None:
     for row in rows:
-        row.run = replace(row.run, state=move(row.run.state, Event.WAKE), blocked_on=None)
+        tables.put(row, replace(row.run, state=move(row.run.state, Event.WAKE), blocked_on=None))

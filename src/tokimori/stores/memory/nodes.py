@@ -27,7 +27,7 @@ def tick(tables: Tables, beat: Beat, store_now: Moment) -> Pulse | None:
     for started in beat.started:
         row = owned.get(started.run_id)
         if row is not None and row.run.token == started.token:
-            row.run = replace(row.run, pid=started.pid, started=started.at)
+            tables.put(row, replace(row.run, pid=started.pid, started=started.at))
     runs = [row.run for row in owned.values()]
     return Pulse(
         now=store_now,
@@ -44,12 +44,12 @@ def tick(tables: Tables, beat: Beat, store_now: Moment) -> Pulse | None:
 
 
 def survey(tables: Tables, now: Moment, *, past: Moment | None = None) -> Survey:
-    runs = [row.run for row in tables.live.values()]
+    runs = (row.run for row in tables.live.values())
     moments = [job.next_due for job in tables.jobs.values() if job.state is JobState.ENABLED]
     moments += [run.due for run in runs if run.state is RunState.WAITING]
     ahead = (due for due in moments if due is not None and (past is None or due > past))
-    lanes = {run.lane for run in runs if run.state is RunState.READY and run.lane is not None}
-    return Survey(next_due=min(ahead, default=None), lanes=open_lanes(sorted(lanes), tables.pauses))
+    lanes = sorted(lane for lane, line in tables.ready.items() if line)
+    return Survey(next_due=min(ahead, default=None), lanes=open_lanes(lanes, tables.pauses))
 
 
 def bury(tables: Tables, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
@@ -87,7 +87,7 @@ def list_nodes(tables: Tables, *, limit: int = 1000) -> list[NodeRecord]:
 
 def owned_by(tables: Tables, node_id: NodeId) -> list[RunRow]:
     """The running runs of a node."""
-    return [row for row in tables.live.values() if row.run.state is RunState.RUNNING and row.run.node_id == node_id]
+    return [row for row in tables.running.values() if row.run.node_id == node_id]
 
 
 def claimed(tables: Tables, row: RunRow) -> Claimed:
@@ -98,4 +98,4 @@ def claimed(tables: Tables, row: RunRow) -> Claimed:
 
 def _orphans(tables: Tables) -> list[RunRow]:
     dead = {node.id for node in tables.nodes.values() if node.state is NodeState.DEAD}
-    return [row for row in tables.live.values() if row.run.state is RunState.RUNNING and row.run.node_id in dead]
+    return [row for row in tables.running.values() if row.run.node_id in dead]

@@ -83,5 +83,5 @@ def promote(tables: Tables, now: Moment, limit: int, skip: int = 0) -> int:
     )
     ready = heapq.nsmallest(skip + limit, waiting)[skip:]
     for _, _, row in ready:
-        row.run = replace(row.run, state=move(row.run.state, Event.PROMOTE))
+        tables.put(row, replace(row.run, state=move(row.run.state, Event.PROMOTE)))
     return len(ready)

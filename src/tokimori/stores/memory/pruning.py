@@ -8,7 +8,6 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.retention import FIRST_ID, PASSED, DailyCount, Expiry, daily_counts, day_of
 from tokimori.model.run import Run, Skip
-from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.stores.memory.tables import Tables
 
@@ -80,7 +79,7 @@ def deleted_jobs(tables: Tables, after: Incarnation | None, limit: int) -> list[
 
 
 def prune_nodes(tables: Tables, before: Moment, limit: int) -> int:
-    owners = {row.run.node_id for row in tables.live.values() if row.run.state is RunState.RUNNING}
+    owners = {row.run.node_id for row in tables.running.values()}
     gone = [
         node.id
         for node in tables.nodes.values()

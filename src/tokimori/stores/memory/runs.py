@@ -60,7 +60,7 @@ def _newest(tables: Tables, run: Run) -> RunRow | None:
 def _put_off(tables: Tables, row: RunRow, asked: Run, lane: Lane, now: Moment) -> Run:
     freed = Freed()
     freed.leave(turn_of(row.run, names_of(tables.job_of(row.run.incarnation))))
-    row.run = put_off(row.run, asked, lane)
+    tables.put(row, put_off(row.run, asked, lane))
     tables.requests[asked.id] = row.run.id, now
     serve(tables, freed)
     return row.run
@@ -116,7 +116,7 @@ def hold_run(tables: Tables, run_id: RunId, reason: str) -> Run:
     if may_hold(row.run):
         freed = Freed()
         freed.leave(turn_of(row.run, names_of(tables.job_of(row.run.incarnation))))
-        row.run = replace(row.run, state=move(row.run.state, Event.HOLD), error=reason, blocked_on=None)
+        tables.put(row, replace(row.run, state=move(row.run.state, Event.HOLD), error=reason, blocked_on=None))
         serve(tables, freed)
     return row.run
 
@@ -124,5 +124,5 @@ def hold_run(tables: Tables, run_id: RunId, reason: str) -> Run:
 def resume_run(tables: Tables, run_id: RunId) -> Run:
     row = tables.row(run_id)
     if may_resume(row.run):
-        row.run = replace(row.run, state=move(row.run.state, Event.RESUME), error=None)
+        tables.put(row, replace(row.run, state=move(row.run.state, Event.RESUME), error=None))
     return row.run

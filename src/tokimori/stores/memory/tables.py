@@ -1,6 +1,7 @@
 """What the memory store keeps, and the moves that several of its methods share."""
 
-from collections import Counter
+from bisect import bisect_left, insort
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
@@ -9,7 +10,7 @@ from tokimori.clock import Moment
 from tokimori.errors import NotFound
 from tokimori.model.dependents import Edge
 from tokimori.model.document import Document
-from tokimori.model.ids import ClaimId, Incarnation, JobId, NodeId, PermitId, RunId, Token
+from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, PermitId, RunId, Token
 from tokimori.model.job import Job, most_active
 from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip
@@ -51,11 +52,17 @@ class SemaphoreRow:
 
 @dataclass(slots=True)
 class Tables:
-    """Live runs and finished ones are apart, as in every store; `by_job` finds the live runs of an incarnation."""
+    """Live runs and finished ones are apart, as in every store; `by_job` finds the live runs of an incarnation.
+
+    A run in its table changes by `put` alone.
+    """
 
     jobs: dict[JobId, Job] = field(default_factory=dict)
     job_ids: dict[Incarnation, JobId] = field(default_factory=dict)
     live: dict[RunId, RunRow] = field(default_factory=dict)
+    ready: defaultdict[Lane, list[tuple[int, RunId]]] = field(default_factory=lambda: defaultdict(list))
+    """In order."""
+    running: dict[RunId, RunRow] = field(default_factory=dict)
     history: dict[RunId, RunRow] = field(default_factory=dict)
     by_job: dict[Incarnation, set[RunId]] = field(default_factory=dict)
     origins: dict[tuple[Incarnation, str], RunId] = field(default_factory=dict)
@@ -111,16 +118,28 @@ class Tables:
     def add(self, run: Run) -> None:
         """Keep a new run, unless its origin is known."""
         if self.origins.setdefault((run.incarnation, run.origin), run.id) == run.id:
-            self.live[run.id] = RunRow(run)
+            self.live[run.id] = row = RunRow(run)
+            self._enter(row)
             self.by_job.setdefault(run.incarnation, set()).add(run.id)
 
     def put(self, row: RunRow, run: Run) -> None:
         """Write a run's next value; where it ended it moves to the history."""
+        if row.run.state is RunState.READY and row.run.lane is not None:
+            line = self.ready[row.run.lane]
+            del line[bisect_left(line, in_line(row))]
+        self.running.pop(run.id, None)
         row.run = run
+        self._enter(row)
         if run.state in ENDS:
             del self.live[run.id]
             self.by_job[run.incarnation].discard(run.id)
             self.history[run.id] = row
+
+    def _enter(self, row: RunRow) -> None:
+        if row.run.state is RunState.READY and row.run.lane is not None:
+            insort(self.ready[row.run.lane], in_line(row))
+        elif row.run.state is RunState.RUNNING:
+            self.running[row.run.id] = row
 
     def change_edges(self, before: Edges, after: Edges, family: int | None = None) -> None:
         """Put the edges that jobs declare now in place of those from before. Raises `FamilyChanged`."""

@@ -1,6 +1,8 @@
 """From ready runs to ended ones, in memory."""
 
+import heapq
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -36,20 +38,21 @@ def claim(tables: Tables, claim: Claim, now: Moment) -> list[Claimed]:
 
 def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
     """Walk the ready runs in order: what fits is taken, what does not joins a line and passes on its other turns."""
-    lanes = frozenset(open_lanes(claim.lanes, tables.pauses))
-    ready = [row for row in tables.live.values() if row.run.state is RunState.READY and row.run.lane in lanes]
+    ready = heapq.merge(*(tables.ready.get(lane, ()) for lane in open_lanes(claim.lanes, tables.pauses)))
     admission, taken = Admission(MemoryLines(tables)), list[RunRow]()
-    for row in sorted(ready, key=in_line)[claim.skip :][: claim.limit + MOST_EXAMINED]:
+    for _, run_id in islice(ready, claim.skip, claim.skip + claim.limit + MOST_EXAMINED):
         if len(taken) == claim.limit:
             break
+        row = tables.live[run_id]
         job = tables.job_of(row.run.incarnation)
         if job is not None and admission.takes(candidate_of(row.run, job.definition)):
-            row.claim_id = claim.id
-            row.run = claimed_run(row.run, claim.node)
             taken.append(row)
+    for row in taken:
+        row.claim_id = claim.id
+        tables.put(row, claimed_run(row.run, claim.node))
     for refused_by, run_id in admission.refused:
         row = tables.live[run_id]
-        row.run = replace(row.run, state=move(row.run.state, Event.REFUSE), blocked_on=refused_by or None)
+        tables.put(row, replace(row.run, state=move(row.run.state, Event.REFUSE), blocked_on=refused_by or None))
     for run_id, name, weight in admission.held:
         permit = run_permit(tables.live[run_id].run, name, weight, now)
         tables.permits[permit.id] = permit
@@ -102,7 +105,7 @@ def _park(tables: Tables, row: RunRow | None, freed: Freed) -> None:
     tables.jobs[job.id] = parked(job, row.run.error)
     for run_id in tables.by_job.get(job.incarnation, ()):
         live = tables.live[run_id]
-        live.run = replace(live.run, lane=None)
+        tables.put(live, replace(live.run, lane=None))
     freed.semaphores.update(names_of(job))
     rejoin(tables, job)
 
