@@ -1,7 +1,8 @@
 """Connections with the server, each used by one caller at a time, and the scripts that are run there."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha1
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -32,15 +33,22 @@ class Script(NamedTuple):
 
 
 def load_scripts() -> dict[str, Script]:
-    """Every script, with what all of them share before it and what it puts off behind it, by its method's name."""
+    """Every script, with what it shares with others before it and what it puts off behind it, by its method's name."""
     texts = {
         entry.name.removesuffix(".lua"): entry.read_text()
         for entry in files("tokimori.stores.redis.scripts").iterdir()
         if entry.name.endswith(".lua")
     }
-    shared = "".join(texts.pop(name) for name in ("prelude", "lines", "births", "moves"))
-    whole = {name: shared + _METHOD.format(body=body) for name, body in texts.items()}
+    shared = [texts.pop(name) for name in ("prelude", "lines", "births", "moves")]
+    whole = {name: _shared_by(body, shared) + _METHOD.format(body=body) for name, body in texts.items()}
     return {name: Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest()) for name, text in whole.items()}
+
+
+def _shared_by(body: str, shared: Sequence[str]) -> str:
+    """The shared texts up to the last one of which the script names anything: each costs every call some time."""
+    named = set(re.findall(r"\w+", body))
+    used = [n for n, text in enumerate(shared) if named & set(re.findall(r"^local (?:function )?(\w+)", text, re.M))]
+    return "".join(shared[: max(used, default=0) + 1])
 
 
 async def connect(address: Address) -> AbstractConnection:

@@ -1,1 +1,1 @@
-"""One script for each method of the store; `prelude.lua`, `lines.lua` and `moves.lua` stand before each of them."""
+"""One script a method; `prelude.lua`, and as far as needed `lines.lua`, `births.lua`, `moves.lua` stand before it."""
