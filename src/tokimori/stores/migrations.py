@@ -19,6 +19,14 @@ from tokimori.clock import Moment
 from tokimori.errors import Refused, SchemaMismatch
 from tokimori.ports.store import SchemaStatus
 
+LEDGER = """
+CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
+    version INTEGER PRIMARY KEY,
+    name VARCHAR(255) NOT NULL,
+    checksum VARCHAR(64) NOT NULL,
+    applied BIGINT NOT NULL,
+    oldest INTEGER NOT NULL
+);"""
 _OLDEST = re.compile(r"^-- Nodes since schema (\d+) work on this one\.$", re.MULTILINE)
 
 

@@ -41,6 +41,12 @@ DOCUMENT = "kind, name, text, version"
 PAUSE = 'queue, since, reason, "by"'
 NODE = 'id, host, boot_id, pid, labels, concurrency, version, started, beat, state, "left"'
 
+CLAIMED = f"""
+SELECT {", ".join(f"r.{column}" for column in RUN.split(", "))}, j.definition
+FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+WHERE r.state = 'running'"""
+"""Running runs as `all_claimed` reads them."""
+
 RUN_COLUMNS = RUN.count(",") + 1
 _RUN_STATES = {str(state): state for state in RunState}
 

@@ -18,40 +18,36 @@ _MISSING = frozenset({1146, 1054})
 _LEAST_OF_CLIENT, _MOST_OF_CLIENT = 2000, 2999
 
 NO_TLS = "speaks no TLS, which the URL asks for: set up TLS on the server, or say ssl_mode=disabled"
-_UNAVAILABLE = {
-    frozenset({1205}): "holds what was asked for locked for over 3 s; it is tried again",
-    frozenset({1040, 1203, 1226}): "has no more connections: raise its max_connections; it is tried again",
-    frozenset({1290, 1792, 1836}): "is read-only, perhaps a replica: name the primary server; it is tried again",
-    frozenset({1021, 1030, 1114, 1037, 1038}): "needs more memory or disk than there is",
-    UNDONE: "undid a transaction that met others; it is tried again",
-    GONE: "lost the connection; it is tried again",
+_ADVICE: dict[type[StoreError], dict[frozenset[int], str]] = {
+    StoreTooSlow: {frozenset({1969, 3024, 1317}): "took over 3 s, or was stopped; it is tried again"},
+    StoreUnavailable: {
+        frozenset({1205}): "holds what was asked for locked for over 3 s; it is tried again",
+        frozenset({1040, 1203, 1226}): "has no more connections: raise its max_connections; it is tried again",
+        frozenset({1290, 1792, 1836}): "is read-only, perhaps a replica: name the primary server; it is tried again",
+        frozenset({1021, 1030, 1114, 1037, 1038}): "needs more memory or disk than there is",
+        UNDONE: "undid a transaction that met others; it is tried again",
+        GONE: "lost the connection; it is tried again",
+    },
+    StoreError: {
+        frozenset({1045, 1698, 2059, 1251, 1275}): (
+            "refused the user: check user and password in the URL, and whether the server wants TLS from this user "
+            "(ssl_mode=required)"
+        ),
+        frozenset({1130}): "takes no connections from this machine: CREATE USER for it",
+        frozenset({1049}): "has no such database: make it with CREATE DATABASE, or name another one in the URL",
+        frozenset({1044, 1142, 1143, 1227, 1370}): (
+            "gives the user too few rights: GRANT it SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP and INDEX on "
+            "the database"
+        ),
+        frozenset({3159, 1835, 4191}): "wants TLS: say ssl_mode=required in the URL",
+        frozenset({1043}): NO_TLS,
+    },
+    StoreRefused: {
+        frozenset({1153, 2020}): "can't take so much at once: raise its max_allowed_packet to 16M",
+        frozenset({1406, 1366, 1264, 1265, 1048, 3988}): "can't keep a value that it was given",
+        frozenset({1062}): "refused a row",
+    },
 }
-_UNUSABLE = {
-    frozenset({1045, 1698, 2059, 1251, 1275}): (
-        "refused the user: check user and password in the URL, and whether the server wants TLS from this user "
-        "(ssl_mode=required)"
-    ),
-    frozenset({1130}): "takes no connections from this machine: CREATE USER for it",
-    frozenset({1049}): "has no such database: make it with CREATE DATABASE, or name another one in the URL",
-    frozenset({1044, 1142, 1143, 1227, 1370}): (
-        "gives the user too few rights: GRANT it SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP and INDEX on the "
-        "database"
-    ),
-    frozenset({3159, 1835, 4191}): "wants TLS: say ssl_mode=required in the URL",
-    frozenset({1043}): NO_TLS,
-}
-_REFUSED = {
-    frozenset({1153, 2020}): "can't take so much at once: raise its max_allowed_packet to 16M",
-    frozenset({1406, 1366, 1264, 1265, 1048, 3988}): "can't keep a value that it was given",
-    frozenset({1062}): "refused a row",
-}
-_TOO_SLOW = {frozenset({1969, 3024, 1317}): "took over 3 s, or was stopped; it is tried again"}
-_ADVICE = (
-    (StoreTooSlow, _TOO_SLOW),
-    (StoreUnavailable, _UNAVAILABLE),
-    (StoreError, _UNUSABLE),
-    (StoreRefused, _REFUSED),
-)
 
 FAULTS = (MySQLError, OSError, TimeoutError, ValueError, RuntimeError)
 """What the driver raises. A certificate's error is an `OSError`, one of its own states a `RuntimeError`."""
@@ -97,12 +93,12 @@ def _server_error(fault: MySQLError, name: str) -> StoreError:
     text = str(fault.args[-1]).splitlines()[0] if fault.args else str(fault)
     if code in _MISSING:
         return SchemaMismatch(f"store {name} lacks tables of this version: run `tokimori db migrate` ({text})")
-    for kind, advices in _ADVICE:
+    for kind, advices in _ADVICE.items():
         for codes, advice in advices.items():
             if code in codes:
                 return kind(f"store {name} {advice} ({text})")
     if _LEAST_OF_CLIENT <= code <= _MOST_OF_CLIENT or not code:
-        return StoreUnavailable(f"store {name} {_UNAVAILABLE[GONE]} ({text})")
+        return StoreUnavailable(f"store {name} {_ADVICE[StoreUnavailable][GONE]} ({text})")
     return StoreRefused(f"store {name} can't do what it was asked ({code}: {text})")
 
 

@@ -15,13 +15,10 @@ from tokimori.stores.mysql.moves import SOME_MOVE, move_runs
 from tokimori.stores.mysql.pauses import MAKE_GATE, PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import Answer, insert, sql
-from tokimori.stores.rows import NODE, RUN, all_claimed, node_of, node_row, prefixed
+from tokimori.stores.rows import CLAIMED, NODE, all_claimed, node_of, node_row, prefixed
 from tokimori.stores.rules.turns import Freed
 
-CLAIMED = f"""
-SELECT {prefixed(RUN, "r")}, j.definition
-FROM tokimori_runs r FORCE INDEX (tokimori_runs_owned) LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
-WHERE r.state = 'running'"""
+OWNED = CLAIMED.replace("LEFT", "FORCE INDEX (tokimori_runs_owned) LEFT")
 """Running runs as `all_claimed` reads them."""
 # Both walk an index from one distinct value to the next: as many steps as there are lanes or owners, not runs. The
 # servers only do so where all columns up to that one are asked for, and once they have counted the table's rows.
@@ -137,7 +134,7 @@ async def survey(db: Sessions, now: Moment, *, past: Moment | None = None) -> Su
 
 async def orphans(db: Sessions, limit: int) -> list[Claimed]:
     dead = [node_id for node_id, state in await db.rows(_OWNERS) if state == NodeState.DEAD]
-    owned = f'{CLAIMED} AND r.node_id IN (%s) ORDER BY r."rank", r.id LIMIT %s'
+    owned = f'{OWNED} AND r.node_id IN (%s) ORDER BY r."rank", r.id LIMIT %s'
     return all_claimed(await db.rows(sql(owned, dead, limit))) if dead else []
 
 

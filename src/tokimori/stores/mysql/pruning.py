@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from tokimori.clock import DAY, Moment
+from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.retention import PASSED, DailyCount, Expiry, daily_counts, day_of
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, delete, insert, sql
+from tokimori.stores.pruning import COUNTS, FORGET
 
 _Key = tuple[JobId, Incarnation, Moment, str]
 
@@ -26,22 +27,7 @@ SELECT first, last, reason, count FROM tokimori_skips {BY_KEY}
 WHERE incarnation = %s AND first < %s AND last < %s AND first < %s"""
 _NEWEST_SKIP = "SELECT MAX(first) FROM tokimori_skips WHERE incarnation = %s"
 _OLD_ARRIVALS = "FROM tokimori_arrivals WHERE incarnation = %s AND latest < %s"
-_FORGET = """
-DELETE FROM tokimori_deleted_jobs WHERE incarnation = %s
-    AND NOT EXISTS (SELECT 1 FROM tokimori_skips WHERE incarnation = %s)
-    AND NOT EXISTS (SELECT 1 FROM tokimori_arrivals WHERE incarnation = %s)
-    AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = %s)
-    AND (EXISTS (SELECT 1 FROM tokimori_jobs WHERE id = %s)
-        OR NOT EXISTS (SELECT 1 FROM tokimori_history WHERE job_id = %s))"""
-_COUNTS = f"""
-SELECT ended - ended MOD {DAY} AS day, state, COUNT(*), 0 FROM tokimori_history
-    FORCE INDEX (tokimori_history_job) WHERE job_id = %s GROUP BY 1, 2
-UNION ALL
-SELECT last - last MOD {DAY} AS day, reason, SUM(count), 0 FROM tokimori_skips WHERE incarnation IN (
-    SELECT incarnation FROM tokimori_jobs WHERE id = %s
-    UNION SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = %s) GROUP BY 1, 2
-UNION ALL
-SELECT day, outcome, 0, SUM(count) FROM tokimori_counts WHERE job_id = %s GROUP BY 1, 2"""
+_HISTORY_JOB = "FORCE INDEX (tokimori_history_job)"
 
 
 async def deleted_jobs(db: Sessions, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
@@ -52,7 +38,7 @@ async def deleted_jobs(db: Sessions, after: Incarnation | None, limit: int) -> l
 
 async def counts(db: Sessions, job_id: JobId) -> list[DailyCount]:
     """See `Pruning.counts`. One statement: what is pruned meanwhile is in it once."""
-    return daily_counts(await db.rows(sql(_COUNTS, *[job_id] * 4)))
+    return daily_counts(await db.rows(COUNTS.format(index=_HISTORY_JOB, job=sql("%s", job_id), whole="SIGNED")))
 
 
 async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
@@ -75,8 +61,7 @@ async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int
             gone = sql(f"DELETE {_OLD_ARRIVALS} LIMIT {left}", rest[0].incarnation, rest[0].keyed_before)
             left -= (await transaction.ask(gone))[0].changed
         if left and rest[0].deleted:
-            values = *[rest[0].incarnation] * 4, *[rest[0].job_id] * 2
-            await transaction.ask(sql(_FORGET, *values))
+            await transaction.ask(FORGET.format(incarnation=rest[0].incarnation, job=sql("%s", rest[0].job_id)))
         del rest[: bool(left)]
     rows = sorted((*key, count) for key, count in counted.items())
     await transaction.commit(

@@ -10,19 +10,11 @@ from tokimori.clock import Moment
 from tokimori.errors import StoreUnavailable
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores import migrations
-from tokimori.stores.migrations import Applied, Migration, pending, status_of
+from tokimori.stores.migrations import LEDGER, Applied, Migration, pending, status_of
 from tokimori.stores.mysql.faults import ALREADY, code_of
 from tokimori.stores.mysql.sessions import Session
 from tokimori.stores.mysql.statements import sql
 
-_LEDGER = """
-CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
-    version INTEGER PRIMARY KEY,
-    name VARCHAR(255) NOT NULL,
-    checksum VARCHAR(64) NOT NULL,
-    applied BIGINT NOT NULL,
-    oldest INTEGER NOT NULL
-) ENGINE = InnoDB"""
 _IS_THERE = """
 SELECT COUNT(*) FROM information_schema.tables
 WHERE table_schema = DATABASE() AND table_name = %s"""
@@ -68,7 +60,7 @@ async def migrate(session: Session, known: Sequence[Migration], now: Moment) -> 
         before = await status(session, known)
         missing = pending(before, known)
         if missing:
-            await session.ask(_LEDGER)
+            await session.ask(LEDGER.replace(";", " ENGINE = InnoDB"))
         # A new store is noted at once, so that nobody takes the first half of it for an old one.
         for step in [missing] if before.version is None else [[migration] for migration in missing]:
             await _apply(session, step, now)

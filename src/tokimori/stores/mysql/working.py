@@ -17,7 +17,7 @@ from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.mysql import ending, family, limits, lines, moves
 from tokimori.stores.mysql.admission import MysqlLines, lock_lines, place_of, writes_of
-from tokimori.stores.mysql.nodes import CLAIMED
+from tokimori.stores.mysql.nodes import OWNED
 from tokimori.stores.mysql.pauses import SHARED_PAUSED, claimable
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
@@ -132,7 +132,7 @@ async def _look(transaction: Transaction, catch: _Catch) -> _Look:
 async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch | frozenset[str]:
     """Nothing is waited for: what is locked stays ready. Semaphores that are to be made first, where there are any."""
     claim, most = catch.claim, catch.examined + _MOST_AT_ONCE
-    before = sql(f'{CLAIMED} AND r.node_id = %s AND r.claim_id = %s ORDER BY r."rank", r.id', claim.node, claim.id)
+    before = sql(f'{OWNED} AND r.node_id = %s AND r.claim_id = %s ORDER BY r."rank", r.id', claim.node, claim.id)
     look = await _look(transaction, catch)
     asked = (sql(_ALIVE, claim.node), before, SHARED_PAUSED, look.statement)
     node, known, paused, ready = await transaction.ask(*asked)

@@ -6,35 +6,31 @@ import asyncpg
 
 from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreTooSlow, StoreUnavailable
 
-_UNUSABLE = {
-    "28": "refused the user: check user and password in the URL, and the server's pg_hba.conf",
-    "3D": "has no such database: make it with `createdb`, or name another one in the URL",
-    "42501": (
-        "gives the user too few rights: GRANT it CREATE and USAGE on its schema, or have the owner of Tokimori's "
-        "tables and functions carry out what `tokimori db sql` prints"
-    ),
-}
-_REFUSED = {"22": "can't keep a value that it was given", "23": "refused a row"}
-_TOO_SLOW = {"57014": "took over 3 s, or was stopped; it is tried again"}
 _MISSING = frozenset({"42P01", "42883", "42703"})
 """An undefined table, function or column."""
-_UNAVAILABLE = {
-    "08": "lost the connection; it is tried again",
-    "25P03": "ended an idle transaction; it is tried again",
-    "25006": "is read-only, perhaps a standby: name the primary server; it is tried again",
-    "25P02": "lost the connection; it is tried again",
-    "40": "undid a transaction that met others; it is tried again",
-    "53": "needs more connections, memory or disk than there is",
-    "55P03": "holds what was asked for locked for over 3 s; it is tried again",
-    "57": "is being stopped, started or restored; it is tried again",
-    "58": "can't read or write its files: check its disk",
+_ADVICE: dict[type[StoreError], dict[str, str]] = {
+    StoreTooSlow: {"57014": "took over 3 s, or was stopped; it is tried again"},
+    StoreUnavailable: {
+        "08": "lost the connection; it is tried again",
+        "25P03": "ended an idle transaction; it is tried again",
+        "25006": "is read-only, perhaps a standby: name the primary server; it is tried again",
+        "25P02": "lost the connection; it is tried again",
+        "40": "undid a transaction that met others; it is tried again",
+        "53": "needs more connections, memory or disk than there is",
+        "55P03": "holds what was asked for locked for over 3 s; it is tried again",
+        "57": "is being stopped, started or restored; it is tried again",
+        "58": "can't read or write its files: check its disk",
+    },
+    StoreError: {
+        "28": "refused the user: check user and password in the URL, and the server's pg_hba.conf",
+        "3D": "has no such database: make it with `createdb`, or name another one in the URL",
+        "42501": (
+            "gives the user too few rights: GRANT it CREATE and USAGE on its schema, or have the owner of Tokimori's "
+            "tables and functions carry out what `tokimori db sql` prints"
+        ),
+    },
+    StoreRefused: {"22": "can't keep a value that it was given", "23": "refused a row"},
 }
-_ADVICE = (
-    (StoreTooSlow, _TOO_SLOW),
-    (StoreUnavailable, _UNAVAILABLE),
-    (StoreError, _UNUSABLE),
-    (StoreRefused, _REFUSED),
-)
 UNDONE = ("40001", "40P01")
 """A transaction that was undone because it met others: whole methods are tried again at once."""
 
@@ -78,7 +74,7 @@ def _server_error(fault: asyncpg.PostgresError, name: str) -> StoreError:
         return SchemaMismatch(f"store {name} lacks tables of this version: run `tokimori db migrate` ({text})")
     if code.startswith("28") and any(unsafe in text for unsafe in ("no encryption", "SSL off")):
         return StoreError(f"store {name} wants TLS: say sslmode=require in the URL ({text})")
-    for kind, advices in _ADVICE:
+    for kind, advices in _ADVICE.items():
         for prefix, advice in advices.items():
             if code.startswith(prefix):
                 return kind(f"store {name} {advice} ({text})")

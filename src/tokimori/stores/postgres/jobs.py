@@ -13,7 +13,7 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
-from tokimori.stores.job_rows import JOB, JOB_STAMPS, TOMBSTONE, due_of, job_of, job_row, tombstone_of
+from tokimori.stores.job_rows import DELETED, JOB, JOB_STAMPS, due_of, job_of, job_row, tombstone_of
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import SKIP, prefixed, skip_of
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
@@ -156,14 +156,8 @@ async def move_runs(db: Connections, incarnation: Incarnation, steps: Iterable[i
             return
 
 
-_DELETED = f"""
-SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = $1 AND definition IS NOT NULL
-    AND EXISTS (SELECT FROM tokimori_runs WHERE incarnation = d.incarnation)
-ORDER BY deleted DESC, incarnation DESC LIMIT 1"""
-
-
 async def deleted_job(db: Connections, job_id: JobId) -> Job:
-    row = known_job(await db.row(_DELETED, job_id), job_id)
+    row = known_job(await db.row(DELETED.format("$1"), job_id), job_id)
     return tombstone_of(job_id, row)
 
 

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tokimori.clock import DAY, Moment
+from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.retention import DailyCount, Expiry, daily_counts, rest_of
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.schema import LOCK_KEY
+from tokimori.stores.pruning import COUNTS
 
 _PRUNE_NODES = """
 DELETE FROM tokimori_nodes WHERE id = ANY (ARRAY(
@@ -17,14 +18,6 @@ DELETE FROM tokimori_nodes WHERE id = ANY (ARRAY(
     ORDER BY "left" LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1"""
 _DROP_FUNCTIONS = f"""
 SELECT CASE WHEN pg_try_advisory_xact_lock({LOCK_KEY}) THEN tokimori_drop_function_sets($1, 0, $2, 1) END"""
-_COUNTS = f"""
-SELECT ended - ended % {DAY} AS day, state, count(*), 0 FROM tokimori_history WHERE job_id = $1 GROUP BY 1, 2
-UNION ALL
-SELECT last - last % {DAY}, reason, sum(count)::bigint, 0 FROM tokimori_skips WHERE incarnation IN (
-    SELECT incarnation FROM tokimori_jobs WHERE id = $1
-    UNION SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = $1) GROUP BY 1, 2
-UNION ALL
-SELECT day, outcome, 0, sum(count)::bigint FROM tokimori_counts WHERE job_id = $1 GROUP BY 1, 2"""
 
 
 async def prune(db: Connections, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
@@ -47,4 +40,4 @@ async def prune_nodes(db: Connections, before: Moment, limit: int) -> int:
 
 async def counts(db: Connections, job_id: JobId) -> list[DailyCount]:
     """See `Pruning.counts`. One statement: what is pruned meanwhile is in it once."""
-    return daily_counts(await db.rows(_COUNTS, job_id))
+    return daily_counts(await db.rows(COUNTS.format(index="", job="$1", whole="bigint"), job_id))

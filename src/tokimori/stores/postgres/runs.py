@@ -12,6 +12,7 @@ from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
+from tokimori.stores.job_rows import LIVE_OF_JOB
 from tokimori.stores.postgres.columns import without
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import get_job, move_runs
@@ -21,14 +22,9 @@ from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lanes import CLAIMABLE
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
-# A live run belongs to the job of now, or runs on though its job is gone: both are found by an index, job_id is not.
-_LIVE_OF_JOB = """
-    job_id = $1 AND incarnation IN (
-        SELECT incarnation FROM tokimori_jobs WHERE id = $1
-        UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')"""
 _LAST = " UNION ALL ".join(
     f"(SELECT {RUN} FROM {table} WHERE {of_job} ORDER BY id DESC LIMIT $2)"
-    for table, of_job in ((_LIVE, _LIVE_OF_JOB.replace("$1", "wanted.job")), (_HISTORY, "job_id = wanted.job"))
+    for table, of_job in ((_LIVE, LIVE_OF_JOB.format("wanted.job")), (_HISTORY, "job_id = wanted.job"))
 )
 _LAST_RUNS = f"""
     SELECT run.* FROM unnest($1::text[]) AS wanted (job)
@@ -108,7 +104,7 @@ async def get_run(db: Connections, run_id: RunId) -> Run:
 
 async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
     parts = []
-    for table, of_job in ((_LIVE, _LIVE_OF_JOB), (_HISTORY, "job_id = $1")):
+    for table, of_job in ((_LIVE, LIVE_OF_JOB.format("$1")), (_HISTORY, "job_id = $1")):
         conditions = " AND ".join(_conditions(wanted, of_job))
         parts.append(f"(SELECT {RUN} FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT $4)")
     statement = f"{' UNION ALL '.join(parts)} ORDER BY id DESC LIMIT $4"

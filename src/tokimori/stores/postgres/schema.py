@@ -11,19 +11,11 @@ from tokimori.errors import SchemaMismatch
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores import migrations
 from tokimori.stores.differences import Parts, differences
-from tokimori.stores.migrations import Applied, Migration, note_of, pending, status_of
+from tokimori.stores.migrations import LEDGER, Applied, Migration, note_of, pending, status_of
 from tokimori.stores.postgres.function_set import FunctionSet
 
 _ONLY_ONE = 0x746F6B696D6F7269
 """The number of the lock under which tables are made: the letters of our name."""
-_LEDGER = """
-CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
-    version integer PRIMARY KEY,
-    name text NOT NULL,
-    checksum text NOT NULL,
-    applied bigint NOT NULL,
-    oldest integer NOT NULL
-);"""
 # The first of the names gets the namespace, where there is one; the second is cut in two to be left as it is.
 LOCK_KEY = f"{_ONLY_ONE} + hashtext('tokimori_') - hashtext('tokimori' || '_')"
 """Of the lock under which tables and functions are made and dropped."""
@@ -113,7 +105,7 @@ def _missing(found: SchemaStatus, known: Sequence[Migration], functions: Functio
     """The statements that make what is pending. Raises `SchemaMismatch` for a schema that is too new."""
     missing = pending(found, known)
     if missing:
-        yield _LEDGER.strip()
+        yield LEDGER.strip()
     for migration in missing:
         yield f"-- {migration.name}\n{migration.text.strip()}\n{note_of(migration, now)}"
     if found.pending:
@@ -161,7 +153,7 @@ async def check(session: Any, known: Sequence[Migration], functions: FunctionSet
     try:
         # Functions of a temporary schema are not found by their names: what they say is not checked here.
         await session.execute("SET LOCAL search_path = pg_temp; SET LOCAL check_function_bodies = off")
-        for text in (_LEDGER, *(migration.text for migration in known), functions.installation):
+        for text in (LEDGER, *(migration.text for migration in known), functions.installation):
             await session.execute(text)
         expected = await _parts(session, await session.fetchval("SELECT pg_my_temp_schema()"))
     finally:

@@ -11,7 +11,7 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.model.settle import PARKED_BY
-from tokimori.stores.job_rows import JOB, JOB_STAMPS, TOMBSTONE, due_of, job_of, job_row, tombstone_of
+from tokimori.stores.job_rows import DELETED, JOB, JOB_STAMPS, TOMBSTONE, due_of, job_of, job_row, tombstone_of
 from tokimori.stores.rows import SKIP, marks, prefixed, skip_of, skip_row
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import known_job, taken
@@ -33,10 +33,6 @@ LEFT JOIN tokimori_skips s ON s.incarnation = j.incarnation AND s.last = j.fired
     AND s.first = (SELECT max(first) FROM tokimori_skips WHERE incarnation = j.incarnation)"""
 """Jobs as `due_of` reads them; a live run that is not held is active."""
 _RUNNING = "SELECT 1 FROM tokimori_runs WHERE incarnation = ? AND state = 'running'"
-_DELETED = f"""
-SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = ? AND definition IS NOT NULL
-    AND EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = d.incarnation)
-ORDER BY deleted DESC, incarnation DESC LIMIT 1"""
 
 
 def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job], family: int | None = None) -> None:
@@ -116,7 +112,7 @@ def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> Incarnatio
 
 
 def deleted_job(db: sqlite3.Connection, job_id: JobId) -> Job:
-    row = known_job(db.execute(_DELETED, (job_id,)).fetchone(), job_id)
+    row = known_job(db.execute(DELETED.format("?"), (job_id,)).fetchone(), job_id)
     return tombstone_of(job_id, row)
 
 

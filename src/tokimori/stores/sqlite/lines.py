@@ -19,6 +19,11 @@ TURN = (
 )
 MOST_LOOKED_AT = 100
 """At so many semaphores does one sweep look."""
+WAKE = """
+UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
+    SELECT id FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NULL
+    ORDER BY "rank", id LIMIT ?)"""
+"""The first runs in the line of a job's limit."""
 _OF_KEY = """
 FROM tokimori_runs WHERE incarnation = ? AND concurrency_key = ? AND state = 'blocked' AND blocked_on = 'key'
 ORDER BY "rank", id LIMIT ?"""
@@ -99,13 +104,7 @@ def _serve_limits(db: sqlite3.Connection, places: Counter[Incarnation]) -> None:
         (running,) = db.execute(
             "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND state = 'running'", (incarnation,)
         ).fetchone()
-        db.execute(
-            """
-            UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
-                SELECT id FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NULL
-                ORDER BY "rank", id LIMIT ?)""",
-            (incarnation, room(running, limit, places[incarnation])),
-        )
+        db.execute(WAKE, (incarnation, room(running, limit, places[incarnation])))
 
 
 def _serve_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> None:

@@ -9,7 +9,7 @@ from tokimori.stores.rules.lanes import MOST_MOVED, StillMoving
 from tokimori.stores.rules.lines import room
 from tokimori.stores.rules.turns import Freed
 from tokimori.stores.sqlite.ending import cancel
-from tokimori.stores.sqlite.lines import serve, units_in
+from tokimori.stores.sqlite.lines import WAKE, serve, units_in
 
 _MOVE = "SELECT origin, woken, forced_lane, names, reason, since FROM tokimori_moves WHERE incarnation = ?"
 _BEGIN = """
@@ -21,10 +21,6 @@ UPDATE tokimori_runs SET lane = CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END, bloc
     state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END
 WHERE id IN (SELECT value FROM json_each(?3))
     AND (blocked_on IS NOT NULL OR lane IS NOT CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END)"""
-_WAKE = """
-UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
-    SELECT id FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NULL
-    ORDER BY "rank", id LIMIT ?)"""
 SOME_MOVE = "SELECT min(incarnation) FROM tokimori_moves"
 FOLLOW = """
 UPDATE tokimori_runs SET lane = (
@@ -80,4 +76,4 @@ def _relane(db: sqlite3.Connection, job: Incarnation, ids: str, forced_lane: Lan
     terms = "SELECT lane, max_running FROM tokimori_jobs WHERE incarnation = ?"
     lane, limit = db.execute(terms, (job,)).fetchone()
     db.execute(_RELANE, (lane, forced_lane or lane, ids))
-    return db.execute(_WAKE, (job, room(woken, limit, MOST_MOVED))).rowcount
+    return db.execute(WAKE, (job, room(woken, limit, MOST_MOVED))).rowcount

@@ -7,16 +7,10 @@ from tokimori.model.ids import Lane, NodeId
 from tokimori.model.pause import open_lanes
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
-from tokimori.stores.rows import NODE, RUN, all_claimed, marks, node_of, node_row, prefixed, pulse_of
+from tokimori.stores.rows import CLAIMED, NODE, all_claimed, marks, node_of, node_row, pulse_of
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.moves import SOME_MOVE, move_runs
 from tokimori.stores.sqlite.pauses import paused_queues
-
-CLAIMED = f"""
-SELECT {prefixed(RUN, "r")}, j.definition
-FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
-WHERE r.state = 'running'"""
-"""Running runs as `all_claimed` reads them."""
 
 # Both walk an index from one distinct value to the next: as many steps as there are lanes or owners, not runs.
 _LANES = """

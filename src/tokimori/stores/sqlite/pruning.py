@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tokimori.clock import DAY, Moment
+from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.retention import PASSED, DailyCount, Expiry, daily_counts, day_of
+from tokimori.stores.pruning import COUNTS, FORGET
 
 _Key = tuple[JobId, Incarnation, Moment, str]
 
@@ -26,13 +27,6 @@ ORDER BY first LIMIT ?4"""
 _COUNT = """
 INSERT INTO tokimori_counts (job_id, incarnation, day, outcome, count) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (job_id, incarnation, day, outcome) DO UPDATE SET count = count + excluded.count"""
-_FORGET = """
-DELETE FROM tokimori_deleted_jobs WHERE incarnation = ?1
-    AND NOT EXISTS (SELECT 1 FROM tokimori_skips WHERE incarnation = ?1)
-    AND NOT EXISTS (SELECT 1 FROM tokimori_arrivals WHERE incarnation = ?1)
-    AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = ?1)
-    AND (EXISTS (SELECT 1 FROM tokimori_jobs WHERE id = ?2)
-        OR NOT EXISTS (SELECT 1 FROM tokimori_history WHERE job_id = ?2))"""
 _DROP_ARRIVALS = """
 DELETE FROM tokimori_arrivals WHERE incarnation = ?1 AND root IN (
     SELECT root FROM tokimori_arrivals WHERE incarnation = ?1 AND latest < ?2 LIMIT ?3)"""
@@ -47,7 +41,7 @@ def prune(db: sqlite3.Connection, expiries: Sequence[Expiry], limit: int) -> Seq
         left -= _prune_skips(db, rest[0], left, counted)
         left -= db.execute(_DROP_ARRIVALS, (rest[0].incarnation, rest[0].keyed_before, left)).rowcount
         if left and rest[0].deleted:
-            db.execute(_FORGET, (rest[0].incarnation, rest[0].job_id))
+            db.execute(FORGET.format(incarnation="?1", job="?2"), (rest[0].incarnation, rest[0].job_id))
         del rest[: bool(left)]
     db.executemany(_COUNT, [(*key, count) for key, count in counted.items()])
     return rest
@@ -102,15 +96,4 @@ def prune_nodes(db: sqlite3.Connection, before: Moment, limit: int) -> int:
 
 
 def counts(db: sqlite3.Connection, job_id: JobId) -> list[DailyCount]:
-    rows = db.execute(
-        f"""
-        SELECT ended - ended % {DAY}, state, count(*), 0 FROM tokimori_history WHERE job_id = ?1 GROUP BY 1, 2
-        UNION ALL
-        SELECT last - last % {DAY}, reason, sum(count), 0 FROM tokimori_skips WHERE incarnation IN (
-            SELECT incarnation FROM tokimori_jobs WHERE id = ?1
-            UNION SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = ?1) GROUP BY 1, 2
-        UNION ALL
-        SELECT day, outcome, 0, sum(count) FROM tokimori_counts WHERE job_id = ?1 GROUP BY 1, 2""",
-        (job_id,),
-    )
-    return daily_counts(rows)
+    return daily_counts(db.execute(COUNTS.format(index="", job="?1", whole="integer"), (job_id,)))

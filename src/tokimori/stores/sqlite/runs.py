@@ -11,6 +11,7 @@ from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.request import PLAIN, PUT_OFF, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
+from tokimori.stores.job_rows import LIVE_OF_JOB
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, marks, output_of, run_of, run_row
 from tokimori.stores.rules.errors import full, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
@@ -24,11 +25,6 @@ _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 _INDEXED = ("1", "origin NOT LIKE 's:%'")
 """Of which runs of either table there is an index by origin."""
 _OF_ORIGIN = f"SELECT {RUN} FROM {{}} WHERE incarnation = ? AND origin = ? AND {{}}"
-# A live run belongs to the job of now, or runs on though its job is gone: both are found by an index, job_id is not.
-_LIVE_OF_JOB = """
-    job_id = :job_id AND incarnation IN (
-        SELECT incarnation FROM tokimori_jobs WHERE id = :job_id
-        UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')"""
 
 
 def add_run(db: sqlite3.Connection, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
@@ -108,7 +104,7 @@ def get_run(db: sqlite3.Connection, run_id: RunId) -> Run:
 
 def list_runs(db: sqlite3.Connection, wanted: RunFilter) -> list[Run]:
     runs = []
-    for table, of_job in ((_LIVE, _LIVE_OF_JOB), (_HISTORY, "job_id = :job_id")):
+    for table, of_job in ((_LIVE, LIVE_OF_JOB.format(":job_id")), (_HISTORY, "job_id = :job_id")):
         conditions = " AND ".join(_conditions(wanted, of_job))
         statement = f"SELECT {RUN} FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT :limit"
         values = {"job_id": wanted.job_id, "before": wanted.before, "limit": wanted.limit}

@@ -9,16 +9,8 @@ from tokimori.clock import Moment
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores import migrations
 from tokimori.stores.differences import Parts, differences
-from tokimori.stores.migrations import Applied, Migration, note_of, pending, script_of, status_of
+from tokimori.stores.migrations import LEDGER, Applied, Migration, note_of, pending, script_of, status_of
 
-_LEDGER = """
-CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (
-    version INTEGER PRIMARY KEY,
-    name TEXT NOT NULL,
-    checksum TEXT NOT NULL,
-    applied INTEGER NOT NULL,
-    oldest INTEGER NOT NULL
-);"""
 _IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'tokimori_schema_migrations'"
 _PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name LIKE 'tokimori!_%' ESCAPE '!' AND sql NOT NULL"
 known_migrations = partial(migrations.known_migrations, "tokimori.stores.sqlite.migrations")
@@ -48,7 +40,7 @@ def _applied(db: sqlite3.Connection) -> list[Applied]:
 
 def script(db: sqlite3.Connection, known: Sequence[Migration], now: Moment, *, whole: bool) -> str:
     missing = known if whole else pending(status(db, known), known)
-    return script_of(missing, now, begin="BEGIN IMMEDIATE;", ledger=[_LEDGER])
+    return script_of(missing, now, begin="BEGIN IMMEDIATE;", ledger=[LEDGER])
 
 
 def check(db: sqlite3.Connection, known: Sequence[Migration]) -> list[str]:
@@ -80,7 +72,7 @@ def migrate(db: sqlite3.Connection, known: Sequence[Migration], now: Moment) -> 
     """See `Schema.migrate`. The caller's transaction keeps other processes out."""
     missing = pending(status(db, known), known)
     if missing:
-        db.execute(_LEDGER)
+        db.execute(LEDGER)
     for migration in missing:
         for statement in statements(migration.text):
             db.execute(statement)

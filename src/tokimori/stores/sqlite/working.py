@@ -16,7 +16,7 @@ from tokimori.model.run import Output, encode_details
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
-from tokimori.stores.rows import ATTEMPT, OUTPUT, Row, all_claimed, attempt_row, marks, output_row, row_writer
+from tokimori.stores.rows import ATTEMPT, CLAIMED, OUTPUT, Row, all_claimed, attempt_row, marks, output_row, row_writer
 from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.lanes import MOST_MOVED
@@ -28,7 +28,7 @@ from tokimori.stores.sqlite.ending import forget
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.jobs import park
 from tokimori.stores.sqlite.moves import FOLLOW
-from tokimori.stores.sqlite.nodes import CLAIMED, state_of
+from tokimori.stores.sqlite.nodes import state_of
 from tokimori.stores.sqlite.pauses import paused_queues
 
 _READY = """
