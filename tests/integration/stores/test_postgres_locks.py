@@ -131,6 +131,17 @@ async def test_a_claim_goes_around_a_pause_under_way(scene: Scene, limit: int) -
     assert len(await scene.worker.claim()) == 2
 
 
+async def test_claims_from_many_lanes_share_them(scene: Scene) -> None:
+    """Of many lanes a claim locks no more than it takes, and one beside it takes what comes next, in order."""
+    made = [await add_job(scene.store, f"job-{n}", queue=f"q{n}") for n in range(40)]
+    for rank in range(80):
+        await scene.store.add_run(a_request(made[rank % (3 if rank < 6 else 40)], rank=rank), NOW)
+    async with scene.held_open() as db:
+        theirs = a_claim(scene.other.id, [lane_of(job.definition) for job in made], 3)
+        assert [each.run.rank for each in await working.claim(db, theirs, NOW)] == [0, 1, 2]
+        assert [each.run.rank for each in await scene.worker.claim(3)] == [3, 4, 5]
+
+
 async def test_a_pause_of_a_queue_waits_for_claims_under_way(scene: Scene) -> None:
     """It is acknowledged after what is being claimed was claimed."""
     job = await add_job(scene.store, queue="mail")

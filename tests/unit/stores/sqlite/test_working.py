@@ -36,3 +36,19 @@ def test_a_claim_asked_again_gets_past_a_full_job(db: sqlite3.Connection, monkey
         got.append([claimed.run.job_id for claimed in working.claim(db, a_claim(node.id, lanes, 2), NOW)])
     assert got[0] == ["full"]
     assert 3 <= len(got) <= 5
+
+
+def test_a_claim_looks_into_no_more_lanes_than_it_takes_from(db: sqlite3.Connection) -> None:
+    """Of all lanes a claim reads the heads, in one statement, and behind those only where it takes."""
+    made = [a_job(f"job-{n}", queue=f"q{n}") for n in range(20)]
+    jobs.add_jobs(db, made)
+    for n, job in enumerate(made):
+        runs.add_run(db, a_request(job, rank=n), NOW)
+    node = a_node()
+    nodes.register(db, node)
+    lanes = nodes.survey(db, NOW).lanes
+    asked: list[str] = []
+    db.set_trace_callback(asked.append)
+    taken = working.claim(db, a_claim(node.id, lanes, 3), NOW)
+    assert [claimed.run.rank for claimed in taken] == [0, 1, 2]
+    assert sum(" r.lane = " in statement for statement in asked) <= len(taken) + 1
