@@ -1,26 +1,25 @@
 """A schedule that avoids days off: its moments on these are left out, or moved to a business day."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache, partial
+from functools import cache
 
 from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.combined import terms_of
 from tokimori.schedules.days import FIRST_DAY, LAST_DAY
 from tokimori.schedules.days_off import DaysOff
-from tokimori.schedules.grid import moment_of
+from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT
+from tokimori.schedules.kept import BEYOND, Kept, LocalDays, kept_of
 from tokimori.schedules.moved_count import CountedDays
 from tokimori.schedules.schedule import OnDemand, Schedule
-from tokimori.schedules.second_masks import Term, all_fractions, count_drifting, drifts, mask_of_terms, unit_of
-from tokimori.schedules.zones import Stretch, stretch_at, stretches_between
+from tokimori.schedules.second_masks import all_fractions, drifts, mask_of_terms, unit_of
+from tokimori.schedules.zones import stretch_at
 
-_MAX_TRIES = 1_000
-"""How many stretches of days off a search passes, before it answers that there are no more moments."""
-_BEYOND = 7
-"""So many days behind the calendar's end, and before its start, what is moved may go: a week has a business day."""
 _LONG = 2 * 366 * DAY
+_NEAR = 60 * DAY
+"""What is moved is looked for so far before it is asked what stays, which may be nothing for ever."""
 _FEW = 16
 """So many moments are always walked."""
 
@@ -30,149 +29,6 @@ class Shift(StrEnum):
 
     NEXT = "next"
     PREVIOUS = "previous"
-
-
-@dataclass(frozen=True, slots=True)
-class LocalDays:
-    """Business days of a zone. A day that the zone's clocks skip as a whole (Apia's 2011-12-30) is not one."""
-
-    days_off: DaysOff
-    zone: str
-
-    def is_off(self, day: int) -> bool:
-        """Whether the day is not a business day."""
-        return self.days_off.last_in_row(day) is not None or self._is_skipped(day)
-
-    def next_business(self, day: int) -> int:
-        """The first business day at or after the day."""
-        while day <= LAST_DAY + _BEYOND:
-            if (last := self.days_off.last_in_row(day)) is not None:
-                day = last + 1
-            elif self._is_skipped(day):
-                day += 1
-            else:
-                break
-        return day
-
-    def previous_business(self, day: int) -> int:
-        """The last business day at or before the day."""
-        while day >= FIRST_DAY - _BEYOND:
-            if (first := self.days_off.first_in_row(day)) is not None:
-                day = first - 1
-            elif self._is_skipped(day):
-                day -= 1
-            else:
-                break
-        return day
-
-    def _is_skipped(self, day: int) -> bool:
-        _, _, offset, before = stretch = stretch_at(self.zone, (day + 1) * DAY)  # within `OVERLAP` after any such skip
-        start = stretch.start
-        return offset - before >= DAY and start + before <= day * DAY and (day + 1) * DAY <= start + offset
-
-    def day_of(self, moment: int) -> int:
-        """The date that the zone's clocks show, as a number."""
-        return (moment + stretch_at(self.zone, moment).offset) // DAY
-
-    def start(self, day: int) -> int:
-        """The first moment of the day; where its zone skips the day, that of the next one."""
-        found = next((first for first, _, _ in self.stretches(day)), None)
-        return self.start(day + 1) if found is None else found
-
-    def end(self, day: int) -> int:
-        """The moment after the last one of the day."""
-        found = max((last for _, last, _ in self.stretches(day)), default=None)
-        return self.end(day - 1) if found is None else found
-
-    def moment(self, day: int, time: int) -> Moment:
-        """The first moment at which clocks show that time on the day, or the end of the gap that swallows it."""
-        for first, last, offset in self.stretches(day):
-            if first <= (at := day * DAY + time - offset) < last:
-                return Moment(at)
-        return Moment(moment_of(day * DAY + time, self.zone))
-
-    def shown_until(self, day: int, moment: int) -> int:
-        """How much of the day clocks have shown before the moment, in microseconds since midnight; 0: nothing.
-
-        A day that is over has shown all of it, also what its clocks skip at its end: such a time is the end of the gap.
-        """
-        if moment > self.end(day):
-            return DAY
-        times = [
-            min(last, moment) + offset - day * DAY for first, last, offset in self.stretches(day) if first < moment
-        ]
-        return max(times, default=0)
-
-    def stretches(self, day: int) -> Iterator[tuple[int, int, int]]:
-        """The parts of the day, each as (first moment, end, offset); usually one."""
-        for start, end, offset, _ in stretches_between(self.zone, (day - 1) * DAY, (day + 2) * DAY):
-            first, last = max(start, day * DAY - offset), min(end, (day + 1) * DAY - offset)
-            if first < last:
-                yield first, last, offset
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """The moments of `base` that are not on days off."""
-
-    base: Schedule
-    days: LocalDays
-
-    def next_after(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
-        """The first moment strictly after the given one; None where it would be after the limit."""
-        for _ in range(_MAX_TRIES):
-            found = self.base.next_after(moment)
-            if found is None or (limit is not None and found > limit):
-                return None
-            stretch = stretch_at(self.days.zone, found)
-            day = (found + stretch.offset) // DAY
-            business = self.days.next_business(day)
-            if business == day:
-                return found
-            moment = Moment(max(found, min(business * DAY - stretch.offset, stretch.end) - 1))
-        return None
-
-    def last_before(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
-        """The last moment strictly before the given one; None where it would be before the limit."""
-        for _ in range(_MAX_TRIES):
-            found = self.base.last_before(moment)
-            if found is None or (limit is not None and found < limit):
-                return None
-            stretch = stretch_at(self.days.zone, found)
-            day = (found + stretch.offset) // DAY
-            business = self.days.previous_business(day)
-            if business == day:
-                return found
-            moment = Moment(min(found, max((business + 1) * DAY - stretch.offset, stretch.start)))
-        return None
-
-    def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through: those of the base, minus those on days off."""
-        return self._count(self.base.count, after, through)
-
-    def count_drifting(self, terms: Sequence[Term], after: Moment, through: Moment) -> int:
-        """How many of them drift through the parts of a second, so that they are in no mask."""
-        return self._count(partial(count_drifting, terms), after, through)
-
-    def _count(self, of: Callable[[Moment, Moment], int], after: Moment, through: Moment) -> int:
-        total = of(after, through)
-        if not total:
-            return 0
-        for stretch in stretches_between(self.days.zone, after + 1, through + 1):
-            low, high = max(stretch.start, after + 1), min(stretch.end - 1, through)
-            total -= sum(of(*row) for row in self._rows_off(stretch, low, high))
-        return total
-
-    def _rows_off(self, stretch: Stretch, low: int, high: int) -> Iterator[tuple[Moment, Moment]]:
-        """The stretches of days off within low <= t <= high, each as (after, through)."""
-        day, last = (low + stretch.offset) // DAY, (high + stretch.offset) // DAY
-        while (first := self._next_off(day, last)) is not None:
-            day = self.days.next_business(first)
-            start, end = first * DAY - stretch.offset, day * DAY - stretch.offset
-            yield Moment(max(low, start) - 1), Moment(min(high, end - 1))
-
-    def _next_off(self, day: int, last: int) -> int | None:
-        return self.days.days_off.next_off(day, last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,24 +43,23 @@ class BusinessDays:
     days_off: DaysOff
     shift: Shift | None
     zone: str
+    _kept: Kept = field(repr=False, compare=False)
 
     @property
     def _days(self) -> LocalDays:
         return LocalDays(self.days_off, self.zone)
-
-    @property
-    def _kept(self) -> Kept:
-        return Kept(self.base, self._days)
 
     def next_after(self, moment: Moment) -> Moment | None:
         """The first moment strictly after the given one."""
         if self.shift is None:
             return self._kept.next_after(moment)
         first = self.base.next_after(moment)
-        if first is not None and not self._days.is_off(self._days.day_of(first)):
+        if first is not None and not self.is_off(first):
             return next(self._moved_after(moment, first), first)
-        moved = next(self._moved_after(moment, None), None)
+        moved = next(self._moved_after(moment, Moment(min(moment + _NEAR, LAST_MOMENT))), None)
         kept = self._kept.next_after(moment, moved)
+        if moved is None:
+            return next(self._moved_after(moment, kept), kept)
         return moved if kept is None else kept
 
     def last_before(self, moment: Moment) -> Moment | None:
@@ -212,11 +67,14 @@ class BusinessDays:
         if self.shift is None:
             return self._kept.last_before(moment)
         last = self.base.last_before(moment)
-        if last is not None and not self._days.is_off(self._days.day_of(last)):
+        if last is not None and not self.is_off(last):
             moved = self._moved_before(moment, last)
             return last if moved is None else moved
-        moved = self._moved_before(moment, None)
+        moved = self._moved_before(moment, Moment(max(moment - _NEAR, FIRST_MOMENT)))
         kept = self._kept.last_before(moment, moved)
+        if moved is None:
+            moved = self._moved_before(moment, kept)
+            return kept if moved is None else moved
         return moved if kept is None else kept
 
     def count(self, after: Moment, through: Moment) -> int:
@@ -270,10 +128,10 @@ class BusinessDays:
         """The moments after the given one to which others are moved, in order, up to the limit."""
         days = self._days
         today = days.day_of(moment)
-        until = LAST_DAY + _BEYOND if limit is None else days.day_of(limit) + 1
-        through = until if self.shift is Shift.NEXT else days.next_business(min(until + 1, LAST_DAY + _BEYOND))
+        until = LAST_DAY + BEYOND if limit is None else days.day_of(limit) + 1
+        through = until if self.shift is Shift.NEXT else days.next_business(min(until + 1, LAST_DAY + BEYOND))
         day = today + 1 if self.shift is Shift.PREVIOUS else days.previous_business(today - 1) + 1
-        for _ in range(_MAX_TRIES):
+        while True:
             found = self._day_off_from(day, through)
             if found is None or (business := self._target(found)) > until:
                 return
@@ -288,22 +146,21 @@ class BusinessDays:
         """The last moment before the given one to which another is moved; None where it would be before the limit."""
         days = self._days
         today = days.day_of(moment)
-        until = FIRST_DAY - _BEYOND if limit is None else days.day_of(limit) - 1
-        since = until if self.shift is Shift.PREVIOUS else days.previous_business(max(until - 1, FIRST_DAY - _BEYOND))
+        until = FIRST_DAY - BEYOND if limit is None else days.day_of(limit) - 1
+        since = until if self.shift is Shift.PREVIOUS else days.previous_business(max(until - 1, FIRST_DAY - BEYOND))
         day = today if self.shift is Shift.NEXT else days.next_business(today + 1) - 1
-        for _ in range(_MAX_TRIES):
+        while True:
             found = self._day_off_until(day, since)
             if found is None or (business := self._target(found)) < until:
                 return None
             if business <= today and (image := self._last_image(business, moment)) is not None:
                 return image if limit is None or image >= limit else None
             day = min(found, business) - 1 if self.shift is Shift.PREVIOUS else self._sources(business).start - 1
-        return None
 
     def _day_off_from(self, day: int, through: int) -> int | None:
         """The first day off d with day <= d <= through on which the base has a moment."""
         days = self._days
-        for _ in range(_MAX_TRIES):
+        while True:
             off = self.days_off.next_off(day, through)
             if off is None or self._shown_after(off, 0) is not None:
                 return off
@@ -311,12 +168,11 @@ class BusinessDays:
             if found is None:
                 return None
             day = max(off + 1, days.day_of(found))
-        return None
 
     def _day_off_until(self, day: int, first: int) -> int | None:
         """The last day off d with first <= d <= day on which the base has a moment."""
         days = self._days
-        for _ in range(_MAX_TRIES):
+        while True:
             off = self.days_off.last_off(day, first)
             if off is None or self._shown_before(off, DAY) is not None:
                 return off
@@ -324,7 +180,6 @@ class BusinessDays:
             if found is None:
                 return None
             day = min(off - 1, days.day_of(found))
-        return None
 
     def _first_image(self, business: int, after: Moment) -> Moment | None:
         """The first moment on the business day, after the given one, to which one of a day off is moved."""
@@ -378,4 +233,4 @@ def on_business_days(base: Schedule, days_off: DaysOff, shift: Shift | None, zon
     if shift is not None and any(map(drifts, terms_of(base))):
         message = f"shift: {base} has an interval that is not of whole seconds"
         raise InvalidSchedule(message, field="shift", value=str(shift), allowed="intervals of whole seconds")
-    return BusinessDays(base, days_off, shift, zone)
+    return BusinessDays(base, days_off, shift, zone, kept_of(base, LocalDays(days_off, zone)))

@@ -1,25 +1,33 @@
 """Schedules made from others: a union, and a schedule with exclusions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from msgspec import structs
 
 from tokimori.clock import DAY, MINUTE, SECOND, Moment
-from tokimori.errors import Bug
-from tokimori.schedules.grid import ExactSteps, Grid
+from tokimori.errors import Bug, InvalidSchedule
+from tokimori.schedules.counted import first_counted, last_counted
+from tokimori.schedules.covering import Covering, covering
+from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, ExactSteps, Grid
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.second_masks import Term, check_effort, count_terms
 from tokimori.schedules.wall_sets import EVERY_SECOND, Pieces, minus, times_of
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
-from tokimori.schedules.zones import FOREVER, stretch_at
+from tokimori.schedules.zones import stretch_at, stretches_between
 
-_MAX_EXCLUDED = 1_000
-"""How many excluded moments in a row a search passes, before it answers that there are no more."""
-_EVER = Moment(FOREVER)
-_LONG = 2 * 366 * DAY
+MOST_LOOKS = 1_000
+"""Within so many looks, each at a moment or a day, one must be found that is not excluded when a text is read: from the
+ends of the calendar, and of each excluded interval.
+"""
+_WALKED = 30
+"""So many excluded moments in a row are looked at by themselves; each further look is at a span of time."""
+_FIRST_SPAN, _LONG = 30 * DAY, 2 * 366 * DAY
+"""How long that span is at first, and how long at most."""
+_ENDLESS = 1 << 62
+_ALL = Moment(FIRST_MOMENT), Moment(LAST_MOMENT)
 _FEW = 100
 """So many moments are always walked."""
 
@@ -94,32 +102,64 @@ class Difference:
     """The moments of `base`, an interval or a single moment, that are not in `excluded`, compared one by one.
 
     `free` holds the seconds that no excluded wall-clock time covers, as far as the base may name them on a clock whose
-    offset is whole minutes. `covering` are intervals that exclude every moment of the base while they last. After two
-    excluded moments in a row a search jumps to where these end: a long exclusion is not walked.
+    offset is whole minutes. `folds`: of what clocks show twice, some exclude the first time only. After a few excluded
+    moments in a row a search jumps to where the row ends, as far as that is known; after more of them it looks for the
+    span of time that has any, and halves it.
     """
 
     base: Schedule
     excluded: Schedule
     free: Zoned
-    covering: tuple[Schedule, ...]
+    folds: bool
+    covering: Covering | None
 
     def next_after(self, moment: Moment) -> Moment | None:
         """The first moment strictly after the given one."""
-        for n in range(_MAX_EXCLUDED):
-            found = self.base.next_after(moment)
-            if found is None or not names(self.excluded, found):
-                return found
-            moment = self._last_excluded(found) if n else found
-        return None
+        return self.look_after(moment, _ENDLESS)
 
     def last_before(self, moment: Moment) -> Moment | None:
         """The last moment strictly before the given one."""
-        for n in range(_MAX_EXCLUDED):
+        return self.look_before(moment, _ENDLESS)
+
+    def look_after(self, moment: Moment, looks: int) -> Moment | None:
+        """The first moment strictly after the given one. Raises `InvalidSchedule` where so many looks don't find it."""
+        walked, span = 0, _FIRST_SPAN
+        while looks > 0:
+            found = self.base.next_after(moment)
+            if found is None or not names(self.excluded, found):
+                return found
+            moment = self._last_excluded(found) if walked else found
+            walked, looks = walked + 1, looks - 1
+            if walked >= _WALKED:
+                stop = Moment(moment + span)
+                if self.count(moment, stop):
+                    return first_counted(self.count, moment, stop)
+                looks -= min(self.base.count(moment, stop), span // DAY)
+                moment, span = stop, min(2 * span, _LONG)
+        raise _too_long()
+
+    def look_before(self, moment: Moment, looks: int) -> Moment | None:
+        """The last moment strictly before the given one. Raises `InvalidSchedule` where so many looks don't find it."""
+        walked, span = 0, _FIRST_SPAN
+        while looks > 0:
             found = self.base.last_before(moment)
             if found is None or not names(self.excluded, found):
                 return found
-            moment = self._first_excluded(found) if n else found
-        return None
+            moment = self._first_excluded(found) if walked else found
+            walked, looks = walked + 1, looks - 1
+            if walked >= _WALKED:
+                start = Moment(moment - span)
+                if self.count(Moment(start - 1), Moment(moment - 1)):
+                    return last_counted(self.count, start, moment)
+                looks -= min(self.base.count(start, moment), span // DAY)
+                moment, span = start, min(2 * span, _LONG)
+        raise _too_long()
+
+    def check(self) -> None:
+        """Raise `InvalidSchedule` where a search takes too long from an end of the calendar, or of an interval."""
+        for first, last in {_ALL, *(_ends(leaf) for leaf in _leaves(self.excluded))}:
+            self.look_after(Moment(first - 1), MOST_LOOKS)
+            self.look_before(Moment(last + 1), MOST_LOOKS)
 
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through; as in `Union.count`, many are not walked."""
@@ -131,21 +171,44 @@ class Difference:
     def _last_excluded(self, moment: Moment) -> Moment:
         """The last of an unbroken row of excluded moments that begins at the given one, as far as can be told."""
         free = self._if_whole(self.free.next_after(moment), moment)
-        ends = [cover.last_before(_EVER) or moment for cover in self.covering if names(cover, moment)]
-        return max([moment, *ends] if free is None else [moment, Moment(free - 1), *ends])
+        end = self.covering.last(moment) if self.covering else moment
+        return end if free is None else Moment(max(end, free - 1))
 
     def _if_whole(self, free: Moment | None, moment: Moment) -> Moment | None:
-        """The free moment, unless clocks here or there are apart from UTC by odd seconds, as before 1972."""
+        """The free moment, unless clocks here or there are apart from UTC by odd seconds, as before 1972, or what they
+        show twice would be passed.
+        """
         if free is None or abs(free - moment) <= SECOND:
             return free
+        if self.folds and self._repeats(Moment(min(free, moment)), max(free, moment)):
+            return None
         both = [stretch_at(self.free.zone, at).offset % MINUTE for at in (free, moment)]
         return None if any(both) else free
+
+    def _repeats(self, low: Moment, high: int) -> bool:
+        """Whether clocks show something for the second time between the moments."""
+        stretches = stretches_between(self.free.zone, low, high)
+        return any(low < start + before - offset and start < high for start, _, offset, before in stretches)
 
     def _first_excluded(self, moment: Moment) -> Moment:
         """The first of an unbroken row of excluded moments that ends at the given one, as far as can be told."""
         free = self._if_whole(self.free.last_before(moment), moment)
-        starts = [cover.next_after(Moment(-FOREVER)) or moment for cover in self.covering if names(cover, moment)]
-        return min([moment, *starts] if free is None else [moment, Moment(free + 1), *starts])
+        start = self.covering.first(moment) if self.covering else moment
+        return start if free is None else Moment(min(start, free + 1))
+
+
+def _ends(schedule: Schedule) -> tuple[Moment, Moment]:
+    """The first and the last moment of an interval that has several; those of the calendar for others."""
+    grid = schedule.moments.times if isinstance(schedule, ZonedSchedule) else None
+    if not isinstance(grid, Grid) or grid.first == grid.last is not None:
+        return _ALL
+    return schedule.next_after(_ALL[0]) or _ALL[0], schedule.last_before(_ALL[1]) or _ALL[1]
+
+
+def _too_long() -> InvalidSchedule:
+    message = f"schedule: it excludes more than {MOST_LOOKS} moments or days in a row, of which no formula is known"
+    allowed = "shorter exclusions; cron expressions rather than intervals of months; or several jobs"
+    return InvalidSchedule(message, field="schedule", allowed=allowed)
 
 
 def terms_of(schedule: Schedule) -> Sequence[Term]:
@@ -221,15 +284,32 @@ def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
     clocks = [clock for leaf in leaves if (clock := _clock_in(leaf, zone)) is not None]
     others = [leaf for leaf in leaves if _clock_in(leaf, zone) is None]
     free = minus((EVERY_SECOND,), clocks)
+    folds = any(isinstance(leaf, ZonedSchedule) and leaf.moments.once for leaf in leaves)
     kept: list[Schedule] = []
     for part in _merged(_leaves(base)):
         if isinstance(part, Zoned) and isinstance(part.times, Pieces) and part.zone == zone:
-            rest = Zoned(Pieces(minus(part.times.pieces, clocks)), zone, part.shift, part.once)
             all_free = Zoned(Pieces(free), zone, shift=False, once=False)
-            kept.append(Difference(rest, union(others), all_free, _covering(rest, others)) if others else rest)
+            for pieces in _alike(minus(part.times.pieces, clocks), others):
+                rest = Zoned(Pieces(pieces), zone, part.shift, part.once)
+                known = _covering(rest, others, zone)
+                kept.append(Difference(rest, union(others), all_free, False, known) if others else rest)
         else:
-            kept.append(Difference(part, excluded, _free_for(part, free, zone), _covering(part, others)))
-    return _counted(Except(base, excluded, Union((), tuple(kept))))
+            kept.append(Difference(part, excluded, _free_for(part, free, zone), folds, _covering(part, leaves, zone)))
+    made = _counted(Except(base, excluded, Union((), tuple(kept))))
+    for part in kept:
+        if isinstance(part, Difference):
+            part.check()
+    return made
+
+
+def _alike(pieces: tuple[WallClock, ...], excluded: Sequence[Schedule]) -> Iterator[tuple[WallClock, ...]]:
+    """The pieces; beside intervals those of days of the week by themselves, as these may all be excluded."""
+    weekly = tuple(piece for piece in pieces if excluded and piece.days.weekdays)
+    rest = tuple(piece for piece in pieces if piece not in weekly)
+    if weekly:
+        yield weekly
+    if rest or not weekly:
+        yield rest
 
 
 def _free_for(base: Schedule, free: tuple[WallClock, ...], zone: str) -> Zoned:
@@ -241,19 +321,10 @@ def _free_for(base: Schedule, free: tuple[WallClock, ...], zone: str) -> Zoned:
     return Zoned(Pieces(free), zone, shift=False, once=False)
 
 
-def _covering(base: Schedule, excluded: Sequence[Schedule]) -> tuple[Schedule, ...]:
-    """The excluded intervals that name every moment of the base while they last."""
-    steps = _exact_steps(base)
-    if steps is None and isinstance(base, Zoned) and isinstance(base.times, Pieces):
-        steps = ExactSteps(0, SECOND)
-    if steps is None:
-        return ()
-    found = [(leaf, other) for leaf in excluded if (other := _exact_steps(leaf)) is not None]
-    return tuple(
-        leaf
-        for leaf, other in found
-        if steps.period % other.period == 0 and (steps.anchor - other.anchor) % other.period == 0
-    )
+def _covering(base: Schedule, excluded: Sequence[Schedule], zone: str) -> Covering | None:
+    """What is known of where the excluded schedules leave nothing of the base."""
+    parts = [leaf.moments for leaf in excluded if isinstance(leaf, ZonedSchedule)]
+    return covering(base, parts, zone) if isinstance(base, Zoned) else None
 
 
 def _exact_steps(schedule: Schedule) -> ExactSteps | None:

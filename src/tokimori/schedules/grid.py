@@ -11,6 +11,8 @@ from tokimori.schedules.zoned import Zoned
 from tokimori.schedules.zones import FOREVER
 
 FIRST_WALL, LAST_WALL = FIRST_DAY * DAY, (LAST_DAY + 1) * DAY - 1
+FIRST_MOMENT, LAST_MOMENT = FIRST_WALL - 2 * DAY, LAST_WALL + 2 * DAY
+"""Before and after all moments of all zones."""
 _MEAN_MONTH = 146_097 * DAY // 4_800  # 400 years are 146,097 days
 
 

@@ -168,7 +168,8 @@ def _spans(
 # Parts
 
 
-def _clocks_of(zoned: Zoned) -> tuple[WallClock, ...]:
+def clocks_of(zoned: Zoned) -> tuple[WallClock, ...]:
+    """The clocks whose times it has; none for an interval."""
     match zoned.times:
         case WallClock() as clock:
             return (clock,)
@@ -185,14 +186,14 @@ def _is_of_minutes(zoned: Zoned) -> bool:
         case Grid(steps=MixedSteps(exact=exact)):
             return exact % MINUTE == 0
         case _:
-            return all(clock.seconds.bit_count() == 1 for clock in _clocks_of(zoned))
+            return all(clock.seconds.bit_count() == 1 for clock in clocks_of(zoned))
 
 
 def _fractions_of(zoned: Zoned, unit: int) -> set[int]:
     """The fractions on which the moments lie; none for what drifts. What clocks skip may go to a whole unit."""
     times = zoned.times
     if not isinstance(times, Grid):
-        seconds = {clock.seconds.bit_length() - 1 for clock in _clocks_of(zoned)}
+        seconds = {clock.seconds.bit_length() - 1 for clock in clocks_of(zoned)}
         return {0} if unit == SECOND else {0, *(second * SECOND for second in seconds)}
     match times.steps:
         case ExactSteps(_, period) as steps if period % unit == 0 or times.first == times.last is not None:
@@ -250,11 +251,15 @@ def _progression_mask(found: Progression, unit: int) -> Mask:
 
 def _pattern(period: int, count: int) -> int:
     """A number with `count` bits set, one every `period`."""
-    return ((1 << period * count) - 1) // ((1 << period) - 1)
+    bits, have = 1, 1
+    while have < count:  # a division would take some milliseconds
+        bits |= bits << period * have
+        have *= 2
+    return bits & (1 << period * count) - 1
 
 
 def _clock_mask(zoned: Zoned, unit: int, fraction: int) -> Mask:
-    clocks, a_day = _clocks_of(zoned), DAY // unit
+    clocks, a_day = clocks_of(zoned), DAY // unit
     if unit == MINUTE:
         clocks = tuple(clock for clock in clocks if clock.seconds == 1 << fraction // SECOND)
     if fraction and (unit == SECOND or fraction % SECOND):

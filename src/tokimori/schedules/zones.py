@@ -130,7 +130,7 @@ class _Change(NamedTuple):
 @lru_cache(maxsize=1024)
 def _known(zone: str) -> _Known:
     """What the file of the zone lists, the year of its last entry and the next one's first change included."""
-    fixed = _fixed_offset(zone)
+    fixed = fixed_offset(zone)
     if fixed is not None:
         return _Known((-FOREVER,), (Stretch(-FOREVER, FOREVER, fixed, fixed),), FOREVER)
     info = zone_info(zone)
@@ -248,7 +248,8 @@ def _offset(info: ZoneInfo, moment: int) -> int:
     return offset.days * DAY + offset.seconds * SECOND
 
 
-def _fixed_offset(zone: str) -> int | None:
+def fixed_offset(zone: str) -> int | None:
+    """How far clocks of UTC or a fixed offset are ahead; None for a zone by name."""
     if zone == "UTC":
         return 0
     found = _FIXED_OFFSET.match(zone) if zone[0] in "+-" else None

@@ -12,10 +12,11 @@ from tests.unit.schedules.test_zones import ALL_ZONES
 from tests.unit.schedules.texts import coarse, modes
 from tokimori.clock import DAY, HOUR, Moment, format_moment
 from tokimori.errors import InvalidSchedule
-from tokimori.schedules.business_days import BusinessDays, LocalDays, Shift, on_business_days
+from tokimori.schedules.business_days import BusinessDays, Shift, on_business_days
 from tokimori.schedules.days import weekday_of
 from tokimori.schedules.days_off import DaysOff, parse_days_off
 from tokimori.schedules.grid import moment_of
+from tokimori.schedules.kept import LocalDays
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import OnDemand, Schedule, next_moments
 from tokimori.schedules.zones import stretch_at, stretches_between
@@ -166,7 +167,9 @@ def business_days(draw: st.DrawFn) -> tuple[BusinessDays, Moment]:
     shift = draw(st.sampled_from([None, *Shift]))
     days_off = parse_days_off(dates, weekdays)
     start = Moment(day * DAY + draw(st.integers(0, DAY)))
-    return BusinessDays(base, days_off, shift, zone), start
+    schedule = on_business_days(base, days_off, shift, zone)
+    assert isinstance(schedule, BusinessDays)
+    return schedule, start
 
 
 @settings(deadline=None, max_examples=150)
@@ -191,7 +194,8 @@ def test_it_equals_a_walk_that_moves_every_moment(drawn: tuple[BusinessDays, Mom
 
 def test_the_walk_by_hand_knows_a_weekend() -> None:
     """The truth of these tests is itself right about one."""
-    schedule = BusinessDays(parse_schedule("0 9 * * 6"), parse_days_off([], ["sat"]), Shift.NEXT, "UTC")
+    schedule = on_business_days(parse_schedule("0 9 * * 6"), parse_days_off([], ["sat"]), Shift.NEXT, "UTC")
+    assert isinstance(schedule, BusinessDays)
     start = Moment(int(datetime(2026, 11, 20, tzinfo=UTC).timestamp()) * 1_000_000)
     assert by_hand(schedule, start, Moment(start + 3 * DAY)) == [at("2026-11-22 09:00")]
 

@@ -39,6 +39,11 @@ ADVERSARIES = [
     ("every 1 second except every 2 seconds; R99/1970-01-01T00:00:01Z/PT2S", "UTC"),
     ("R/0001-06-01T00:00:00/P1M except * * 1 6 *", "America/Santiago"),
     ("R/2026-01-31T00:00:00/P9000Y", "UTC"),
+    ("0 0 * * * except R1200/2026-01-01T00:00:00Z/P1D", "UTC"),
+    ("30 2 * * * except R/2026-01-01T02:30:00/P1D", "Europe/Paris"),
+    ("*/5 * * * 1-5 except R/PT10S/2199-12-31T00:00:00Z", "Africa/Monrovia"),
+    ("0 9 * * 1; 0 0 9 2 1 * 2060 except R/2026-01-05T09:00:00Z/P7D", "UTC"),
+    ("every 2 hours except R/2026-01-01T00:00:00Z/PT4H; R/2026-01-01T02:00:00Z/PT4H", "Europe/Paris"),
 ]
 
 

@@ -1,0 +1,247 @@
+"""The moments of a schedule that are not on days off."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import or_
+
+from tokimori.clock import DAY, MINUTE, Moment
+from tokimori.schedules.combined import Difference, Except, Union, names, terms_of
+from tokimori.schedules.covering import Row, row_of
+from tokimori.schedules.days import FIRST_DAY, LAST_DAY, days_of_week, has_other_dates, weekday_of
+from tokimori.schedules.days_off import DaysOff
+from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, Grid, moment_of
+from tokimori.schedules.schedule import Schedule
+from tokimori.schedules.second_masks import Term, clocks_of, count_drifting
+from tokimori.schedules.wall_sets import EVERY_SECOND, Overlapping, Pieces, minus
+from tokimori.schedules.wallclock import WallClock
+from tokimori.schedules.zoned import Zoned, ZonedSchedule
+from tokimori.schedules.zones import Stretch, rule_from, stretch_at, stretches_between
+
+_WEEK = 7 * DAY
+_TWO_YEARS = 2 * 366 * DAY
+BEYOND = 7
+"""So many days behind the calendar's end, and before its start, what is moved may go: a week has a business day."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDays:
+    """Business days of a zone. A day that the zone's clocks skip as a whole (Apia's 2011-12-30) is not one."""
+
+    days_off: DaysOff
+    zone: str
+
+    def is_off(self, day: int) -> bool:
+        """Whether the day is not a business day."""
+        return self.days_off.last_in_row(day) is not None or self._is_skipped(day)
+
+    def next_business(self, day: int) -> int:
+        """The first business day at or after the day."""
+        while day <= LAST_DAY + BEYOND:
+            if (last := self.days_off.last_in_row(day)) is not None:
+                day = last + 1
+            elif self._is_skipped(day):
+                day += 1
+            else:
+                break
+        return day
+
+    def previous_business(self, day: int) -> int:
+        """The last business day at or before the day."""
+        while day >= FIRST_DAY - BEYOND:
+            if (first := self.days_off.first_in_row(day)) is not None:
+                day = first - 1
+            elif self._is_skipped(day):
+                day -= 1
+            else:
+                break
+        return day
+
+    def _is_skipped(self, day: int) -> bool:
+        _, _, offset, before = stretch = stretch_at(self.zone, (day + 1) * DAY)  # within `OVERLAP` after any such skip
+        start = stretch.start
+        return offset - before >= DAY and start + before <= day * DAY and (day + 1) * DAY <= start + offset
+
+    def day_of(self, moment: int) -> int:
+        """The date that the zone's clocks show, as a number."""
+        return (moment + stretch_at(self.zone, moment).offset) // DAY
+
+    def start(self, day: int) -> int:
+        """The first moment of the day; where its zone skips the day, that of the next one."""
+        found = next((first for first, _, _ in self.stretches(day)), None)
+        return self.start(day + 1) if found is None else found
+
+    def end(self, day: int) -> int:
+        """The moment after the last one of the day."""
+        found = max((last for _, last, _ in self.stretches(day)), default=None)
+        return self.end(day - 1) if found is None else found
+
+    def moment(self, day: int, time: int) -> Moment:
+        """The first moment at which clocks show that time on the day, or the end of the gap that swallows it."""
+        for first, last, offset in self.stretches(day):
+            if first <= (at := day * DAY + time - offset) < last:
+                return Moment(at)
+        return Moment(moment_of(day * DAY + time, self.zone))
+
+    def shown_until(self, day: int, moment: int) -> int:
+        """How much of the day clocks have shown before the moment, in microseconds since midnight; 0: nothing.
+
+        A day that is over has shown all of it, also what its clocks skip at its end: such a time is the end of the gap.
+        """
+        if moment > self.end(day):
+            return DAY
+        times = [
+            min(last, moment) + offset - day * DAY for first, last, offset in self.stretches(day) if first < moment
+        ]
+        return max(times, default=0)
+
+    def stretches(self, day: int) -> Iterator[tuple[int, int, int]]:
+        """The parts of the day, each as (first moment, end, offset); usually one."""
+        for start, end, offset, _ in stretches_between(self.zone, (day - 1) * DAY, (day + 2) * DAY):
+            first, last = max(start, day * DAY - offset), min(end, (day + 1) * DAY - offset)
+            if first < last:
+                yield first, last, offset
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The moments of `base` that are not on days off.
+
+    They are looked for in `likely`: the others are meant for days of the week or dates of every year that are off. Only
+    what is meant for a minute of `fixed` may happen on the day after it, where clocks skip midnight.
+    """
+
+    base: Schedule
+    likely: Schedule
+    fixed: int
+    days: LocalDays
+
+    def next_after(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
+        """The first moment strictly after the given one; None where it would be after the limit."""
+        while (found := self._next_likely(moment)) is not None and (limit is None or found <= limit):
+            stretch = stretch_at(self.days.zone, found)
+            day = (found + stretch.offset) // DAY
+            business = self.days.next_business(day)
+            if business == day:
+                return found
+            moment = Moment(max(found, min(business * DAY - stretch.offset, stretch.end) - 1))
+        return None
+
+    def last_before(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
+        """The last moment strictly before the given one; None where it would be before the limit."""
+        while (found := self._last_likely(moment)) is not None and (limit is None or found >= limit):
+            stretch = stretch_at(self.days.zone, found)
+            day = (found + stretch.offset) // DAY
+            business = self.days.previous_business(day)
+            if business == day:
+                return found
+            moment = Moment(min(found, max((business + 1) * DAY - stretch.offset, stretch.start)))
+        return None
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """How many moments t there are with after < t <= through: those of the base, minus those on days off."""
+        return self._count(self.base.count, after, through)
+
+    def count_drifting(self, terms: Sequence[Term], after: Moment, through: Moment) -> int:
+        """How many of them drift through the parts of a second, so that they are in no mask."""
+        return self._count(partial(count_drifting, terms), after, through)
+
+    def _count(self, of: Callable[[Moment, Moment], int], after: Moment, through: Moment) -> int:
+        total = of(after, through)
+        if not total:
+            return 0
+        for stretch in stretches_between(self.days.zone, after + 1, through + 1):
+            low, high = max(stretch.start, after + 1), min(stretch.end - 1, through)
+            total -= sum(of(*row) for row in self._rows_off(stretch, low, high))
+        return total
+
+    def _rows_off(self, stretch: Stretch, low: int, high: int) -> Iterator[tuple[Moment, Moment]]:
+        """The stretches of days off within low <= t <= high, each as (after, through)."""
+        day, last = (low + stretch.offset) // DAY, (high + stretch.offset) // DAY
+        while (first := self._next_off(day, last)) is not None:
+            day = self.days.next_business(first)
+            start, end = first * DAY - stretch.offset, day * DAY - stretch.offset
+            yield Moment(max(low, start) - 1), Moment(min(high, end - 1))
+
+    def _next_off(self, day: int, last: int) -> int | None:
+        return self.days.days_off.next_off(day, last)
+
+    def _next_likely(self, moment: Moment) -> Moment | None:
+        found = self.likely.next_after(moment)
+        if self.likely is self.base:
+            return found
+        same = max(moment, rule_from(self.days.zone)) + _TWO_YEARS
+        for stretch in stretches_between(self.days.zone, moment, LAST_MOMENT if found is None else found):
+            if self._goes_on(stretch):
+                if moment < stretch.start and names(self.base, Moment(stretch.start)):
+                    return Moment(stretch.start)
+                same = stretch.start + _TWO_YEARS
+            elif stretch.start > same:
+                break
+        return found
+
+    def _last_likely(self, moment: Moment) -> Moment | None:
+        found = self.likely.last_before(moment)
+        if self.likely is self.base:
+            return found
+        low = FIRST_MOMENT if found is None else found
+        stretch = stretch_at(self.days.zone, moment - 1)
+        while stretch.start > low:
+            if self._goes_on(stretch) and names(self.base, Moment(stretch.start)):
+                return Moment(stretch.start)
+            stretch = stretch_at(self.days.zone, stretch.start - 1)
+        return found
+
+    def _goes_on(self, stretch: Stretch) -> bool:
+        """Whether a time of the base may be among those that clocks skip there just before a business day."""
+        first, day = stretch.start + stretch.before, (stretch.start + stretch.offset) // DAY
+        return first // DAY < day and self.fixed >> first % DAY // MINUTE > 0 and not self.days.is_off(day)
+
+
+def kept_of(base: Schedule, days: LocalDays) -> Kept:
+    """What is left of the schedule on business days."""
+    if not days.days_off.weekdays and not days.days_off.yearly:
+        return Kept(base, base, 0, days)
+    shifted = [term.part for term in terms_of(base) if term.part.shift]
+    fixed = reduce(or_, (clock.minutes for part in shifted for clock in clocks_of(part)), 0)
+    if any(isinstance(part.times, Grid) for part in shifted):
+        fixed = EVERY_SECOND.minutes
+    return Kept(base, Union((), tuple(_likely(base, days))), fixed, days)
+
+
+def _likely(schedule: Schedule, days: LocalDays) -> Iterator[Schedule]:
+    """The parts of the schedule that days off leave in other weeks, or other years."""
+    match schedule:
+        case Union():
+            for part in schedule._parts:
+                yield from _likely(part, days)
+        case Except():
+            yield from _likely(schedule._kept, days)
+        case Difference(base=base):
+            yield from (replace(schedule, base=part) for part in _likely(base, days))
+        case ZonedSchedule():
+            yield from _likely(schedule.moments, days)
+        case Zoned(times=times, zone=zone) if zone == days.zone and (clocks := clocks_of(schedule)):
+            if left := tuple(rest for clock in clocks for rest in _without_days(clock, days.days_off)):
+                kind = Overlapping if isinstance(times, Overlapping) else Pieces
+                yield Zoned(kind(left), zone, schedule.shift, schedule.once)
+        case Zoned() if (row := row_of(schedule, days.zone)) is not None and _is_off(row, days):
+            return
+        case _:
+            yield schedule
+
+
+def _is_off(row: Row, days: LocalDays) -> bool:
+    """Whether the row is one of whole weeks, on a day of the week that is off."""
+    if row.period % _WEEK:
+        return False
+    until = min(row.high, max(row.low, rule_from(days.zone)) + _TWO_YEARS)
+    offsets = {0} if row.local else {stretch.offset for stretch in stretches_between(days.zone, row.low, until + 1)}
+    return all(days.days_off.weekdays >> weekday_of((row.anchor + offset) // DAY) & 1 for offset in offsets)
+
+
+def _without_days(clock: WallClock, off: DaysOff) -> Iterator[WallClock]:
+    """Its times on other days of the week; nothing where all of these are dates of every year that are off."""
+    weekly = WallClock(days_of_week(off.weekdays), EVERY_SECOND.minutes, EVERY_SECOND.seconds)
+    left = minus((clock,), (weekly,)) if off.weekdays else (clock,)
+    return (rest for rest in left if not off.yearly or has_other_dates(rest.days, off.yearly))
