@@ -120,8 +120,8 @@ async def replace_job(
         if answer == "moving":
             await move_runs(db, old.incarnation, count())
         if answer == "begun":
-            await move_runs(db, old.incarnation, range(MOST_STEPS))
-        if answer in {"begun", "replaced"}:
+            return await move_runs(db, old.incarnation, range(MOST_STEPS))
+        if answer == "replaced":
             return None
 
 
@@ -129,13 +129,8 @@ async def _replaced(
     db: Connections, old: Job, new: Job, skips: Sequence[Skip], edges: tuple[str | None, int | None]
 ) -> str:
     skips_of_job = skips_json([(new.incarnation, skip) for skip in skips])
-    answer: str = await db.value(
-        _REPLACE,
-        *(old.version, old.state, old.fired_through),
-        *(*job_row(new), skips_of_job, lane_of_forced(old, new)),
-        *edges,
-    )
-    return answer
+    terms = old.version, old.state, old.fired_through, *job_row(new), skips_of_job, lane_of_forced(old, new)
+    return str(await db.value(_REPLACE, *terms, *edges))
 
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:

@@ -88,8 +88,8 @@ async def replace_job(
         if answer == "moving":
             await move_runs(db, old.incarnation, count())
         if answer == "begun":
-            await move_runs(db, old.incarnation, range(MOST_STEPS))
-        if answer in {"begun", "replaced"}:
+            return await move_runs(db, old.incarnation, range(MOST_STEPS))
+        if answer == "replaced":
             return None
 
 
