@@ -213,3 +213,9 @@ def test_moved_moments_are_found_behind_many_rows(shift: Shift) -> None:
     assert base.next_after(Moment(sunday - 1)) == sunday
     moved = Moment(sunday + DAY) if shift is Shift.NEXT else Moment(sunday - DAY)
     assert schedule.next_after(Moment(moved - 1)) == moved
+
+
+def test_a_row_of_first_times_leaves_the_second() -> None:
+    """A wildcard means both times at two o'clock, the excluded days the first: the second is behind a row of days."""
+    schedule = parse_schedule("*/59 2 * * * except R/2026-09-01T02:00:00/P1D; 59 2 * * *", zone="Europe/Paris")
+    assert schedule.next_after(at("2026-09-05")) == at("2026-10-25 01:00")
