@@ -1,9 +1,11 @@
 """Hand back: give unpenalised what the store gives a node and the node does not know."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from tokimori.clock import Moment
+from tokimori.engine.refusals import blames_the_asked, tell
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Key
 from tokimori.errors import NotFound, StoreUnavailable
@@ -13,6 +15,8 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.work_source import WorkSource
 from tokimori.ports.working import Change, Claimed
+
+log = logging.getLogger(__name__)
 
 LOST_REPLY = Released("the reply to its claim was lost")
 
@@ -32,3 +36,12 @@ async def _run(source: WorkSource, run_id: RunId) -> Run | None:
         return await source.get_run(run_id)
     except (NotFound, StoreUnavailable):
         return None  # the next tick tells of it again, if it is still there
+    except Exception as fault:
+        if not blames_the_asked(fault):
+            raise
+        tell(
+            log,
+            f"run {run_id} can't be read; the others are handed back, and it is tried again: {fault}",
+            fault,
+        )
+        return None

@@ -1,14 +1,14 @@
 """Reckon: what an older tzdata said of the next moments is said again by this program's, once, when a node starts."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from math import inf
 
 from tokimori.clock import Moment
 from tokimori.engine.fire import FiringStore
 from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE, blames_the_asked, tell
 from tokimori.model.decide import Plan, reckoned, unchanged
-from tokimori.model.ids import NodeId
+from tokimori.model.ids import JobId, NodeId
 from tokimori.model.job import Job
 from tokimori.ports.nodes import Pulse
 from tokimori.schedules.schedule import Schedule
@@ -28,38 +28,61 @@ class Reckoner:
         self._store = store
         self._schedule_for = schedule_for
         self._limit = BATCH
+        self._refused: set[JobId] = set()
         self.next_at = -inf
 
     def hear(self, pulse: Pulse) -> None:
         """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """See `Duty`. What the store refuses is tried again later, in smaller batches."""
+        """See `Duty`. What the store refuses is tried again later, in smaller batches; a job alone is gone past."""
+        jobs: list[Job] = []
         try:
-            left = await reckon(self._store, now, self._schedule_for, self._limit)
+            jobs = await outdated_jobs(self._store, self._limit, self._refused)
+            await reckon(self._store, jobs, now, self._schedule_for)
         except Exception as fault:
             if not blames_the_asked(fault):
                 raise
-            tell(log, f"the store refused next moments of jobs: {fault}", fault)
-            self._limit = max(1, self._limit // 2)
-            self.next_at = at + (LONGEST_PAUSE if self._limit == 1 else PAUSE)
+            self.next_at = at + self._refuse(jobs, fault)
             return False
-        self.next_at = -inf if left else inf
+        self._limit = min(BATCH, 2 * self._limit)
+        self.next_at = -inf if jobs else at + LONGEST_PAUSE if self._refused else inf
+        if not jobs:
+            self._refused.clear()
         return True
 
+    def _refuse(self, jobs: Sequence[Job], fault: Exception) -> float:
+        """Seconds until the next step."""
+        if len(jobs) == 1:
+            self._refused.add(jobs[0].id)
+            tell(
+                log,
+                f"the store refuses next moment of job {jobs[0].id}; it is tried again later: {fault}",
+                fault,
+            )
+            return PAUSE
+        tell(log, f"the store refused next moments of jobs: {fault}", fault)
+        pause = LONGEST_PAUSE if self._limit == 1 else PAUSE
+        self._limit = max(1, min(self._limit, len(jobs) or self._limit) // 2)
+        return pause
 
-async def reckon(store: FiringStore, now: Moment, schedule_for: Callable[[Job], Schedule], limit: int = BATCH) -> int:
-    """Give up to `limit` jobs their next moment by this program's tzdata; how many there were.
+
+async def outdated_jobs(store: FiringStore, limit: int, past: Set[JobId] = frozenset()) -> list[Job]:
+    """Up to `limit` jobs whose next moment another tzdata said, but for some."""
+    jobs = await store.outdated(tzdata_version(), limit + len(past))
+    return [job for job in jobs if job.id not in past][:limit]
+
+
+async def reckon(store: FiringStore, jobs: Sequence[Job], now: Moment, schedule_for: Callable[[Job], Schedule]) -> None:
+    """Give jobs their next moment by this program's tzdata.
 
     Some of them may have been changed meanwhile: who asks again finds those that are left. Nothing is decided: the
     cursor stays, so that no occurrence comes twice, and one that the new rules put into the past is late. A job that
     can't be reckoned keeps its moment, to be parked when it is due.
     """
-    jobs = await store.outdated(tzdata_version(), limit)
     if jobs:
         done = sum(await store.apply([(_plan(job, schedule_for), []) for job in jobs], now))
         log.info("reckoned the next moments of %d jobs by tzdata %s", done, tzdata_version())
-    return len(jobs)
 
 
 def _plan(job: Job, schedule_for: Callable[[Job], Schedule]) -> Plan:

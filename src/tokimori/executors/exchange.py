@@ -116,21 +116,29 @@ class Exchanges:
         """
         if self._folder is None:
             raise Bug("the folder of exchanges was not made")
+        exchange: Exchange | None = None
         try:
-            if account.uid == own.uid:
-                prefix = f"{task.run_id}.{task.attempt}."
-                exchange = Exchange(self._folder, prefix, task.payload, account.uid)
-            else:
-                theirs = Path(tempfile.mkdtemp(prefix="tokimori-"))
-                note = self._folder / theirs.name
-                note.symlink_to(theirs)
-                exchange = Exchange(theirs, "", task.payload, account.uid, note=note)
+            exchange = self._placed(self._folder, task, account, own)
             exchange.write_payload(account)
             if exchange.note is not None:  # last: nobody else puts anything where the node writes
                 os.chown(exchange.folder, account.uid, account.gid)
         except OSError as fault:
+            if exchange is not None:
+                exchange.remove()
             raise Refused(f"the files of this attempt can't be made: {fault}") from None
         return exchange
+
+    def _placed(self, folder: Path, task: Task, account: Account, own: Account) -> Exchange:
+        if account.uid == own.uid:
+            return Exchange(folder, f"{task.run_id}.{task.attempt}.", task.payload, account.uid)
+        theirs = Path(tempfile.mkdtemp(prefix="tokimori-"))
+        note = folder / theirs.name
+        try:
+            note.symlink_to(theirs)
+        except OSError:
+            theirs.rmdir()
+            raise
+        return Exchange(theirs, "", task.payload, account.uid, note=note)
 
     def remove(self) -> None:
         """Remove it: every attempt has ended."""

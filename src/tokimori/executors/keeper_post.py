@@ -1,7 +1,8 @@
 """A keeper at its post, from before its start to its end, and the attempts that it was given."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 
 from tokimori.errors import Refused
@@ -10,6 +11,8 @@ from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_process import KeeperProcess, KeeperSettings
 from tokimori.ports.executor import StopReason, Task
+
+log = logging.getLogger(__name__)
 
 _PAUSE = 1.0
 """Seconds before another keeper is tried where one did not start."""
@@ -64,18 +67,19 @@ class KeeperPost:
         if orders:
             self._keeper.send(orders if self._lease is None else [self._lease, *orders])
 
-    def open_later(self, pause: float, after: Awaitable[object] | None = None) -> None:
+    def open_later(self, pause: float, after: asyncio.Future[None] | None = None) -> None:
         """Start it in so many seconds, counted from when `after` is done; again and again until it does."""
         self._starting = asyncio.get_running_loop().create_task(self._open_later(pause, after))
 
-    async def _open_later(self, pause: float, after: Awaitable[object] | None) -> None:
+    async def _open_later(self, pause: float, after: asyncio.Future[None] | None) -> None:
         if after is not None:
-            await asyncio.shield(after)
+            await asyncio.wait([after])  # however it ends
         await asyncio.sleep(pause)
         while True:
             try:
                 return await self.open()
-            except Refused:
+            except (Refused, OSError, RuntimeError) as fault:  # this machine may lack files or threads for a while
+                log.warning("a keeper does not start, and is tried again: %s", fault)
                 await asyncio.sleep(_PAUSE)
 
     def send(self, orders: Sequence[wire.Order], lease: wire.Lease | None) -> None:
@@ -91,7 +95,12 @@ class KeeperPost:
         """End whatever the dead keeper has left: its pid, and how it ended (exit code, or minus its signal)."""
         if self._keeper is None:
             raise Refused("this keeper has not started")
-        return self._keeper.pid, await self._keeper.bury()
+        while True:
+            try:
+                return self._keeper.pid, await self._keeper.bury()
+            except (OSError, RuntimeError) as fault:
+                log.warning("what keeper %d has left can't be ended, and is tried again: %s", self._keeper.pid, fault)
+                await asyncio.sleep(_PAUSE)
 
     def close(self) -> Coroutine[None, None, None]:
         """Have the keeper end whatever it still runs, and go. From the call on, not the first await, it may die."""

@@ -1,5 +1,6 @@
 """Next moments are reckoned anew where an older tzdata said them."""
 
+from collections.abc import Callable
 from math import inf
 
 import pytest
@@ -8,11 +9,13 @@ from msgspec.structs import replace
 from tests.unit.engine.world import Broken, World
 from tests.unit.examples import seconds
 from tests.unit.virtual import Link
-from tokimori.clock import SECOND
-from tokimori.engine.reckon import BATCH, Reckoner, reckon
+from tokimori.clock import SECOND, Moment
+from tokimori.engine.reckon import BATCH, Reckoner, outdated_jobs, reckon
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.job import Job
+from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version
+from tokimori.stores.memory.store import MemoryStore
 
 
 @pytest.fixture
@@ -28,17 +31,24 @@ async def outdated(world: World, name: str, next_due: float, **changes: object) 
     return job
 
 
+async def reckon_some(store: MemoryStore, now: Moment, schedule_for: Callable[[Job], Schedule]) -> int:
+    """One batch; how many there were."""
+    jobs = await outdated_jobs(store, BATCH)
+    await reckon(store, jobs, now, schedule_for)
+    return len(jobs)
+
+
 async def test_an_outdated_moment_is_corrected(world: World) -> None:
     """Earlier or later than it was, always the first one after the cursor; a job of today's tzdata is not touched."""
     earlier, later = await outdated(world, "earlier", 90), await outdated(world, "later", 0.5)
     today = replace(await outdated(world, "today", 77), tzdata=tzdata_version())
     world.store._tables.jobs[today.id] = today
-    assert await reckon(world.store, seconds(0), world.schedule_for) == 2
+    assert await reckon_some(world.store, seconds(0), world.schedule_for) == 2
     for job in (earlier, later):
         expected = replace(job, next_due=seconds(1), tzdata=tzdata_version())
         assert await world.store.get_job(job.id) == expected
     assert await world.store.get_job(today.id) == today
-    assert await reckon(world.store, seconds(0), world.schedule_for) == 0
+    assert await reckon_some(world.store, seconds(0), world.schedule_for) == 0
 
 
 async def test_no_occurrence_comes_twice(world: World) -> None:
@@ -47,7 +57,7 @@ async def test_no_occurrence_comes_twice(world: World) -> None:
     await world.fire(10)
     fired = replace(await world.store.get_job(JobId("a")), tzdata="2020a", next_due=seconds(2))
     world.store._tables.jobs[fired.id] = fired
-    assert await reckon(world.store, seconds(3), world.schedule_for) == 1
+    assert await reckon_some(world.store, seconds(3), world.schedule_for) == 1
     assert (await world.store.get_job(fired.id)).next_due == seconds(11)
     await world.fire(12)
     assert await world.nominals("a") == [seconds(n) for n in range(1, 13)]
@@ -57,7 +67,7 @@ async def test_many_are_reckoned_in_batches(world: World) -> None:
     """One call changes a bounded number; together they change all."""
     for n in range(BATCH + 7):
         await outdated(world, f"job-{n}", 90)
-    assert [await reckon(world.store, seconds(0), world.schedule_for) for _ in range(3)] == [BATCH, 7, 0]
+    assert [await reckon_some(world.store, seconds(0), world.schedule_for) for _ in range(3)] == [BATCH, 7, 0]
 
 
 async def test_a_job_that_can_not_be_reckoned_keeps_no_other(world: World) -> None:
@@ -81,7 +91,7 @@ async def test_an_edit_meanwhile_wins(world: World) -> None:
         world.store._tables.jobs[job.id] = replace(job, version=2, next_due=seconds(5))
         return world.schedule_for(job)
 
-    assert await reckon(world.store, seconds(0), edited_meanwhile) == 1  # type: ignore[arg-type]
+    assert await reckon_some(world.store, seconds(0), edited_meanwhile) == 1  # type: ignore[arg-type]
     assert (await world.store.get_job(job.id)).next_due == 5 * SECOND + seconds(0)
 
 
@@ -98,6 +108,28 @@ async def test_what_the_store_refuses_is_tried_again_later(world: World) -> None
         await reckoner.step(NodeId("node"), seconds(0), at)
     assert {(await world.store.get_job(JobId(f"job-{n}"))).next_due for n in range(4)} == {seconds(1)}
     assert at > 0
+
+
+async def test_a_job_that_the_store_refuses_for_good_is_gone_past(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All others are reckoned; the log names this one, and it is tried again until the store takes it."""
+    jobs = [await outdated(world, f"job-{n}", 90) for n in range(4)]
+    link = Link(world.store)
+    link.refuses = lambda name, asked: name == "apply" and any(plan.job_id == "job-1" for plan, _ in asked)
+    reckoner = Reckoner(link.store, world.schedule_for)
+    at = 0.0
+    for _ in range(50):
+        at = max(at, reckoner.next_at)
+        await reckoner.step(NodeId("node"), seconds(0), at)
+    moments = {job.id: (await world.store.get_job(job.id)).next_due for job in jobs}
+    assert moments == {job.id: seconds(90 if job.id == "job-1" else 1) for job in jobs}
+    assert "next moment of job job-1" in caplog.text
+    link.refuses = lambda _name, _asked: False
+    while reckoner.next_at < inf:
+        at = max(at, reckoner.next_at)
+        await reckoner.step(NodeId("node"), seconds(0), at)
+    assert (await world.store.get_job(JobId("job-1"))).next_due == seconds(1)
 
 
 async def test_a_reckoner_works_until_nothing_is_outdated(world: World) -> None:

@@ -1,0 +1,33 @@
+"""What a node does not know is handed back, though the store refuses to read some of it."""
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.engine.world import World
+from tokimori.engine.hand_back import hand_back
+from tokimori.errors import StoreRefused
+from tokimori.model.ids import NodeId, RunId, Token
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
+
+
+async def test_a_run_that_cannot_be_read_hinders_no_other(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are handed back, and the log names the one that the store refuses."""
+    world, me = World(), NodeId("me")
+    await world.add("a")
+    await world.fire(2)
+    first, second = await world.runs("a")
+    real = world.store.get_run
+
+    async def get_run(run_id: RunId) -> Run:
+        if run_id == first.id:
+            raise StoreRefused("a damaged row")
+        return replace(await real(run_id), state=RunState.RUNNING, node_id=me, token=Token(1))
+
+    monkeypatch.setattr(world.store, "get_run", get_run)
+    keys = [(run.id, Token(1)) for run in (first, second)]
+    changes = await hand_back(world.store, keys, me, second.due)
+    assert [change.run_id for change in changes] == [second.id]
+    assert first.id in caplog.text
