@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 
 _PAUSE = 1.0
 """Seconds before another keeper is tried where one did not start."""
+_MOST_TRIES = 9
+"""So often a burial is tried again: a node that stops waits for it."""
 
 
 class Attempt:
@@ -95,12 +97,13 @@ class KeeperPost:
         """End whatever the dead keeper has left: its pid, and how it ended (exit code, or minus its signal)."""
         if self._keeper is None:
             raise Refused("this keeper has not started")
-        while True:
+        for _ in range(_MOST_TRIES):
             try:
                 return self._keeper.pid, await self._keeper.bury()
             except (OSError, RuntimeError) as fault:
                 log.warning("what keeper %d has left can't be ended, and is tried again: %s", self._keeper.pid, fault)
                 await asyncio.sleep(_PAUSE)
+        return self._keeper.pid, await self._keeper.bury()
 
     def close(self) -> Coroutine[None, None, None]:
         """Have the keeper end whatever it still runs, and go. From the call on, not the first await, it may die."""
