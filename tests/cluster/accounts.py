@@ -54,7 +54,10 @@ async def prepare(fleet: Fleet, jobs: int, writers: int = 2, **terms: object) ->
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Of each job, between which moments of this machine its schedule was taken away."""
+    """Of each job, between which moments its schedule was taken away.
+
+    The first is the service's: by its clock, which may be some milliseconds behind this machine's, an edit is made.
+    """
 
     asked: Mapping[JobId, Moment]
     acknowledged: Mapping[JobId, Moment]
@@ -68,7 +71,7 @@ async def finish(fleet: Fleet, jobs: int, patience: float) -> Finish:
     asked, acknowledged = {}, {}
     for n in range(jobs):
         job_id = JobId(f"job-{n:03}")
-        asked[job_id] = clock.now()
+        asked[job_id] = await service.now()
         await service.update(job_id, schedule=None)
         acknowledged[job_id] = clock.now()
     for _ in range(round(patience / POLL)):
