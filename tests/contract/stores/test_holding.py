@@ -134,6 +134,15 @@ async def test_runs_of_a_parked_job_wait_for_its_resume(store: Store, worker: Wo
     assert len(await worker.claim()) == 1
 
 
+async def test_a_failure_that_parks_gives_its_place_to_one(store: Store, worker: Worker) -> None:
+    """Whoever is next in the line of the job's limit becomes ready, and nobody whose place is not free."""
+    runs = await add_runs(store, await add_job(store, on_exhausted=OnExhausted.PARK, max_running=2), 5)
+    first, second = await worker.claim()
+    await worker.settle(first)
+    await worker.settle(second, Failed("no"))
+    assert [await state_of(store, run) for run in runs] == ["succeeded", "failed", "ready", "ready", "blocked"]
+
+
 async def test_a_lost_run_parks_its_job_too(store: Store, worker: Worker, other: Worker) -> None:
     """A job that loses more attempts than it may is parked by whoever reaps them."""
     job = await add_job(store, on_exhausted=OnExhausted.PARK, retry=Retry(lost_attempts=0))

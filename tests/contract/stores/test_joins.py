@@ -56,7 +56,8 @@ async def test_a_join_that_is_complete_twice_has_one_skip(store: Store, worker: 
     child, first, again = await two_rounds(store, worker)
     paused = replace(child, state=JobState.PAUSED)
     await store.replace_job(child, paused)
-    await settle(store, worker, *first, again[0])
+    await settle(store, worker, *first)
+    await settle(store, worker, again[0])
     await store.replace_job(paused, child)
     await settle(store, worker, again[1], now=1)
     assert await runs_of(store, "child") == []

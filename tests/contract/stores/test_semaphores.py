@@ -400,6 +400,17 @@ async def test_a_parked_jobs_runs_stand_aside(store: Store, worker: Worker) -> N
     assert ids(await worker.claim()) == ["after"]
 
 
+async def test_units_of_a_failure_that_parks_are_free_once(store: Store, worker: Worker) -> None:
+    """As many runs become ready as can have the units that the failed run held."""
+    job = await add_job(store, "parks", semaphores=("db",), on_exhausted=OnExhausted.PARK)
+    await add_runs(store, job, 2)
+    others = [await one(store, "after", 99, "db"), await one(store, "last", 100, "db")]
+    (claimed,) = await worker.claim(1)
+    await worker.claim()
+    await worker.settle(claimed, Failed("no"))
+    assert await states(store, others) == ["ready", "blocked"]
+
+
 async def test_a_parked_head_lets_the_others_pass(store: Store, worker: Worker) -> None:
     """Also where the run whose failure parks the job held nothing of that semaphore."""
     await store.put_semaphore("db", 3, NOW)
@@ -409,11 +420,11 @@ async def test_a_parked_head_lets_the_others_pass(store: Store, worker: Worker) 
     await one(store, "a", 0, "db")
     await store.replace_job(job, heavy := changed(job, semaphores=("db:3",)))
     run = await store.add_run(a_request(heavy, due=Moment(NOW - 90)), NOW)
-    light = await one(store, "light", 50, "db")
+    light, lighter = await one(store, "light", 50, "db:2"), await one(store, "lighter", 51, "db:2")
     await worker.claim()
-    assert await line(store, [run, light]) == ["semaphore:db", "semaphore:db"]
+    assert await line(store, [run, light, lighter]) == 3 * ["semaphore:db"]
     await worker.settle(claimed, Failed("no"))
-    assert await states(store, [run, light]) == ["ready", "ready"]
+    assert await states(store, [run, light, lighter]) == ["ready", "ready", "blocked"]
     assert ids(await worker.claim()) == ["light"]
 
 

@@ -13,11 +13,11 @@ from tokimori.stores.rules.turns import Freed
 
 _BEGIN = """
 INSERT INTO tokimori_moves (incarnation, origin, woken, forced_lane, names, reason, since)
-SELECT incarnation, '', (SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running'),
-    %s, COALESCE(semaphores, '[]'), %s, %s
+SELECT incarnation, '', {}, %s, COALESCE(semaphores, '[]'), %s, %s
 FROM tokimori_jobs j WHERE incarnation = %s {}
 ON DUPLICATE KEY UPDATE origin = '', woken = VALUES(woken), forced_lane = VALUES(forced_lane), reason = VALUES(reason),
     since = VALUES(since), names = JSON_MERGE_PRESERVE(tokimori_moves.names, VALUES(names))"""
+_RUNNING = "(SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running')"
 _GATE = f"SELECT lane, max_running, semaphores FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s FOR UPDATE"
 _MOVE = "SELECT origin, woken, forced_lane, names, reason, since FROM tokimori_moves WHERE incarnation = %s FOR UPDATE"
 _SOME = """
@@ -28,18 +28,19 @@ _RELANE = f"""
 UPDATE tokimori_runs {BY_KEY} SET lane = CASE WHEN lane IS NULL THEN %s ELSE %s END,
     state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END, blocked_on = NULL
 WHERE id IN (%s)"""
-UNLESS_STOPPED = "AND state IN ('enabled', 'finished')"
-"""Of a job that is parked: forced runs of one that was stopped before keep their lanes."""
 NAMES = "SELECT names FROM tokimori_moves WHERE incarnation = %s"
 """Semaphores in whose lines runs of a job may stand besides those that it states."""
 SOME_MOVE = "SELECT incarnation FROM tokimori_moves LIMIT 1"
 
 
-def begin(
-    job: Incarnation, forced: Lane | None = None, reason: str | None = None, since: int = 0, rest: str = ""
-) -> str:
+def begin(job: Incarnation, forced: Lane | None = None, reason: str | None = None, since: int = 0) -> str:
     """The runs of the job are to follow its change, which comes after this; those of an earlier one begin anew."""
-    return sql(_BEGIN.format(rest), forced, reason, since, job)
+    return sql(_BEGIN.format(_RUNNING, ""), forced, reason, since, job)
+
+
+def begin_parking(job: Incarnation) -> str:
+    """The same where a run's failure parks the job, unless it was stopped before. It wakes nobody: the settle does."""
+    return sql(_BEGIN.format("max_running", "AND state IN ('enabled', 'finished')"), None, None, 0, job)
 
 
 def follow(strays: Mapping[RunId, Lane | None]) -> Iterator[str]:
@@ -57,19 +58,19 @@ async def check_moved(transaction: Transaction, job: Incarnation) -> None:
 
 async def move_runs(transaction: Transaction, job: Incarnation, how: str = "") -> bool:
     """Some more runs follow. Whether all have, or, with SKIP LOCKED, others are at it."""
-    done = await step(transaction, job, how)
-    await transaction.commit()
+    freed = Freed()
+    done = await step(transaction, job, freed, how)
+    await transaction.commit(*await lines.serve(transaction, freed))
     return done
 
 
-async def step(transaction: Transaction, job: Incarnation, how: str = "") -> bool:
-    """Some more runs follow, or end where the job is deleted. Whether all have: then its lines have been served."""
+async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: str = "") -> bool:
+    """Some more runs follow, or end where the job is deleted. Whether all have: then its lines are to be served."""
     gate, move = await transaction.ask(sql(f"{_GATE} {how}", job), sql(f"{_MOVE} {how}", job))
     if not move.rows or not (gate.rows or move.rows[0][-2]):
         return True
     ((origin, woken, forced, names, reason, since),) = move.rows
-    freed = Freed(semaphores={*lines.names_in(names)})
-    lined = freed.semaphores.union(*(lines.names_in(row[-1]) for row in gate.rows))
+    lined = {*lines.names_in(names)}.union(*(lines.names_in(row[-1]) for row in gate.rows))
     *_, some = await transaction.ask(*lines.locks(Freed(semaphores=lined)), sql(_SOME, job, origin, MOST_MOVED))
     ids = sorted(run_id for run_id, _ in some.rows)
     waked = 0
@@ -86,6 +87,6 @@ async def step(transaction: Transaction, job: Incarnation, how: str = "") -> boo
         moved = "UPDATE tokimori_moves SET origin = %s, woken = %s WHERE incarnation = %s"
         await transaction.ask(sql(moved, last, woken + waked, job))
         return False
-    gone = sql("DELETE FROM tokimori_moves WHERE incarnation = %s", job)
-    await transaction.ask(*await lines.serve(transaction, freed, [gone]))
+    freed.semaphores.update(lines.names_in(names))
+    await transaction.ask(sql("DELETE FROM tokimori_moves WHERE incarnation = %s", job))
     return True

@@ -210,10 +210,10 @@ class _Batch:
         self.changes.append(change)
         self.freed.pass_on(turn_of(run))
 
-    @property
-    def parks(self) -> bool:
-        """Whether a job of a run that failed parks."""
-        return any(change.parks and self.runs[change.run_id].state is RunState.FAILED for change in self.changes)
+    def parks(self) -> dict[Incarnation, str | None]:
+        """The jobs that park, each with the error of its first run that failed."""
+        parking = (self.runs[change.run_id] for change in reversed(self.changes) if change.parks)
+        return {run.incarnation: run.error for run in parking if run.state is RunState.FAILED}
 
     def writes(self) -> Iterator[str]:
         """Move what ended to the history, and rewrite what goes on."""
@@ -225,14 +225,6 @@ class _Batch:
         yield from insert("REPLACE", "tokimori_attempts", ATTEMPT, attempts)
         outputs = [change.output for change in self.changes if change.output is not None]
         yield from _insert_outputs("REPLACE", outputs, settled=True)
-
-    def stops(self) -> Iterator[str]:
-        """Park jobs, whose newborn runs lose their lanes too."""
-        for change in self.changes:
-            ended = self.runs[change.run_id]
-            if change.parks and ended.state is RunState.FAILED:
-                yield moves.begin(ended.incarnation, rest=moves.UNLESS_STOPPED)
-                yield sql(_PARK, ended.error, PARKED_BY, ended.incarnation)
 
 
 _CHANGED = names_of("state, due, rank, failures, lost, started, pid, ended, exit_code, signal, error, details")
@@ -357,15 +349,16 @@ async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given
     childless = {change.run_id for change in batch.changes if change.childless}
     parents = [run for run in batch.runs.values() if run.incarnation in locked.jobs and run.id not in childless]
     born = await family.bear(transaction, family.born_after(locked.children, parents), batch.runs.values())
-    writes = [*batch.writes(), *_give_back(given_back), *born, *batch.stops()]
-    if given_back or batch.parks:
+    writes = [*batch.writes(), *_give_back(given_back), *born]
+    parks = sorted(batch.parks().items())
+    if given_back or parks:
         freed.semaphores.update(locked.semaphores)
     left = {job: each._replace(running=each.running - freed.places[job]) for job, each in locked.places.items()}
-    if batch.parks:
-        await transaction.ask(*writes)
+    for job, error in parks:
+        *_, stopped = await transaction.ask(*writes, moves.begin_parking(job), sql(_PARK, error, PARKED_BY, job))
         writes = []
-        for job in sorted({change.incarnation for change in batch.changes if change.parks}):
-            await moves.step(transaction, job)
+        if stopped.changed:
+            await moves.step(transaction, job, freed)
     await transaction.commit(*await lines.serve(transaction, freed, writes, left))
 
 

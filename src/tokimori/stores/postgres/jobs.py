@@ -92,8 +92,7 @@ async def family(db: Connections) -> Family:
 
 
 async def get_job(db: Connections, job_id: JobId) -> Job:
-    row = known_job(await db.row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = $1", job_id), job_id)
-    return job_of(row)
+    return job_of(known_job(await db.row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = $1", job_id), job_id))
 
 
 async def list_jobs(db: Connections, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
@@ -152,13 +151,11 @@ async def move_runs(db: Connections, incarnation: Incarnation, steps: Iterable[i
 
 
 async def deleted_job(db: Connections, job_id: JobId) -> Job:
-    row = known_job(await db.row(DELETED.format("$1"), job_id), job_id)
-    return tombstone_of(job_id, row)
+    return tombstone_of(job_id, known_job(await db.row(DELETED.format("$1"), job_id), job_id))
 
 
 async def get_due(db: Connections, job_id: JobId) -> Due:
-    row = known_job(await db.row(f"{DUE} WHERE j.id = $1", job_id), job_id)
-    return due_of(row)
+    return due_of(known_job(await db.row(f"{DUE} WHERE j.id = $1", job_id), job_id))
 
 
 def skips_json(skips: Sequence[tuple[Incarnation, Skip]]) -> str:

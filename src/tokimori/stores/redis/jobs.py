@@ -61,8 +61,7 @@ def _edge_of(text: str) -> Edge:
 
 
 async def get_job(db: Connections, job_id: JobId) -> Job:
-    found = known_job(await db.run("get_job", id=job_id), job_id)
-    return job_of(found)
+    return job_of(known_job(await db.run("get_job", id=job_id), job_id))
 
 
 async def list_jobs(db: Connections, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
@@ -139,15 +138,12 @@ async def move_runs(db: Connections, incarnation: int | str, steps: Iterable[int
 async def deleted_job(db: Connections, job_id: JobId) -> Job:
     found = known_job(await db.run("deleted_job", id=job_id), job_id)
     incarnation, version, definition, created, deleted = found
-    row = (Incarnation(int(incarnation)), int(version), definition, int(created), int(deleted))
-    return tombstone_of(job_id, row)
+    return tombstone_of(job_id, (Incarnation(int(incarnation)), int(version), definition, int(created), int(deleted)))
 
 
 async def get_due(db: Connections, job_id: JobId) -> Due:
-    found = known_job(await db.run("get_due", id=job_id), job_id)
-    return due_of(found)
+    return due_of(known_job(await db.run("get_due", id=job_id), job_id))
 
 
 async def skips(db: Connections, job_id: JobId, *, limit: int = 100) -> list[Skip]:
-    found = known_job(await db.run("skips", id=job_id, limit=limit), job_id)
-    return skips_of(found)
+    return skips_of(known_job(await db.run("skips", id=job_id, limit=limit), job_id))

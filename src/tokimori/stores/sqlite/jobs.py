@@ -17,8 +17,9 @@ from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import known_job, taken
 from tokimori.stores.rules.lanes import lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
+from tokimori.stores.rules.turns import Freed
 from tokimori.stores.sqlite.family import change_edges, leave_family
-from tokimori.stores.sqlite.moves import begin_move, check_moved, move_runs
+from tokimori.stores.sqlite.moves import WAKE_NOBODY, begin_move, check_moved, move_runs, step
 
 _ACTIVE = "FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held'"
 
@@ -52,8 +53,7 @@ def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job], family: int | None = N
 
 
 def get_job(db: sqlite3.Connection, job_id: JobId) -> Job:
-    row = known_job(db.execute(f"SELECT {JOB} FROM tokimori_jobs WHERE id = ?", (job_id,)).fetchone(), job_id)
-    return job_of(row)
+    return job_of(known_job(db.execute(f"SELECT {JOB} FROM tokimori_jobs WHERE id = ?", (job_id,)).fetchone(), job_id))
 
 
 def list_jobs(
@@ -86,7 +86,7 @@ def replace_job(
     move_runs(db, new.incarnation)
 
 
-def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None) -> None:
+def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None, freed: Freed) -> None:
     """A job that is claimable stops, with the error of its run; nothing of it is claimed until it is resolved."""
     parked = db.execute(
         """UPDATE tokimori_jobs SET state = 'parked', reason = ?, "by" = ?, next_due = NULL, lane = NULL
@@ -95,7 +95,8 @@ def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None) ->
     )
     if parked.rowcount:
         begin_move(db, incarnation, None)
-        move_runs(db, incarnation)
+        db.execute(WAKE_NOBODY, (incarnation,))
+        step(db, incarnation, freed)
 
 
 def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> Incarnation:
@@ -112,13 +113,11 @@ def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> Incarnatio
 
 
 def deleted_job(db: sqlite3.Connection, job_id: JobId) -> Job:
-    row = known_job(db.execute(DELETED.format("?"), (job_id,)).fetchone(), job_id)
-    return tombstone_of(job_id, row)
+    return tombstone_of(job_id, known_job(db.execute(DELETED.format("?"), (job_id,)).fetchone(), job_id))
 
 
 def get_due(db: sqlite3.Connection, job_id: JobId) -> Due:
-    row = known_job(db.execute(f"{DUE} WHERE j.id = ?", (job_id,)).fetchone(), job_id)
-    return due_of(row)
+    return due_of(known_job(db.execute(f"{DUE} WHERE j.id = ?", (job_id,)).fetchone(), job_id))
 
 
 def keep_skips(db: sqlite3.Connection, skips: Sequence[tuple[Incarnation, Skip]]) -> None:

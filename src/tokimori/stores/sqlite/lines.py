@@ -125,8 +125,7 @@ def running_of_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -
 
 def head_of_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> Place | None:
     """The first run of a job that waits for this key."""
-    row = db.execute(f'SELECT "rank", id, 1 {_OF_KEY}', (incarnation, key, 1)).fetchone()
-    return None if row is None else Place._make(row)
+    return next(map(Place._make, db.execute(f'SELECT "rank", id, 1 {_OF_KEY}', (incarnation, key, 1))), None)
 
 
 def serve_semaphore(db: sqlite3.Connection, name: str) -> None:
@@ -176,14 +175,12 @@ def _next_runs(db: sqlite3.Connection, name: str, lanes: Sequence[Lane]) -> list
 
 def free_units(db: sqlite3.Connection, name: str) -> int:
     """Units that nobody holds: counted, so that a crash can't leak any. Below zero where the limit was lowered."""
-    row = db.execute(_UNITS, (name,)).fetchone()
-    return 0 if row is None else int(row[0])
+    return next((int(units) for (units,) in db.execute(_UNITS, (name,))), 0)
 
 
 def first_program(db: sqlite3.Connection, name: str) -> Place | None:
     """The first program that waits for a semaphore."""
-    row = db.execute(f"{_PROGRAMS} LIMIT 1", (name,)).fetchone()
-    return None if row is None else Place._make(row)
+    return next(map(Place._make, db.execute(f"{_PROGRAMS} LIMIT 1", (name,))), None)
 
 
 def lanes_in_line(db: sqlite3.Connection, name: str) -> list[Lane]:
@@ -193,8 +190,7 @@ def lanes_in_line(db: sqlite3.Connection, name: str) -> list[Lane]:
 
 def head_of(db: sqlite3.Connection, name: str, lane: Lane) -> Place | None:
     """The first run of a lane that waits for a semaphore."""
-    row = db.execute(f"{_RUNS} LIMIT 1", (name, lane)).fetchone()
-    return None if row is None else Place._make(row)
+    return next(map(Place._make, db.execute(f"{_RUNS} LIMIT 1", (name, lane))), None)
 
 
 def heaviest_in_line(db: sqlite3.Connection, name: str) -> int:

@@ -21,6 +21,10 @@ UPDATE tokimori_runs SET lane = CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END, bloc
     state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END
 WHERE id IN (SELECT value FROM json_each(?3))
     AND (blocked_on IS NOT NULL OR lane IS NOT CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END)"""
+WAKE_NOBODY = """
+UPDATE tokimori_moves AS m SET woken = (SELECT max_running FROM tokimori_jobs WHERE incarnation = m.incarnation)
+WHERE incarnation = ?"""
+"""The move of a job of which a run has failed: the settle gives its place to who is next."""
 SOME_MOVE = "SELECT min(incarnation) FROM tokimori_moves"
 FOLLOW = """
 UPDATE tokimori_runs SET lane = (
@@ -51,7 +55,14 @@ def wanted_by(db: sqlite3.Connection, job: Incarnation) -> set[str]:
 
 
 def move_runs(db: sqlite3.Connection, job: Incarnation) -> bool:
-    """Some more runs follow, or end where the job is deleted. Whether all have: then its lines have been served."""
+    """Some more runs follow. Whether all have."""
+    done = step(db, job, freed := Freed())
+    serve(db, freed)
+    return done
+
+
+def step(db: sqlite3.Connection, job: Incarnation, freed: Freed) -> bool:
+    """Some more runs follow, or end where the job is deleted. Whether all have: then its lines are to be served."""
     move = db.execute(_MOVE, (job,)).fetchone()
     if move is None:
         return True
@@ -68,7 +79,7 @@ def move_runs(db: sqlite3.Connection, job: Incarnation) -> bool:
         db.execute("UPDATE tokimori_moves SET origin = ?, woken = ? WHERE incarnation = ?", (last, woken + waked, job))
         return False
     db.execute("DELETE FROM tokimori_moves WHERE incarnation = ?", (job,))
-    serve(db, Freed(semaphores=set(json.loads(names))))
+    freed.semaphores.update(json.loads(names))
     return True
 
 

@@ -162,7 +162,7 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: M
     freed = _freed(db, {change.run_id: held[change.run_id] for change in applied})
     for change, state, error in accepted:
         if change.parks and state is RunState.FAILED:
-            park(db, change.incarnation, error)
+            park(db, change.incarnation, error, freed)
     lines.serve(db, freed)
     return verdicts
 

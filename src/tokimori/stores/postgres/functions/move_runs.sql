@@ -1,7 +1,7 @@
 -- Some more runs of a job follow its change, 500 at a time: they get its lane, and those in lines of keys and semaphores
 -- are ready again: their claim finds them the line of today. Of a deleted job they end. Whether all have; then whatever
 -- the job wanted serves its line. Until then no claim takes a run that has another lane than its job.
-CREATE OR REPLACE FUNCTION tokimori_move_runs(_incarnation bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION tokimori_move_runs(_incarnation bigint, _serves boolean DEFAULT true) RETURNS boolean
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -43,6 +43,8 @@ BEGIN
         RETURN false;
     END IF;
     DELETE FROM tokimori_moves WHERE incarnation = _incarnation;
-    PERFORM tokimori_free(ARRAY(SELECT DISTINCT n COLLATE "C" FROM unnest(_move.names) n ORDER BY 1));
+    IF _serves THEN
+        PERFORM tokimori_free(ARRAY(SELECT DISTINCT n COLLATE "C" FROM unnest(_move.names) n ORDER BY 1));
+    END IF;
     RETURN true;
 END $$;

@@ -1,10 +1,11 @@
--- Claimable jobs of which a run among the applied ones failed are stopped, with its error; which were. Gates and
--- semaphores are locked.
-CREATE OR REPLACE FUNCTION tokimori_park(_jobs bigint[], _applied uuid[], _by text) RETURNS bigint[]
+-- Claimable jobs of which a run among the applied ones failed are stopped, with its error; gates and semaphores
+-- are locked. The semaphores that are to serve their lines after it.
+CREATE OR REPLACE FUNCTION tokimori_park(_jobs bigint[], _applied uuid[], _by text) RETURNS text[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _parked bigint[];
+    _lined text[];
 BEGIN
     WITH parked AS (
         UPDATE tokimori_jobs j SET state = 'parked', reason = h.error, "by" = _by, next_due = NULL, lane = NULL
@@ -14,6 +15,10 @@ BEGIN
         RETURNING j.incarnation
     )
     SELECT array_agg(incarnation) INTO _parked FROM parked;
-    PERFORM tokimori_begin_move(i, NULL, NULL, 0), tokimori_move_runs(i) FROM unnest(_parked) i;
-    RETURN _parked;
+    PERFORM tokimori_begin_move(i, NULL, NULL, 0) FROM unnest(_parked) i;
+    UPDATE tokimori_moves m SET woken = j.max_running FROM tokimori_jobs j -- the settle wakes whose place is free
+    WHERE m.incarnation = j.incarnation AND j.incarnation = ANY (_parked);
+    _lined := tokimori_lined(_parked);
+    PERFORM tokimori_move_runs(i, false) FROM unnest(_parked) i;
+    RETURN _lined;
 END $$;

@@ -21,7 +21,6 @@ DECLARE
     _keyed bigint[] := '{}';  -- jobs of those here that have one
     _names text[];     -- semaphores that may be free after this
     _freed text[];
-    _parked bigint[];
 BEGIN
     applied := '{}';
     already := '{}';
@@ -91,9 +90,6 @@ BEGIN
         IF _families THEN
             PERFORM tokimori_bear(ARRAY(SELECT id FROM unnest(applied) id WHERE id <> ALL (_childless)));
         END IF;
-        IF cardinality(_parks) > 0 THEN
-            _parked := tokimori_park(_parks, applied, _parked_by);
-        END IF;
         IF cardinality(_going_on) > 0 THEN
             WITH moved AS (
                 UPDATE tokimori_runs r
@@ -142,7 +138,12 @@ BEGIN
             WITH back AS (DELETE FROM tokimori_permits WHERE run_id = ANY (applied) RETURNING semaphore)
             SELECT array_agg(semaphore) INTO _freed FROM back;
             served := _freed IS NOT NULL;
-            PERFORM tokimori_free(ARRAY(SELECT unnest(_freed) UNION SELECT unnest(tokimori_named(_parked)) ORDER BY 1));
+        END IF;
+        IF cardinality(_parks) > 0 THEN
+            _freed := _freed || tokimori_park(_parks, applied, _parked_by);
+        END IF;
+        IF _freed IS NOT NULL THEN
+            PERFORM tokimori_free(ARRAY(SELECT DISTINCT n COLLATE "C" FROM unnest(_freed) n ORDER BY 1));
         END IF;
     END IF;
     IF cardinality(applied) < cardinality(_ids) THEN
