@@ -8,6 +8,7 @@ from functools import cache
 from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.combined import terms_of
+from tokimori.schedules.counted import narrowed
 from tokimori.schedules.days import FIRST_DAY, LAST_DAY
 from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT
@@ -17,7 +18,6 @@ from tokimori.schedules.schedule import OnDemand, Schedule
 from tokimori.schedules.second_masks import all_fractions, drifts, mask_of_terms, unit_of
 from tokimori.schedules.zones import stretch_at
 
-_LONG = 2 * 366 * DAY
 _NEAR = 60 * DAY
 """What is moved is looked for so far before it is asked what stays, which may be nothing for ever."""
 _FEW = 16
@@ -79,9 +79,8 @@ class BusinessDays:
 
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through, without walking them."""
+        after, through = narrowed(self, after, through)
         walked, moment = 0, self.next_after(after)
-        if through - after > _LONG and moment is not None:
-            after, through = Moment(moment - 1), min(through, self.last_before(Moment(through + 1)) or through)
         while walked < _FEW and moment is not None and moment <= through:
             walked, moment = walked + 1, self.next_after(moment)
         if walked < _FEW:

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from tokimori.clock import DAY, MINUTE, SECOND, Moment
 from tokimori.errors import Bug, InvalidSchedule
-from tokimori.schedules.counted import first_counted, last_counted
+from tokimori.schedules.counted import LONG, first_counted, last_counted, narrowed
 from tokimori.schedules.covering import Covering, covering
 from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, ExactSteps, Grid
 from tokimori.schedules.schedule import Schedule
@@ -24,8 +24,8 @@ ends of the calendar, and of each excluded interval.
 """
 _WALKED = 30
 """So many excluded moments in a row are looked at by themselves; each further look is at a span of time."""
-_FIRST_SPAN, _LONG = 30 * DAY, 2 * 366 * DAY
-"""How long that span is at first, and how long at most."""
+_FIRST_SPAN = 30 * DAY
+"""How long that span is at first; at most it is `LONG`, which is counted without a search."""
 _ENDLESS = 1 << 62
 _ALL = Moment(FIRST_MOMENT), Moment(LAST_MOMENT)
 _FEW = 100
@@ -55,12 +55,13 @@ class Union:
         """
         if len(self._parts) == 1:
             return self._parts[0].count(after, through)
+        after, through = narrowed(self, after, through)
         few = _few(after, through)
         if any(isinstance(part, Difference) for part in self._parts):
-            return _count_days(self, after, through)
+            return count_terms(terms_of(self), after, through)
         counts = sorted((part.count(after, through), n) for n, part in enumerate(self._parts))
         if sum(number for number, _ in counts[:-1]) > few:
-            return _count_days(self, after, through)
+            return count_terms(terms_of(self), after, through)
         total, parts = 0, [self._parts[n] for number, n in reversed(counts) if number]
         for n, part in enumerate(parts):
             total += part.count(after, through) - common(part, Union((), tuple(parts[:n])), after, through)
@@ -135,7 +136,7 @@ class Difference:
                 if self.count(moment, stop):
                     return first_counted(self.count, moment, stop)
                 looks -= min(self.base.count(moment, stop), span // DAY)
-                moment, span = stop, min(2 * span, _LONG)
+                moment, span = stop, min(2 * span, LONG)
         raise _too_long()
 
     def look_before(self, moment: Moment, looks: int) -> Moment | None:
@@ -152,7 +153,7 @@ class Difference:
                 if self.count(Moment(start - 1), Moment(moment - 1)):
                     return last_counted(self.count, start, moment)
                 looks -= min(self.base.count(start, moment), span // DAY)
-                moment, span = start, min(2 * span, _LONG)
+                moment, span = start, min(2 * span, LONG)
         raise _too_long()
 
     def check(self) -> None:
@@ -163,9 +164,10 @@ class Difference:
 
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through; as in `Union.count`, many are not walked."""
+        after, through = narrowed(self, after, through)
         total = self.base.count(after, through)
         if total > _few(after, through):
-            return _count_days(self, after, through)
+            return count_terms(terms_of(self), after, through)
         return total - common(self.base, self.excluded, after, through)
 
     def _last_excluded(self, moment: Moment) -> Moment:
@@ -227,16 +229,6 @@ def terms_of(schedule: Schedule) -> Sequence[Term]:
             return [Term(schedule)]
         case _:
             raise Bug(f"a {type(schedule).__name__} is counted by nobody else")
-
-
-def _count_days(schedule: Schedule, after: Moment, through: Moment) -> int:
-    """The count by the seconds of days; a long span begins with its first moment."""
-    if through - after > _LONG:
-        found = schedule.next_after(after)
-        if found is None or found > through:
-            return 0
-        after, through = Moment(found - 1), min(through, schedule.last_before(Moment(through + 1)) or through)
-    return count_terms(terms_of(schedule), after, through)
 
 
 def _few(after: Moment, through: Moment) -> int:

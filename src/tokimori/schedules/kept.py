@@ -186,16 +186,24 @@ class Kept:
             return found
         low = FIRST_MOMENT if found is None else found
         stretch = stretch_at(self.days.zone, moment - 1)
+        rule, same = rule_from(self.days.zone) + _TWO_YEARS, moment - _TWO_YEARS
         while stretch.start > low:
-            if self._goes_on(stretch) and names(self.base, Moment(stretch.start)):
-                return Moment(stretch.start)
-            stretch = stretch_at(self.days.zone, stretch.start - 1)
+            if self._skips(stretch):
+                if self._goes_on(stretch) and names(self.base, Moment(stretch.start)):
+                    return Moment(stretch.start)
+                same = stretch.start - _TWO_YEARS
+            at = stretch.start if stretch.start > same else min(rule, stretch.start)
+            stretch = stretch_at(self.days.zone, at - 1)
         return found
 
     def _goes_on(self, stretch: Stretch) -> bool:
         """Whether a time of the base may be among those that clocks skip there just before a business day."""
-        first, day = stretch.start + stretch.before, (stretch.start + stretch.offset) // DAY
-        return first // DAY < day and self.fixed >> first % DAY // MINUTE > 0 and not self.days.is_off(day)
+        return self._skips(stretch) and not self.days.is_off((stretch.start + stretch.offset) // DAY)
+
+    def _skips(self, stretch: Stretch) -> bool:
+        """Whether a time of the base may be among those that clocks skip there before a midnight."""
+        first = stretch.start + stretch.before
+        return first // DAY < (stretch.start + stretch.offset) // DAY and self.fixed >> first % DAY // MINUTE > 0
 
 
 def kept_of(base: Schedule, days: LocalDays) -> Kept:

@@ -100,4 +100,5 @@ def _clipped(bits: int, low: int, first: int, stop: int) -> int:
     """Of the units from `low` on those with first <= t < stop."""
     if low < first:
         bits = bits >> first - low << first - low
-    return bits & (1 << max(stop - low, 0)) - 1 if bits else 0
+    length = min(stop - low, bits.bit_length())  # with bits up to `stop` it would be years long
+    return bits & (1 << length) - 1 if length > 0 else 0

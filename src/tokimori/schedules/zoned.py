@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from tokimori.clock import DAY, Moment
+from tokimori.schedules.counted import narrowed
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import FOREVER, OVERLAP, Stretch, rule_from, stretch_at, stretches_between
 
@@ -104,6 +105,7 @@ class Zoned(Struct, frozen=True):
 
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through."""
+        after, through = narrowed(self, after, through)
         first, stop = after + 1, through + 1
         if first >= stop:
             return 0

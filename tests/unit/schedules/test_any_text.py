@@ -20,7 +20,7 @@ def test_any_text_is_refused_or_answered_in_time() -> None:
     for n in range(150):
         rng = random.Random(f"quick {n}")
         asked.check(case(rng), rng, moments=2)
-    assert asked.cases == 300
+    assert asked.asked > 2_000
 
 
 @pytest.mark.parametrize("shift", list(Shift))

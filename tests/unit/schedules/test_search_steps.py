@@ -2,6 +2,7 @@
 
 import random
 import sys
+import tracemalloc
 from collections.abc import Callable
 from types import FrameType
 
@@ -14,7 +15,9 @@ from tests.unit.schedules.test_cron_vectors import at
 from tests.unit.schedules.texts import crons, modes, single, zones
 from tokimori.clock import Moment
 from tokimori.errors import InvalidSchedule
+from tokimori.schedules.business_days import Shift, on_business_days
 from tokimori.schedules.days import Days
+from tokimori.schedules.days_off import parse_days_off
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, Schedule
 from tokimori.schedules.zones import stretch_at
@@ -83,6 +86,41 @@ def test_the_worst_expressions_are_searched_in_bounds(text: str, zone: str, star
     for gap in Gap:
         for fold in Fold:
             check(parse_schedule(text, zone=zone, gap=gap, fold=fold), at(start))
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "moment"),
+    [
+        ("*/29 */3 */12 2-5 0/11,0 except R/2199-02-07T02:00:00Z/PT1S", "UTC", "2198-05-13 21:58"),
+        ("0 0 0 29 2 * 2196", "Europe/Helsinki", "2196-02-28 22:00"),
+        ("R1/2200-01-01T00:00:00/P45D; R1000/PT3M/2200-03-02T00:30:00Z", "Pacific/Easter", "2200-03-02 00:30"),
+    ],
+)
+def test_thousands_of_years_with_one_moment_are_counted_in_bounds(text: str, zone: str, moment: str) -> None:
+    """The years behind the last moment are not walked, whatever is excluded there."""
+    schedule, last = parse_schedule(text, zone=zone), at(moment)
+    assert schedule.next_after(Moment(last - 1)) == last
+    assert steps(lambda: schedule.count(Moment(last - 1), at("8700-01-01"))) <= MOST
+    assert schedule.count(Moment(last - 1), at("8700-01-01")) >= 1
+
+
+def test_a_last_moment_with_days_off_is_found_in_bounds_from_far_years() -> None:
+    """The clock changes of thousands of years may all put a skipped time on a business day: one by one they don't."""
+    schedule = parse_schedule("0 30 1 1 3 * 2026", zone="America/Juneau")
+    business = on_business_days(schedule, parse_days_off([], ["wed"]), None, "America/Juneau")
+    assert steps(lambda: business.last_before(at("9990-01-01"))) <= MOST
+    assert business.last_before(at("9990-01-01")) == at("2026-03-01 10:30")
+
+
+def test_counting_with_days_off_holds_no_year_in_memory() -> None:
+    """A day of seconds is 10,800 bytes; bits for all seconds of two years were 8 MB, and as slow as that."""
+    schedule = on_business_days(parse_schedule("* * * * * *"), parse_days_off([], ["sun"]), Shift.NEXT, "UTC")
+    tracemalloc.start()
+    try:
+        assert schedule.count(at("2026-01-07 09:00"), at("2028-01-05")) > 365 * 86_400
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @settings(deadline=None, max_examples=200)
