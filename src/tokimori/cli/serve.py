@@ -1,6 +1,5 @@
 """`tokimori serve`"""
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -62,13 +61,15 @@ def serve(
 def _run(settings: "Settings", tell: Callable[[str], None]) -> int:
     from tokimori.clock import SystemClock
     from tokimori.logs.setup import start_logging
+    from tokimori.node.watchdog import TOO_LONG, warn, watched
     from tokimori.node.wiring import serve as serve_node
 
     # Whoever asks for JSON reads an error from stderr: the lines before it have to be JSON too.
     form = "json" if options().as_json else settings.log.format
     log = start_logging(level=settings.log.level, format=form, file=settings.log.file)
     try:
-        return asyncio.run(serve_node(settings, tell, SystemClock()))
+        with watched(warn) as (runner, begin):
+            return runner.run(serve_node(settings, tell, SystemClock(), lambda: begin(TOO_LONG)))
     finally:
         log.stop()
 

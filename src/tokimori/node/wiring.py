@@ -39,10 +39,11 @@ Announce = Callable[[str], None]
 """Tells the person who started the node one line."""
 
 
-async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
+async def serve(settings: Settings, announce: Announce, clock: Clock, joined: Callable[[], None] = lambda: None) -> int:
     """Take part until told to stop: TERM, INT or QUIT drains, a second one hands back what still runs. The exit code.
 
-    A store that is away is waited for; one that only a person can mend raises `StoreError`.
+    A store that is away is waited for; one that only a person can mend raises `StoreError`. `joined` is told when the
+    node takes part.
     """
     random = os.urandom
     note_signals()
@@ -68,7 +69,7 @@ async def serve(settings: Settings, announce: Announce, clock: Clock) -> int:
                 log.warning("%s", fault)
             # The door first: a port that is taken leaves no node behind.
             async with _http_door(node, service, settings, clock) as door:
-                await _take_part(node, store, service, door, announce)
+                await _take_part(node, store, service, door, announce, joined=joined)
             announce(f"Node {node.id} has stopped.")
         finally:
             await executor.close()
@@ -101,11 +102,20 @@ async def _look_at(semaphores: StoreOnDemand, announce: Announce) -> None:
         announce(f"Runs that want semaphores wait for their store: {fault}")
 
 
-async def _take_part(node: Node, store: Store, service: Service, door: HttpDoor | None, announce: Announce) -> None:
+async def _take_part(
+    node: Node,
+    store: Store,
+    service: Service,
+    door: HttpDoor | None,
+    announce: Announce,
+    *,
+    joined: Callable[[], None],
+) -> None:
     with stopped_by_signals(lambda: announce(node.stop())):
-        joined = partial(_join, node, store, service)
-        if await answered(joined, wanted=lambda: node.phase is Phase.WORKING, tell=announce):
+        join = partial(_join, node, store, service)
+        if await answered(join, wanted=lambda: node.phase is Phase.WORKING, tell=announce):
             _spare_the_collector()
+            joined()
             announce(f"Node {node.id} runs jobs on {node.identity.host}.")
             if door is not None:
                 announce(f"Its page is at {door.url}")
