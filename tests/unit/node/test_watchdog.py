@@ -1,9 +1,14 @@
 """Who holds the loop for too long is named."""
 
 import asyncio
+import selectors
 import signal
+import threading
 import time
 
+import pytest
+
+from tokimori.node import watchdog
 from tokimori.node.watchdog import watched
 
 LIMIT = 0.02
@@ -38,3 +43,48 @@ def test_steps_that_give_way_are_not_told() -> None:
         begin(LIMIT)
         runner.run(_give_way())
     assert told == []
+
+
+def test_the_log_says_who_held_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+    """A warning with the stack, written by a thread of its own: whoever was stopped may hold a lock of the log."""
+    written = threading.Event()
+    caplog.handler.addFilter(lambda _: not written.set())  # type: ignore[func-returns-value]
+    try:
+        with watched(watchdog.warn, signal.ITIMER_VIRTUAL) as (runner, begin):
+            begin(LIMIT)
+            runner.run(_hold(LIMIT * 10))
+        assert written.wait(10)
+    finally:
+        caplog.handler.filters.clear()
+    (record,) = caplog.records
+    assert "held for over 250 ms" in record.getMessage()
+    assert "_hold" in record.getMessage()
+
+
+def test_what_lasts_before_the_first_watched_step_is_not_told() -> None:
+    """A program that loads its modules holds the loop for longer, and may."""
+    told: list[str] = []
+    with watched(told.append, signal.ITIMER_VIRTUAL) as (runner, _):
+        runner.run(_hold(LIMIT * 10))
+    assert told == []
+
+
+def test_a_loop_that_waits_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timer stands still from when the loop has nothing to do until it has."""
+    waiting: list[tuple[float, float]] = []
+
+    def wait(*_: object) -> list[object]:
+        waiting.append(signal.getitimer(signal.ITIMER_VIRTUAL))
+        return []
+
+    monkeypatch.setattr(selectors.DefaultSelector, "select", wait)
+    selector = watchdog.Watched(signal.ITIMER_VIRTUAL)
+    selector.begin(100)
+    try:
+        selector.select()
+        assert signal.getitimer(signal.ITIMER_VIRTUAL)[0] > 0
+        selector.select()
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        selector.close()
+    assert waiting == [(0, 0), (0, 0)]
