@@ -2,11 +2,13 @@
 
 import gc
 import re
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
 from tests.servers import mariadb, postgres, redis
+from tests.watchdog import Watchdog
 
 settings.register_profile("tokimori", deadline=None, print_blob=True)
 settings.load_profile("tokimori")
@@ -21,6 +23,24 @@ ALWAYS: dict[str, frozenset[str]] = {
 }
 """Of these tests, which take long, only those on these stores belong to `make test`; all of them to `make prove`."""
 STORES = frozenset({"memory", "sqlite", "postgres", "mariadb", "redis"})
+
+
+@pytest.fixture(scope="session")
+def watchdog() -> Iterator[Watchdog]:
+    """What watches all loops of this process."""
+    watchdog = Watchdog()
+    watchdog.begin()
+    yield watchdog
+    watchdog.end()
+
+
+@pytest.fixture(autouse=True)
+def no_step_holds_a_loop(watchdog: Watchdog) -> Iterator[None]:
+    """The test fails if one step of an event loop takes the product more than 50 ms."""
+    watchdog.found()
+    yield
+    for stack in watchdog.found():
+        pytest.fail(stack, pytrace=False)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,6 +1,6 @@
 """A schedule that avoids days off: its moments on these are left out, or moved to a business day."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -8,14 +8,16 @@ from functools import cache
 from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.combined import terms_of
-from tokimori.schedules.counted import narrowed
+from tokimori.schedules.counted import LONG, Count, narrowed
 from tokimori.schedules.days import FIRST_DAY, LAST_DAY
 from tokimori.schedules.days_off import DaysOff
+from tokimori.schedules.frames import Frame, plain_days
 from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT
 from tokimori.schedules.kept import BEYOND, Kept, LocalDays, kept_of
-from tokimori.schedules.moved_count import CountedDays
-from tokimori.schedules.schedule import OnDemand, Schedule
-from tokimori.schedules.second_masks import all_fractions, drifts, mask_of_terms, unit_of
+from tokimori.schedules.moved_count import CountedDays, MovedRows
+from tokimori.schedules.schedule import OnDemand, Schedule, next_moments
+from tokimori.schedules.second_masks import Term, all_fractions, drifts, mask_of_terms, unit_of
+from tokimori.schedules.terms import zones_of
 from tokimori.schedules.zones import stretch_at
 
 _NEAR = 60 * DAY
@@ -29,6 +31,9 @@ class Shift(StrEnum):
 
     NEXT = "next"
     PREVIOUS = "previous"
+
+
+_TOWARDS = {None: 0, Shift.NEXT: 1, Shift.PREVIOUS: -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +85,37 @@ class BusinessDays:
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through, without walking them."""
         after, through = narrowed(self, after, through)
-        walked, moment = 0, self.next_after(after)
-        while walked < _FEW and moment is not None and moment <= through:
-            walked, moment = walked + 1, self.next_after(moment)
-        if walked < _FEW:
-            return walked
+        if through - after > LONG:
+            walked = sum(moment <= through for moment in next_moments(self, after, _FEW))
+            if walked < _FEW:
+                return walked
         terms = terms_of(self.base)
         if self.shift is None and len(terms) == 1 and terms[0].is_simple():
             return self._kept.count(after, through)
-        total, is_off = 0, cache(self._days.is_off)
-        near = {None: 0, Shift.NEXT: -1, Shift.PREVIOUS: 1}[self.shift]
+        counted, at, total = self._day_by_day(terms, after, through), after, 0
+        for first, stop, offset in plain_days(self.zone, after, through) if zones_of(terms) <= {self.zone} else ():
+            rows = MovedRows(Frame(terms, self.zone, offset), self.days_off, _TOWARDS[self.shift])
+            first, stop = rows.bounds(first, stop)  # noqa: PLW2901
+            if first < stop:
+                total += counted(at, Moment(first * DAY - offset - 1)) + rows.count(first, stop)
+                at = Moment(stop * DAY - offset - 1)
+        return total + counted(at, through) + self._kept.count_drifting(terms, after, through)
+
+    def _day_by_day(self, terms: Sequence[Term], after: Moment, through: Moment) -> Count:
+        """What counts those between that do not drift, as many days as there are."""
+        is_off, near = cache(self._days.is_off), -_TOWARDS[self.shift]
 
         def sources(business: int) -> range:
             return self._sources(business) if near and is_off(business + near) else range(0)
 
         unit = unit_of(terms, after, through, self.zone)
         counted = CountedDays(self.zone, unit, is_off, sources)
-        for fraction in all_fractions(terms, unit):
-            total += counted.count(mask_of_terms(terms, unit, fraction), fraction, after, through)
-        return total + self._kept.count_drifting(terms, after, through)
+        masks = [(mask_of_terms(terms, unit, fraction), fraction) for fraction in all_fractions(terms, unit)]
+
+        def count(low: Moment, high: Moment) -> int:
+            return sum(counted.count(mask, fraction, low, high) for mask, fraction in masks) if low < high else 0
+
+        return count
 
     def is_off(self, moment: Moment) -> bool:
         """Whether clocks show a day off at that moment."""

@@ -8,11 +8,12 @@ from msgspec import structs
 
 from tokimori.clock import DAY, MINUTE, SECOND, Moment
 from tokimori.errors import Bug, InvalidSchedule
-from tokimori.schedules.counted import LONG, first_counted, last_counted, narrowed
+from tokimori.schedules.counted import LONG, narrowed
 from tokimori.schedules.covering import Covering, covering
 from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, ExactSteps, Grid
 from tokimori.schedules.schedule import Schedule
-from tokimori.schedules.second_masks import Term, check_effort, count_terms
+from tokimori.schedules.second_masks import Term, check_effort
+from tokimori.schedules.terms import Terms
 from tokimori.schedules.wall_sets import EVERY_SECOND, Pieces, minus, times_of
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
@@ -58,10 +59,10 @@ class Union:
         after, through = narrowed(self, after, through)
         few = _few(after, through)
         if any(isinstance(part, Difference) for part in self._parts):
-            return count_terms(terms_of(self), after, through)
+            return Terms(terms_of(self)).count(after, through)
         counts = sorted((part.count(after, through), n) for n, part in enumerate(self._parts))
         if sum(number for number, _ in counts[:-1]) > few:
-            return count_terms(terms_of(self), after, through)
+            return Terms(terms_of(self)).count(after, through)
         total, parts = 0, [self._parts[n] for number, n in reversed(counts) if number]
         for n, part in enumerate(parts):
             total += part.count(after, through) - common(part, Union((), tuple(parts[:n])), after, through)
@@ -133,8 +134,8 @@ class Difference:
             walked, looks = walked + 1, looks - 1
             if walked >= _WALKED:
                 stop = Moment(moment + span)
-                if self.count(moment, stop):
-                    return first_counted(self.count, moment, stop)
+                if (at := self._end(moment, stop, last=False)) is not None:
+                    return at
                 looks -= min(self.base.count(moment, stop), span // DAY)
                 moment, span = stop, min(2 * span, LONG)
         raise _too_long()
@@ -150,11 +151,15 @@ class Difference:
             walked, looks = walked + 1, looks - 1
             if walked >= _WALKED:
                 start = Moment(moment - span)
-                if self.count(Moment(start - 1), Moment(moment - 1)):
-                    return last_counted(self.count, start, moment)
+                if (at := self._end(Moment(start - 1), Moment(moment - 1), last=True)) is not None:
+                    return at
                 looks -= min(self.base.count(start, moment), span // DAY)
                 moment, span = start, min(2 * span, LONG)
         raise _too_long()
+
+    def _end(self, after: Moment, through: Moment, *, last: bool) -> Moment | None:
+        """The first moment t with after < t <= through, or the last one."""
+        return Terms(terms_of(self)).end(after, through, last=last)
 
     def check(self) -> None:
         """Raise `InvalidSchedule` where a search takes too long from an end of the calendar, or of an interval."""
@@ -167,7 +172,7 @@ class Difference:
         after, through = narrowed(self, after, through)
         total = self.base.count(after, through)
         if total > _few(after, through):
-            return count_terms(terms_of(self), after, through)
+            return Terms(terms_of(self)).count(after, through)
         return total - common(self.base, self.excluded, after, through)
 
     def _last_excluded(self, moment: Moment) -> Moment:

@@ -7,14 +7,18 @@ such an interval as long as the clocks don't jump, so that 2**k weeks say what h
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import count
 from math import gcd, lcm
+from operator import or_
 
 from msgspec import Struct
 
-from tokimori.clock import DAY, Moment
+from tokimori.clock import DAY, MINUTE, Moment
 from tokimori.schedules.days import days_of_week, weekdays_in
 from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, CalendarSteps, ExactSteps, Grid
-from tokimori.schedules.second_masks import Term, clocks_of, count_terms
+from tokimori.schedules.second_masks import Term, clocks_of
+from tokimori.schedules.terms import Terms
 from tokimori.schedules.wall_sets import Pieces
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned
@@ -22,6 +26,8 @@ from tokimori.schedules.zones import Stretch, fixed_offset, rule_from, stretch_a
 
 _WEEK = 7 * DAY
 _TWO_YEARS = 2 * 366 * DAY
+_MOST_STRETCHES = 100
+"""So many stretches of a zone are looked at for one answer."""
 _MOST_DAYS = 1_000
 """So many days are looked at for one proof, each some 10 µs; nothing is told where more would be needed."""
 
@@ -69,7 +75,9 @@ class Covering:
         """A moment up to which all of the part is excluded from the given one on: itself, where that is all."""
         rows, _, high = self._active(moment)
         same = max(moment, rule_from(self.zone)) + _TWO_YEARS
-        for stretch in stretches_between(self.zone, moment, high + 1):
+        for number, stretch in enumerate(stretches_between(self.zone, moment, high + 1)):
+            if number > _MOST_STRETCHES:
+                return Moment(stretch.start - 1)
             if not self._always(stretch, rows):
                 if not self._within(stretch, rows, moment):
                     return Moment(max(moment, stretch.start - 1))
@@ -83,8 +91,10 @@ class Covering:
         rows, low, _ = self._active(moment)
         at, rule = moment, rule_from(self.zone) + _TWO_YEARS
         same = moment - _TWO_YEARS
-        while True:
+        for number in count():
             stretch = stretch_at(self.zone, at)
+            if number > _MOST_STRETCHES:
+                break
             if not self._always(stretch, rows):
                 if not self._within(stretch, rows, low):
                     return Moment(min(moment, stretch.end))
@@ -92,6 +102,7 @@ class Covering:
             if stretch.start <= low:
                 return Moment(low)
             at = Moment(stretch.start - 1 if stretch.start > same else max(low, min(rule, stretch.start - 1)))
+        return Moment(min(moment, stretch.end))
 
     def _active(self, moment: Moment) -> tuple[tuple[Row, ...], int, int]:
         """The rows that hold the moment, and for how long all of them last."""
@@ -101,11 +112,23 @@ class Covering:
 
     def _always(self, stretch: Stretch, rows: tuple[Row, ...]) -> bool:
         """Whether all of the part is excluded in any stretch of this kind, the end of a gap at its start included."""
-        if not self.base.shift or stretch.before >= stretch.offset:
+        if not self._may_shift(stretch):
             return self._prove(rows, stretch.offset, None)
         moved_too = tuple(row for row in rows if row.local and row.moments.shift)
         end = (stretch.start + stretch.offset) % DAY
         return self._prove(rows, stretch.offset, end) or self._prove(moved_too, stretch.offset, None)
+
+    def _may_shift(self, stretch: Stretch) -> bool:
+        """Whether the part has times among those that clocks skip there, on some days."""
+        if not self.base.shift or self.base.zone != self.zone or stretch.before >= stretch.offset:
+            return False
+        first, length = (stretch.start + stretch.before) % DAY, stretch.offset - stretch.before
+        if self.own is not None and self.own.period % DAY == 0:
+            return (self.own.anchor - first) % DAY < length
+        minutes = reduce(or_, (clock.minutes for clock in clocks_of(self.base)), 0)
+        return not minutes or bool(
+            (minutes << DAY // MINUTE | minutes) >> first // MINUTE & (2 << length // MINUTE) - 1
+        )
 
     def _within(self, stretch: Stretch, rows: tuple[Row, ...], since: int) -> bool:
         """Whether all of the part is excluded in the stretch; its start does not matter if it is not after `since`."""
@@ -171,10 +194,7 @@ def _covers(known: Covering, rows: tuple[Row, ...], offset: int, gap: int | None
         return False
     without = (*(row.on_clock(offset) for row in rows), *([_on_clock(known.clocks)] if known.clocks else []))
     parts = [part] if gap is None else [part, _every_day(gap)]
-    terms, low = [Term(each, without) for each in parts], 0
-    while low < span and not count_terms(terms, Moment(low), Moment(min(2 * low + DAY, span))):
-        low = 2 * low + DAY
-    return low >= span
+    return Terms([Term(each, without) for each in parts]).end(Moment(0), Moment(span), last=False) is None
 
 
 def _on_clock(clocks: tuple[WallClock, ...]) -> Zoned:

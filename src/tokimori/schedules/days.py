@@ -22,7 +22,6 @@ ALL_MONTHS = 0b1_1111_1111_1110
 ALL_WEEKDAYS = 0b111_1111
 WEEKS = sum(1 << 7 * week for week in range(6))
 """Repeats the bits of a week: `weekdays * WEEKS >> first << 1` are the days of a month whose 1st has that weekday."""
-_ALL_WEEKS = sum(1 << 7 * week for week in range(53))
 _KINDS = tuple((length, first) for length in (28, 29, 30, 31) for first in range(7))
 _MONTHS_OF = {
     28: 1 << 2,
@@ -146,19 +145,11 @@ class Days(Struct, frozen=True):
             total += (mask & ((1 << until) - 1) >> before << before).bit_count()
         return total
 
-    def of_year(self, year: int) -> int:
-        """The days of a year as bits; bit 0 is 1 January."""
-        if not 1 <= year <= _LAST_YEAR_OF_ALL or not self._has_year(year):
+    def of_month(self, year: int, month: int) -> int:
+        """The days of a month as bits; bit 0 is the 1st."""
+        if not 1 <= year <= _LAST_YEAR_OF_ALL or not self.months >> month & 1 or not self._has_year(year):
             return 0
-        if self.weekdays:
-            first, length = weekday_of(day_of(year, 1, 1)), 365 + (month_length(year, 2) == 29)
-            return (_two_weeks(self.weekdays) >> first & ALL_WEEKDAYS) * _ALL_WEEKS & (1 << length) - 1
-        start, bits, months = day_of(year, 1, 1), 0, self.months
-        while months:
-            first, mask = self._month(year, lowest(months))
-            bits |= mask >> 1 << first - start
-            months &= months - 1
-        return bits
+        return self._month(year, month)[1] >> 1
 
     def _month(self, year: int, month: int) -> tuple[int, int]:
         """The number of the month's first day, and its days as bits."""
@@ -170,23 +161,31 @@ class Days(Struct, frozen=True):
         if self.years >= 0 and year < FIRST_YEAR:
             year, month, last_year = FIRST_YEAR, 1, max(last_year, LAST_YEAR)
         months = self.months >> month << month
-        for at in range(year, min(last_year, _LAST_YEAR_OF_ALL) + 1):
-            while months and self._has_year(at):
-                yield at, lowest(months)
+        while year <= min(last_year, _LAST_YEAR_OF_ALL):
+            while months and self._has_year(year):
+                yield year, lowest(months)
                 months &= months - 1
             months = self.months
+            later = -1 if year + 1 < FIRST_YEAR else self.years >> year + 1 - FIRST_YEAR
+            if not later:
+                return
+            year += 1 + lowest(later)
 
     def _months_back(self, year: int, month: int) -> Iterator[tuple[int, int]]:
         """The months of the set from the given one back, through one cycle of the calendar."""
         if self.years >= 0 and year > LAST_YEAR:
             year, month = LAST_YEAR, 12
-        months = self.months & (2 << month) - 1
-        for at in range(year, max(year - _CYCLE, 1) - 1, -1):
-            while months and self._has_year(at):
+        months, last = self.months & (2 << month) - 1, max(year - _CYCLE, 1)
+        while year >= last:
+            while months and self._has_year(year):
                 highest = months.bit_length() - 1
-                yield at, highest
+                yield year, highest
                 months ^= 1 << highest
             months = self.months
+            earlier = self.years & (1 << max(year - FIRST_YEAR, 0)) - 1
+            if self.years >= 0 and not earlier:
+                return
+            year = FIRST_YEAR - 1 + earlier.bit_length() if earlier else min(year, FIRST_YEAR) - 1
 
     def is_empty(self) -> bool:
         """Whether no day is in the set. The 28 kinds of months decide it: all of them occur within 400 years."""

@@ -8,7 +8,7 @@ from tokimori.clock import DAY, Moment
 from tokimori.errors import Bug
 from tokimori.schedules.days import FIRST_DAY, LAST_DAY, date_of, day_of, month_length
 from tokimori.schedules.zoned import Zoned
-from tokimori.schedules.zones import FOREVER
+from tokimori.schedules.zones import FOREVER, OVERLAP, stretch_at
 
 FIRST_WALL, LAST_WALL = FIRST_DAY * DAY, (LAST_DAY + 1) * DAY - 1
 FIRST_MOMENT, LAST_MOMENT = FIRST_WALL - 2 * DAY, LAST_WALL + 2 * DAY
@@ -173,6 +173,9 @@ def single(wall: int) -> Grid:
 
 def moment_of(wall: int, zone: str) -> int:
     """The first moment at which the clock of the zone shows the time; the end of the gap that swallows it."""
+    start, end, offset, _ = stretch_at(zone, wall)
+    if start + OVERLAP < wall and wall + OVERLAP < end:
+        return wall - offset
     found = Zoned(single(wall), zone, shift=True, once=True).next_after(Moment(wall - 2 * DAY))
     if found is None:
         raise Bug(f"no moment has the wall-clock time {wall} in {zone}")

@@ -2,24 +2,37 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import partial, reduce
 from operator import or_
 
 from tokimori.clock import DAY, MINUTE, Moment
-from tokimori.schedules.combined import Difference, Except, Union, names, terms_of
-from tokimori.schedules.covering import Row, row_of
-from tokimori.schedules.days import FIRST_DAY, LAST_DAY, days_of_week, has_other_dates, weekday_of
+from tokimori.schedules.combined import Difference, Except, Union, terms_of
+from tokimori.schedules.covering import row_of
+from tokimori.schedules.days import (
+    FIRST_DAY,
+    LAST_DAY,
+    LAST_YEAR,
+    date_of,
+    day_of,
+    days_of_week,
+    has_other_dates,
+    month_length,
+    weekday_of,
+)
 from tokimori.schedules.days_off import DaysOff
-from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, Grid, moment_of
+from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, CalendarSteps, Grid, MonthEnd, moment_of
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.second_masks import Term, clocks_of, count_drifting
 from tokimori.schedules.wall_sets import EVERY_SECOND, Overlapping, Pieces, minus
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
-from tokimori.schedules.zones import Stretch, rule_from, stretch_at, stretches_between
+from tokimori.schedules.zones import Stretch, fixed_offset, rule_from, stretch_at, stretches_between
 
 _WEEK = 7 * DAY
 _TWO_YEARS = 2 * 366 * DAY
+_ALL_KINDS = 41 * 366 * DAY
+"""In so many years all kinds of years come, by length and first day of the week."""
 BEYOND = 7
 """So many days behind the calendar's end, and before its start, what is moved may go: a week has a business day."""
 
@@ -104,16 +117,38 @@ class LocalDays:
 
 
 @dataclass(frozen=True, slots=True)
+class Unlikely:
+    """What is meant for days off in the zone of these: times of clocks, and intervals of whole weeks or months.
+
+    None of them is at another of the `minutes` of a day. From `regular` on all years of a kind have the same.
+    """
+
+    clocks: tuple[Zoned, ...]
+    rows: tuple[Zoned, ...]
+    minutes: int
+    regular: int
+
+    def may_go_on(self, stretch: Stretch) -> bool:
+        """Whether one of them may be among those that clocks skip there before a midnight."""
+        first, end = stretch.start + stretch.before, stretch.start + stretch.offset
+        if first // DAY >= end // DAY or not self.minutes >> first % DAY // MINUTE:
+            return False
+        return any(clock.shifts(stretch) for clock in self.clocks) or any(
+            _is_like(row, at) for row in self.rows for at in range(first // DAY, end // DAY)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """The moments of `base` that are not on days off.
 
     They are looked for in `likely`: the others are meant for days of the week or dates of every year that are off. Only
-    what is meant for a minute of `fixed` may happen on the day after it, where clocks skip midnight.
+    what is `unlikely` may happen on the day after it, where clocks skip midnight.
     """
 
     base: Schedule
     likely: Schedule
-    fixed: int
+    unlikely: Unlikely | None
     days: LocalDays
 
     def next_after(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
@@ -147,6 +182,7 @@ class Kept:
         return self._count(partial(count_drifting, terms), after, through)
 
     def _count(self, of: Callable[[Moment, Moment], int], after: Moment, through: Moment) -> int:
+        through = Moment(min(through, LAST_MOMENT))
         total = of(after, through)
         if not total:
             return 0
@@ -168,53 +204,76 @@ class Kept:
 
     def _next_likely(self, moment: Moment) -> Moment | None:
         found = self.likely.next_after(moment)
-        if self.likely is self.base:
+        if self.unlikely is None:
             return found
-        same = max(moment, rule_from(self.days.zone)) + _TWO_YEARS
-        for stretch in stretches_between(self.days.zone, moment, LAST_MOMENT if found is None else found):
-            if self._goes_on(stretch):
-                if moment < stretch.start and names(self.base, Moment(stretch.start)):
-                    return Moment(stretch.start)
-                same = stretch.start + _TWO_YEARS
-            elif stretch.start > same:
-                break
+        quiet = max(moment, self.unlikely.regular) + _ALL_KINDS
+        at = stretch_at(self.days.zone, moment).end
+        while at <= min(quiet, LAST_MOMENT) and (found is None or at < found):
+            stretch = stretch_at(self.days.zone, at)
+            at = stretch.end
+            if not self._may_go_on(stretch):
+                continue
+            quiet = max(quiet, stretch.start + _ALL_KINDS)
+            following = self.base.next_after(Moment(stretch.start - 1))
+            if following is None or following == stretch.start:
+                return following
+            there = stretch_at(self.days.zone, following)
+            at = there.start if there.start == following else there.end
         return found
 
     def _last_likely(self, moment: Moment) -> Moment | None:
         found = self.likely.last_before(moment)
-        if self.likely is self.base:
+        if self.unlikely is None:
             return found
-        low = FIRST_MOMENT if found is None else found
-        stretch = stretch_at(self.days.zone, moment - 1)
-        rule, same = rule_from(self.days.zone) + _TWO_YEARS, moment - _TWO_YEARS
+        low, regular = FIRST_MOMENT if found is None else found, self.unlikely.regular
+        quiet, stretch = moment - _ALL_KINDS, stretch_at(self.days.zone, moment - 1)
         while stretch.start > low:
-            if self._skips(stretch):
-                if self._goes_on(stretch) and names(self.base, Moment(stretch.start)):
-                    return Moment(stretch.start)
-                same = stretch.start - _TWO_YEARS
-            at = stretch.start if stretch.start > same else min(rule, stretch.start)
+            at: int = stretch.start
+            if self._may_go_on(stretch):
+                quiet = min(quiet, at - _ALL_KINDS)
+                before = self.base.last_before(Moment(at + 1))
+                if before is None or before == at:
+                    return before
+                at = before + 1
+            elif at <= quiet:
+                at = min(at, regular)
             stretch = stretch_at(self.days.zone, at - 1)
         return found
 
-    def _goes_on(self, stretch: Stretch) -> bool:
+    def _may_go_on(self, stretch: Stretch) -> bool:
         """Whether a time of the base may be among those that clocks skip there just before a business day."""
-        return self._skips(stretch) and not self.days.is_off((stretch.start + stretch.offset) // DAY)
-
-    def _skips(self, stretch: Stretch) -> bool:
-        """Whether a time of the base may be among those that clocks skip there before a midnight."""
-        first = stretch.start + stretch.before
-        return first // DAY < (stretch.start + stretch.offset) // DAY and self.fixed >> first % DAY // MINUTE > 0
+        assert self.unlikely is not None  # noqa: S101
+        return self.unlikely.may_go_on(stretch) and not self.days.is_off((stretch.start + stretch.offset) // DAY)
 
 
 def kept_of(base: Schedule, days: LocalDays) -> Kept:
     """What is left of the schedule on business days."""
     if not days.days_off.weekdays and not days.days_off.yearly:
-        return Kept(base, base, 0, days)
-    shifted = [term.part for term in terms_of(base) if term.part.shift]
-    fixed = reduce(or_, (clock.minutes for part in shifted for clock in clocks_of(part)), 0)
-    if any(isinstance(part.times, Grid) for part in shifted):
-        fixed = EVERY_SECOND.minutes
-    return Kept(base, Union((), tuple(_likely(base, days))), fixed, days)
+        return Kept(base, base, None, days)
+    parts = [term.part for term in terms_of(base) if term.part.shift and term.part.zone == days.zone]
+    clocks = tuple(part for part in parts if clocks_of(part))
+    rows = tuple(part for part in parts if isinstance(part.times, Grid) and _is_never_on(part, days))
+    minutes = reduce(or_, (clock.minutes for part in clocks for clock in clocks_of(part)), 0)
+    for part in rows:
+        minutes |= 1 << _anchor(part) % DAY // MINUTE
+    regular = rule_from(days.zone)
+    if any(clock.days.years != -1 for part in clocks for clock in clocks_of(part)):
+        regular = max(regular, day_of(LAST_YEAR + 1, 1, 1) * DAY)
+    unlikely = Unlikely(clocks, rows, minutes, regular) if minutes and fixed_offset(days.zone) is None else None
+    return Kept(base, Union((), tuple(_likely(base, days))), unlikely, days)
+
+
+def _is_like(row: Zoned, day: int) -> bool:
+    """Whether an interval may name the day: it is the same day of the week, or of the month."""
+    if isinstance(row.times, Grid) and isinstance(row.times.steps, CalendarSteps) and row.times.steps.months:
+        return _date_of(_anchor(row)).day in {29, 30, 31, date_of(day).day}
+    return (_anchor(row) // DAY - day) % 7 == 0
+
+
+def _anchor(part: Zoned) -> int:
+    """The time on the wall clock from which an interval of days or months counts."""
+    steps = part.times.steps if isinstance(part.times, Grid) else None
+    return steps.anchor if isinstance(steps, CalendarSteps) else 0
 
 
 def _likely(schedule: Schedule, days: LocalDays) -> Iterator[Schedule]:
@@ -233,19 +292,50 @@ def _likely(schedule: Schedule, days: LocalDays) -> Iterator[Schedule]:
             if left := tuple(rest for clock in clocks for rest in _without_days(clock, days.days_off)):
                 kind = Overlapping if isinstance(times, Overlapping) else Pieces
                 yield Zoned(kind(left), zone, schedule.shift, schedule.once)
-        case Zoned() if (row := row_of(schedule, days.zone)) is not None and _is_off(row, days):
+        case Zoned() if _is_never_on(schedule, days):
             return
         case _:
             yield schedule
 
 
-def _is_off(row: Row, days: LocalDays) -> bool:
-    """Whether the row is one of whole weeks, on a day of the week that is off."""
-    if row.period % _WEEK:
+def _is_never_on(part: Zoned, days: LocalDays) -> bool:
+    """Whether an interval names days off only: whole weeks, or whole months, from one of them."""
+    grid = part.times
+    if not isinstance(grid, Grid) or grid.first == grid.last is not None:
         return False
-    until = min(row.high, max(row.low, rule_from(days.zone)) + _TWO_YEARS)
-    offsets = {0} if row.local else {stretch.offset for stretch in stretches_between(days.zone, row.low, until + 1)}
-    return all(days.days_off.weekdays >> weekday_of((row.anchor + offset) // DAY) & 1 for offset in offsets)
+    row = row_of(part, days.zone)
+    if row is not None and row.period % _WEEK == 0:
+        offsets = {0} if row.local else _offsets(part, days.zone)
+        return all(days.days_off.weekdays >> weekday_of((row.anchor + offset) // DAY) & 1 for offset in offsets)
+    match grid.steps:
+        case CalendarSteps(anchor=anchor, days=0) as steps if days.days_off.yearly:
+            own = fixed_offset(part.zone)
+            offsets = {0} if own is None else {offset - own for offset in _offsets(part, days.zone)}
+            return all(at in days.days_off.yearly for offset in offsets for at in _dates(steps, anchor + offset))
+        case _:
+            return False
+
+
+def _offsets(part: Zoned, zone: str) -> set[int]:
+    """How far clocks of the zone are ahead as long as an interval lasts."""
+    low, high = part.next_after(Moment(FIRST_MOMENT)), part.last_before(Moment(LAST_MOMENT))
+    if low is None or high is None:
+        return set()
+    until = min(high, max(low, rule_from(zone)) + _TWO_YEARS)
+    return {stretch.offset for stretch in stretches_between(zone, low, until + 1)}
+
+
+def _dates(steps: CalendarSteps, anchor: int) -> set[tuple[int, int]]:
+    """All dates of the year that an interval of months from the anchor may have, each a month and a day."""
+    at = _date_of(anchor)
+    if at.day > 28 and steps.month_end is MonthEnd.NORMALISE:
+        return {(month, day) for month in range(1, 13) for day in range(1, 32)}
+    months = {(at.month - 1 + n * steps.months) % 12 + 1 for n in range(12)}
+    return {(month, min(at.day, month_length(year, month))) for month in months for year in (2027, 2028)}
+
+
+def _date_of(wall: int) -> date:
+    return date_of(min(max(wall // DAY, FIRST_DAY), LAST_DAY))
 
 
 def _without_days(clock: WallClock, off: DaysOff) -> Iterator[WallClock]:

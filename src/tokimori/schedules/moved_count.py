@@ -1,11 +1,15 @@
 """How many moments are left where days off are left out or moved: by the seconds, or minutes, of each day."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 
 from tokimori.clock import DAY, Moment
+from tokimori.schedules.days_off import DaysOff
+from tokimori.schedules.frames import MINUTES, MOST_DAYS, Frame
 from tokimori.schedules.second_masks import Mask, nothing
 from tokimori.schedules.zones import OVERLAP, stretch_at, stretches_between
 
+_WHOLE, _NONE = bytes([255]) * (MINUTES // 8), bytes(MINUTES // 8)
 Part = tuple[int, int, int]
 """A part of a day in units: its first one, the one after its last, and how far clocks are ahead of UTC."""
 
@@ -94,6 +98,77 @@ class CountedDays:
 
     def _day_of(self, at: int) -> int:
         return (at * self._unit + stretch_at(self._zone, at * self._unit).offset) // DAY
+
+
+class MovedRows:
+    """Rows of whole days far from any change of the clocks, of which days off are left out or moved.
+
+    `towards`: the business day to which they go is the next (1) or the previous one (-1); 0: to none.
+    """
+
+    def __init__(self, frame: Frame, days_off: DaysOff, towards: int) -> None:
+        self._frame, self._days_off, self._towards = frame, days_off, towards
+
+    def bounds(self, first: int, stop: int) -> tuple[int, int]:
+        """The days of the row to which nothing comes from beyond its ends."""
+        if self._towards > 0 and self._is_off(first - 1):
+            while first < stop and self._is_off(first):
+                first += 1
+            first += 1
+        if self._towards < 0 and self._is_off(stop):
+            while first < stop and self._is_off(stop - 1):
+                stop -= 1
+            stop -= 1
+        return first, max(first, stop)
+
+    def count(self, first: int, stop: int) -> int:
+        """How many moments that do not drift stay or come on the days first <= d < stop."""
+        return sum(self._count(low, min(low + MOST_DAYS, stop)) for low in range(first, stop, MOST_DAYS))
+
+    def _count(self, first: int, stop: int) -> int:
+        low, high = first, stop
+        while self._towards > 0 and self._is_off(low - 1):
+            low -= 1
+        while self._towards < 0 and self._is_off(high):
+            high += 1
+        off = [self._is_off(day) for day in range(low, high)]
+        business = _bits_of(not each for each in off)
+        counted = business & _bits_of(first <= day < stop for day in range(low, high))
+        filling = list(self._filling(_bits_of(off), _longest(off)))
+
+        def left(bits: int) -> int:
+            if not filling:
+                return bits & counted
+            going = bits & filling[0][1]
+            for days, way in filling:
+                going |= self._later(going, days) & way
+            return (bits | self._later(going, 1)) & counted
+
+        return self._frame.count(low, high, left)
+
+    def _filling(self, off: int, longest: int) -> Iterator[tuple[int, int]]:
+        """So many days, and the days off to which the times of as many days off before may go: twice as many each."""
+        days = 1
+        while self._towards and days <= longest:
+            yield days, off
+            off &= self._later(off, days)
+            days *= 2
+
+    def _later(self, bits: int, days: int) -> int:
+        return bits << days * MINUTES if self._towards > 0 else bits >> days * MINUTES
+
+    def _is_off(self, day: int) -> bool:
+        return self._days_off.last_in_row(day) is not None
+
+
+def _bits_of(days: Iterable[bool]) -> int:
+    """A bit for each minute of the days."""
+    return int.from_bytes(b"".join(_WHOLE if each else _NONE for each in days), "little")
+
+
+def _longest(days: Sequence[bool]) -> int:
+    """The length of the longest row of them."""
+    return max((len([*row]) for each, row in groupby(days) if each), default=0)
 
 
 def _clipped(bits: int, low: int, first: int, stop: int) -> int:

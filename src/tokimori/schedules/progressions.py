@@ -32,9 +32,11 @@ class Progression(Struct, frozen=True):
 
 def progression_of(grid: Grid) -> Progression | None:
     """The moments of a grid of exact steps; None for others."""
-    steps = grid.steps
-    if not isinstance(steps, ExactSteps):
-        return None
+    return row_of_grid(grid, grid.steps) if isinstance(grid.steps, ExactSteps) else None
+
+
+def row_of_grid(grid: Grid, steps: ExactSteps) -> Progression:
+    """The times of a grid, whose steps are these."""
     low = FIRST_WALL if grid.first is None else max(steps.nth(grid.first), FIRST_WALL)
     high = LAST_WALL if grid.last is None else min(steps.nth(grid.last), LAST_WALL)
     return Progression(steps.anchor, steps.period, low, high)

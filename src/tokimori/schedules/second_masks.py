@@ -6,13 +6,14 @@ here, in microseconds. Intervals that drift through the parts of a second (every
 those that lie on the fraction; the others are counted as `progressions`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
 from tokimori.clock import DAY, MINUTE, SECOND, Moment
 from tokimori.errors import InvalidSchedule
+from tokimori.schedules.days import lowest
 from tokimori.schedules.grid import CalendarSteps, ExactSteps, Grid, MixedSteps
 from tokimori.schedules.progressions import MOST_DRIFTING, Progression, count_any, progression_of
 from tokimori.schedules.wall_sets import DayMasks, Overlapping, Pieces
@@ -71,14 +72,43 @@ def _effort(part: Zoned, *, seconds: bool) -> int:
             return 60 if seconds else 15
 
 
-def count_terms(terms: Sequence[Term], after: Moment, through: Moment) -> int:
-    """How many moments t there are in any of the terms, with after < t <= through."""
-    unit = unit_of(terms, after, through)
-    total = sum(
-        _count_masks(mask_of_terms(terms, unit, each), _spans(terms, unit, each, after, through))
-        for each in all_fractions(terms, unit)
-    )
-    return total + count_drifting(terms, after, through)
+class DayByDay:
+    """The moments of any of the terms that do not drift, each day of a span by itself."""
+
+    def __init__(self, terms: Sequence[Term], after: Moment, through: Moment) -> None:
+        self._unit = unit_of(terms, after, through)
+        self._zone = next((term.part.zone for term in terms if not isinstance(term.part.times, Grid)), "UTC")
+        fractions = all_fractions(terms, self._unit)
+        masks = [(each, mask_of_terms(terms, self._unit, each)) for each in fractions]
+        self._masks = [(each, mask) for each, mask in masks if mask is not nothing]
+
+    def count(self, after: Moment, through: Moment) -> int:
+        """How many there are with after < t <= through."""
+        return sum(
+            mask(low, high).bit_count()
+            for fraction, mask in self._masks
+            for low, high in self._spans(fraction, after, through)
+        )
+
+    def end(self, after: Moment, through: Moment, *, last: bool) -> Moment | None:
+        """The first of them, or the last one."""
+        found = [at for fraction, mask in self._masks for at in self._ends(fraction, mask, after, through, last=last)]
+        return max(found, default=None) if last else min(found, default=None)
+
+    def _ends(self, fraction: int, mask: Mask, after: Moment, through: Moment, *, last: bool) -> Iterator[Moment]:
+        for low, high in self._spans(fraction, after, through):
+            if bits := mask(low, high):
+                yield Moment((low + (bits.bit_length() - 1 if last else lowest(bits))) * self._unit + fraction)
+
+    def _spans(self, fraction: int, after: Moment, through: Moment) -> Iterator[tuple[int, int]]:
+        """The days between, as most of the clocks show them: what a clock shows on a whole day is known."""
+        unit, a_day = self._unit, DAY // self._unit
+        low, stop = (after - fraction) // unit + 1, (through - fraction) // unit + 1
+        while low < stop:
+            offset = stretch_at(self._zone, low * unit).offset // unit
+            high = min(stop, ((low + offset) // a_day + 1) * a_day - offset)
+            yield low, high
+            low = high
 
 
 def count_drifting(terms: Sequence[Term], after: Moment, through: Moment) -> int:
@@ -146,23 +176,6 @@ def _any(parts: Sequence[Zoned], unit: int, fraction: int) -> Mask:
         return reduce(or_, [each(low, high) for each in masks])
 
     return mask
-
-
-def _count_masks(mask: Mask, spans: Iterable[tuple[int, int]]) -> int:
-    return 0 if mask is nothing else sum(mask(low, high).bit_count() for low, high in spans)
-
-
-def _spans(
-    terms: Sequence[Term], unit: int, fraction: int, after: Moment, through: Moment
-) -> Iterator[tuple[int, int]]:
-    """The days between, as most of the clocks show them: what a clock shows on a whole day is known."""
-    zone = next((term.part.zone for term in terms if not isinstance(term.part.times, Grid)), "UTC")
-    low, stop, a_day = (after - fraction) // unit + 1, (through - fraction) // unit + 1, DAY // unit
-    while low < stop:
-        offset = stretch_at(zone, low * unit).offset // unit
-        high = min(stop, ((low + offset) // a_day + 1) * a_day - offset)
-        yield low, high
-        low = high
 
 
 # Parts

@@ -15,7 +15,6 @@ from tokimori.schedules.days import (
     LAST_DAY,
     Days,
     date_of,
-    day_of,
     in_both,
     in_first_only,
     lowest,
@@ -27,6 +26,8 @@ EVERY_SECOND = WallClock(
     Days(EVERY_DAY, ALL_MONTHS, years=-1, weekdays=ALL_WEEKDAYS), minutes=(1 << 1440) - 1, seconds=(1 << 60) - 1
 )
 _DAY = 86_400  # seconds
+_LONG = 3
+"""So many days are one row of bytes."""
 _FEW_LOOKS, _MOST_LOOKS = 300, 1_000
 """So many pairs of clocks are compared for one set of pieces, some 5 µs each: few where there is another way to count.
 """
@@ -93,12 +94,25 @@ class DayMasks:
         """The seconds t with low <= t < high that any of the clocks names, as bits; bit 0 is low."""
         if high - low == self._a_day and low % self._a_day == 0:
             return self._of_kind(self._kind(low // self._a_day))
+        if high - low > _LONG * self._a_day:
+            return self._shown_long(low, high)
         bits = 0
         for day in range(low // self._a_day, (high - 1) // self._a_day + 1):
             shift = day * self._a_day - low
             mask = self._of_kind(self._kind(day))
             bits |= mask << shift if shift >= 0 else mask >> -shift
         return bits & (1 << high - low) - 1
+
+    def _shown_long(self, low: int, high: int) -> int:
+        """The same, of many days: each is a row of whole bytes."""
+        known: dict[int, bytes] = {}
+        rows = []
+        for day in range(low // self._a_day, (high - 1) // self._a_day + 1):
+            kind = self._kind(day)
+            if kind not in known:
+                known[kind] = self._of_kind(kind).to_bytes(self._a_day // 8, "little")
+            rows.append(known[kind])
+        return int.from_bytes(b"".join(rows), "little") >> low % self._a_day & (1 << high - low) - 1
 
     def count(self, first: int, stop: int) -> int:
         """How many seconds t with first <= t < stop they name."""
@@ -123,18 +137,24 @@ class DayMasks:
         if not FIRST_DAY <= day <= LAST_DAY:
             return 0
         if not self._start <= day < self._start + len(self._kinds):
-            year = date_of(day).year
-            self._start, self._kinds = day_of(year, 1, 1), self._of_year(year)
+            at = date_of(day)
+            self._start, self._kinds = day - at.day + 1, self._of_month(at.year, at.month)
         return self._kinds[day - self._start]
 
-    def _of_year(self, year: int) -> list[int]:
-        """The kind of each day of the year."""
-        kinds = [0] * (365 + (month_length(year, 2) == 29))
+    def _of_month(self, year: int, month: int) -> list[int]:
+        """The kind of each day of the month."""
+        length = month_length(year, month)
+        days = {0: (1 << length) - 1}
         for number, clock in enumerate(self._clocks):
-            bits, of_clock = clock.days.of_year(year), 1 << number
-            while bits:
-                kinds[lowest(bits)] |= of_clock
-                bits &= bits - 1
+            if bits := clock.days.of_month(year, month):
+                rest = {kind: left for kind, found in days.items() if (left := found & ~bits)}
+                both = {kind | 1 << number: left for kind, found in days.items() if (left := found & bits)}
+                days = rest | both
+        kinds = [0] * length
+        for kind, bits in days.items():
+            while kind and bits:
+                kinds[lowest(bits)] = kind
+                bits &= bits - 1  # noqa: PLW2901
         return kinds
 
     def _of_kind(self, kind: int) -> int:

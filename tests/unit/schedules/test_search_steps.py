@@ -74,9 +74,9 @@ def check(schedule: Schedule, start: Moment) -> None:
 
 def test_steps_are_counted() -> None:
     """The count is none of an empty search, and grows with the years that one looks through."""
-    schedule = parse_schedule("0 0 0 29 2 * 2196")
+    schedule = parse_schedule("0 0 29 2 */7")
     assert steps(lambda: None) == 0
-    assert steps(lambda: schedule.next_after(at("2190-01-01"))) < steps(lambda: schedule.next_after(at("2026-01-01")))
+    assert steps(lambda: schedule.next_after(at("2031-01-01"))) < steps(lambda: schedule.next_after(at("2026-01-01")))
 
 
 @pytest.mark.parametrize(("text", "zone"), ADVERSARIES)

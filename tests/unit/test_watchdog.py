@@ -1,0 +1,65 @@
+"""The watchdog of the tests: it tells who holds a loop, and only that."""
+
+import asyncio
+import threading
+import time
+
+from tests.watchdog import MOST, Watchdog
+from tokimori.clock import Moment
+from tokimori.schedules.parse import parse_schedule
+from tokimori.schedules.schedule import next_moments
+
+SECONDS = 4 * MOST
+
+
+def look_for_moments() -> None:
+    """Let the product's code run for long."""
+    schedule, end = parse_schedule("* * * * *"), time.thread_time() + SECONDS
+    while time.thread_time() < end:
+        next_moments(schedule, Moment(0), 100)
+
+
+def count_up() -> None:
+    """Let code of the tests run for as long."""
+    end = time.thread_time() + SECONDS
+    while time.thread_time() < end:
+        pass
+
+
+async def test_a_step_of_the_product_that_holds_the_loop_is_told_with_its_stack(watchdog: Watchdog) -> None:
+    """It fails the test, and says where the time went."""
+    asyncio.get_running_loop().call_soon(look_for_moments)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    (told,) = watchdog.found()
+    assert "held the loop" in told
+    assert "next_moments" in told
+
+
+async def test_a_loop_of_another_thread_is_watched(watchdog: Watchdog) -> None:
+    """The synchronous client has its own."""
+
+    async def hold() -> None:
+        look_for_moments()
+
+    thread = threading.Thread(target=lambda: asyncio.run(hold()))
+    thread.start()
+    await asyncio.to_thread(thread.join)
+    assert "next_moments" in watchdog.found()[0]
+
+
+async def test_what_tests_compute_is_not_the_products_fault(watchdog: Watchdog) -> None:
+    """A test may do in one step what it likes."""
+    asyncio.get_running_loop().call_soon(count_up)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert watchdog.found() == []
+
+
+async def test_many_short_steps_are_none_that_is_long(watchdog: Watchdog) -> None:
+    """Each step is timed by itself."""
+    schedule = parse_schedule("* * * * *")
+    for _ in range(200):
+        next_moments(schedule, Moment(0), 20)
+        await asyncio.sleep(0)
+    assert watchdog.found() == []

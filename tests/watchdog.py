@@ -1,0 +1,110 @@
+"""Who holds an event loop for too long: beats, claims and doors of a node all wait for it, so a test fails by it.
+
+What counts is the processor time of the loop's own thread in one step, for a machine may be busy. A timer of the
+processor looks now and then whose code runs: time that modules take to load, tests and the garbage collector is no
+product's.
+"""
+
+import asyncio
+import gc
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+
+MOST = 0.050
+"""Seconds that the product may take in one step."""
+_EVERY = 0.005
+"""Seconds of the processor between two looks."""
+_PRODUCT, _TESTS = (f"{Path(__file__).parents[1] / part}/" for part in ("src/tokimori", "tests"))
+
+
+class _Step:
+    """What is known of a step that runs."""
+
+    def __init__(self) -> None:
+        self.looks, self.of_product, self.stack = 0, 0, ""
+        self.collected = 0.0
+
+    def look(self, frame: FrameType | None) -> None:
+        """Note whose code runs."""
+        self.looks += 1
+        if _is_product(frame):
+            self.of_product += 1
+            self.stack = "".join(traceback.format_stack(frame)[-12:])
+
+
+class Watchdog:
+    """Watches all loops of this process, in any thread."""
+
+    def __init__(self) -> None:
+        self._steps: dict[int, _Step] = {}
+        self._found: list[str] = []
+        self._collecting = 0.0
+
+    def begin(self) -> None:
+        """Watch from now on. For the main thread."""
+        signal.signal(signal.SIGVTALRM, self._look)
+        signal.setitimer(signal.ITIMER_VIRTUAL, _EVERY, _EVERY)
+        gc.callbacks.append(self._collect)
+        run = asyncio.Handle._run
+
+        def watched(handle: asyncio.Handle) -> None:
+            thread = threading.get_ident()
+            before, step = self._steps.get(thread), _Step()
+            self._steps[thread] = step
+            start = time.thread_time()
+            run(handle)
+            taken = time.thread_time() - start - step.collected
+            if before is None:
+                del self._steps[thread]
+            else:
+                self._steps[thread] = before
+            if taken > MOST:
+                self._judge(taken, step)
+
+        asyncio.Handle._run = watched  # type: ignore[assignment, method-assign]
+
+    def end(self) -> None:
+        """Take the timer away, which would outlive what handles it."""
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+    def found(self) -> list[str]:
+        """What held a loop since this was asked, with its stack."""
+        found, self._found = self._found, []
+        return found
+
+    def _judge(self, taken: float, step: _Step) -> None:
+        own = taken * step.of_product / max(step.looks, 1)
+        if own > MOST:
+            self._found.append(f"one step held the loop for {own * 1_000:.0f} ms, as here:\n{step.stack}")
+
+    def _look(self, _: int, frame: FrameType | None) -> None:
+        here = threading.get_ident()
+        for thread, step in [*self._steps.items()]:
+            step.look(frame if thread == here else sys._current_frames().get(thread))
+
+    def _collect(self, phase: str, _: Mapping[str, int]) -> None:
+        if phase == "start":
+            self._collecting = time.thread_time()
+        elif (step := self._steps.get(threading.get_ident())) is not None:
+            step.collected += time.thread_time() - self._collecting
+
+
+def _is_product(frame: FrameType | None) -> bool:
+    """Whether the product's code runs, or what it calls; not while a module is loaded."""
+    owner = ""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib"):
+            return False
+        if not owner and file.startswith((_PRODUCT, _TESTS)):
+            owner = file
+        if owner.startswith(_TESTS):
+            return False
+        frame = frame.f_back
+    return owner.startswith(_PRODUCT)
