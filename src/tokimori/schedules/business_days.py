@@ -16,7 +16,7 @@ from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT
 from tokimori.schedules.kept import BEYOND, Kept, LocalDays, kept_of
 from tokimori.schedules.moved_count import CountedDays, MovedRows
 from tokimori.schedules.schedule import OnDemand, Schedule, next_moments
-from tokimori.schedules.second_masks import Term, all_fractions, drifts, mask_of_terms, unit_of
+from tokimori.schedules.second_masks import Term, all_fractions, is_fine, mask_of_terms, unit_of
 from tokimori.schedules.terms import zones_of
 from tokimori.schedules.zones import stretch_at
 
@@ -242,11 +242,12 @@ class BusinessDays:
 def on_business_days(base: Schedule, days_off: DaysOff, shift: Shift | None, zone: str) -> Schedule:
     """The schedule with these days off; one without moments is returned as it is.
 
-    Raises `InvalidSchedule` for an interval that drifts through the parts of a second, of which nothing can be moved.
+    Raises `InvalidSchedule` for an interval that is not of whole minutes, of which nothing is moved.
     """
     if isinstance(base, OnDemand):
         return base
-    if shift is not None and any(map(drifts, terms_of(base))):
-        message = f"shift: {base} has an interval that is not of whole seconds"
-        raise InvalidSchedule(message, field="shift", value=str(shift), allowed="intervals of whole seconds")
+    if shift is not None and any(map(is_fine, terms_of(base))):
+        message = f"shift: {base} has an interval that is not of whole minutes"
+        allowed = "intervals of whole minutes; cron expressions; or no shift, which leaves out what is on days off"
+        raise InvalidSchedule(message, field="shift", value=str(shift), allowed=allowed)
     return BusinessDays(base, days_off, shift, zone, kept_of(base, LocalDays(days_off, zone)))

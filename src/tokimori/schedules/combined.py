@@ -25,6 +25,8 @@ ends of the calendar, and of each excluded interval.
 """
 _WALKED = 30
 """So many excluded moments in a row are looked at by themselves; each further look is at a span of time."""
+_LEAST_LOOKS = 40
+"""A look at a span of time counts as so many at least, for it takes as long."""
 _FIRST_SPAN = 30 * DAY
 """How long that span is at first; at most it is `LONG`, which is counted without a search."""
 _ENDLESS = 1 << 62
@@ -136,7 +138,7 @@ class Difference:
                 stop = Moment(moment + span)
                 if (at := self._end(moment, stop, last=False)) is not None:
                     return at
-                looks -= min(self.base.count(moment, stop), span // DAY)
+                looks -= max(min(self.base.count(moment, stop), span // DAY), _LEAST_LOOKS)
                 moment, span = stop, min(2 * span, LONG)
         raise _too_long()
 
@@ -153,7 +155,7 @@ class Difference:
                 start = Moment(moment - span)
                 if (at := self._end(Moment(start - 1), Moment(moment - 1), last=True)) is not None:
                     return at
-                looks -= min(self.base.count(start, moment), span // DAY)
+                looks -= max(min(self.base.count(start, moment), span // DAY), _LEAST_LOOKS)
                 moment, span = start, min(2 * span, LONG)
         raise _too_long()
 

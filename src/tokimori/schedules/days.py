@@ -105,11 +105,14 @@ class Days(Struct, frozen=True):
             found = day + lowest(_two_weeks(self.weekdays) >> weekday_of(day))
             return found if found <= LAST_DAY else None
         at = date.fromordinal(day + _EPOCH)
-        for year, month in self._months_from(at.year, at.month, at.year + _CYCLE):
+        if self.months >> at.month & 1 and self._has_year(at.year):
+            first, mask = self._month(at.year, at.month)
+            if rest := mask >> at.day:
+                return day + lowest(rest)
+        for year, month in self._months_from(at.year, at.month + 1, at.year + _CYCLE):
             first, mask = self._month(year, month)
-            skip = at.day if first <= day else 0
-            if rest := mask >> skip:
-                return first + skip + lowest(rest) - 1
+            if mask:
+                return first + lowest(mask) - 1
         return None
 
     def at_or_before(self, day: int) -> int | None:

@@ -55,6 +55,9 @@ class Frame:
         span, total = (first * MINUTES, stop * MINUTES), 0
         known: dict[_Key, int] = {}
         for fraction in self._fractions(span):
+            if left is None and (alone := self._alone(fraction)) is not None:
+                total += alone.count(first * DAY - 1, stop * DAY - 1)
+                continue
             key = self._key(fraction)
             if key not in known:
                 bits = self._bits(fraction, span)
@@ -83,6 +86,14 @@ class Frame:
             (tuple(part.key(fraction) for part in parts), tuple(part.key(fraction) for part in self._without[each]))
             for each, parts in self._groups.items()
         )
+
+    def _alone(self, fraction: int) -> Progression | None:
+        """The moments of the fraction where they are those of one interval."""
+        found = [(part, each) for each, parts in self._groups.items() for part in parts if part.key(fraction)]
+        if len(found) != 1 or any(part.key(fraction) for part in self._without[found[0][1]]):
+            return None
+        key = found[0][0].key(fraction)
+        return key if isinstance(key, Progression) else None
 
     def _bits(self, fraction: int, span: _Span) -> int:
         bits = 0
@@ -126,7 +137,7 @@ class _Patterns(dict[tuple[int, int], int]):
             while have * period < length:  # a division would take some milliseconds
                 bits |= bits << period * have
                 have *= 2
-            self[period, length] = bits
+            self[period, length] = bits & (1 << length) - 1
         return self[period, length]
 
 
@@ -192,8 +203,9 @@ class _Steps:
         start = low + (anchor - low) % period
         if start >= stop:
             return 0
-        bits = self._patterns.of(period, high - span[0]) << start - span[0]
-        return bits & (1 << stop - span[0]) - 1
+        length = span[1] - span[0]
+        bits = self._patterns.of(period, length) << start - span[0]
+        return bits & (self._patterns.of(1, length) if stop == span[1] else (1 << stop - span[0]) - 1)
 
 
 class _Few:
@@ -209,9 +221,9 @@ class _Few:
         self._look(span)
         return set(self._known)
 
-    def key(self, fraction: int) -> int:
+    def key(self, fraction: int) -> tuple[int]:
         """Each fraction has its own."""
-        return fraction
+        return (fraction,)
 
     def bits(self, fraction: int, span: _Span) -> int:
         """The minutes of those on the fraction."""

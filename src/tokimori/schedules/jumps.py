@@ -14,7 +14,8 @@ from tokimori.schedules.zoned import WallTimes, Zoned, ZonedSchedule
 from tokimori.schedules.zones import Stretch, stretches_between
 
 _MOST_NAMED = 3
-_MOST_COUNTED = 1_000
+_MOST_LOOKS = 100
+"""So many times that are left out are passed, from each end of what clocks skip or repeat."""
 
 
 class Jump(NamedTuple):
@@ -87,14 +88,23 @@ def _at_fold(part: _Part, stretch: Stretch) -> str | None:
 
 
 def _times(part: _Part, start: int, end: int) -> Sequence[int]:
-    """The wall-clock times with start <= t < end."""
+    """The wall-clock times with start <= t < end; of more than are named the first ones and the last."""
     times: list[int] = []
-    at = part.moments.times.at_or_after(start)
-    while at is not None and at < end and len(times) < _MOST_COUNTED:
-        if not any(_has(zoned.times, at) for zoned in part.without if zoned.zone == part.moments.zone):
+    at, looks = part.moments.times.at_or_after(start), 0
+    while at is not None and at < end and looks < _MOST_LOOKS and len(times) < _MOST_NAMED:
+        if not _left_out(part, at):
             times.append(at)
-        at = part.moments.times.at_or_after(at + 1)
+        at, looks = part.moments.times.at_or_after(at + 1), looks + 1
+    at, looks = part.moments.times.at_or_before(end - 1), 0
+    while times and at is not None and at > times[-1] and looks < _MOST_LOOKS:
+        if not _left_out(part, at):
+            return [*times, at]
+        at, looks = part.moments.times.at_or_before(at - 1), looks + 1
     return times
+
+
+def _left_out(part: _Part, at: int) -> bool:
+    return any(_has(zoned.times, at) for zoned in part.without if zoned.zone == part.moments.zone)
 
 
 def _has(times: WallTimes, wall: int) -> bool:

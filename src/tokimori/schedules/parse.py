@@ -20,8 +20,8 @@ from tokimori.schedules.schedule import Fold, Gap, OnDemand, Reboot, Schedule
 from tokimori.schedules.zoned import ZoneRules
 from tokimori.schedules.zones import check_zone
 
-MOST_MEMBERS = 1_000
-"""So many schedules may be united in one text."""
+MOST_CHARACTERS, MOST_MEMBERS = 16_384, 300
+"""So long may one text be, and so many schedules may be united in it: it is read in one step."""
 _EPOCH = Moment(0)
 _BEFORE_ALL = Moment(FIRST_DAY * DAY)
 _SEPARATOR = re.compile(r"[;\n]")
@@ -81,6 +81,9 @@ def _shared(text: str, zone: str, shift: bool, first: bool, clamp: bool) -> Sche
 
 
 def _parse(text: str | Sequence[str], reading: _Reading) -> Schedule:
+    if (length := len(text) if isinstance(text, str) else sum(map(len, text))) > MOST_CHARACTERS:
+        allowed = f"at most {MOST_CHARACTERS}; or several jobs"
+        raise InvalidSchedule(f"schedule: it has {length} characters", field="schedule", allowed=allowed)
     if not isinstance(text, str):
         for line in filter(_EXCEPT.search, text):
             message = f"schedule: {line!r} stands in a list, and can't leave anything out of the others there"

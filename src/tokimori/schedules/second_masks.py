@@ -45,6 +45,15 @@ def drifts(term: Term) -> bool:
     return not _fractions_of(term.part, SECOND)
 
 
+def is_fine(term: Term) -> bool:
+    """Whether its moments are those of an interval that is not of whole minutes."""
+    match term.part.times:
+        case Grid(steps=ExactSteps() | MixedSteps()):
+            return not _is_of_minutes(term.part)
+        case _:
+            return False
+
+
 def check_effort(terms: Sequence[Term]) -> None:
     """Raise `InvalidSchedule` where a year of the terms would not be counted within some milliseconds."""
     parts = [*dict.fromkeys(part for term in terms for part in (term.part, *term.without))]
@@ -65,7 +74,9 @@ def _effort(part: Zoned, *, seconds: bool) -> int:
         case Grid(first=first, last=last) if first == last is not None:
             return 2
         case Grid(steps=ExactSteps()):
-            return 80 if seconds else 20
+            return 120 if seconds else 20
+        case Grid(steps=CalendarSteps()):
+            return 20
         case Grid():
             return 120
         case _:

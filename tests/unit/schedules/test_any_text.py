@@ -21,6 +21,7 @@ def test_any_text_is_refused_or_answered_in_time() -> None:
         rng = random.Random(f"quick {n}")
         asked.check(case(rng), rng, moments=2)
     assert asked.asked > 2_000
+    asked.assert_fast()
 
 
 @pytest.mark.parametrize("shift", list(Shift))
@@ -70,6 +71,26 @@ def test_what_drifts_through_seconds_is_not_moved() -> None:
             parse_schedule("R/2026-01-01T00:00:00Z/PT0.25S"), parse_days_off([], ["sat"]), Shift.NEXT, "UTC"
         )
     assert caught.value.field == "shift"
+
+
+def test_intervals_of_seconds_are_not_moved() -> None:
+    """Each second of the minute would be moved by itself; what is on days off can still be left out."""
+    monday_off = parse_days_off([], ["mon"])
+    with pytest.raises(InvalidSchedule, match="whole minutes") as caught:
+        on_business_days(parse_schedule("every 529 seconds; 0 9 * * *"), monday_off, Shift.PREVIOUS, "UTC")
+    assert "no shift" in str(caught.value.allowed)
+    left = on_business_days(parse_schedule("every 10 seconds"), monday_off, None, "UTC")
+    assert left.count(at("2026-01-01"), at("2026-01-08")) == 6 * 8_640
+
+
+def test_a_text_has_so_many_characters() -> None:
+    """It is read in one step, so that a longer one would hold a node's loop; the error says how many are allowed."""
+    minutes = ",".join(str(n % 60) for n in range(6_000))
+    for text in (f"{minutes} * * * *", [f"{minutes[:9_000]} * * * *"] * 2, "except " * 3_000):
+        with pytest.raises(InvalidSchedule, match="characters") as caught:
+            parse_schedule(text)
+        assert caught.value.field == "schedule"
+        assert "16384" in str(caught.value.allowed)
 
 
 def test_days_and_parts_of_a_second_are_not_combined() -> None:

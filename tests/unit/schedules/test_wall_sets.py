@@ -15,7 +15,7 @@ from tokimori.schedules.wall_sets import Overlapping, Pieces, times_of
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned
 
-DISTINCT = "; ".join(f"{n % 60} {n % 24} {1 + n % 28} {1 + n % 12} {n % 7}" for n in range(500))
+DISTINCT = "; ".join(f"{n % 60} {n % 24} {1 + n % 28} {1 + n % 12} {n % 7}" for n in range(300))
 START = at("2026-03-01 12:00")
 END = Moment(START + 30 * DAY)
 
@@ -43,12 +43,12 @@ def test_times_that_overlap_are_those_of_pieces_that_do_not(texts: list[str], lo
 
 def test_times_of_one_day_are_one_clock() -> None:
     """Lines that differ in the hour and minute alone, as a crontab has them, are as cheap as one of them."""
-    text = "\n".join(f"{minute} {hour} * * *" for hour in range(15) for minute in range(60))
+    text = "\n".join(f"{minute} {hour} * * *" for hour in range(5) for minute in range(60))
     schedule = parse_schedule(text)
     assert isinstance(schedule, Union)
     (part,) = schedule._parts
     assert isinstance(part, Zoned)
-    assert part.times == Pieces((clock_of("* 0-14 * * *"),))
+    assert part.times == Pieces((clock_of("* 0-4 * * *"),))
 
 
 def test_members_that_overlap_in_many_ways_are_united_all_the_same() -> None:
@@ -83,6 +83,6 @@ def test_exclusions_that_overlap_in_many_ways_are_refused() -> None:
 def test_a_text_has_so_many_members(joint: str) -> None:
     """One more is refused before any of them is read."""
     assert parse_schedule(joint.join(["0 9 * * *"] * MOST_MEMBERS)).next_after(START) is not None
-    with pytest.raises(InvalidSchedule, match="it has 1001 members") as caught:
+    with pytest.raises(InvalidSchedule, match="it has 301 members") as caught:
         parse_schedule(joint.join(["never"] * (MOST_MEMBERS + 1)))
-    assert caught.value.allowed == "at most 1000; or several jobs"
+    assert caught.value.allowed == "at most 300; or several jobs"
