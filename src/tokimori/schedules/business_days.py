@@ -1,7 +1,7 @@
 """A schedule that avoids days off: its moments on these are left out, or moved to a business day."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 
@@ -15,6 +15,7 @@ from tokimori.schedules.frames import Frame, plain_days
 from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT
 from tokimori.schedules.kept import BEYOND, Kept, LocalDays, kept_of
 from tokimori.schedules.moved_count import CountedDays, MovedRows
+from tokimori.schedules.remembered import remembered
 from tokimori.schedules.schedule import OnDemand, Schedule, next_moments
 from tokimori.schedules.second_masks import Term, all_fractions, is_fine, mask_of_terms, unit_of
 from tokimori.schedules.terms import zones_of
@@ -58,6 +59,9 @@ class BusinessDays:
         """The first moment strictly after the given one."""
         if self.shift is None:
             return self._kept.next_after(moment)
+        return replace(self, base=remembered(self.base))._next_moved(moment)
+
+    def _next_moved(self, moment: Moment) -> Moment | None:
         first = self.base.next_after(moment)
         if first is not None and not self.is_off(first):
             return next(self._moved_after(moment, first), first)
@@ -71,6 +75,9 @@ class BusinessDays:
         """The last moment strictly before the given one."""
         if self.shift is None:
             return self._kept.last_before(moment)
+        return replace(self, base=remembered(self.base))._last_moved(moment)
+
+    def _last_moved(self, moment: Moment) -> Moment | None:
         last = self.base.last_before(moment)
         if last is not None and not self.is_off(last):
             moved = self._moved_before(moment, last)

@@ -23,9 +23,9 @@ MOST_LOOKS = 1_000
 """Within so many looks, each at a moment or a day, one must be found that is not excluded when a text is read: from the
 ends of the calendar, and of each excluded interval.
 """
-_WALKED = 30
+_WALKED = 12
 """So many excluded moments in a row are looked at by themselves; each further look is at a span of time."""
-_LEAST_LOOKS = 40
+_LEAST_LOOKS = 100
 """A look at a span of time counts as so many at least, for it takes as long."""
 _FIRST_SPAN = 30 * DAY
 """How long that span is at first; at most it is `LONG`, which is counted without a search."""

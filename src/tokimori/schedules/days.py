@@ -3,7 +3,7 @@
 from collections.abc import Collection, Hashable, Iterator
 from datetime import date
 from functools import lru_cache, reduce
-from operator import or_
+from operator import and_, or_, xor
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -194,8 +194,9 @@ class Days(Struct, frozen=True):
         """Whether no day is in the set. The 28 kinds of months decide it: all of them occur within 400 years."""
         if self.weekdays:
             return False
-        for length, first in reversed(_KINDS):
-            if self.months & _MONTHS_OF[length] and self.in_month.mask(length, first):
+        masks = _masks(self.in_month)
+        for length, months in _MONTHS_OF.items():
+            if self.months & months and any(masks[(length - 28) * 7 : (length - 27) * 7]):
                 return self.years >= 0 and self.at_or_after(day_of(FIRST_YEAR, 1, 1)) is None
         return True
 
@@ -207,8 +208,12 @@ def _two_weeks(weekdays: int) -> int:
     return weekdays | weekdays << 7
 
 
-@lru_cache(maxsize=1024)
 def _masks(in_month: MonthDays) -> tuple[int, ...]:
+    return in_month.masks if isinstance(in_month, Table) else _masks_of_rule(in_month)
+
+
+@lru_cache(maxsize=1024)
+def _masks_of_rule(in_month: MonthDays) -> tuple[int, ...]:
     return tuple([in_month.mask(length, first) for length, first in _KINDS])
 
 
@@ -239,13 +244,14 @@ def has_other_dates(days: Days, dates: Collection[tuple[int, int]]) -> bool:
 
 def in_both(days: Days, others: Days) -> Days:
     """The days of both sets."""
-    masks = tuple(mask & other for mask, other in zip(_masks(days.in_month), _masks(others.in_month), strict=True))
+    masks = tuple(map(and_, _masks(days.in_month), _masks(others.in_month)))
     return Days(Table(masks), days.months & others.months, days.years & others.years, days.weekdays & others.weekdays)
 
 
 def in_first_only(days: Days, others: Days) -> list[Days]:
     """The days of the first set that are not in the second, as sets without a day in common."""
-    masks = tuple(mask & ~other for mask, other in zip(_masks(days.in_month), _masks(others.in_month), strict=True))
+    own = _masks(days.in_month)
+    masks = tuple(map(xor, own, map(and_, own, _masks(others.in_month))))
     months, years = days.months & others.months, days.years & others.years
     return [
         Days(days.in_month, days.months & ~others.months, days.years, 0),

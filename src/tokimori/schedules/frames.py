@@ -146,7 +146,9 @@ class _Clocks:
 
     def __init__(self, clocks: tuple[WallClock, ...]) -> None:
         self._clocks = clocks
-        self._known: dict[tuple[int, ...], DayMasks] = {}
+        self._masks = DayMasks(clocks, MINUTES)
+        self._span: _Span | None = None
+        self._days: list[int] = []
         self._last: tuple[object, int] = None, 0
 
     def fractions(self, _span: _Span) -> set[int]:
@@ -156,21 +158,22 @@ class _Clocks:
             seconds |= clock.seconds
         return {second * SECOND for second in range(60) if seconds >> second & 1}
 
-    def key(self, fraction: int) -> tuple[int, ...]:
-        """Those that have the second."""
+    def key(self, fraction: int) -> int:
+        """Those that have the second, as bits."""
         if fraction % SECOND:
-            return ()
-        return tuple(n for n, clock in enumerate(self._clocks) if clock.seconds >> fraction // SECOND & 1)
+            return 0
+        return sum(1 << n for n, clock in enumerate(self._clocks) if clock.seconds >> fraction // SECOND & 1)
 
     def bits(self, fraction: int, span: _Span) -> int:
         """The minutes that they have."""
         key = self.key(fraction)
         if not key:
             return 0
+        if self._span != span:
+            self._span, self._days = span, self._masks.days(span[0] // MINUTES, span[1] // MINUTES)
         if self._last[0] != (key, span):
-            if key not in self._known:
-                self._known[key] = DayMasks(tuple(self._clocks[n] for n in key), MINUTES)
-            self._last = (key, span), self._known[key].shown(*span)
+            times = {day: self._masks.times(day & key) for day in set(self._days)}
+            self._last = (key, span), int.from_bytes(b"".join([times[day] for day in self._days]), "little")
         return self._last[1]
 
 

@@ -25,6 +25,8 @@ NEAR = 800 * DAY
 """From so far moments may be moved to others, where clocks were apart from UTC by odd seconds."""
 MOST_EFFORT = 400
 """So much a year of one text may cost when it is counted, in some tens of microseconds."""
+_DRIFT = 100
+"""So much more, where any of them drifts through the parts of a second."""
 Mask = Callable[[int, int], int]
 """The moments of a span of at most a day, low <= t < high in units since 1970 in UTC, as bits: bit 0 is low."""
 
@@ -61,26 +63,26 @@ def check_effort(terms: Sequence[Term]) -> None:
     if any(_drifting(part) is None for part in drifting):
         message = "schedule: a period of calendar days and parts of a second can't be combined with others"
         raise InvalidSchedule(message, field="schedule", allowed="whole seconds beside days; or several jobs")
-    seconds = not all(map(_is_of_minutes, parts))
-    if len(drifting) > MOST_DRIFTING or sum(_effort(part, seconds=seconds) for part in parts) > MOST_EFFORT:
+    effort = sum(map(_effort, parts)) + (_DRIFT if drifting else 0)
+    if len(drifting) > MOST_DRIFTING or effort > MOST_EFFORT:
         message = "schedule: its members are too many, or too dense, to be counted together"
         allowed = "fewer members, above all fewer intervals and members with seconds; or several jobs"
         raise InvalidSchedule(message, field="schedule", allowed=allowed)
 
 
-def _effort(part: Zoned, *, seconds: bool) -> int:
+def _effort(part: Zoned) -> int:
     """What a year of it costs, in some tens of microseconds."""
     match part.times:
         case Grid(first=first, last=last) if first == last is not None:
             return 2
         case Grid(steps=ExactSteps()):
-            return 120 if seconds else 20
+            return 20 if _is_of_minutes(part) else 120
         case Grid(steps=CalendarSteps()):
             return 20
         case Grid():
             return 120
         case _:
-            return 60 if seconds else 15
+            return 15 if _is_of_minutes(part) else 60
 
 
 class DayByDay:

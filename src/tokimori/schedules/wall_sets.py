@@ -26,8 +26,6 @@ EVERY_SECOND = WallClock(
     Days(EVERY_DAY, ALL_MONTHS, years=-1, weekdays=ALL_WEEKDAYS), minutes=(1 << 1440) - 1, seconds=(1 << 60) - 1
 )
 _DAY = 86_400  # seconds
-_LONG = 3
-"""So many days are one row of bytes."""
 _FEW_LOOKS, _MOST_LOOKS = 300, 1_000
 """So many pairs of clocks are compared for one set of pieces, some 5 µs each: few where there is another way to count.
 """
@@ -94,8 +92,6 @@ class DayMasks:
         """The seconds t with low <= t < high that any of the clocks names, as bits; bit 0 is low."""
         if high - low == self._a_day and low % self._a_day == 0:
             return self._of_kind(self._kind(low // self._a_day))
-        if high - low > _LONG * self._a_day:
-            return self._shown_long(low, high)
         bits = 0
         for day in range(low // self._a_day, (high - 1) // self._a_day + 1):
             shift = day * self._a_day - low
@@ -103,16 +99,13 @@ class DayMasks:
             bits |= mask << shift if shift >= 0 else mask >> -shift
         return bits & (1 << high - low) - 1
 
-    def _shown_long(self, low: int, high: int) -> int:
-        """The same, of many days: each is a row of whole bytes."""
-        known: dict[int, bytes] = {}
-        rows = []
-        for day in range(low // self._a_day, (high - 1) // self._a_day + 1):
-            kind = self._kind(day)
-            if kind not in known:
-                known[kind] = self._of_kind(kind).to_bytes(self._a_day // 8, "little")
-            rows.append(known[kind])
-        return int.from_bytes(b"".join(rows), "little") >> low % self._a_day & (1 << high - low) - 1
+    def days(self, first: int, stop: int) -> list[int]:
+        """Which of the clocks have each of the days first <= d < stop, as bits."""
+        return [self._kind(day) for day in range(first, stop)]
+
+    def times(self, clocks: int) -> bytes:
+        """The times of a day on which these clocks are."""
+        return self._of_kind(clocks).to_bytes(self._a_day // 8, "little")
 
     def count(self, first: int, stop: int) -> int:
         """How many seconds t with first <= t < stop they name."""

@@ -24,6 +24,31 @@ def test_any_text_is_refused_or_answered_in_time() -> None:
     asked.assert_fast()
 
 
+FIFTHS = [f"{month:02}-05" for month in range(1, 13)]
+SLOW = [
+    ("R5/1999-02-09T02:30:00-03:30/P400Y", "America/Scoresbysund", [], ["tue"], None),
+    ("at 1582-01-23T00:59:59.999999+02:00", "America/Nuuk", [], ["mon", "thu"], Shift.NEXT),
+    ("30 23 * * tue; 0 9 1 1 *", "America/Nuuk", [], ["tue"], None),
+    ("R/2026-01-05T09:00:00/P1M; 0 9 1 1 *", "Europe/Paris", FIFTHS, [], Shift.NEXT),
+    ("R/2026-01-05T09:00:00Z/P7M; 0 9 1 1 *", "Europe/Paris", FIFTHS, [], None),
+    ("every 1 days; */23 0-13,3 * * 7 except every 2 seconds", "Europe/Paris", [], [], None),
+    ("0 0 L-28 2 */6; */30 2 * 3 0#2", "US/Pacific", FIFTHS, ["sun", "mon", "tue", "wed", "thu", "sat"], Shift.NEXT),
+    ("every 7 seconds; */7 * * * * *; every 2 minutes", "Europe/Paris", FIFTHS, ["sat", "sun"], None),
+]
+
+
+@pytest.mark.parametrize(("text", "zone", "dates", "weekdays", "shift"), SLOW)
+def test_what_once_took_long_is_fast(
+    text: str, zone: str, dates: list[str], weekdays: list[str], shift: Shift | None
+) -> None:
+    """Rare moments and rows of days off for ever: 8,000 years were looked through, change by change of the clocks."""
+    anchor, asked, rng = Moment(72_999_351_061_409_670), Examination(), random.Random(7)
+    asked.check(
+        Case(text, zone, anchor, Gap.SHIFT, Fold.FIRST, parse_days_off(dates, weekdays), shift), rng, moments=20
+    )
+    asked.assert_fast()
+
+
 @pytest.mark.parametrize("shift", list(Shift))
 @pytest.mark.parametrize(("text", "expected"), [("* * * * *", 30 * 1_440), ("* * * * * *", 30 * 86_400)])
 def test_a_month_that_is_moved_is_not_walked(text: str, expected: int, shift: Shift) -> None:
