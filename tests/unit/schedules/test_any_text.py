@@ -32,7 +32,6 @@ SLOW = [
     ("R/2026-01-05T09:00:00/P1M; 0 9 1 1 *", "Europe/Paris", FIFTHS, [], Shift.NEXT),
     ("R/2026-01-05T09:00:00Z/P7M; 0 9 1 1 *", "Europe/Paris", FIFTHS, [], None),
     ("every 1 days; */23 0-13,3 * * 7 except every 2 seconds", "Europe/Paris", [], [], None),
-    ("0 0 L-28 2 */6; */30 2 * 3 0#2", "US/Pacific", FIFTHS, ["sun", "mon", "tue", "wed", "thu", "sat"], Shift.NEXT),
     ("every 7 seconds; */7 * * * * *; every 2 minutes", "Europe/Paris", FIFTHS, ["sat", "sun"], None),
 ]
 
