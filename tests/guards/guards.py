@@ -27,6 +27,7 @@ from tests.guards.guard import (
     contract,
 )
 from tests.guards.stores import STORE_GUARDS
+from tests.guards.survivors import SURVIVORS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/guards.md"
@@ -581,3 +582,13 @@ def _lines() -> Iterator[str]:
             "all" if where == set(STORE_NAMES) else ", ".join(STORE_NAMES[one] for one in STORE_NAMES if one in where)
         )
         yield f"| {promise} | {words} | {named} | `{name}` in `{Path(file).name}` |"
+    yield ""
+    yield "## Mutants that survive"
+    yield ""
+    yield "`make mutants` breaks lines of hand-picked modules one at a time (decision 58). Of what it broke and no test missed,"
+    yield "this was left as it is."
+    yield ""
+    yield "| module | line | broken | why no test fails |"
+    yield "|---|---|---|---|"
+    for survivor in SURVIVORS:
+        yield f"| `{survivor.file}` | `{survivor.text}` | `{survivor.mutant}` | {survivor.reason} |"

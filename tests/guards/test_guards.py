@@ -12,6 +12,7 @@ import pytest
 
 from tests.guards.guard import STORE_NAMES, Guard
 from tests.guards.guards import GUARDS, PAGE, ROOT, page
+from tests.guards.survivors import SURVIVORS
 
 TESTS_FAILED = 1
 """Pytest's exit code: the tests were run, and some failed."""
@@ -28,6 +29,12 @@ def test_a_guard_stands_where_the_table_says(guard: Guard) -> None:
     assert any(guard.text in path.read_text() for path in (ROOT / "src/tokimori").glob(guard.files))
     file, _, test = guard.test.partition("::")
     assert f"def {test}(" in (ROOT / file).read_text()
+
+
+def test_a_line_that_may_be_broken_is_there() -> None:
+    """What is said of mutants that survive is said of lines that are there."""
+    for survivor in SURVIVORS:
+        assert survivor.text in (ROOT / "src/tokimori" / survivor.file).read_text()
 
 
 @pytest.mark.prove
