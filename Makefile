@@ -9,7 +9,7 @@ RULES := */tokimori/model/decide.py,*/tokimori/model/settle.py,*/tokimori/model/
 # Four workers read the tests' bytecode, which one of them wrote: on CI's machine too, where no bytecode is to be written.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run test prove bench lint coverage bytecode format docs promises lock clean
+.PHONY: help run test prove mutants bench lint coverage bytecode format docs promises lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## +' '/^[a-z]+:.*##/ { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,13 @@ test: .venv/.installed-dev  ## lint, then every test but the long proofs
 
 prove: .venv/.installed-dev  ## the long proofs: sweeps, cluster, soak
 	$(BIN)/pytest -n $$(($$(nproc) + 1)) --dist worksteal -m prove --timeout 1800
+
+# What it has found stays in mutants/, so that a run which its hour has ended is gone on with by the next one. A name of
+# `mutmut` or a pattern says which: make mutants MUTANTS='tokimori.model.retry.*'
+MUTANTS ?=
+mutants: .venv/.installed-dev  ## break lines of the rules one at a time; which no test misses. At most an hour
+	@nice -n 10 timeout 3600 $(BIN)/mutmut run --max-children $$(nproc) $(if $(MUTANTS),'$(MUTANTS)') || test $$? = 124
+	@$(BIN)/mutmut results | sed -n 's/^ *\(.*: survived\)/\1/p'
 
 PEERS := .venv-bench/.installed .venv-bench-apscheduler4/.installed benchmarks/node_modules/.installed
 bench: $(PEERS)  ## Tokimori and its peers side by side, in ratios
@@ -74,7 +81,7 @@ lock:  ## write requirements-dev.lock anew, with the newest versions
 
 clean:  ## remove what was built, tested and cached; .tokimori/ and its jobs stay
 	rm -rf .venv .venv-bench .venv-bench-apscheduler4 benchmarks/node_modules
-	rm -rf .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
+	rm -rf mutants .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -r {} +
 
 %/bin/python:

@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_runs, later, state_of
+from tokimori.clock import Moment
 from tokimori.model.job import Job
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt
 from tokimori.model.policies import Retry
@@ -58,6 +59,17 @@ async def test_a_full_job_delays_only_its_own_runs(store: Store, worker: Worker)
     claimed = await worker.claim(4)
     assert {run.id for run in free} < {each.run.id for each in claimed}
     assert len(claimed) == 4
+
+
+async def test_what_comes_when_a_claim_has_enough_stays_ready(store: Store, worker: Worker) -> None:
+    """A claim that has all it asked for sends nobody to a line: what is behind its last run stays ready."""
+    full, free = await add_job(store, "full", max_running=1), await add_job(store, "free")
+    await store.add_run(a_request(full, due=Moment(NOW - 9)), NOW)
+    await worker.claim(1)
+    jobs = [full, free, full]
+    runs = [await store.add_run(a_request(job, due=Moment(NOW - 8 + n)), NOW) for n, job in enumerate(jobs)]
+    assert [each.run.id for each in await worker.claim(1)] == [runs[1].id]
+    assert await states(store, runs) == ["blocked", "running", "ready"]
 
 
 async def test_a_freed_place_wakes_the_next_in_line(store: Store, worker: Worker) -> None:

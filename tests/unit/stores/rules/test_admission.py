@@ -94,6 +94,18 @@ def test_nobody_passes_the_head_of_a_line() -> None:
     assert judged(Admission(Known(key_heads={(JOB, "k"): Place(4, "x", 1)})), keyed) == [KEY_LINE]
 
 
+def test_of_runs_of_one_rank_the_id_decides() -> None:
+    """Who stands in line is before a run of its rank with a greater id, and behind one with a smaller."""
+    wanting, keyed = a_run(5, units=[("db", 1)]), a_run(5, concurrency_key="k")
+    for other, joins in (("run-4", True), ("run-6", False)):
+        of_units, of_key = (
+            Known(heads={("db", LANE): Place(5, other, 1)}),
+            Known(key_heads={(JOB, "k"): Place(5, other, 1)}),
+        )
+        assert judged(Admission(of_units), wanting) == [line_of("db") if joins else None]
+        assert judged(Admission(of_key), keyed) == [KEY_LINE if joins else None]
+
+
 def test_a_store_is_asked_once() -> None:
     """What was read for one run is known for the next; of what nobody wants nothing is asked."""
     known = Known(free={"db": 9})
