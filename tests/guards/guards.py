@@ -453,9 +453,9 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         NOBODY,
-        "a lock that is not had within 3 s is given up",
+        "a lock that is not had within 2 s is given up",
         "stores/postgres/connections.py",
-        '"lock_timeout": "3s"',
+        '"lock_timeout": "2s"',
         '"lock_timeout": "0"',
         "tests/integration/stores/test_postgres_pooler.py::test_time_outs_hold_behind_a_pooler",
     ),

@@ -57,22 +57,24 @@ class ApartSource:
         self._stock.look(found.lanes)
         return found
 
-    async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
+    async def claim(self, claim: Claim, now: Moment) -> list[Claimed] | None:
         """See `WorkSource`. Lanes that want units come first: who has them should not keep them."""
         apart = [lane for lane in claim.lanes if units_apart(lane)]
         here = tuple(lane for lane in claim.lanes if lane not in apart)
         found: list[Claimed] = []
+        was_asked = False
         try:
             for lane in apart:
-                if len(found) < claim.limit:
-                    found += await self._claim_with_units(claim, lane, now)
+                if len(found) < claim.limit and (some := await self._claim_with_units(claim, lane, now)) is not None:
+                    was_asked, found = True, found + some
             if here and len(found) < claim.limit:
                 rest = replace(claim, lanes=here, limit=claim.limit - len(found))
-                found += [self._checked(each, ()) for each in await self._store.claim(rest, now)]
+                was_asked, some = True, await self._store.claim(rest, now) or []
+                found += [self._checked(each, ()) for each in some]
         except StoreError:
             if not found:
                 raise
-        return found
+        return found if was_asked else None
 
     async def get_run(self, run_id: RunId) -> Run:
         """See `WorkSource`."""
@@ -106,12 +108,12 @@ class ApartSource:
         self._stock.watch(wake)
         self._store.watch(wake)
 
-    async def _claim_with_units(self, claim: Claim, lane: Lane, now: Moment) -> list[Claimed]:
+    async def _claim_with_units(self, claim: Claim, lane: Lane, now: Moment) -> list[Claimed] | None:
         """One run, if there are units. Where the store does not answer, the node hands back what it does not know."""
         units = self._stock.take(lane)
         if units is None:
-            return []
-        claimed: list[Claimed] = []
+            return None
+        claimed: list[Claimed] | None = None
         try:
             if units.sure:
                 one = replace(claim, id=ClaimId(self._random(16).hex()), lanes=(lane,), limit=1)
@@ -123,10 +125,10 @@ class ApartSource:
         finally:
             if not claimed:
                 self._stock.give_back(units)
-        for each in claimed:
+        for each in claimed or ():
             self._stock.use((each.run.id, each.run.token), units)
             self._stock.stand_in_line(lane)  # there may be more
-        return [self._checked(each, units_apart(lane)) for each in claimed]
+        return None if claimed is None else [self._checked(each, units_apart(lane)) for each in claimed]
 
     def _checked(self, claimed: Claimed, units: tuple[tuple[str, int], ...]) -> Claimed:
         """A run that wants other units than it has is one that this node can't read: it goes back for a moment."""

@@ -143,7 +143,12 @@ class Stock:
                 self.give_back(self._in_hand.pop(lane))
             else:
                 units.offered = True
-                asyncio.get_running_loop().call_later(KEPT, self._wake)
+                asyncio.get_running_loop().call_later(KEPT, self._offer_again, units)
+
+    def _offer_again(self, units: Units) -> None:
+        """The node looks again, unless it has used them: where what is left is refused it would look all the time."""
+        if self._in_hand.get(units.lane) is units:
+            self._wake()
 
     async def _stand(self, lane: Lane) -> None:
         units = Units(lane)

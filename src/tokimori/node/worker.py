@@ -125,8 +125,9 @@ class Worker:
             if seems_ill:
                 raise
             return None
-        self._refused.took(asked)
-        return claimed
+        if claimed is not None:
+            self._refused.took(asked)
+        return claimed or []
 
     async def settle(self) -> int:
         """Tell of what has ended, if anything has: that may have woken somebody. How many ends the store has judged."""

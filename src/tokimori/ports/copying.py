@@ -134,6 +134,10 @@ def key_of(row: Job | Pause | Copied) -> Key:
 class Copying(Protocol):
     """Rows from a store where no node works, to one where none works yet; jobs and pauses go other ways."""
 
+    async def finish_moves(self) -> None:
+        """Let all runs follow the changes of their jobs, which beats would do: a copy knows nothing of these."""
+        ...
+
     async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
         """At most `limit` rows whose key is greater than `after`, in order of keys; empty where there are no more."""
         ...

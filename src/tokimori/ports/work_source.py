@@ -28,8 +28,8 @@ class WorkSource(Protocol):
         """See `Nodes.survey`."""
         ...
 
-    async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
-        """See `Working.claim`."""
+    async def claim(self, claim: Claim, now: Moment) -> list[Claimed] | None:
+        """See `Working.claim`. None: the store was not asked, as something else is to be had first."""
         ...
 
     async def get_run(self, run_id: RunId) -> Run:

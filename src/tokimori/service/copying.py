@@ -80,6 +80,7 @@ async def copy_store(source: Store, target: Store, tell: Tell) -> Sequence[KindC
     """
     await _prepare(source, target)
     await _check_idle(source, target)
+    await retried(source.finish_moves, StoreUnavailable)
     for kind in Kind:
         await _compare_first(source, target, kind)
     copied = {kind: await _copy_kind(source, target, kind, tell) for kind in Kind}

@@ -1,11 +1,14 @@
 """Jobs with more runs than follow a change at once: nothing of the old definition starts, and others get their turn."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_runs, later, state_of
+from tests.contract.stores.conftest import STORES
+from tests.contract.stores.refusing import DATABASES, opened
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import lane_of
@@ -15,6 +18,7 @@ from tokimori.model.request import Manner
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
+from tokimori.service.copying import copy_store
 
 MANY = 1_100
 """More than twice what one transaction moves."""
@@ -182,3 +186,38 @@ async def test_what_a_changed_job_wanted_serves_its_line(store: Store, worker: W
     await worker.settle(held)
     await ticked(worker)
     assert [each.run.job_id for each in await worker.claim()] == [other.id]
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+async def test_a_move_of_a_job_that_is_gone_hinders_no_other(kind: str, tmp_path: Path) -> None:
+    """A row that was left without its job, as by hands, goes with a beat; another job's runs follow."""
+    async with opened(kind, tmp_path) as database:
+        store, worker = database.store, await Worker.join(database.store)
+        job, _ = await with_many(store)
+        names = "'{}'" if kind == "postgres" else "'[]'"
+        row = f"INSERT INTO tokimori_moves (incarnation, origin, woken, names, since) VALUES (0, '', 0, {names}, 0)"
+        database.sql(f"{row};")
+        await changed(store, job, state=JobState.PAUSED)
+        for _ in range(40):
+            await worker.tick()
+        assert {run.lane for run in await live(store, job)} == {None}
+        assert list(database.sql("SELECT incarnation FROM tokimori_moves")) in ([], [["incarnation"]])
+
+
+async def test_a_copy_takes_runs_along_as_their_job_is_now(store: Store, worker: Worker, tmp_path: Path) -> None:
+    """Of a job that was paused a moment ago nothing starts in the copy, and what of a deleted one waited has ended."""
+    paused, _ = await with_many(store)
+    await changed(store, paused, state=JobState.PAUSED)
+    deleted = await add_job(store, "deleted")
+    (waiting,) = await add_runs(store, deleted, 1)
+    await store.delete_job(deleted.id, NOW)
+    assert await worker.store.leave(worker.id, NOW)
+    target = STORES["sqlite"](tmp_path / "there")
+    (tmp_path / "there").mkdir()
+    await target.open()
+    await copy_store(store, target, lambda _step: None)
+    heir = await Worker.join(target)
+    assert await heir.claim() == []
+    assert {run.lane for run in await live(target, paused)} == {None}
+    assert await state_of(target, waiting) is RunState.CANCELLED
+    await target.close()

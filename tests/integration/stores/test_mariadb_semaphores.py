@@ -6,16 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.stores.actors import NOW, Worker, a_claim, a_request, add_job, add_runs, state_of
+from tests.contract.stores.actors import (
+    EVERY_SECOND,
+    NOW,
+    Worker,
+    a_claim,
+    a_request,
+    add_job,
+    add_runs,
+    later,
+    planned,
+    state_of,
+)
 from tests.contract.stores.conftest import STORES, forget
 from tests.contract.stores.test_limits import states
 from tests.integration.stores.test_mariadb_locks import WAITS, Scene, paused, waits
 from tokimori.model.lanes import lane_of
+from tokimori.model.policies import Overlap
+from tokimori.model.run import Run
 from tokimori.ports.semaphores import Grant, InLine, NodeGone
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict
 from tokimori.stores.mysql.sessions import Session
-from tokimori.stores.mysql.statements import Answer
+from tokimori.stores.mysql.statements import Answer, sql
 
 CLAIM_PACKETS, SETTLE_PACKETS = 3, 2
 TABLES = ("tokimori_permits", "tokimori_semaphores", "tokimori_runs_blocked", "tokimori_runs_keys")
@@ -107,6 +120,39 @@ async def test_a_head_that_is_cancelled_while_a_unit_is_given_back_loses_it_to_t
         cancel = await waits(scene.store.cancel_run(runs[1].id, "enough", NOW))
     await cancel
     assert await states(scene.store, runs[1:]) == ["cancelled", "ready"]
+
+
+async def in_an_old_line(scene: Scene, name: str, **terms: object) -> Run:
+    """A scheduled run that waits for `db`, which its job does not want any more: the change has not reached it."""
+    job = await add_job(scene.store, name, semaphores=("db",), **terms)
+    run = await scene.store.add_run(a_request(job, origin=f"s:{name}"), NOW)
+    assert await scene.worker.claim() == []
+    await scene.store.db.ask(  # type: ignore[attr-defined]
+        sql(
+            "INSERT INTO tokimori_moves (incarnation, origin, woken, names, since) VALUES (%s, '', 0, %s, 0)",
+            job.incarnation,
+            '[["db", 1]]',
+        ),
+        sql("UPDATE tokimori_jobs SET semaphores = NULL WHERE incarnation = %s", job.incarnation),
+    )
+    return run
+
+
+async def test_a_run_leaves_an_old_line_when_nobody_moves_that(scene: Scene) -> None:
+    """A cancel, and a plan that replaces runs, wait for who moves a line in which a run stands by its old job alone."""
+    await one(scene.store, "holder", "db")
+    (holder,) = await scene.worker.claim()
+    cancelled = await in_an_old_line(scene, "cancelled")
+    terms = {"schedule": EVERY_SECOND, "max_running": 1, "on_overlap": Overlap.REPLACE, "next_due": later(1)}
+    replaced = await in_an_old_line(scene, "replaced", **terms)
+    (due,) = await scene.store.due(later(1), 10)
+    async with scene.held_open() as db:
+        await db.settle([scene.worker.change(holder)], scene.worker.id, NOW)
+        cancel = await waits(scene.store.cancel_run(cancelled.id, "enough", NOW))
+        plan = await waits(scene.store.apply([planned(due, later(1))], later(1)))
+    await cancel
+    assert await plan == [True]
+    assert await states(scene.store, [cancelled, replaced]) == ["cancelled", "cancelled"]
 
 
 async def test_a_pause_waits_for_who_moves_the_line(scene: Scene) -> None:

@@ -38,4 +38,4 @@ async def test_nodes_share_the_work_behind_a_pooler(store: Store) -> None:
 
 async def test_time_outs_hold_behind_a_pooler(store: Store) -> None:
     """Each transaction sets the server's time-outs for itself."""
-    assert await store.db.value("SHOW lock_timeout") == "3s"  # type: ignore[attr-defined]
+    assert await store.db.value("SHOW lock_timeout") == "2s"  # type: ignore[attr-defined]

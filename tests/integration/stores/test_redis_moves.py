@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from signal import SIGKILL
 
 import pytest
 from msgspec.structs import replace
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, state_of
 from tests.servers.redis import Server
 from tokimori.clock import Moment, SystemClock
-from tokimori.model.ids import Incarnation
+from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import lane_of
 from tokimori.model.outcome import Failed
@@ -18,6 +19,7 @@ from tokimori.model.request import Manner
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
+from tokimori.ports.nodes import Beat
 from tokimori.ports.store import RunFilter, Store
 from tokimori.stores.open import open_store
 from tokimori.stores.redis import jobs
@@ -185,3 +187,22 @@ async def test_a_second_change_goes_on_where_the_first_stopped(store: Store, mon
     third = replace(job, definition=replace(job.definition, queue="third"), version=3)
     await store.replace_job(job, third)
     assert (await store.survey(NOW)).lanes == ("third||",)
+
+
+async def test_runs_follow_though_the_server_is_started_anew(
+    store: Store, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cursor of a scan means nothing to it: the move begins anew, and leaves none out."""
+    worker = await Worker.join(store)
+    await with_many(store, 3000)
+    monkeypatch.setattr(jobs, "MOST_STEPS", 3)
+    await CHANGES["pause"](store, await store.get_job(JobId("many")))
+    server.stop(SIGKILL)
+    server.start()
+    heir = open_store(server.url(), SystemClock())
+    await heir.open()
+    for _ in range(20):
+        await heir.tick(Beat(node=worker.id), NOW)
+    live = await heir.list_runs(RunFilter(states=frozenset({RunState.READY}), limit=9999))
+    assert {run.lane for run in live} == {None}
+    await heir.close()

@@ -142,7 +142,7 @@ class Member:
         """Without the node's loop: claim what there is, as tasks."""
         lanes = (await self.source.survey(world.clock.now())).lanes
         claim = Claim(id=ClaimId(os.urandom(16).hex()), node=self.node.id, lanes=lanes, limit=8)
-        claimed = await self.source.claim(claim, world.clock.now())
+        claimed = await self.source.claim(claim, world.clock.now()) or ()
         return [task for task in map(task_of, claimed) if task is not None]
 
     async def stand_by(self) -> None:
@@ -275,6 +275,39 @@ async def test_a_lane_is_served_in_order(world: World) -> None:
     ids = await world.trigger("a", 12)
     await let_pass(30)
     assert world.order == ids
+
+
+@virtually
+async def test_a_run_that_is_refused_is_passed_by(world: World) -> None:
+    """Those before it, behind it and of other lanes are carried out, and it too once the store gives it out."""
+    await world.add("a", "table")
+    await world.add("b", "chair")
+    ids = await world.trigger("b", 4)
+    member = await world.join()
+
+    def refuses(name: str, asked: Any) -> bool:
+        return name == "claim" and any(bad in _firsts(world, asked) for bad in (ids[0], ids[2]))
+
+    member.jobs.refuses = refuses
+    ids += await world.trigger("a", 3)
+    await let_pass(50)
+    asked = member.jobs.calls["claim"]
+    await let_pass(30)
+    assert await world.states("a") == {RunState.SUCCEEDED: 3}
+    assert await world.states("b") == {RunState.SUCCEEDED: 2, RunState.READY: 2}
+    assert member.jobs.calls["claim"] - asked < 90
+    member.jobs.refuses = lambda _name, _asked: False
+    await let_pass(70)
+    assert await world.states("b") == {RunState.SUCCEEDED: 4}
+    assert set(world.order) == set(ids)
+    assert await world.used() == {"table": 0, "chair": 0}
+
+
+def _firsts(world: World, claim: Claim) -> list[RunId]:
+    """Which runs this claim would take."""
+    live = [row.run for row in world.jobs._tables.live.values()]
+    ready = [run for run in live if run.state is RunState.READY and run.lane in claim.lanes]
+    return [run.id for run in sorted(ready, key=lambda run: (run.rank, run.id))][claim.skip :][: claim.limit]
 
 
 @virtually

@@ -128,3 +128,6 @@ class MemoryStore:
     deleted_jobs = forwarded(pruning.deleted_jobs)
     prune_nodes = forwarded(pruning.prune_nodes)
     counts = forwarded(pruning.counts)
+
+    async def finish_moves(self) -> None:
+        """All runs have followed."""

@@ -18,9 +18,9 @@ from tokimori.stores.rules.turns import Freed, turn_of
 KEPT = f"{RUN}, {SETTLED}"
 """What the history knows of a run."""
 _LOCK_GATE_OF = f"""
-SELECT gate.incarnation, gate.semaphores
+SELECT chosen.incarnation, gate.semaphores, (SELECT names FROM tokimori_moves WHERE incarnation = chosen.incarnation)
 FROM (SELECT incarnation FROM tokimori_runs {BY_KEY} WHERE id = %s LIMIT 1) chosen
-STRAIGHT_JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation FOR UPDATE"""
+LEFT JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation FOR UPDATE"""
 
 
 def locked(which: str, *values: object) -> str:
@@ -66,9 +66,10 @@ def left_by(rows: Sequence[Row], semaphores: Mapping[Incarnation, str | None]) -
 async def apart(transaction: Transaction, run_id: RunId) -> tuple[list[Row], Freed, dict[Incarnation, Places]]:
     """Lock a run behind its gate and its semaphores: it, if it is live; who is served when it goes; the places."""
     (gate,) = await transaction.ask(sql(_LOCK_GATE_OF, run_id))
-    semaphores = dict(gate.rows)
+    semaphores = {incarnation: wanted for incarnation, wanted, _ in gate.rows}
+    lined = {name for _, *named in gate.rows for each in named for name in names_in(each)}
     *_, runs, counted = await transaction.ask(
-        *locks(Freed(semaphores={name for each in semaphores.values() for name in names_in(each)})),
+        *locks(Freed(semaphores=lined)),
         locked("id = %s", run_id),
         count_places(semaphores),
     )

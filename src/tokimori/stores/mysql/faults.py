@@ -19,9 +19,11 @@ _LEAST_OF_CLIENT, _MOST_OF_CLIENT = 2000, 2999
 
 NO_TLS = "speaks no TLS, which the URL asks for: set up TLS on the server, or say ssl_mode=disabled"
 _ADVICE: dict[type[StoreError], dict[frozenset[int], str]] = {
-    StoreTooSlow: {frozenset({1969, 3024, 1317}): "took over 3 s, or was stopped; it is tried again"},
+    StoreTooSlow: {
+        frozenset({1969, 3024, 1317}): "took over 3 s, or was stopped; it is tried again",
+        frozenset({1205}): "holds what was asked for locked for over 2 s; it is tried again",
+    },
     StoreUnavailable: {
-        frozenset({1205}): "holds what was asked for locked for over 3 s; it is tried again",
         frozenset({1040, 1203, 1226}): "has no more connections: raise its max_connections; it is tried again",
         frozenset({1290, 1792, 1836}): "is read-only, perhaps a replica: name the primary server; it is tried again",
         frozenset({1021, 1030, 1114, 1037, 1038}): "needs more memory or disk than there is",

@@ -112,7 +112,7 @@ async def replace_job(
 ) -> None:
     """The gate first, then what runs: nothing settles by the old limit once this is done."""
     gate = f"SELECT {JOB}, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"
-    found, moved = await transaction.ask(sql(gate, old.id), sql(moves.NAMES, old.incarnation))
+    found, moved = await transaction.ask(sql(gate, old.id), sql(moves.NAMES, [old.incarnation]))
     if not found.rows:
         raise no_job(old.id)
     stored, forced = job_of(found.rows[0][:JOB_COLUMNS]), lane_of_forced(old, new)

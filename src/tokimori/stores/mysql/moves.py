@@ -20,6 +20,8 @@ ON DUPLICATE KEY UPDATE origin = '', woken = VALUES(woken), forced_lane = VALUES
 _RUNNING = "(SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running')"
 _GATE = f"SELECT lane, max_running, semaphores FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s FOR UPDATE"
 _MOVE = "SELECT origin, woken, forced_lane, names, reason, since FROM tokimori_moves WHERE incarnation = %s FOR UPDATE"
+_KNOWN = "SELECT 1 FROM tokimori_jobs WHERE incarnation = %s"
+_END = "DELETE FROM tokimori_moves WHERE incarnation = %s"
 _SOME = """
 SELECT id, origin FROM tokimori_runs FORCE INDEX (tokimori_runs_origin) WHERE incarnation = %s AND origin > %s
 ORDER BY origin LIMIT %s"""
@@ -28,9 +30,10 @@ _RELANE = f"""
 UPDATE tokimori_runs {BY_KEY} SET lane = CASE WHEN lane IS NULL THEN %s ELSE %s END,
     state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END, blocked_on = NULL
 WHERE id IN (%s)"""
-NAMES = "SELECT names FROM tokimori_moves WHERE incarnation = %s"
-"""Semaphores in whose lines runs of a job may stand besides those that it states."""
-SOME_MOVE = "SELECT incarnation FROM tokimori_moves LIMIT 1"
+NAMES = "SELECT names FROM tokimori_moves WHERE incarnation IN (%s)"
+"""Semaphores in whose lines runs of jobs may stand besides those that they state."""
+SOME_MOVE = "SELECT incarnation FROM tokimori_moves ORDER BY RAND() LIMIT 1"
+"""One that can't be carried out keeps no other from its turn."""
 
 
 def begin(job: Incarnation, forced: Lane | None = None, reason: str | None = None, since: int = 0) -> str:
@@ -66,10 +69,13 @@ async def move_runs(transaction: Transaction, job: Incarnation, how: str = "") -
 
 async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: str = "") -> bool:
     """Some more runs follow, or end where the job is deleted. Whether all have: then its lines are to be served."""
-    gate, move = await transaction.ask(sql(f"{_GATE} {how}", job), sql(f"{_MOVE} {how}", job))
-    if not move.rows or not (gate.rows or move.rows[0][-2]):
+    gate, move, known = await transaction.ask(sql(f"{_GATE} {how}", job), sql(f"{_MOVE} {how}", job), sql(_KNOWN, job))
+    if not move.rows or (known.rows and not gate.rows):
         return True
     ((origin, woken, forced, names, reason, since),) = move.rows
+    if not known.rows and reason is None:
+        await transaction.ask(sql(_END, job))
+        return True
     lined = {*lines.names_in(names)}.union(*(lines.names_in(row[-1]) for row in gate.rows))
     *_, some = await transaction.ask(*lines.locks(Freed(semaphores=lined)), sql(_SOME, job, origin, MOST_MOVED))
     ids = sorted(run_id for run_id, _ in some.rows)
@@ -88,5 +94,5 @@ async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: st
         await transaction.ask(sql(moved, last, woken + waked, job))
         return False
     freed.semaphores.update(lines.names_in(names))
-    await transaction.ask(sql("DELETE FROM tokimori_moves WHERE incarnation = %s", job))
+    await transaction.ask(sql(_END, job))
     return True

@@ -8,7 +8,7 @@ from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.job_rows import JOB, due_of, job_of
-from tokimori.stores.mysql import ending, family, limits, lines
+from tokimori.stores.mysql import ending, family, limits, lines, moves
 from tokimori.stores.mysql.jobs import DUE, keep_skips
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
@@ -106,7 +106,8 @@ async def _make_way(transaction: Transaction, jobs: Mapping[Incarnation, str | N
         return
     which = "incarnation IN (%s) AND LEFT(origin, 2) = 's:' AND state <> 'held'"
     children = await family.lock_children_of(transaction, which, list(jobs))
-    names = {name for wanted in jobs.values() for name in lines.names_in(wanted)}
+    (moved,) = await transaction.ask(sql(moves.NAMES, list(jobs)))
+    names = {name for wanted in (*jobs.values(), *(row[0] for row in moved.rows)) for name in lines.names_in(wanted)}
     *_, runs, counted = await transaction.ask(
         *lines.locks(Freed(semaphores=names)), ending.locked(which, list(jobs)), limits.count_places(jobs)
     )

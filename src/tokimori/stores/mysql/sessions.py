@@ -28,7 +28,7 @@ _LARGEST_PACKET = 2**20
 _SETTINGS = (
     "SET SESSION sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', "
     "sql_notes = 0, time_zone = '+00:00', autocommit = 1, foreign_key_checks = 1, unique_checks = 1, "
-    "innodb_lock_wait_timeout = 3, lock_wait_timeout = 3 "
+    "innodb_lock_wait_timeout = 2, lock_wait_timeout = 2 "
     "/*M!100600 , idle_transaction_timeout = 3, max_statement_time = 3 */ "
     "/*!80000 , wait_timeout = 3, max_execution_time = 3000 */",
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",

@@ -80,6 +80,10 @@ class MysqlStore(ServerStore[Sessions]):
             if await self.db.transact(lambda transaction: moves.move_runs(transaction, job)):
                 return
 
+    async def finish_moves(self) -> None:
+        for (job,) in await self.db.rows("SELECT incarnation FROM tokimori_moves"):
+            await self.move_runs(job, count())
+
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         await self._replace_job(old, new, skips, family)
         await self.move_runs(old.incarnation, range(MOST_STEPS))

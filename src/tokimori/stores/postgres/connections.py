@@ -25,7 +25,7 @@ _STATEMENTS = 500
 _SETTINGS = {
     "application_name": "tokimori",
     "statement_timeout": "3s",
-    "lock_timeout": "3s",
+    "lock_timeout": "2s",  # sooner, or a lock is told as a slow statement
     "idle_in_transaction_session_timeout": "3s",
     "jit": "off",
     "default_transaction_isolation": "read committed",  # each statement of a function sees what was committed before it

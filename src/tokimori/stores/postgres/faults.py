@@ -9,7 +9,10 @@ from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreTooSl
 _MISSING = frozenset({"42P01", "42883", "42703"})
 """An undefined table, function or column."""
 _ADVICE: dict[type[StoreError], dict[str, str]] = {
-    StoreTooSlow: {"57014": "took over 3 s, or was stopped; it is tried again"},
+    StoreTooSlow: {
+        "57014": "took over 3 s, or was stopped; it is tried again",
+        "55P03": "holds what was asked for locked for over 2 s; it is tried again",
+    },
     StoreUnavailable: {
         "08": "lost the connection; it is tried again",
         "25P03": "ended an idle transaction; it is tried again",
@@ -17,7 +20,6 @@ _ADVICE: dict[type[StoreError], dict[str, str]] = {
         "25P02": "lost the connection; it is tried again",
         "40": "undid a transaction that met others; it is tried again",
         "53": "needs more connections, memory or disk than there is",
-        "55P03": "holds what was asked for locked for over 3 s; it is tried again",
         "57": "is being stopped, started or restored; it is tried again",
         "58": "can't read or write its files: check its disk",
     },

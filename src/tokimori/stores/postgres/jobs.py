@@ -143,6 +143,11 @@ async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
         await move_runs(db, incarnation, range(MOST_STEPS))
 
 
+async def finish_moves(db: Connections) -> None:
+    for incarnation in await db.rows("SELECT incarnation FROM tokimori_moves"):
+        await move_runs(db, incarnation[0], count())
+
+
 async def move_runs(db: Connections, incarnation: Incarnation, steps: Iterable[int]) -> None:
     """Let the runs of a job follow its change, some at a time: others get their turn in between, ticks do the rest."""
     for _ in steps:

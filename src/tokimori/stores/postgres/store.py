@@ -137,6 +137,7 @@ class PostgresStore(NotifyingStore[Connections]):
     deleted_jobs = forwarded(pruning.deleted_jobs)
     prune_nodes = forwarded(pruning.prune_nodes)
     counts = forwarded(pruning.counts)
+    finish_moves = forwarded(jobs.finish_moves)
 
 
 async def _faults(db: Connections) -> tuple[str, ...]:

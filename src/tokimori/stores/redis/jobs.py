@@ -135,6 +135,11 @@ async def move_runs(db: Connections, incarnation: int | str, steps: Iterable[int
             return
 
 
+async def finish_moves(db: Connections) -> None:
+    for incarnation in await db.do("HKEYS", f"{db.address.prefix}moves"):
+        await move_runs(db, incarnation, count())
+
+
 async def deleted_job(db: Connections, job_id: JobId) -> Job:
     found = known_job(await db.run("deleted_job", id=job_id), job_id)
     incarnation, version, definition, created, deleted = found

@@ -91,3 +91,4 @@ class RedisStore(NotifyingStore[Connections]):
     deleted_jobs = forwarded(pruning.deleted_jobs)
     prune_nodes = forwarded(pruning.prune_nodes)
     counts = forwarded(pruning.counts)
+    finish_moves = forwarded(jobs.finish_moves)

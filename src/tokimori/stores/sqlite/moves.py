@@ -25,7 +25,7 @@ WAKE_NOBODY = """
 UPDATE tokimori_moves AS m SET woken = (SELECT max_running FROM tokimori_jobs WHERE incarnation = m.incarnation)
 WHERE incarnation = ?"""
 """The move of a job of which a run has failed: the settle gives its place to who is next."""
-SOME_MOVE = "SELECT min(incarnation) FROM tokimori_moves"
+_SOME_MOVE = "SELECT incarnation FROM tokimori_moves ORDER BY random() LIMIT 1"
 FOLLOW = """
 UPDATE tokimori_runs SET lane = (
     SELECT coalesce(m.forced_lane, j.lane) FROM tokimori_moves m LEFT JOIN tokimori_jobs j USING (incarnation)
@@ -40,6 +40,11 @@ def begin_move(
     before = db.execute(_MOVE, (job,)).fetchone()
     names = json.dumps(sorted(wanted_by(db, job).union(json.loads(before[3]) if before else ())))
     db.execute(_BEGIN, (job, forced_lane, names, reason, since))
+
+
+def some_move(db: sqlite3.Connection) -> Incarnation | None:
+    """A job whose runs follow it. Any: one that can't be carried out keeps no other from its turn."""
+    return next((job for (job,) in db.execute(_SOME_MOVE)), None)
 
 
 def check_moved(db: sqlite3.Connection, job: Incarnation) -> None:
@@ -85,6 +90,7 @@ def step(db: sqlite3.Connection, job: Incarnation, freed: Freed) -> bool:
 
 def _relane(db: sqlite3.Connection, job: Incarnation, ids: str, forced_lane: Lane | None, woken: int) -> int:
     terms = "SELECT lane, max_running FROM tokimori_jobs WHERE incarnation = ?"
-    lane, limit = db.execute(terms, (job,)).fetchone()
-    db.execute(_RELANE, (lane, forced_lane or lane, ids))
-    return db.execute(WAKE, (job, room(woken, limit, MOST_MOVED))).rowcount
+    for lane, limit in db.execute(terms, (job,)).fetchall():
+        db.execute(_RELANE, (lane, forced_lane or lane, ids))
+        return db.execute(WAKE, (job, room(woken, limit, MOST_MOVED))).rowcount
+    return 0

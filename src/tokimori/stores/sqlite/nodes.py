@@ -9,7 +9,7 @@ from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.rows import CLAIMED, NODE, all_claimed, marks, node_of, node_row, pulse_of
 from tokimori.stores.sqlite import lines
-from tokimori.stores.sqlite.moves import SOME_MOVE, move_runs
+from tokimori.stores.sqlite.moves import move_runs, some_move
 from tokimori.stores.sqlite.pauses import paused_queues
 
 # Both walk an index from one distinct value to the next: as many steps as there are lanes or owners, not runs.
@@ -44,7 +44,7 @@ def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
     if not raised.rowcount:
         return None
     lines.sweep(db)
-    (moving,) = db.execute(SOME_MOVE).fetchone()
+    moving = some_move(db)
     if moving is not None:
         move_runs(db, moving)
     db.executemany(

@@ -131,6 +131,10 @@ class SqliteStore:
             if await self._write(moves.move_runs, job):
                 return
 
+    async def finish_moves(self) -> None:
+        while (job := await self._read(moves.some_move)) is not None:
+            await self._move_runs(job, count())
+
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         await self._write(jobs.replace_job, old, new, skips, family)
         await self._move_runs(old.incarnation, range(MOST_STEPS))

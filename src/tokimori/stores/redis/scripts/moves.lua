@@ -61,6 +61,10 @@ end
 -- rest to the ticks, and until then no claim takes a run that has another lane than its job. Whether all have; their
 -- lines are to be served then.
 local function move_runs(inc, move)
+    local server = string.match(call('INFO', 'server'), 'run_id:(%w+)')
+    if move.cursor and move.server ~= server then
+        move.cursor, move.server = '0', server -- a cursor means nothing to a server that was started anew
+    end
     if move.cursor then
         move_some(inc, move)
     end
