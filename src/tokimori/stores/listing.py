@@ -1,57 +1,46 @@
 """Lists of runs: the selects of which one is made, each with an index that has its runs in the order of their ids."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 
+Select = tuple[str, str | None, str]
+"""A table, an index of it, and the condition; without an index it walks the primary key."""
 RUNNING = "tokimori_runs_owned"
 """The index of what runs, which is sorted."""
 STATE_LIVE = "tokimori_runs_state_live"
-_NOT_RUNNING = ["state <> 'running'", "created >= 0"]
+_NOT_RUNNING = "state <> 'running' AND created >= 0"
 """What all say who may use an index of the others: no statement of nodes, whose plans it would change, does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A select; without an index it walks the primary key."""
-
-    table: str
-    index: str | None
-    condition: str
-
-
-def listed(wanted: RunFilter, job: str, before: str) -> Iterator[Listed]:
+def listed(wanted: RunFilter, job: str, before: str) -> Iterator[Select]:
     """The selects of a list; `job` and `before` stand for the values of the filter.
 
+    What goes on is asked for by the small letters of its state: so no index of nodes, in another order, can serve.
     No index by state holds what all runs pass through: what runs is little and has owners, and what succeeded is much.
     """
-    of_job = wanted.job_id is not None
-    terms = [f"job_id = {job}"] * of_job + [f"id < {before}"] * (wanted.before is not None)
-    if not wanted.states:
-        yield _select("tokimori_history", "tokimori_history_job" if of_job else None, terms)
-    if not wanted.states and not of_job:
-        yield _select("tokimori_runs", None, terms)
-    if not wanted.states and of_job:
-        yield _select("tokimori_runs", "tokimori_runs_job_live", [*_NOT_RUNNING, *terms])
-    for state in sorted(wanted.states or ({RunState.RUNNING} if of_job else ())):
-        yield _of_state(state, [f"state = '{state}'", *terms], of_job=of_job)
+    terms = [f"job_id = {job}"] * (wanted.job_id is not None) + [f"id < {before}"] * (wanted.before is not None)
+    by_job = wanted.job_id is not None
+    states = [
+        (f"{'state' if state in {RunState.RUNNING, *ENDS} else 'lower(state)'} = '{state}'", state)
+        for state in sorted(wanted.states)
+    ]
+    if not states and by_job:
+        states = [("true", RunState.SUCCEEDED), ("true", RunState.WAITING), ("state = 'running'", RunState.RUNNING)]
+    for condition, (table, index, of_index) in [(each, _place(state, by_job=by_job)) for each, state in states]:
+        yield f"tokimori_{table}", index, " AND ".join([condition, of_index, *terms])
+    for table in () if states else ("runs", "history"):
+        yield f"tokimori_{table}", None, " AND ".join(terms) or "true"
 
 
-def _of_state(state: RunState, terms: list[str], *, of_job: bool) -> Listed:
+def _place(state: RunState, *, by_job: bool) -> Select:
     match state:
         case RunState.RUNNING:
-            return _select("tokimori_runs", RUNNING, terms)
+            return "runs", RUNNING, "true"
         case RunState.SUCCEEDED:
-            return _select("tokimori_history", "tokimori_history_job" if of_job else None, terms)
+            return "history", "tokimori_history_job" if by_job else None, "true"
         case _ if state in ENDS:
-            index = "tokimori_history_job_ends" if of_job else "tokimori_history_state_ends"
-            return _select("tokimori_history", index, ["state <> 'succeeded'", *terms])
+            return "history", f"tokimori_history_{'job' if by_job else 'state'}_ends", "state <> 'succeeded'"
         case _:
-            index = "tokimori_runs_job_live" if of_job else STATE_LIVE
-            return _select("tokimori_runs", index, [*_NOT_RUNNING, *terms])
-
-
-def _select(table: str, index: str | None, terms: list[str]) -> Listed:
-    return Listed(table, index, " AND ".join(terms) or "true")
+            return "runs", "tokimori_runs_job_live" if by_job else STATE_LIVE, _NOT_RUNNING

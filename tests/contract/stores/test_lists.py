@@ -1,20 +1,14 @@
 """Lists of runs: the same on every store by every filter, and by indexes however many others there are."""
 
-import sqlite3
-from collections.abc import Iterator
 from itertools import product
 
-import pytest
-
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_runs, later
-from tests.contract.stores.conftest import STORES, forget
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
 from tokimori.model.outcome import Cancelled, Failed
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
-from tokimori.stores.listing import listed
 
 KINDS = (
     frozenset[RunState](),

@@ -101,8 +101,8 @@ _INDEX = {None: "PRIMARY", STATE_LIVE: "PRIMARY"}
 def _list(wanted: RunFilter) -> str:
     newest = f"ORDER BY id DESC LIMIT {wanted.limit:d}"
     parts = (
-        f"(SELECT {RUN} FROM {each.table} FORCE INDEX ({_INDEX.get(each.index, each.index)}) WHERE {each.condition} {newest})"
-        for each in listed(wanted, sql("%s", wanted.job_id), sql("%s", wanted.before))
+        f"(SELECT {RUN} FROM {table} FORCE INDEX ({_INDEX.get(index, index)}) WHERE {condition} {newest})"
+        for table, index, condition in listed(wanted, sql("%s", wanted.job_id), sql("%s", wanted.before))
     )
     return f"{' UNION ALL '.join(parts)} {newest}"
 

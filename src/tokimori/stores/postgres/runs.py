@@ -28,8 +28,10 @@ _RUNNING = "(SELECT * FROM tokimori_runs WHERE state = 'running' OFFSET 0) runni
 
 def _list(wanted: RunFilter, job: str, before: str, limit: str) -> str:
     """The statement of a list. The server finds the indexes by itself."""
-    places = ((_RUNNING if each.index == RUNNING else each.table, each) for each in listed(wanted, job, before))
-    parts = [f"(SELECT {RUN} FROM {place} WHERE {each.condition} {limit})" for place, each in places]
+    parts = (
+        f"(SELECT {RUN} FROM {_RUNNING if index == RUNNING else table} WHERE {condition} {limit})"
+        for table, index, condition in listed(wanted, job, before)
+    )
     return f"SELECT * FROM ({' UNION ALL '.join(parts)}) listed {limit}"
 
 

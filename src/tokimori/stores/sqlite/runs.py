@@ -104,9 +104,9 @@ def get_run(db: sqlite3.Connection, run_id: RunId) -> Run:
 
 def list_runs(db: sqlite3.Connection, wanted: RunFilter) -> list[Run]:
     runs, values = [], {"job_id": wanted.job_id, "before": wanted.before, "limit": wanted.limit}
-    for each in listed(wanted, ":job_id", ":before"):
-        place = f"{each.table} INDEXED BY {each.index}" if each.index else each.table
-        statement = f"SELECT {RUN} FROM {place} WHERE {each.condition} ORDER BY id DESC LIMIT :limit"
+    for table, index, condition in listed(wanted, ":job_id", ":before"):
+        place = f"{table} INDEXED BY {index}" if index else table
+        statement = f"SELECT {RUN} FROM {place} WHERE {condition} ORDER BY id DESC LIMIT :limit"
         runs += [run_of(row) for row in db.execute(statement, values)]
     return sorted(runs, key=lambda run: run.id, reverse=True)[: wanted.limit]
 

@@ -65,7 +65,7 @@ CREATE INDEX tokimori_runs_key ON tokimori_runs (incarnation, concurrency_key)
 WHERE state = 'running' AND concurrency_key IS NOT NULL;
 CREATE INDEX tokimori_runs_owned ON tokimori_runs (node_id, claim_id) WHERE state = 'running';
 -- For lists, and no other statement: none but these looks at created. What runs is not here, so that claims write nothing.
-CREATE INDEX tokimori_runs_state_live ON tokimori_runs (state, id) WHERE state <> 'running' AND created >= 0;
+CREATE INDEX tokimori_runs_state_live ON tokimori_runs (lower(state), id) WHERE state <> 'running' AND created >= 0;
 CREATE INDEX tokimori_runs_job_live ON tokimori_runs (job_id, id) WHERE state <> 'running' AND created >= 0;
 
 -- Finished runs. `blocked_on` is NULL in all of them.
