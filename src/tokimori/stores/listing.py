@@ -17,21 +17,24 @@ _NOT_RUNNING = "state <> 'running' AND created >= 0"
 def listed(wanted: RunFilter, job: str, before: str) -> Iterator[Select]:
     """The selects of a list; `job` and `before` stand for the values of the filter.
 
-    What goes on is asked for by the small letters of its state: so no index of nodes, in another order, can serve.
     No index by state holds what all runs pass through: what runs is little and has owners, and what succeeded is much.
     """
     terms = [f"job_id = {job}"] * (wanted.job_id is not None) + [f"id < {before}"] * (wanted.before is not None)
     by_job = wanted.job_id is not None
-    states = [
-        (f"{'state' if state in {RunState.RUNNING, *ENDS} else 'lower(state)'} = '{state}'", state)
-        for state in sorted(wanted.states)
-    ]
+    states = [(f"{_form(state, by_job=by_job)} = '{state}'", state) for state in sorted(wanted.states)]
     if not states and by_job:
         states = [("true", RunState.SUCCEEDED), ("true", RunState.WAITING), ("state = 'running'", RunState.RUNNING)]
     for condition, (table, index, of_index) in [(each, _place(state, by_job=by_job)) for each, state in states]:
         yield f"tokimori_{table}", index, " AND ".join([condition, of_index, *terms])
     for table in () if states else ("runs", "history"):
         yield f"tokimori_{table}", None, " AND ".join(terms) or "true"
+
+
+def _form(state: RunState, *, by_job: bool) -> str:
+    """What goes on is asked for by a form of its state that only the index meant for it has: no other one can serve."""
+    if state in {RunState.RUNNING, *ENDS}:
+        return "state"
+    return "trim(state)" if by_job else "lower(state)"
 
 
 def _place(state: RunState, *, by_job: bool) -> Select:
