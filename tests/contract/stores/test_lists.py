@@ -27,7 +27,7 @@ async def _filled(store: Store) -> list[Run]:
         await add_runs(store, job, 4)
         for outcome in (None, Failed("no"), Cancelled("enough")):
             (claimed,) = await worker.claim(1)
-            await worker.settle(claimed, *([outcome] if outcome else []))
+            await worker.settle(claimed, outcome)
         await worker.claim(1)
         await _leave_open(store, worker, job)
     found = [await store.list_runs(RunFilter(job_id=JobId(name), limit=1000)) for name in ("a", "b")]
