@@ -186,6 +186,7 @@ def skips(job_id: str) -> None:
 def counts(job_id: str) -> None:
     """Count a job's runs and skips by day (UTC) and outcome, also those whose retention is over."""
 
+    from tokimori.model.retention import MOST_COUNTED
     from tokimori.service.views.jobs import count_view
 
     views = [count_view(each) for each in in_service(lambda service: service.counts(job_id))]
@@ -193,8 +194,11 @@ def counts(job_id: str) -> None:
         print_json(views)
         return
     print_table(
-        ("DAY", "OUTCOME", "COUNT", "PRUNED"), [(each.day, each.outcome, each.count, each.pruned) for each in views]
+        ("DAY", "OUTCOME", "COUNT", "PRUNED"),
+        [(each.day, each.outcome, f"{each.count}{'+' if each.more else ''}", each.pruned) for each in views],
     )
+    if any(each.more for each in views):
+        print_notice(f"+: there may be more, as only the newest {MOST_COUNTED} rows are counted")
 
 
 @job.command()

@@ -11,7 +11,10 @@ from tokimori.model.ids import Incarnation, JobId, RunId, uuid7
 from tokimori.model.job import Job
 from tokimori.model.policies import DEFAULT_RETENTION, retention_of
 from tokimori.model.target import Unreadable
+from tokimori.model.transitions import ENDS
 
+MOST_COUNTED = 50_000
+"""How many kept runs of a job, and how many of its skips, are counted: those of a month where it runs each minute."""
 KEYS_KEPT = 30 * DAY
 """How long at least the origins of requests, backfills and children are known after the end of their run. DESIGN §3."""
 NODES_KEPT = 30 * DAY
@@ -66,24 +69,34 @@ class DailyCount(Struct, frozen=True, kw_only=True):
     """How many runs of a job ended so on one day, or how many occurrences were skipped for that reason.
 
     `day` is midnight UTC: of a run's end, of a skip's last moment. `pruned` of the `count` have no row any more.
+    `more`: the job has over `MOST_COUNTED` rows of that kind, the newest were counted, there may be more.
     """
 
     day: Moment
     outcome: str
     count: int
     pruned: int
+    more: bool = False
 
 
-def daily_counts(rows: Iterable[tuple[Moment, str, int, int]]) -> list[DailyCount]:
-    """Day, outcome, kept and pruned rows, from several sources, together."""
+def daily_counts(rows: Iterable[tuple[Moment, str, int, int, int]]) -> list[DailyCount]:
+    """Day, outcome, kept, pruned, and how many rows were looked at for it, from several sources, together."""
     kept: Counter[tuple[Moment, str]] = Counter()
     pruned: Counter[tuple[Moment, str]] = Counter()
-    for day, outcome, there, gone in rows:
+    looked: Counter[bool] = Counter()
+    for day, outcome, there, gone, seen in rows:
         kept[day, str(outcome)] += int(there)
         pruned[day, str(outcome)] += int(gone)
+        looked[outcome in ENDS] += seen
     return [
-        DailyCount(day=key[0], outcome=key[1], count=kept[key] + pruned[key], pruned=pruned[key])
-        for key in sorted(kept)
+        DailyCount(
+            day=day,
+            outcome=outcome,
+            count=kept[day, outcome] + pruned[day, outcome],
+            pruned=pruned[day, outcome],
+            more=looked[outcome in ENDS] > MOST_COUNTED,
+        )
+        for day, outcome in sorted(kept)
     ]
 
 

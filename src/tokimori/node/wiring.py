@@ -28,7 +28,7 @@ from tokimori.ports.executor import Executor
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
 from tokimori.service.reboot import trigger_reboot
-from tokimori.service.schema import StoreOnDemand, open_prepared
+from tokimori.service.schema import DoorOnDemand, StoreOnDemand, open_prepared
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
 from tokimori.web.page import Page
@@ -52,7 +52,7 @@ async def serve(settings: Settings, announce: Announce, clock: Clock, joined: Ca
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
-        service = Service(store, clock, random, time_zone=settings.time_zone, semaphore_store=semaphore_store)
+        service = _service_of(store, semaphore_store, settings, clock)
         source: WorkSource = store
         identity = identity_of(settings)
         stopping = Stopping(clock, identity.stop_grace)
@@ -68,7 +68,7 @@ async def serve(settings: Settings, announce: Announce, clock: Clock, joined: Ca
             for fault in store.faults():
                 log.warning("%s", fault)
             # The door first: a port that is taken leaves no node behind.
-            async with _http_door(node, service, settings, clock) as door:
+            async with _http_door(node, store, semaphore_store, settings, clock) as door:
                 await _take_part(node, store, service, door, announce, joined=joined)
             announce(f"Node {node.id} has stopped.")
         finally:
@@ -133,12 +133,23 @@ async def _join(node: Node, store: Store, service: Service) -> None:
     await trigger_reboot(store, service, node.identity.host, node.identity.boot_id, node.identity.serves)
 
 
+def _service_of(store: Store, semaphores: StoreOnDemand | None, settings: Settings, clock: Clock) -> Service:
+    return Service(store, clock, os.urandom, time_zone=settings.time_zone, semaphore_store=semaphores)
+
+
 @asynccontextmanager
-async def _http_door(node: Node, service: Service, settings: Settings, clock: Clock) -> AsyncIterator[HttpDoor | None]:
-    """The door stays open while the node drains: whoever asks why it has not stopped is answered."""
+async def _http_door(
+    node: Node, store: Store, semaphores: StoreOnDemand | None, settings: Settings, clock: Clock
+) -> AsyncIterator[HttpDoor | None]:
+    """The door stays open while the node drains: whoever asks why it has not stopped is answered.
+
+    Whatever is asked through it goes through connections of its own, which the node does not wait for.
+    """
     if not settings.http.enabled:
         yield None
         return
+    semaphores = None if semaphores is None else DoorOnDemand(semaphores)
+    service = _service_of(await store.for_doors(), semaphores, settings, clock)
     http, page = settings.http, Page(service, clock)
     app = create_app(
         service,

@@ -31,6 +31,7 @@ class Pruning(Protocol):
     async def counts(self, job_id: JobId) -> list[DailyCount]:
         """How many runs ended, and how many occurrences were skipped, by day and outcome, the oldest first.
 
-        Kept rows and pruned ones together, of all jobs that ever had this id; empty where none had.
+        Kept rows and pruned ones together, of all jobs that ever had this id; empty where none had. Of the kept rows
+        the newest `MOST_COUNTED` are counted.
         """
         ...

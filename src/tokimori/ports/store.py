@@ -8,7 +8,7 @@ help.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 from msgspec import Struct
 
@@ -57,6 +57,13 @@ class Schema(Protocol):
 
     async def open(self) -> None:
         """Connect. Raises `StoreError`; creates no tables."""
+        ...
+
+    async def for_doors(self) -> Self:
+        """The same open store, for who asks through a door: however slow they are, nodes wait for none of them.
+
+        It is closed with this one. What it reads has a time limit of seconds: `StoreTooSlow`.
+        """
         ...
 
     async def close(self) -> None:

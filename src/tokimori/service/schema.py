@@ -28,6 +28,25 @@ class StoreOnDemand:
             await self.store.close()
 
 
+class DoorOnDemand(StoreOnDemand):
+    """That store for who asks through a door."""
+
+    def __init__(self, semaphores: StoreOnDemand) -> None:
+        super().__init__(semaphores.store)
+        self._semaphores = semaphores
+
+    async def opened(self) -> Store:
+        """See `StoreOnDemand.opened`."""
+        async with self._opening:
+            if not self._is_open:
+                self.store = await (await self._semaphores.opened()).for_doors()
+                self._is_open = True
+        return self.store
+
+    async def close(self) -> None:
+        """It is closed with that store."""
+
+
 async def open_prepared(store: Schema) -> None:
     """Open the store and prepare its tables. If that raises `StoreError`, the store is closed again."""
     await store.open()

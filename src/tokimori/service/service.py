@@ -6,7 +6,7 @@ from heapq import merge
 from itertools import islice
 from zoneinfo import ZoneInfo
 
-from tokimori.clock import Moment
+from tokimori.clock import Moment, parse_moment
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import check_job_id
@@ -21,7 +21,7 @@ from tokimori.schedules.business_days import Shift
 from tokimori.schedules.explain import Explanation, explain, explained
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import check_zone
-from tokimori.service.asking import MOST_LISTED, all_jobs, checked, chosen
+from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.days_off import read_days_off
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
 from tokimori.service.graph import around, how
@@ -30,6 +30,7 @@ from tokimori.service.lines import stopped, what_is_lost
 from tokimori.service.queues import binding, sentence
 
 MOST_MOMENTS = 10_000
+_EVER = parse_moment("9999-12-31T23:59:59Z")
 
 
 class Service(JobService):
@@ -56,11 +57,14 @@ class Service(JobService):
         return await self._now() if after is None else moment_of("after", after, zone)
 
     async def upcoming(self, n: int = 20, after: When | None = None) -> Sequence[tuple[Job, Moment]]:
-        """The next moments of all enabled jobs together, soonest first."""
-        start = await self._start(after, self.time_zone)
-        jobs = [job async for job in all_jobs(self._store) if job.state is JobState.ENABLED]
+        """The next moments of all enabled jobs together, soonest first.
+
+        Of over 1,000 such jobs only those are looked at that are due first.
+        """
+        wanted, start = checked("n", n, MOST_LISTED), await self._start(after, self.time_zone)
+        jobs = [due.job for due in await self._store.due(_EVER, MOST_LISTED)]
         merged = merge(*(_moments(job, start) for job in jobs), key=lambda pair: (pair[1], pair[0].id))
-        return list(islice(merged, checked("n", n, MOST_MOMENTS)))
+        return list(islice(merged, wanted))
 
     async def explain(
         self,
@@ -139,7 +143,9 @@ class Service(JobService):
     async def counts(self, job_id: str) -> Sequence[DailyCount]:
         """How many runs ended and occurrences were skipped, by day and outcome, pruned or not.
 
-        All jobs that ever had this id are counted. Raises `NotFound` if there was never one.
+        All jobs that ever had this id are counted, of over `MOST_COUNTED` kept rows the newest.
+
+        Raises `NotFound` if there was never one.
         """
         checked = check_job_id(job_id)
         counts = await self._store.counts(checked)

@@ -25,11 +25,6 @@ SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = {{}}
     AND EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = d.incarnation)
 ORDER BY deleted DESC, incarnation DESC LIMIT 1"""
 """A deleted job of which something still runs, by its id, as `tombstone_of` reads it."""
-LIVE_OF_JOB = """
-    job_id = {0} AND incarnation IN (
-        SELECT incarnation FROM tokimori_jobs WHERE id = {0}
-        UNION SELECT incarnation FROM tokimori_runs WHERE state = 'running')"""
-"""A live run belongs to the job of now, or runs on though its job is gone: an index finds both, and none a job's id."""
 EDGE = 'parent, child, "on", joins, declared_by'
 JOB_COLUMNS = JOB.count(",") + 1
 EDGE_COLUMNS = EDGE.count(",") + 1

@@ -1,6 +1,7 @@
 """Statements of pruning: the same for several stores with tables, but for how they name the values."""
 
 from tokimori.clock import DAY
+from tokimori.model.retention import MOST_COUNTED
 
 FORGET = """
 DELETE FROM tokimori_deleted_jobs WHERE incarnation = {incarnation}
@@ -10,13 +11,18 @@ DELETE FROM tokimori_deleted_jobs WHERE incarnation = {incarnation}
     AND (EXISTS (SELECT 1 FROM tokimori_jobs WHERE id = {job})
         OR NOT EXISTS (SELECT 1 FROM tokimori_history WHERE job_id = {job}))"""
 """Forget a deleted job of which nothing is left."""
+_SKIPS = f"""
+SELECT last - last % {DAY} AS day, reason, CAST(sum(count) AS {{{{whole}}}}), 0, count(*) FROM (
+    SELECT last, reason, count FROM tokimori_skips
+    WHERE incarnation {{}} LIMIT {MOST_COUNTED + 1}) kept GROUP BY 1, 2"""
 COUNTS = f"""
-SELECT ended - ended % {DAY} AS day, state, count(*), 0
-FROM tokimori_history {{index}} WHERE job_id = {{job}} GROUP BY 1, 2
+SELECT ended - ended % {DAY} AS day, state, count(*), 0, count(*) FROM (
+    SELECT ended, state FROM tokimori_history {{index}} WHERE job_id = {{job}}
+    ORDER BY id DESC LIMIT {MOST_COUNTED + 1}) newest GROUP BY 1, 2
 UNION ALL
-SELECT last - last % {DAY} AS day, reason, CAST(sum(count) AS {{whole}}), 0 FROM tokimori_skips WHERE incarnation IN (
-    SELECT incarnation FROM tokimori_jobs WHERE id = {{job}}
-    UNION SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = {{job}}) GROUP BY 1, 2
+{_SKIPS.format("= (SELECT incarnation FROM tokimori_jobs WHERE id = {job}) ORDER BY first DESC")}
 UNION ALL
-SELECT day, outcome, 0, CAST(sum(count) AS {{whole}}) FROM tokimori_counts WHERE job_id = {{job}} GROUP BY 1, 2"""
+{_SKIPS.format("IN (SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = {job})")}
+UNION ALL
+SELECT day, outcome, 0, CAST(sum(count) AS {{whole}}), 0 FROM tokimori_counts WHERE job_id = {{job}} GROUP BY 1, 2"""
 """What `daily_counts` reads."""

@@ -3,8 +3,9 @@
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from copy import copy
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from tokimori.clock import Moment
 from tokimori.errors import StoreError
@@ -17,6 +18,8 @@ from tokimori.stores.notices import Notices
 
 MOST_CONNECTIONS = 8
 """Of one store, besides one for beats, which wait for nothing else, and one for notices, where there are any."""
+MOST_FOR_DOORS = 4
+"""For all who ask through doors; they are opened when they are needed."""
 
 
 class Closing(Protocol):
@@ -53,6 +56,12 @@ class ServerStore(Generic[DB]):
         self._opened = db, self._connect(1)
         for part in (*self._opened, self._notices):
             self._closing.push_async_callback(part.close)
+
+    async def for_doors(self) -> Self:
+        doors = copy(self)
+        doors._opened = self._connect(MOST_FOR_DOORS), self.beats
+        self._closing.push_async_callback(doors.db.close)
+        return doors
 
     @abstractmethod
     async def _greet(self, db: DB) -> Sequence[str]:

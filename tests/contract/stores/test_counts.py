@@ -1,14 +1,20 @@
-"""How far a store counts what is active."""
+"""How far a store counts what is active, and what is kept."""
 
 import asyncio
+import importlib
 import os
 
 import pytest
+from msgspec.structs import replace
 
+from tests.contract.stores.actors import Worker, a_request, add_job, later
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run
 from tokimori.model.ids import RunId, uuid7
-from tokimori.model.run import manual_origin
+from tokimori.model.outcome import Failed
+from tokimori.model.retention import MOST_COUNTED, day_of
+from tokimori.model.run import Skip, SkipReason, manual_origin
 from tokimori.ports.store import Store
+from tokimori.stores.pruning import COUNTS
 
 
 @pytest.mark.parametrize(("max_running", "counted"), [(0, 1001), (1200, 1100)])
@@ -20,3 +26,34 @@ async def test_a_large_limit_is_counted_up_to(store: Store, max_running: int, co
     runs = [a_run(id=each, job_id=job.id, incarnation=job.incarnation, origin=manual_origin(each)) for each in ids]
     await asyncio.gather(*(store.add_run(run, NEW_YEAR) for run in runs))
     assert counted <= (await store.get_due(job.id)).active <= len(runs)
+
+
+def count_at_most(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Let every store count so many rows instead of tens of thousands."""
+    for place in ("model.retention", "stores.memory.pruning", "stores.redis.pruning"):
+        monkeypatch.setattr(f"tokimori.{place}.MOST_COUNTED", most)
+    monkeypatch.setattr("tokimori.stores.redis.pruning.PAGE", 2)
+    for kind in ("sqlite", "postgres", "mysql"):
+        module = importlib.import_module(f"tokimori.stores.{kind}.pruning")
+        assert str(MOST_COUNTED + 1) in COUNTS
+        monkeypatch.setattr(module, "COUNTS", COUNTS.replace(str(MOST_COUNTED + 1), str(most + 1)))
+
+
+async def test_the_newest_of_many_rows_are_counted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more runs or skips than are counted the newest are, and each number says that there may be more."""
+    worker, job = await Worker.join(store), await add_job(store)
+    days = [later(-each * 86400) for each in (5, 4, 3, 2, 1)]
+    for day in days:
+        await store.add_run(a_request(job, id=RunId(uuid7(day, os.urandom))), NEW_YEAR)
+        (claimed,) = await worker.claim()
+        await store.settle([worker.change(claimed, Failed("no"), day)], worker.id, NEW_YEAR)
+    skips = [Skip(first=day, last=day, count=3, reason=SkipReason.OVERLAP) for day in days]
+    await store.replace_job(job, replace(job, version=2), skips)
+    kinds = (("failed", 1), ("overlap", 3))
+    whole = sorted((day_of(day), outcome, count) for day in days for outcome, count in kinds)
+    assert [(each.day, each.outcome, each.count) for each in await store.counts(job.id)] == whole
+    assert not any(each.more for each in await store.counts(job.id))
+    count_at_most(monkeypatch, 3)
+    newest = sorted((day_of(day), outcome, count) for day in days[1:] for outcome, count in kinds)
+    assert [(each.day, each.outcome, each.count) for each in await store.counts(job.id)] == newest
+    assert all(each.more for each in await store.counts(job.id))

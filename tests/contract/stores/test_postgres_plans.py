@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import JobId
 from tokimori.model.lanes import lane_of
 from tokimori.model.outcome import Released
+from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import InLine
 from tokimori.ports.store import RunFilter, Store
@@ -35,6 +37,14 @@ from tokimori.stores.postgres.function_set import FunctionSet
 from tokimori.stores.postgres.store import FIRST_SESSIONS
 
 RUNS = 1000
+LISTED = {
+    RunState.WAITING: "runs_{}_live",
+    RunState.HELD: "runs_{}_live",
+    RunState.RUNNING: "runs_owned",
+    RunState.FAILED: "history_{}_ends",
+    RunState.CANCELLED: "history_{}_ends",
+}
+"""The index by which the runs of a state are listed."""
 MOST_READ = 12
 """Rows and index entries read for each run, in all: a scan for each of them would be RUNS."""
 MOST_READ_OF_LINES = 60
@@ -282,6 +292,21 @@ async def test_no_statement_reads_a_whole_table(store: Store) -> None:
     await db.close()
     assert len(db.plans) >= 12
     assert [plan for plan in db.plans.values() if "Seq Scan" in plan] == []
+
+
+@pytest.mark.parametrize("analysed", [False, True])
+async def test_a_list_walks_the_index_of_what_it_wants(store: Store, analysed: bool) -> None:
+    """By job and state, runs come from an index of theirs, in its order, whether the tables were analysed or not."""
+    db = Explained(store._address, store._functions)  # type: ignore[attr-defined]
+    await add_runs(store, await add_job(store), 30)
+    if analysed:
+        await store.db.rows("ANALYZE")  # type: ignore[attr-defined]
+    for job_id, (state, index) in product((None, JobId("job")), LISTED.items()):
+        await runs.list_runs(db, RunFilter(job_id=job_id, states=frozenset({state})))
+        (plan,) = db.plans.values()
+        db.plans.clear()
+        assert f"tokimori_{index}".format("state" if job_id is None else "job") in plan, plan
+    await db.close()
 
 
 async def test_what_is_due_is_found_by_its_moment(store: Store) -> None:

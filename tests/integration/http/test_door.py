@@ -1,6 +1,9 @@
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from io import BytesIO
+from pathlib import Path
+from threading import Event
 
 import aiohttp
 import pytest
@@ -8,8 +11,14 @@ import pytest
 from tokimori.api.app import Health, create_app
 from tokimori.api.server import HttpDoor
 from tokimori.clock import SystemClock
+from tokimori.config.settings import load_settings
+from tokimori.executors.executors import executors_of
+from tokimori.node.node import Node
+from tokimori.node.wiring import _http_door, identity_of
+from tokimori.service.schema import open_prepared
 from tokimori.service.service import Service
 from tokimori.stores.memory.store import MemoryStore
+from tokimori.stores.sqlite.store import SqliteStore
 from tokimori.web.page import Page
 
 
@@ -74,3 +83,23 @@ async def test_a_body_of_unknown_length_is_refused_when_it_is_too_large(http: ai
 
     async with http.post("/api/v2/jobs", data=chunks(), headers={"Content-Type": "application/json"}) as answer:
         assert answer.status == 413
+
+
+async def test_the_door_of_a_node_is_answered_while_its_own_reads_wait(tmp_path: Path) -> None:
+    """What is asked through it goes through a connection of its own: neither waits for the other."""
+    clock, busy = SystemClock(), Event()
+    settings = load_settings({"http.port": 0, "state_dir": str(tmp_path)}, {}, cwd=tmp_path).settings
+    store = SqliteStore(str(tmp_path / "a.db"), clock)
+    await open_prepared(store)
+    node = Node(store, executors_of(clock, tmp_path), clock, os.urandom, identity_of(settings))
+    waiting = asyncio.ensure_future(store._read(lambda _db: busy.wait()))
+    try:
+        async with _http_door(node, store, None, settings, clock) as door, aiohttp.ClientSession() as session:
+            assert door is not None
+            async with session.get(f"{door.url.partition('?')[0].rstrip('/')}/api/v2/jobs") as answer:
+                assert (answer.status, await answer.json()) == (200, [])
+        assert not waiting.done()
+    finally:
+        busy.set()
+    await waiting
+    await store.close()

@@ -5,7 +5,7 @@ import pytest
 
 from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import ON_DEMAND, World, every_minute
-from tokimori.clock import MINUTE
+from tokimori.clock import MINUTE, Moment
 from tokimori.errors import (
     AlreadyExists,
     Conflict,
@@ -15,11 +15,13 @@ from tokimori.errors import (
     Refused,
     StoreUnavailable,
 )
+from tokimori.model.decide import Due
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, JobState
 from tokimori.model.policies import Misfire
 from tokimori.model.run import Skip, SkipReason
 from tokimori.model.target import Noop
+from tokimori.ports.planning import ALL, Share
 from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_TRIES
 from tokimori.service.jobs import Imported
@@ -389,6 +391,25 @@ async def test_the_next_moments_of_one_job_and_of_all(world: World) -> None:
         ("minutes", seconds(120)),
         ("grid", seconds(180)),
     ]
+
+
+async def test_what_comes_next_of_all_asks_for_as_many_jobs_as_one_page(world: World) -> None:
+    """However many jobs there are, those are read that are due first, and no more moments are told than a list has."""
+    asked: list[tuple[Moment, int]] = []
+    due = world.store.due
+
+    async def noted(now: Moment, limit: int, share: Share = ALL) -> list[Due]:
+        asked.append((now, limit))
+        return (await due(now, limit, share))[:2]
+
+    world.store.due = noted  # type: ignore[method-assign]
+    for n in (3, 1, 2):
+        await world.add(Definition(target=Noop(), schedule=f"every {n} hours"), f"every-{n}")
+    assert [job.id for job, _ in await world.service.upcoming(3)] == ["every-1", "every-1", "every-2"]
+    assert [limit for _, limit in asked] == [1000]
+    with pytest.raises(InvalidInput) as caught:
+        await world.service.upcoming(1001)
+    assert caught.value.allowed == "1..1000"
 
 
 async def test_an_import_may_pause_what_it_adds(world: World) -> None:

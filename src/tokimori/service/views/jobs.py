@@ -69,12 +69,16 @@ class SkipView(Struct, frozen=True, kw_only=True):
 
 
 class CountView(Struct, frozen=True, kw_only=True):
-    """How many runs of a job had this outcome on a day (UTC), or how many skips; `pruned`: how many rows are gone."""
+    """How many runs of a job had this outcome on a day (UTC), or how many skips; `pruned`: how many rows are gone.
+
+    `more`: the job has more rows than are counted, so that there may be more.
+    """
 
     day: str
     outcome: str
     count: int
     pruned: int
+    more: bool
 
 
 def job_view(
@@ -129,4 +133,4 @@ def skip_view(skip: Skip) -> SkipView:
 def count_view(count: DailyCount) -> CountView:
     """The count as JSON shows it."""
     day = to_datetime(count.day).date().isoformat()
-    return CountView(day=day, outcome=count.outcome, count=count.count, pruned=count.pruned)
+    return CountView(day=day, outcome=count.outcome, count=count.count, pruned=count.pruned, more=count.more)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.retention import FIRST_ID, PASSED, DailyCount, Expiry, daily_counts, day_of
+from tokimori.model.retention import FIRST_ID, MOST_COUNTED, PASSED, DailyCount, Expiry, daily_counts, day_of
 from tokimori.model.run import Run, Skip
 from tokimori.ports.nodes import NodeState
 from tokimori.stores.memory.tables import Tables
@@ -91,10 +91,11 @@ def prune_nodes(tables: Tables, before: Moment, limit: int) -> int:
 
 
 def counts(tables: Tables, job_id: JobId) -> list[DailyCount]:
-    rows = [(day_of(Moment(run.ended or 0)), str(run.state), 1, 0) for run in _finished(tables, job_id)]
+    newest = _finished(tables, job_id)[-MOST_COUNTED - 1 :]
+    rows = [(day_of(Moment(run.ended or 0)), str(run.state), 1, 0, 1) for run in newest]
     lives = [known for known, owner in (*tables.job_ids.items(), *tables.deleted.items()) if owner == job_id]
     for incarnation in lives:
-        skips = tables.skips.get(incarnation, {}).values()
-        rows += ((day_of(skip.last), str(skip.reason), skip.count, 0) for skip in skips)
-    rows += ((day, outcome, 0, n) for (owner, _, day, outcome), n in tables.pruned.items() if owner == job_id)
+        skips = sorted(tables.skips.get(incarnation, {}).values(), key=lambda skip: skip.first)[-MOST_COUNTED - 1 :]
+        rows += ((day_of(skip.last), str(skip.reason), skip.count, 0, 1) for skip in skips)
+    rows += ((day, outcome, 0, n, 0) for (owner, _, day, outcome), n in tables.pruned.items() if owner == job_id)
     return daily_counts(rows)

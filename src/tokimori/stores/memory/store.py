@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from tokimori.clock import Clock, Moment
 from tokimori.ports.nodes import Beat, Pulse
@@ -48,6 +48,9 @@ class MemoryStore:
 
     async def open(self) -> None:
         """See `Schema.open`."""
+
+    async def for_doors(self) -> Self:
+        return self
 
     async def close(self) -> None:
         self._watchers.clear()

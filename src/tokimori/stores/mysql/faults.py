@@ -6,6 +6,7 @@ from asyncmy.errors import MySQLError
 
 from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreTooSlow, StoreUnavailable
 from tokimori.stores.mysql.statements import Large
+from tokimori.stores.rules.errors import TOO_SLOW
 
 UNDONE = frozenset({1213, 1020})
 """A transaction that was undone because it met others: whole methods are tried again at once."""
@@ -20,7 +21,7 @@ _LEAST_OF_CLIENT, _MOST_OF_CLIENT = 2000, 2999
 NO_TLS = "speaks no TLS, which the URL asks for: set up TLS on the server, or say ssl_mode=disabled"
 _ADVICE: dict[type[StoreError], dict[frozenset[int], str]] = {
     StoreTooSlow: {
-        frozenset({1969, 3024, 1317}): "took over 3 s, or was stopped; it is tried again",
+        frozenset({1969, 3024, 1317}): TOO_SLOW,
         frozenset({1205}): "holds what was asked for locked for over 2 s; it is tried again",
     },
     StoreUnavailable: {

@@ -10,6 +10,7 @@ from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
+from tokimori.stores.listing import STATE_LIVE, listed
 from tokimori.stores.mysql import ending, family, limits, lines
 from tokimori.stores.mysql.requests import add_in_manner
 from tokimori.stores.mysql.sessions import Sessions, Transaction
@@ -19,11 +20,6 @@ from tokimori.stores.rules.errors import full, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
-# A live run belongs to the job of now, or runs on though its job is gone.
-_INCARNATIONS = """
-SELECT id, incarnation FROM tokimori_jobs WHERE id IN (%s) UNION
-SELECT job_id, incarnation FROM tokimori_runs FORCE INDEX (tokimori_runs_owned)
-WHERE state = 'running' AND job_id IN (%s)"""
 _GATE = "gate.state, gate.lane, gate.most_active"
 # Chosen without a lock, then locked: of two that share a gate and then want it alone neither would get it.
 _FREE_GATE = f"""
@@ -48,15 +44,13 @@ async def get_run(db: Sessions, run_id: RunId) -> Run:
 
 
 async def list_runs(db: Sessions, wanted: RunFilter) -> list[Run]:
-    live = await _live_of(db, [] if wanted.job_id is None else [wanted.job_id])
-    return [run_of(row) for row in await db.rows(_listed(wanted, live))]
+    return [run_of(row) for row in await db.rows(_list(wanted))]
 
 
 async def last_runs(db: Sessions, job_ids: Sequence[JobId], limit: int) -> list[Run]:
     if not job_ids:
         return []
-    live = await _live_of(db, job_ids)
-    lists = (_listed(RunFilter(job_id=job_id, limit=limit), live) for job_id in job_ids)
+    lists = (_list(RunFilter(job_id=job_id, limit=limit)) for job_id in job_ids)
     rows = await db.rows(" UNION ALL ".join(f"SELECT * FROM ({each}) run" for each in lists))
     return sorted(map(run_of, rows), key=lambda run: run.id, reverse=True)
 
@@ -67,14 +61,6 @@ async def runs_of(db: Sessions, incarnation: Incarnation, origins: Sequence[str]
         run_of(row)
         for row in await db.rows(f"{live} UNION ALL {_of_origins(_HISTORY, 'request', incarnation, origins)}")
     ]
-
-
-async def _live_of(db: Sessions, job_ids: Sequence[JobId]) -> list[tuple[JobId, Incarnation]]:
-    """The incarnations of which these jobs may have live runs."""
-    if not job_ids:
-        return []
-    ids = list(job_ids)
-    return [(job_id, incarnation) for job_id, incarnation in await db.rows(sql(_INCARNATIONS, ids, ids))]
 
 
 async def attempts(db: Sessions, run_id: RunId) -> list[Attempt]:
@@ -108,23 +94,17 @@ async def resume_run(db: Sessions, run_id: RunId) -> Run:
     return await get_run(db, run_id)
 
 
-def _listed(wanted: RunFilter, live: Sequence[tuple[JobId, Incarnation]]) -> str:
-    of_job = [incarnation for job_id, incarnation in live if job_id == wanted.job_id]
-    parts = [_part(_LIVE, wanted, of_job), _part(_HISTORY, wanted, [])]
-    return f"{' UNION ALL '.join(parts)} ORDER BY id DESC LIMIT {wanted.limit:d}"
+_INDEX = {None: "PRIMARY", STATE_LIVE: "PRIMARY"}
+"""Each index here holds all rows, so that one by state alone would cost every claim."""
 
 
-def _part(table: str, wanted: RunFilter, live: Sequence[Incarnation]) -> str:
-    conditions = ["true"]
-    if wanted.job_id is not None:
-        conditions.append(sql("job_id = %s", wanted.job_id))
-        if table == _LIVE:
-            conditions.append(sql("incarnation IN (%s)", list(live)))
-    if wanted.before is not None:
-        conditions.append(sql("id < %s", wanted.before))
-    if wanted.states:
-        conditions.append(sql("state IN (%s)", sorted(wanted.states)))
-    return f"(SELECT {RUN} FROM {table} WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT {wanted.limit:d})"
+def _list(wanted: RunFilter) -> str:
+    newest = f"ORDER BY id DESC LIMIT {wanted.limit:d}"
+    parts = (
+        f"(SELECT {RUN} FROM {table} FORCE INDEX ({_INDEX.get(index, index)}) WHERE {condition} {newest})"
+        for table, index, condition in listed(wanted, sql("%s", wanted.job_id), sql("%s", wanted.before))
+    )
+    return f"{' UNION ALL '.join(parts)} {newest}"
 
 
 async def _add(transaction: Transaction, run: Run) -> Run:

@@ -5,12 +5,13 @@ import ssl
 import asyncpg
 
 from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreTooSlow, StoreUnavailable
+from tokimori.stores.rules.errors import TOO_SLOW
 
 _MISSING = frozenset({"42P01", "42883", "42703"})
 """An undefined table, function or column."""
 _ADVICE: dict[type[StoreError], dict[str, str]] = {
     StoreTooSlow: {
-        "57014": "took over 3 s, or was stopped; it is tried again",
+        "57014": TOO_SLOW,
         "55P03": "holds what was asked for locked for over 2 s; it is tried again",
     },
     StoreUnavailable: {

@@ -1,6 +1,6 @@
 """Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
-from tokimori.stores.job_rows import LIVE_OF_JOB
+from tokimori.stores.listing import RUNNING, listed
 from tokimori.stores.postgres.columns import without
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import get_job, move_runs
@@ -22,13 +22,23 @@ from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lanes import CLAIMABLE
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
-_LAST = " UNION ALL ".join(
-    f"(SELECT {RUN} FROM {table} WHERE {of_job} ORDER BY id DESC LIMIT $2)"
-    for table, of_job in ((_LIVE, LIVE_OF_JOB.format("wanted.job")), (_HISTORY, "job_id = wanted.job"))
-)
+# Where their index is not in the order of ids, no walk in that order looks like the shorter way.
+_RUNNING = "(SELECT * FROM tokimori_runs WHERE state = 'running' OFFSET 0) running"
+
+
+def _list(wanted: RunFilter, job: str, before: str, limit: str) -> str:
+    """The statement of a list. The server finds the indexes by itself."""
+    parts = (
+        f"(SELECT {RUN} FROM {_RUNNING if index == RUNNING else table} WHERE {condition} {limit})"
+        for table, index, condition in listed(wanted, job, before)
+    )
+    return f"SELECT * FROM ({' UNION ALL '.join(parts)}) listed {limit}"
+
+
 _LAST_RUNS = f"""
     SELECT run.* FROM unnest($1::text[]) AS wanted (job)
-    CROSS JOIN LATERAL ({_LAST} ORDER BY id DESC LIMIT $2) AS run ORDER BY run.id DESC"""
+    CROSS JOIN LATERAL ({_list(RunFilter(job_id=JobId("job")), "wanted.job", "", "ORDER BY id DESC LIMIT $2")}) AS run
+    ORDER BY run.id DESC"""
 _OF_ORIGINS = " UNION ALL ".join(
     f"SELECT {RUN} FROM {table} WHERE incarnation = $1 AND origin = ANY ($2) AND {indexed}"
     for table, indexed in ((_LIVE, "true"), (_HISTORY, "origin NOT LIKE 's:%'"))
@@ -103,24 +113,13 @@ async def get_run(db: Connections, run_id: RunId) -> Run:
 
 
 async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
-    parts = []
-    for table, of_job in ((_LIVE, LIVE_OF_JOB.format("$1")), (_HISTORY, "job_id = $1")):
-        conditions = " AND ".join(_conditions(wanted, of_job))
-        parts.append(f"(SELECT {RUN} FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT $4)")
-    statement = f"{' UNION ALL '.join(parts)} ORDER BY id DESC LIMIT $4"
-    states = [str(state) for state in wanted.states]
-    return [run_of(row) for row in await db.rows(statement, wanted.job_id, wanted.before, states, wanted.limit)]
+    values = [value for value in (wanted.job_id, wanted.before) if value is not None]
+    statement = _list(wanted, "$2", f"${len(values) + 1}", "ORDER BY id DESC LIMIT $1")
+    return [run_of(row) for row in await db.rows(statement, wanted.limit, *values)]
 
 
 async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int) -> list[Run]:
     return [run_of(row) for row in await db.rows(_LAST_RUNS, list(job_ids), limit)]
-
-
-def _conditions(wanted: RunFilter, of_job: str) -> Iterator[str]:
-    """Every parameter is named in each statement, so that the server can tell its type."""
-    yield of_job if wanted.job_id is not None else "$1::text IS NULL"
-    yield "id < $2" if wanted.before is not None else "$2::uuid IS NULL"
-    yield "state = ANY ($3)" if wanted.states else "$3::text[] IS NOT NULL"
 
 
 async def attempts(db: Connections, run_id: RunId) -> list[Attempt]:

@@ -6,7 +6,7 @@ import msgspec
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.retention import DailyCount, Expiry, daily_counts, day_of, rest_of
+from tokimori.model.retention import MOST_COUNTED, DailyCount, Expiry, daily_counts, day_of, rest_of
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import skips_of
 
@@ -31,25 +31,27 @@ async def prune_nodes(db: Connections, before: Moment, limit: int) -> int:
 async def counts(db: Connections, job_id: JobId) -> list[DailyCount]:
     """See `Pruning.counts`. Runs are counted in pages: where any was pruned meanwhile, once more."""
     while True:
-        seen = await db.run("counts", job=job_id)
+        seen = await db.run("counts", job=job_id, most=MOST_COUNTED)
         kept = await _kept_runs(db, job_id)
-        if await db.run("counts", job=job_id) == seen:
+        if await db.run("counts", job=job_id, most=MOST_COUNTED) == seen:
             break
     flat, skips = seen
-    kept += ((day_of(skip.last), skip.reason, skip.count, 0) for skip in skips_of(skips))
+    kept += ((day_of(skip.last), skip.reason, skip.count, 0, 1) for skip in skips_of(skips))
     for key, number in zip(flat[::2], flat[1::2], strict=True):
         _, day, outcome = key.split(" ")
-        kept.append((Moment(int(day)), outcome, 0, int(number)))
+        kept.append((Moment(int(day)), outcome, 0, int(number), 0))
     return daily_counts(kept)
 
 
-async def _kept_runs(db: Connections, job_id: JobId) -> list[tuple[Moment, str, int, int]]:
-    kept: list[tuple[Moment, str, int, int]] = []
-    after: str | None = None
-    while True:
-        after, *flat = await db.run("count_runs", job=job_id, after=after, most=PAGE)
-        if after is None:
-            return kept
+async def _kept_runs(db: Connections, job_id: JobId) -> list[tuple[Moment, str, int, int, int]]:
+    """Those among the newest runs that have ended; those that go on are looked at, too."""
+    kept: list[tuple[Moment, str, int, int, int]] = []
+    before: str | None = None
+    for _ in range(MOST_COUNTED // PAGE + 1):
+        before, *flat = await db.run("count_runs", job=job_id, before=before, most=PAGE)
         for key, number in zip(flat[::2], flat[1::2], strict=True):
             day, state = key.split(" ")
-            kept.append((Moment(int(day)), state, int(number), 0))
+            kept.append((Moment(int(day)), state, int(number), 0, 0))
+        if before is None:
+            return kept
+    return [(*each[:4], MOST_COUNTED + 1) for each in kept]

@@ -7,6 +7,8 @@ from tokimori.model.ids import JobId
 
 T = TypeVar("T")
 
+TOO_SLOW = "took over 3 s, or was stopped: ask for less, or later"
+
 
 def no_job(job_id: str) -> NotFound:
     """The error for an id that no job has."""

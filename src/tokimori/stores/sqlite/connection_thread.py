@@ -1,6 +1,7 @@
 """A thread that owns one connection and carries out what is asked in groups: one transaction for many callers."""
 
 import asyncio
+import math
 import sqlite3
 import threading
 import time
@@ -21,6 +22,10 @@ Lock = Callable[[], AbstractContextManager[None]]
 
 GROUP_SECONDS = 0.05
 """A group takes up nothing more after so long, so that no caller's reply waits for many others'."""
+
+
+_STEPS = 10_000
+"""Of SQLite's machine, between two looks at the time: some tenths of a millisecond."""
 
 
 @dataclass(slots=True)
@@ -46,15 +51,20 @@ class _Request:
 class ConnectionThread:
     """One connection in one thread. `begin` is the statement that begins its transactions; `lock` is held meanwhile.
 
+    With `longest`, only for what reads, a request is broken off after so many seconds, or where nobody waits any more.
+
     Each request is a savepoint: one that fails takes none of its group with it. Nobody is answered before the commit.
     Whoever stops waiting (`CancelledError`) leaves the work to be done or not: it may be asked for again.
     """
 
-    def __init__(self, path: str, *, begin: str, lock: Lock, namespace: Namespace = UNNAMED) -> None:
+    def __init__(
+        self, path: str, *, begin: str, lock: Lock, namespace: Namespace = UNNAMED, longest: float = math.inf
+    ) -> None:
         self._path = path
         self._namespace = namespace
         self._begin = begin
         self._lock = lock
+        self._longest = longest
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name=f"tokimori-store-{begin.lower()}", daemon=True)
@@ -127,7 +137,7 @@ class ConnectionThread:
                 end = time.monotonic() + GROUP_SECONDS
                 for request in waiting:
                     group.append(request)
-                    _do(db, request, self._path)
+                    _do(db, request, self._path, self._longest)
                     if time.monotonic() > end:
                         break
                 db.execute("COMMIT")
@@ -145,14 +155,20 @@ class ConnectionThread:
             pass  # the loop is closed: nobody waits any more
 
 
-def _do(db: sqlite3.Connection, request: _Request, path: str) -> None:
-    """The work, in a savepoint. Raises what ended the whole transaction."""
+def _do(db: sqlite3.Connection, request: _Request, path: str, longest: float) -> None:
+    """The work, in a savepoint; for so long at most, and while somebody waits. Raises what ended all of the group."""
+    late = time.monotonic() + longest
+    if longest < math.inf:
+        if request.future.done():
+            return
+        db.set_progress_handler(lambda: time.monotonic() > late or request.future.done(), _STEPS)
     db.execute("SAVEPOINT request")
     try:
         request.result = request.work(db)
     except Exception as fault:
         if not db.in_transaction:
             raise
+        db.set_progress_handler(None, _STEPS)
         db.execute("ROLLBACK TO request")
         request.error = _told(fault, path)
     db.execute("RELEASE request")

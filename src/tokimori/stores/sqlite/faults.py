@@ -2,7 +2,8 @@
 
 import sqlite3
 
-from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreUnavailable
+from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreTooSlow, StoreUnavailable
+from tokimori.stores.rules.errors import TOO_SLOW
 
 _CORRUPT = "is damaged: stop all nodes, check it with `PRAGMA integrity_check`, restore a backup"
 _UNAVAILABLE = {
@@ -11,7 +12,6 @@ _UNAVAILABLE = {
     "FULL": "can't grow: free some space on its disk, or raise its size limit",
     "IOERR": "can't be read or written: check its disk",
     "NOMEM": "needs more memory than there is",
-    "INTERRUPT": "was interrupted",
     "SCHEMA": "was being changed; it is tried again",
     "PROTOCOL": "is locked by another program; it is tried again",
 }
@@ -31,6 +31,8 @@ def store_error(fault: sqlite3.Error, path: str) -> StoreError:
     kind = name.removeprefix("SQLITE_").partition("_")[0]
     if kind in _UNAVAILABLE:
         return StoreUnavailable(f"store {path} {_UNAVAILABLE[kind]} ({fault})")
+    if kind == "INTERRUPT":
+        return StoreTooSlow(f"store {path} {TOO_SLOW} ({fault})")
     if kind in _UNUSABLE:
         return StoreError(f"store {path} {_UNUSABLE[kind]} ({fault})")
     if "no such table: tokimori_" in str(fault) or "no such column" in str(fault):

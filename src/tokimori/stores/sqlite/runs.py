@@ -1,7 +1,7 @@
 """Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.request import PLAIN, PUT_OFF, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.store import RunFilter
-from tokimori.stores.job_rows import LIVE_OF_JOB
+from tokimori.stores.listing import listed
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, marks, output_of, run_of, run_row
 from tokimori.stores.rules.errors import full, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
@@ -103,11 +103,10 @@ def get_run(db: sqlite3.Connection, run_id: RunId) -> Run:
 
 
 def list_runs(db: sqlite3.Connection, wanted: RunFilter) -> list[Run]:
-    runs = []
-    for table, of_job in ((_LIVE, LIVE_OF_JOB.format(":job_id")), (_HISTORY, "job_id = :job_id")):
-        conditions = " AND ".join(_conditions(wanted, of_job))
-        statement = f"SELECT {RUN} FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT :limit"
-        values = {"job_id": wanted.job_id, "before": wanted.before, "limit": wanted.limit}
+    runs, values = [], {"job_id": wanted.job_id, "before": wanted.before, "limit": wanted.limit}
+    for table, index, condition in listed(wanted, ":job_id", ":before"):
+        place = f"{table} INDEXED BY {index}" if index else table
+        statement = f"SELECT {RUN} FROM {place} WHERE {condition} ORDER BY id DESC LIMIT :limit"
         runs += [run_of(row) for row in db.execute(statement, values)]
     return sorted(runs, key=lambda run: run.id, reverse=True)[: wanted.limit]
 
@@ -115,16 +114,6 @@ def list_runs(db: sqlite3.Connection, wanted: RunFilter) -> list[Run]:
 def last_runs(db: sqlite3.Connection, job_ids: Sequence[JobId], limit: int) -> list[Run]:
     runs = [run for job_id in job_ids for run in list_runs(db, RunFilter(job_id=job_id, limit=limit))]
     return sorted(runs, key=lambda run: run.id, reverse=True)
-
-
-def _conditions(wanted: RunFilter, of_job: str) -> Iterator[str]:
-    yield "1"
-    if wanted.job_id is not None:
-        yield of_job
-    if wanted.before is not None:
-        yield "id < :before"
-    if wanted.states:
-        yield f"state IN ({', '.join(repr(str(state)) for state in wanted.states)})"
 
 
 def attempts(db: sqlite3.Connection, run_id: RunId) -> list[Attempt]:

@@ -1,11 +1,12 @@
-"""The SQLite store: a writing and a reading connection, each with its thread."""
+"""The SQLite store: a writing and a reading connection, each with its thread, and one for doors."""
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, nullcontext
+from copy import copy
 from functools import wraps
 from itertools import count
 from sqlite3 import Connection
-from typing import Any, Concatenate, NamedTuple, ParamSpec
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Self
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
@@ -38,6 +39,8 @@ from tokimori.stores.sqlite.file_lock import FileLock
 from tokimori.stores.sqlite.watch import FileWatch
 
 P = ParamSpec("P")
+LONGEST_READ = 3.0
+"""Seconds after which what reads is broken off, as by the servers of other stores."""
 
 
 class _Connections(NamedTuple):
@@ -92,15 +95,26 @@ class SqliteStore:
         file.check_free(self._path)
         lock = FileLock(f"{file.real_path(self._path)}-lock")
         writer = ConnectionThread(self._path, begin="BEGIN IMMEDIATE", lock=lock.held, namespace=self._namespace)
-        reader = ConnectionThread(self._path, begin="BEGIN", lock=nullcontext, namespace=self._namespace)
         async with AsyncExitStack() as stack:
             stack.callback(lock.close)
             await writer.open()
             stack.push_async_callback(writer.close)
-            await reader.open()
-            stack.push_async_callback(reader.close)
+            self._connections = _Connections(writer, await self._reader(stack))
             self._closing = stack.pop_all()
-        self._connections = _Connections(writer, reader)
+
+    async def _reader(self, closing: AsyncExitStack) -> ConnectionThread:
+        """A reading connection, until it is closed there."""
+        reader = ConnectionThread(
+            self._path, begin="BEGIN", lock=nullcontext, namespace=self._namespace, longest=LONGEST_READ
+        )
+        await reader.open()
+        closing.push_async_callback(reader.close)
+        return reader
+
+    async def for_doors(self) -> Self:
+        doors = copy(self)
+        doors._connections = self._open._replace(reader=await self._reader(self._closing))
+        return doors
 
     async def close(self) -> None:
         """See `Schema.close`. The writer goes last: whoever leaves a file last makes a checkpoint, under the lock."""

@@ -69,6 +69,8 @@ ALTER TABLE tokimori_history
     ADD COLUMN request VARCHAR(300)
         GENERATED ALWAYS AS (CASE WHEN LEFT(origin, 2) = 's:' THEN NULL ELSE origin END) STORED,
     ADD KEY tokimori_history_job (job_id, id),
+    ADD KEY tokimori_history_state_ends (state, id),
+    ADD KEY tokimori_history_job_ends (job_id, state, id),
     ADD UNIQUE KEY tokimori_history_request (incarnation, request);
 ALTER TABLE tokimori_runs
     ADD COLUMN claim_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
@@ -78,6 +80,7 @@ ALTER TABLE tokimori_runs
     ADD KEY tokimori_runs_waiting (state, due),
     ADD KEY tokimori_runs_line (incarnation, state, "rank", id),
     ADD KEY tokimori_runs_owned (state, node_id, claim_id),
+    ADD KEY tokimori_runs_job_live (job_id, id), -- for lists
     ADD KEY tokimori_runs_blocked (blocked_on, lane, "rank", id),
     ADD KEY tokimori_runs_keys (incarnation, blocked_on, concurrency_key, "rank", id);
 

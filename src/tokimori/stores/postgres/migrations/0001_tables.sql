@@ -90,8 +90,13 @@ WHERE concurrency_key IS NOT NULL;
 -- alike where the node is asked for, and this one, which holds everybody's, was walked: so it asks for a job.
 CREATE INDEX tokimori_runs_running ON tokimori_runs (incarnation) WHERE state = 'running' AND incarnation IS NOT NULL;
 CREATE INDEX tokimori_runs_owned ON tokimori_runs (node_id, claim_id) WHERE state = 'running';
+-- For lists, and no other statement: none but these looks at created. What runs is not here, so that claims write nothing.
+CREATE INDEX tokimori_runs_state_live ON tokimori_runs (lower(state), id) WHERE state <> 'running' AND created >= 0;
+CREATE INDEX tokimori_runs_job_live ON tokimori_runs (job_id, id) WHERE state <> 'running' AND created >= 0;
 
 CREATE INDEX tokimori_history_job ON tokimori_history (job_id, id);
+CREATE INDEX tokimori_history_state_ends ON tokimori_history (state, id) WHERE state <> 'succeeded';
+CREATE INDEX tokimori_history_job_ends ON tokimori_history (job_id, state, id) WHERE state <> 'succeeded';
 -- Scheduled origins need no index here: the job's fired_through guards them.
 CREATE UNIQUE INDEX tokimori_history_origin ON tokimori_history (incarnation, origin) WHERE origin NOT LIKE 's:%';
 

@@ -1,4 +1,4 @@
--- What is counted of a job's pruned rows, and the skips that are kept of all that had its id.
+-- What is counted of a job's pruned rows, and the newest skips that are kept of all that had its id.
 local skips, lives = {}, {}
 local inc = call('HGET', P .. 'job_ids', ask.job)
 if inc then
@@ -10,7 +10,7 @@ for _, member in ipairs(call('ZRANGE', P .. 'deleted', 0, -1)) do
     end
 end
 for _, life in ipairs(lives) do
-    for _, text in ipairs(call('ZRANGE', P .. 'skips:' .. life, 0, -1)) do
+    for _, text in ipairs(call('ZREVRANGE', P .. 'skips:' .. life, 0, ask.most)) do
         skips[#skips + 1] = text
     end
 end

@@ -64,6 +64,9 @@ CREATE INDEX tokimori_runs_running ON tokimori_runs (incarnation) WHERE state = 
 CREATE INDEX tokimori_runs_key ON tokimori_runs (incarnation, concurrency_key)
 WHERE state = 'running' AND concurrency_key IS NOT NULL;
 CREATE INDEX tokimori_runs_owned ON tokimori_runs (node_id, claim_id) WHERE state = 'running';
+-- For lists, and no other statement: none but these looks at created. What runs is not here, so that claims write nothing.
+CREATE INDEX tokimori_runs_state_live ON tokimori_runs (lower(state), id) WHERE state <> 'running' AND created >= 0;
+CREATE INDEX tokimori_runs_job_live ON tokimori_runs (job_id, id) WHERE state <> 'running' AND created >= 0;
 
 -- Finished runs. `blocked_on` is NULL in all of them.
 CREATE TABLE tokimori_history (
@@ -80,6 +83,8 @@ CREATE TABLE tokimori_history (
 ) WITHOUT ROWID;
 -- With `ended`, as pruning does not read rows for it: it stands behind payloads.
 CREATE INDEX tokimori_history_job ON tokimori_history (job_id, id, ended);
+CREATE INDEX tokimori_history_state_ends ON tokimori_history (state, id) WHERE state <> 'succeeded';
+CREATE INDEX tokimori_history_job_ends ON tokimori_history (job_id, state, id) WHERE state <> 'succeeded';
 -- Scheduled origins need no index here: the job's fired_through guards them.
 CREATE UNIQUE INDEX tokimori_history_origin ON tokimori_history (incarnation, origin) WHERE origin NOT LIKE 's:%';
 

@@ -1,0 +1,49 @@
+"""Lists of runs: the selects of which one is made, each with an index that has its runs in the order of their ids."""
+
+from collections.abc import Iterator
+
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.store import RunFilter
+
+Select = tuple[str, str | None, str]
+"""A table, an index of it, and the condition; without an index it walks the primary key."""
+RUNNING = "tokimori_runs_owned"
+"""The index of what runs, which is sorted."""
+STATE_LIVE = "tokimori_runs_state_live"
+_NOT_RUNNING = "state <> 'running' AND created >= 0"
+"""What all say who may use an index of the others: no statement of nodes, whose plans it would change, does."""
+
+
+def listed(wanted: RunFilter, job: str, before: str) -> Iterator[Select]:
+    """The selects of a list; `job` and `before` stand for the values of the filter.
+
+    No index by state holds what all runs pass through: what runs is little and has owners, and what succeeded is much.
+    """
+    terms = [f"job_id = {job}"] * (wanted.job_id is not None) + [f"id < {before}"] * (wanted.before is not None)
+    by_job = wanted.job_id is not None
+    states = [(f"{_form(state, by_job=by_job)} = '{state}'", state) for state in sorted(wanted.states)]
+    if not states and by_job:
+        states = [("true", RunState.SUCCEEDED), ("true", RunState.WAITING), ("state = 'running'", RunState.RUNNING)]
+    for condition, (table, index, of_index) in [(each, _place(state, by_job=by_job)) for each, state in states]:
+        yield f"tokimori_{table}", index, " AND ".join([condition, of_index, *terms])
+    for table in () if states else ("runs", "history"):
+        yield f"tokimori_{table}", None, " AND ".join(terms) or "true"
+
+
+def _form(state: RunState, *, by_job: bool) -> str:
+    """What goes on is asked for by a form of its state that only the index meant for it has: no other one can serve."""
+    if state in {RunState.RUNNING, *ENDS}:
+        return "state"
+    return "trim(state)" if by_job else "lower(state)"
+
+
+def _place(state: RunState, *, by_job: bool) -> Select:
+    match state:
+        case RunState.RUNNING:
+            return "runs", RUNNING, "true"
+        case RunState.SUCCEEDED:
+            return "history", "tokimori_history_job" if by_job else None, "true"
+        case _ if state in ENDS:
+            return "history", f"tokimori_history_{'job' if by_job else 'state'}_ends", "state <> 'succeeded'"
+        case _:
+            return "runs", "tokimori_runs_job_live" if by_job else STATE_LIVE, _NOT_RUNNING
