@@ -12,21 +12,10 @@ from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.moves import SOME_MOVE, move_runs
 from tokimori.stores.sqlite.pauses import paused_queues
 
-# Both walk an index from one distinct value to the next: as many steps as there are lanes or owners, not runs.
-_LANES = """
-WITH RECURSIVE lanes (lane) AS (
-    SELECT min(lane) FROM tokimori_runs WHERE state = 'ready' AND lane IS NOT NULL
-    UNION ALL
-    SELECT (SELECT min(lane) FROM tokimori_runs WHERE state = 'ready' AND lane > lanes.lane)
-    FROM lanes WHERE lanes.lane IS NOT NULL)
-SELECT lane FROM lanes WHERE lane IS NOT NULL"""
-_DEAD_OWNERS = """
-WITH RECURSIVE owners (id) AS (
-    SELECT min(node_id) FROM tokimori_runs WHERE state = 'running'
-    UNION ALL
-    SELECT (SELECT min(node_id) FROM tokimori_runs WHERE state = 'running' AND node_id > owners.id)
-    FROM owners WHERE owners.id IS NOT NULL)
-SELECT o.id FROM owners o JOIN tokimori_nodes n ON n.id = o.id AND n.state = 'dead'"""
+_LANES = lines.each("lane", "state = 'ready' AND lane IS NOT NULL")
+_DEAD_OWNERS = f"""
+SELECT o.value FROM ({lines.each("node_id", "state = 'running'")}) o
+JOIN tokimori_nodes n ON n.id = o.value AND n.state = 'dead'"""
 _NEXT_DUE = """
 SELECT min(next) FROM (
     SELECT min(next_due) AS next FROM tokimori_jobs WHERE state = 'enabled' AND next_due > ?1
