@@ -7,6 +7,7 @@ import pytest
 
 from tests.contract.stores.actors import NOW, a_claim, a_job, a_node, a_request
 from tokimori.model.ids import JobId
+from tokimori.ports.working import LARGE, is_cut
 from tokimori.stores.sqlite import jobs, nodes, runs, schema, working
 
 
@@ -52,3 +53,33 @@ def test_a_claim_looks_into_no_more_lanes_than_it_takes_from(db: sqlite3.Connect
     taken = working.claim(db, a_claim(node.id, lanes, 3), NOW)
     assert [claimed.run.rank for claimed in taken] == [0, 1, 2]
     assert sum(" r.lane = " in statement for statement in asked) <= len(taken) + 1
+
+
+def test_a_claim_takes_no_more_once_payloads_are_large(db: sqlite3.Connection) -> None:
+    """Each change of a row writes its payload anew, so one transaction takes few of them; the next claims the rest."""
+    job = a_job()
+    jobs.add_jobs(db, [job])
+    for rank in range(5):
+        runs.add_run(db, a_request(job, rank=rank, payload="x" * (LARGE // 2)), NOW)
+    node = a_node()
+    nodes.register(db, node)
+    lanes = nodes.survey(db, NOW).lanes
+    got = [working.claim(db, a_claim(node.id, lanes, 32), NOW) for _ in range(3)]
+    assert [[claimed.run.rank for claimed in each] for each in got] == [[0, 1], [2, 3], [4]]
+    assert [is_cut(each) for each in got] == [True, True, False]
+
+
+def test_runs_of_a_full_job_count_with_their_payloads(db: sqlite3.Connection) -> None:
+    """A claim that only sends large runs to a line ends as early as one that takes them."""
+    job = a_job(max_running=1)
+    jobs.add_jobs(db, [job])
+    for rank in range(6):
+        runs.add_run(db, a_request(job, rank=rank, payload="x" * (LARGE // 2)), NOW)
+    node = a_node()
+    nodes.register(db, node)
+    lanes = nodes.survey(db, NOW).lanes
+    left = []
+    for _ in range(3):
+        working.claim(db, a_claim(node.id, lanes, 32), NOW)
+        left += db.execute("SELECT count(*) FROM tokimori_runs WHERE state = 'ready'").fetchone()
+    assert left == [4, 2, 0]
