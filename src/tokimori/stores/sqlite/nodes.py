@@ -80,8 +80,7 @@ def leave(db: sqlite3.Connection, node: NodeId, now: Moment) -> bool:
 
 def state_of(db: sqlite3.Connection, node: NodeId) -> NodeState | None:
     """Whether the node lives; None where there is no such node."""
-    row = db.execute("SELECT state FROM tokimori_nodes WHERE id = ?", (node,)).fetchone()
-    return None if row is None else NodeState(row[0])
+    return next((NodeState(*row) for row in db.execute("SELECT state FROM tokimori_nodes WHERE id = ?", (node,))), None)
 
 
 def orphans(db: sqlite3.Connection, limit: int) -> list[Claimed]:

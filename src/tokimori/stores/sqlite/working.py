@@ -183,12 +183,10 @@ def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> Freed:
 
 
 def _held(db: sqlite3.Connection, runs: Sequence[RunId]) -> dict[RunId, _Held]:
-    held = {}
-    for run_id, state, node_id, token, settled_by, settled_token, *rest in db.execute(_STANDING, (json.dumps(runs),)):
-        cancel, incarnation, job_exists, key, holds = rest
-        standing = Standing(state == RunState.RUNNING, node_id, token, settled_by, settled_token)
-        held[run_id] = _Held(standing, cancel, incarnation, bool(job_exists), key, bool(holds))
-    return held
+    return {
+        run_id: _Held(Standing(state == RunState.RUNNING, *rest), cancel, life, bool(job_exists), key, bool(holds))
+        for run_id, state, *rest, cancel, life, job_exists, key, holds in db.execute(_STANDING, (json.dumps(runs),))
+    }
 
 
 def _write(db: sqlite3.Connection, accepted: Sequence[tuple[Change, RunState, str | None]], by: NodeId) -> None:

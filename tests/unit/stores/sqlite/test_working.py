@@ -8,7 +8,7 @@ import pytest
 from tests.contract.stores.actors import NOW, a_claim, a_job, a_node, a_request
 from tokimori.model.ids import JobId
 from tokimori.ports.working import LARGE, is_cut
-from tokimori.stores.sqlite import jobs, nodes, runs, schema, working
+from tokimori.stores.sqlite import jobs, moves, nodes, runs, schema, working
 
 
 @pytest.fixture
@@ -83,3 +83,19 @@ def test_runs_of_a_full_job_count_with_their_payloads(db: sqlite3.Connection) ->
         working.claim(db, a_claim(node.id, lanes, 32), NOW)
         left += db.execute("SELECT count(*) FROM tokimori_runs WHERE state = 'ready'").fetchone()
     assert left == [4, 2, 0]
+
+
+@pytest.mark.parametrize("reason", [None, "deleted"])
+def test_large_runs_follow_their_job_few_at_a_time(db: sqlite3.Connection, reason: str | None) -> None:
+    """A step of a pause, an edit or a deletion ends early where payloads are large, and the last one says so."""
+    job = a_job()
+    jobs.add_jobs(db, [job])
+    for rank in range(5):
+        runs.add_run(db, a_request(job, rank=rank, payload="x" * (LARGE // 2)), NOW)
+    moves.begin_move(db, job.incarnation, None, reason, NOW)
+    db.execute("UPDATE tokimori_jobs SET lane = NULL")
+    steps = []
+    for _ in range(3):
+        done = moves.move_runs(db, job.incarnation)
+        steps.append((done, *db.execute("SELECT count(*) FROM tokimori_runs WHERE lane IS NOT NULL").fetchone()))
+    assert steps == [(False, 3), (False, 1), (True, 0)]
