@@ -9,7 +9,7 @@ RULES := */tokimori/model/decide.py,*/tokimori/model/settle.py,*/tokimori/model/
 # Four workers read the tests' bytecode, which one of them wrote: on CI's machine too, where no bytecode is to be written.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run test prove mutants bench lint coverage bytecode format docs promises lock clean
+.PHONY: help run test prove mutants bench limits lint coverage bytecode format docs promises lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## +' '/^[a-z]+:.*##/ { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ mutants: .venv/.installed-dev  ## break lines of the rules one at a time; which 
 PEERS := .venv-bench/.installed .venv-bench-apscheduler4/.installed benchmarks/node_modules/.installed
 bench: $(PEERS)  ## Tokimori and its peers side by side, in ratios
 	.venv-bench/bin/python -m benchmarks
+
+limits: .venv/.installed-dev  ## what the largest stores cost: the table of docs/limits.md, in an hour or two
+	$(BIN)/python -m benchmarks.limits
 
 LINTERS := lint-check lint-format lint-types lint-floors
 .PHONY: $(LINTERS)

@@ -11,7 +11,7 @@ from tokimori.engine.settle import storable
 from tokimori.errors import StoreTooSlow
 from tokimori.model.ids import RunId, Token
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.working import Change
+from tokimori.ports.working import LARGE, Change
 
 Key = tuple[RunId, Token]
 
@@ -44,6 +44,7 @@ class Unsettled:
 
     def __init__(self) -> None:
         self._changes: dict[Key, Change] = {}
+        self._payloads: dict[Key, int] = {}
         self._suspects: list[Key] = []
         self._refused: dict[Key, _Refused] = {}
         self._most = MOST_AT_ONCE
@@ -71,15 +72,18 @@ class Unsettled:
         """Whether the store rather than a change of this refused batch seems to be at fault: then ask less often."""
         return len(batch) > 1 and (isinstance(fault, StoreTooSlow) or not self._took)
 
-    def add(self, change: Change) -> None:
-        """A change that the store has to hear of; one that is known stays."""
+    def add(self, change: Change, payload: str | None = None) -> None:
+        """A change that the store has to hear of, and the payload of its run; one that is known stays."""
         key = key_of(change)
         if key not in self._refused:
             self._changes.setdefault(key, change)
+            if payload is not None:
+                self._payloads[key] = len(payload)
 
     def drop(self, key: Key) -> None:
         """Forget the change of this attempt."""
         self._changes.pop(key, None)
+        self._payloads.pop(key, None)
         self._refused.pop(key, None)
 
     def ready(self, at: float) -> bool:
@@ -94,7 +98,17 @@ class Unsettled:
         suspects = [self._changes[key] for key in self._suspects if key in self._changes]
         if suspects:
             return suspects[: max(1, len(suspects) // 2)]
-        return list(islice(self._changes.values(), self._most))
+        return self._first()
+
+    def _first(self) -> list[Change]:
+        """The oldest, so many as one transaction may have, but no more once they are large."""
+        first, size = list[Change](), 0
+        for key, change in islice(self._changes.items(), self._most):
+            first.append(change)
+            size += self._payloads.get(key, 0) + size_of(change)
+            if size >= LARGE:
+                break
+        return first
 
     def _due(self, at: float) -> _Refused | None:
         due = [refused for refused in self._refused.values() if refused.at <= at]
@@ -106,6 +120,7 @@ class Unsettled:
         self._most = min(MOST_AT_ONCE, 2 * self._most)
         for change in batch:
             self._changes.pop((change.run_id, change.token), None)
+            self._payloads.pop((change.run_id, change.token), None)
         if self._refused:
             for change in batch:
                 self._refused.pop(key_of(change), None)
@@ -124,6 +139,7 @@ class Unsettled:
     def _refuse_one(self, change: Change, fault: Exception, at: float) -> str:
         key = key_of(change)
         self._changes.pop(key, None)
+        self._payloads.pop(key, None)
         refused = self._refused.setdefault(key, _Refused(change, change, at))
         if refused.form is refused.change:
             refused.tries += 1
@@ -160,6 +176,12 @@ def lesser_forms(change: Change, fault: Exception) -> Iterator[Change]:
         less = replace(less, parks=False)
         yield less
     yield replace(less, childless=True)
+
+
+def size_of(change: Change) -> int:
+    """About how many bytes the change brings to the store."""
+    output = 0 if change.output is None else len(change.output.head) + len(change.output.tail)
+    return output + len(change.result or "")
 
 
 def key_of(change: Change) -> Key:

@@ -170,7 +170,8 @@ class Work:
                 started=report.started,
                 pid=report.pid,
                 output=report.output,
-            )
+            ),
+            claimed.run.payload,
         )
 
     def hand_back_backlog(self, owner: NodeId, now: Moment, reason: str) -> None:
@@ -179,7 +180,7 @@ class Work:
             self._hand_back(self._backlog.popleft(), owner, now, Released(reason))
 
     def _hand_back(self, claimed: Claimed, owner: NodeId, now: Moment, outcome: Released | RetryIn) -> None:
-        self.unsettled.add(change_of(claimed, outcome, owner=owner, now=now, chance=0))
+        self.unsettled.add(change_of(claimed, outcome, owner=owner, now=now, chance=0), claimed.run.payload)
 
     def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> list[Change]:
         """Forget what the store has taken or refused; the refused ones are returned."""

@@ -6,18 +6,19 @@ made twice, and the room is never exceeded.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain, takewhile
 
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Job
 from tokimori.model.run import Run, backfill_origin, scheduled_origin
 from tokimori.model.transitions import ACTIVE, RunState
-from tokimori.schedules.schedule import Schedule, next_moments
+from tokimori.schedules.schedule import Schedule, each_moment
 
-MOST_BACKFILLED = 100_000
+MOST_BACKFILLED = 1_000_000
 """How many occurrences one backfill may name."""
 
 
@@ -79,13 +80,29 @@ def backfill_of(job: Job, first: Moment, last: Moment, moments: Sequence[Moment]
     return Backfill(job=job, first=first, last=last, missing=missing, runs=made, left_out=left_out)
 
 
+def together(parts: Sequence[Backfill]) -> Backfill:
+    """One backfill of several that follow one another."""
+    return replace(
+        parts[0],
+        missing=[moment for part in parts for moment in part.missing],
+        runs=[run for part in parts for run in part.runs],
+        left_out=[each for part in parts for each in part.left_out],
+    )
+
+
+def after_making(backfill: Backfill, made: Sequence[Run]) -> Backfill:
+    """The same once these runs of it, the oldest that were missing, are made."""
+    runs = sorted(chain(backfill.runs, made), key=lambda run: run.nominal)
+    return replace(backfill, missing=backfill.missing[len(made) :], runs=runs)
+
+
 def next_to_make(backfill: Backfill, max_running: int) -> Sequence[Moment]:
     """What to make now so that at most `max_running` of the backfill's runs are active; 0 = unlimited."""
     return backfill.missing[: max(0, max_running - backfill.active)] if max_running else backfill.missing
 
 
-def occurrences(schedule: Schedule, first: Moment, last: Moment) -> Sequence[Moment]:
-    """What a backfill of this range names. Raises `InvalidInput` for one that is empty or too large."""
+def occurrences(schedule: Schedule, first: Moment, last: Moment) -> Iterator[Moment]:
+    """What a backfill of this range names. Raises `InvalidInput` for one that is empty or too large, at once."""
     if last < first:
         raise InvalidInput(
             f"to: {format_moment(last)} (now, if nothing else is said) is before `from`",
@@ -100,4 +117,4 @@ def occurrences(schedule: Schedule, first: Moment, last: Moment) -> Sequence[Mom
         raise InvalidInput(
             message, field="to", value=format_moment(last), allowed=f"a range of at most {MOST_BACKFILLED}"
         )
-    return next_moments(schedule, before, number)
+    return takewhile(lambda moment: moment <= last, each_moment(schedule, before))

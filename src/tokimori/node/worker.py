@@ -18,7 +18,7 @@ from tokimori.ports.executor import Executor, Report, StopReason
 from tokimori.ports.meter import Meter
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.work_source import WorkSource
-from tokimori.ports.working import Claim, Claimed
+from tokimori.ports.working import Claim, Claimed, is_cut
 
 log = logging.getLogger(__name__)
 
@@ -107,9 +107,10 @@ class Worker:
         self._meter.claimed(claimed)
         self.work.accept(claimed, node, self._membership.now)
         self.start_tasks()  # the store may still be busy with what ended before
-        if len(claimed) < asked.limit:
+        may_be_more = len(claimed) == asked.limit or is_cut(claimed)
+        if not may_be_more:
             self._lookout.drop(asked.lanes)
-        return len(claimed) == asked.limit
+        return may_be_more
 
     async def _claim(self, asked: Asked) -> list[Claimed] | None:
         """None: the store refuses to give out some of these."""

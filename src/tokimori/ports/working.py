@@ -12,6 +12,10 @@ from tokimori.model.job import Definition
 from tokimori.model.run import Attempt, Details, Output, Run
 from tokimori.model.transitions import RunState
 
+LARGE = 4_000_000
+"""A transaction takes no more runs once those that it has bring so many characters of payload: some stores write all
+of a row anew with each change."""
+
 
 class Claim(Struct, frozen=True, kw_only=True):
     """A request for work: at most `limit` ready runs of these lanes. Each request has a new id.
@@ -31,6 +35,11 @@ class Claimed(Struct, frozen=True, kw_only=True):
 
     run: Run
     definition: Definition | None
+
+
+def is_cut(claimed: Sequence[Claimed]) -> bool:
+    """Whether a claim may have given fewer runs than there are because of their payloads."""
+    return sum(len(each.run.payload or "") for each in claimed) >= LARGE
 
 
 class Verdict(StrEnum):
@@ -85,7 +94,8 @@ class Working(Protocol):
         semaphores by name. Otherwise it takes nothing, joins the line of the first one that refuses it as blocked, and
         passes its turn on in the lines of the others. A paused or parked job or a paused queue yields nothing; a dead
         node gets nothing. Limits are exact, whoever claims at the same time. One call sends a bounded number of runs to
-        the lines, so it may give fewer than there are; the next call goes on from there.
+        the lines, and gives no more once `LARGE` payloads are among them, so it may give fewer than there are; the next
+        call goes on from there.
         """
         ...
 

@@ -1,7 +1,9 @@
 """What every notation of time comes down to: a value that answers "the next moment after t"."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Protocol
 
 from tokimori.clock import Moment
@@ -65,10 +67,13 @@ class Reboot(OnDemand):
         return "@reboot"
 
 
+def each_moment(schedule: Schedule, after: Moment) -> Iterator[Moment]:
+    """The moments strictly after the given one, as far as they are asked for."""
+    while (found := schedule.next_after(after)) is not None:
+        yield found
+        after = found
+
+
 def next_moments(schedule: Schedule, after: Moment, n: int) -> list[Moment]:
     """The first `n` moments strictly after the given one, fewer where the schedule ends."""
-    moments: list[Moment] = []
-    while len(moments) < n and (found := schedule.next_after(after)) is not None:
-        moments.append(found)
-        after = found
-    return moments
+    return list(islice(each_moment(schedule, after), n))

@@ -1,10 +1,11 @@
 """How a backfill is carried out: look at the job's runs, and make as many new ones as there is room for."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable
+from itertools import islice
 
 from tokimori.clock import MINUTE, Moment
-from tokimori.model.backfill import Backfill, backfill_of, next_to_make, occurrences
+from tokimori.model.backfill import Backfill, after_making, backfill_of, next_to_make, occurrences, together
 from tokimori.model.ids import RandomBytes, RunId, check_job_id, uuid7
 from tokimori.model.job import Job, schedule_of
 from tokimori.model.lanes import lane_of, rank_of
@@ -38,22 +39,37 @@ class Backfills:
         """The state of the backfill: which runs it has, and which it would make."""
         job = await self._store.get_job(check_job_id(job_id))
         moments = occurrences(schedule_of(job.definition, job.anchor, job.id, job.days_off), first, last)
-        runs = await _scheduled(self._store, job, moments, await self._now()) if moments else []
-        for start in range(0, len(moments), PAGE):
-            origins = [backfill_origin(moment) for moment in moments[start : start + PAGE]]
-            runs += await self._store.runs_of(job.incarnation, origins)
-        return backfill_of(job, first, last, moments, runs)
+        page = list(islice(moments, PAGE))
+        fired = await _scheduled(self._store, job, page[0], last, await self._now()) if page else {}
+        parts = [backfill_of(job, first, last, (), ())]
+        while page:
+            made = await self._store.runs_of(job.incarnation, [backfill_origin(moment) for moment in page])
+            parts.append(
+                backfill_of(job, first, last, page, [*made, *(fired[moment] for moment in page if moment in fired)])
+            )
+            await asyncio.sleep(0)
+            page = list(islice(moments, PAGE))
+        return together(parts)
 
     async def make(self, job_id: str, first: Moment, last: Moment, max_running: int, *, dry_run: bool) -> Backfill:
-        """Make the runs for which there is room; the state afterwards. Raises `Refused` for a paused or parked job."""
+        """Make the runs for which there is room; the state afterwards. Raises `Refused` for a paused or parked job.
+
+        They are made some at a time. Whoever pauses or parks the job, or cancels the backfill, ends that.
+        """
         checked("max_running", max_running, MOST_RUNNING, least=0)
         backfill = await self.look(job_id, first, last)
         wanted = () if dry_run else next_to_make(backfill, max_running)
         now = await self._now()
-        runs = [_run(backfill.job, nominal, now, n, self._random) for n, nominal in enumerate(wanted)]
-        for start in range(0, len(runs), BATCH):
-            await _all(self._store.add_run(run, now) for run in runs[start : start + BATCH])
-        return await self.look(job_id, first, last) if runs else backfill
+        made: list[Run] = []
+        for start in range(0, len(wanted), BATCH):
+            batch = enumerate(wanted[start : start + BATCH], start)
+            runs = [_run(backfill.job, nominal, now, n, self._random) for n, nominal in batch]
+            made += await _all(self._store.add_run(run, now) for run in runs)
+            middle = len(made) // 2
+            made[middle] = await self._store.get_run(made[middle].id)
+            if _is_cancelled(made[middle]):
+                break
+        return after_making(backfill, made)
 
     async def cancel(self, job_id: str, first: Moment, last: Moment) -> Backfill:
         """Cancel the runs of the backfill that have not started, and order the others to end.
@@ -79,7 +95,11 @@ def was_cancelled(before: Backfill, after: Backfill) -> bool:
 
 
 def _cancelled(backfill: Backfill) -> int:
-    return sum(CANCELLED in (run.error, run.cancel) for run in backfill.runs)
+    return sum(map(_is_cancelled, backfill.runs))
+
+
+def _is_cancelled(run: Run) -> bool:
+    return CANCELLED in (run.error, run.cancel)
 
 
 def _run(job: Job, nominal: Moment, now: Moment, number: int, random: RandomBytes) -> Run:
@@ -101,21 +121,23 @@ def _run(job: Job, nominal: Moment, now: Moment, number: int, random: RandomByte
     )
 
 
-async def _all(calls: Iterable[Awaitable[Run]]) -> None:
+async def _all(calls: Iterable[Awaitable[Run]]) -> list[Run]:
     """Wait for every call, even if one of them fails: after an error nothing goes on in the background."""
+    runs: list[Run] = []
     for result in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
+        runs.append(result)
+    return runs
 
 
-async def _scheduled(store: Store, job: Job, moments: Sequence[Moment], now: Moment) -> list[Run]:
-    """The scheduled runs of these occurrences. No run is made before its nominal time."""
-    first, last = moments[0], moments[-1]
+async def _scheduled(store: Store, job: Job, first: Moment, last: Moment, now: Moment) -> dict[Moment, Run]:
+    """The scheduled runs of the occurrences from `first` to `last`. No run is made before its nominal time."""
     oldest = first_id_at(first)
-    found: list[Run] = []
+    found: dict[Moment, Run] = {}
     before = await _behind(store, job, last, now)
     while page := await store.list_runs(RunFilter(job_id=job.id, before=before, limit=PAGE)):
-        found += (run for run in page if _is_scheduled(run, job) and first <= run.nominal <= last)
+        found |= {run.nominal: run for run in page if _is_scheduled(run, job) and first <= run.nominal <= last}
         before = page[-1].id
         if before < oldest:
             break

@@ -305,3 +305,36 @@ async def test_a_backfill_is_known_beside_more_runs_than_a_page_has(
     again = await service.backfill(job.id, later(-5), later(0))
     assert (len(made.runs), [run.id for run in again.runs]) == (6, [run.id for run in made.runs])
     assert set((await nominals(store, "b:")).values()) == {1}
+
+
+async def test_a_million_occurrences_are_looked_at_page_by_page(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store is asked for the first ones before the others are reckoned: a look never holds the loop for long."""
+    job = replace(a_job(schedule=EVERY_SECOND, next_due=later(1)), fired_through=later(0))
+    await store.add_jobs([job])
+    asked: list[int] = []
+
+    async def stop(_: object, origins: list[str]) -> list[Run]:
+        asked.append(len(origins))
+        raise Refused("seen")
+
+    monkeypatch.setattr(store, "runs_of", stop)
+    with pytest.raises(Refused, match="seen"):
+        await a_service(store).backfill(job.id, later(-999_999), later(0), dry_run=True)
+    assert asked == [backfill.PAGE]
+
+
+async def test_a_cancellation_stops_a_backfill_in_the_midst(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever makes many runs sees between two batches that what it has made was cancelled, and makes no more."""
+    monkeypatch.setattr(backfill, "BATCH", 5)
+    job = await a_job_that_skipped(store, max_running=0)
+    service, add_run = a_service(store), store.add_run
+
+    async def add_then_cancel(run: Run, *rest: object) -> Run:
+        added: Run = await add_run(run, *rest)  # type: ignore[arg-type]
+        return await store.cancel_run(added.id, backfill.CANCELLED, NOW)
+
+    before = await service.backfill(job.id, later(-50), later(0), dry_run=True)
+    monkeypatch.setattr(store, "add_run", add_then_cancel)
+    done = await service.backfill(job.id, later(-50), later(0))
+    assert backfill.was_cancelled(before, done)
+    assert (done.states, len(done.missing)) == ({RunState.CANCELLED: 5}, 46)

@@ -15,7 +15,7 @@ from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.outcome import Cancelled, Released, Succeeded
 from tokimori.model.run import Output
 from tokimori.model.transitions import RunState
-from tokimori.ports.working import Change, Claimed
+from tokimori.ports.working import LARGE, Change, Claimed
 
 ME = NodeId("me")
 REFUSED = StoreRefused("no such value")
@@ -232,3 +232,18 @@ def test_a_store_that_is_away_blames_nobody() -> None:
     lasting = (StoreUnavailable(""), StoreError(""), SchemaMismatch(""), OSError(37, "No locks"), MemoryError())
     assert not any(map(blames_the_asked, lasting))
     assert all(map(blames_the_asked, (REFUSED, TOO_SLOW, KeyError("x"))))
+
+
+def test_a_batch_ends_where_it_is_large() -> None:
+    """Results, outputs and the payloads that move to the history bound a transaction, not only the number of ends."""
+    unsettled = Unsettled()
+    changes = [replace(a_change(str(n)), result="x" * (LARGE // 4)) for n in range(5)]
+    for change in changes[:3]:
+        unsettled.add(change, "x" * (LARGE // 4))
+    for change in changes[3:]:
+        unsettled.add(change)
+    batches = []
+    while batch := unsettled.batch(FIRST):
+        batches.append([change.run_id for change in batch])
+        unsettled.settled(batch)
+    assert batches == [["0", "1"], ["2", "3", "4"]]

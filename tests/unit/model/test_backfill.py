@@ -36,7 +36,7 @@ def test_what_has_no_run_is_missing() -> None:
     """Both ends are included; what the schedule ran or has yet to fire is left out, with the reason."""
     job = decided(6)
     runs = [fired(3), made(4, RunState.CANCELLED), made(2), fired(99), made(99)]
-    backfill = backfill_of(job, seconds(1), seconds(7), occurrences(Every(SECOND), seconds(1), seconds(7)), runs)
+    backfill = backfill_of(job, seconds(1), seconds(7), [*occurrences(Every(SECOND), seconds(1), seconds(7))], runs)
     assert backfill.missing == [seconds(1), seconds(5), seconds(6)]
     assert [run.nominal for run in backfill.runs] == [seconds(2), seconds(4)]
     assert [(each.nominal, each.reason, each.run) for each in backfill.left_out] == [
@@ -48,14 +48,15 @@ def test_what_has_no_run_is_missing() -> None:
 
 def test_times_before_the_job_are_backfilled_too() -> None:
     """A job added at the new year can be made to run for the year before."""
-    backfill = backfill_of(decided(0), seconds(-2), seconds(0), occurrences(Every(SECOND), seconds(-2), seconds(0)), [])
+    moments = [*occurrences(Every(SECOND), seconds(-2), seconds(0))]
+    backfill = backfill_of(decided(0), seconds(-2), seconds(0), moments, [])
     assert backfill.missing == [seconds(-2), seconds(-1), seconds(0)]
 
 
 def test_a_schedule_without_moments_leaves_nothing_to_do() -> None:
     """A job on demand has no occurrences."""
     assert (
-        backfill_of(decided(9), seconds(0), seconds(9), occurrences(OnDemand(), seconds(0), seconds(9)), []).missing
+        backfill_of(decided(9), seconds(0), seconds(9), [*occurrences(OnDemand(), seconds(0), seconds(9))], []).missing
         == []
     )
 
@@ -64,7 +65,7 @@ def test_a_schedule_without_moments_leaves_nothing_to_do() -> None:
 def test_what_takes_up_room(state: RunState) -> None:
     """Whatever waits, is ready, blocked or running does; what has ended or is held does not."""
     backfill = backfill_of(
-        decided(9), seconds(1), seconds(9), occurrences(Every(SECOND), seconds(1), seconds(9)), [made(1, state)]
+        decided(9), seconds(1), seconds(9), [*occurrences(Every(SECOND), seconds(1), seconds(9))], [made(1, state)]
     )
     active = state in {RunState.WAITING, RunState.READY, RunState.BLOCKED, RunState.RUNNING}
     assert len(next_to_make(backfill, 3)) == (2 if active else 3)
@@ -76,7 +77,7 @@ def test_what_takes_up_room(state: RunState) -> None:
 def test_a_range_that_can_not_be(last: Moment) -> None:
     """Backwards, or with too many occurrences: refused, saying what is allowed, without walking them."""
     with pytest.raises(InvalidInput) as caught:
-        backfill_of(decided(9), seconds(0), last, occurrences(Every(SECOND), seconds(0), last), [])
+        backfill_of(decided(9), seconds(0), last, [*occurrences(Every(SECOND), seconds(0), last)], [])
     assert (caught.value.field, bool(caught.value.allowed)) == ("to", True)
 
 
@@ -95,7 +96,7 @@ class Making:
             self._job,
             seconds(1),
             self._last,
-            occurrences(Every(SECOND), seconds(1), self._last),
+            [*occurrences(Every(SECOND), seconds(1), self._last)],
             list(self.runs.values()),
         )
 

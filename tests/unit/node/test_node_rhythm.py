@@ -1,11 +1,13 @@
 """When a node looks: at aligned ticks, and how soon it knows what nobody tells it."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.node.world import World, second
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
 from tokimori.model.policies import Misfire
 from tokimori.model.transitions import RunState
+from tokimori.ports.working import LARGE
 
 MINUTELY = Rhythm(interval_minutes=1)
 
@@ -80,3 +82,15 @@ async def test_a_node_that_stops_does_not_look(world: World) -> None:
     before = member.link.calls.total()
     await world.pass_time(5)
     assert member.link.calls.total() - before <= 30
+
+
+async def test_a_claim_that_payloads_have_cut_goes_on_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the store gives fewer runs than asked for, as their payloads are large, the node asks for more at once."""
+    claim = world.store.claim
+    monkeypatch.setattr(world.store, "claim", lambda asked, now: claim(replace(asked, limit=1), now))
+    job = await world.add(schedule=None)
+    await world.join(concurrency=10)
+    await world.pass_time(10)
+    await world.trigger(job, 3, payload="x" * LARGE)
+    await world.pass_time(0.1)
+    assert [run.state for run in await world.runs()] == [RunState.RUNNING] * 3

@@ -163,7 +163,7 @@ class World:
         await self.store.add_jobs([job])
         return job
 
-    async def trigger(self, job: Job, n: int = 1) -> list[RunId]:
+    async def trigger(self, job: Job, n: int = 1, *, payload: str | None = None) -> list[RunId]:
         """So many requested runs, ready now, in the order in which they are claimed."""
         ids = []
         for _ in range(n):
@@ -180,6 +180,7 @@ class World:
                 rank=now,
                 lane=None,
                 created=now,
+                payload=payload,
             )
             await self.store.add_run(run, now)
             ids.append(run_id)

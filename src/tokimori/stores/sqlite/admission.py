@@ -14,10 +14,10 @@ from tokimori.stores.rules.lines import Place
 from tokimori.stores.rules.turns import Key
 from tokimori.stores.sqlite.lines import first_program, free_units, head_of, head_of_key, running_of_key, units_in
 
-Ready = tuple[int, RunId, Incarnation, int, int, str | None, bool]
+Ready = tuple[int, RunId, Incarnation, int, int, str | None, bool, int]
 """A ready run: rank, id, incarnation, its job's limit, how many of the job's runs run where it has one, where it has a
-key or its job wants semaphores, lane, key, limit of keys and semaphores, as JSON, and whether it is to follow a change
-of its job."""
+key or its job wants semaphores, lane, key, limit of keys and semaphores, as JSON, whether it is to follow a change of
+its job, and the length of its payload: whatever is written to the row writes that anew."""
 _HOLD = """
 INSERT INTO tokimori_permits (id, semaphore, node_id, run_id, weight, "rank", token, since)
 SELECT ?, ?, node_id, id, ?, "rank", token, ? FROM tokimori_runs WHERE id = ?"""
@@ -32,7 +32,7 @@ class SqliteLines:
 
     def candidate(self, ready: Ready) -> Candidate:
         """A ready run, as it is judged."""
-        rank, run_id, incarnation, limit, running, stated, _ = ready
+        rank, run_id, incarnation, limit, running, stated, *_ = ready
         self._running[incarnation] = running
         if stated is None:
             return Candidate(rank, run_id, incarnation, None, limit)

@@ -38,22 +38,22 @@ FROM tokimori_semaphores WHERE name = ?"""
 _COUNT_GRANT = """
 UPDATE tokimori_semaphores SET granted = 1 + max(granted, (SELECT coalesce(max(newest), 0) FROM tokimori_tokens))
 WHERE name = ?"""
-# These walk an index from one distinct value to the next.
-_LANES = """
-WITH RECURSIVE lanes (lane) AS (
-    SELECT min(lane) FROM tokimori_runs WHERE state = 'blocked' AND blocked_on = 'semaphore:' || ?1
+
+
+def each(column: str, where: str, told: str = "value") -> str:
+    """The statement that walks an index of runs from one distinct value to the next: as many steps as there are."""
+    return f"""
+WITH RECURSIVE found (value) AS (
+    SELECT min({column}) FROM tokimori_runs WHERE {where}
     UNION ALL
-    SELECT (SELECT min(lane) FROM tokimori_runs
-        WHERE state = 'blocked' AND blocked_on = 'semaphore:' || ?1 AND lane > lanes.lane)
-    FROM lanes WHERE lanes.lane IS NOT NULL)
-SELECT lane FROM lanes WHERE lane IS NOT NULL"""
-_NAMES = """
-WITH RECURSIVE lines (line) AS (
-    SELECT min(blocked_on) FROM tokimori_runs WHERE state = 'blocked' AND blocked_on >= 'semaphore:'
-    UNION ALL
-    SELECT (SELECT min(blocked_on) FROM tokimori_runs WHERE state = 'blocked' AND blocked_on > lines.line)
-    FROM lines WHERE lines.line IS NOT NULL)
-SELECT substr(line, length('semaphore:') + 1) FROM lines WHERE line IS NOT NULL LIMIT ?"""
+    SELECT (SELECT min({column}) FROM tokimori_runs WHERE {where} AND {column} > found.value)
+    FROM found WHERE found.value IS NOT NULL)
+SELECT {told} FROM found WHERE value IS NOT NULL"""
+
+
+_LANES = each("lane", "state = 'blocked' AND blocked_on = 'semaphore:' || ?1")
+_NAME = "substr(value, length('semaphore:') + 1)"
+_NAMES = each("blocked_on", "state = 'blocked' AND blocked_on >= 'semaphore:'", _NAME) + " LIMIT ?"
 
 
 def turn_in(row: Sequence[Any]) -> Turn:
@@ -69,10 +69,8 @@ def units_in(semaphores: str | None) -> list[tuple[str, int]]:
 
 def count_active(db: sqlite3.Connection, incarnation: Incarnation) -> int:
     """How many runs of the job want a place, or have one."""
-    (active,) = db.execute(
-        "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND state <> 'held'", (incarnation,)
-    ).fetchone()
-    return int(active)
+    active = "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND state <> 'held'"
+    return int(db.execute(active, (incarnation,)).fetchone()[0])
 
 
 def give_back(db: sqlite3.Connection, runs: Sequence[RunId]) -> set[str]:
@@ -94,16 +92,14 @@ def serve(db: sqlite3.Connection, freed: Freed) -> None:
 def _serve_limits(db: sqlite3.Connection, places: Counter[Incarnation]) -> None:
     waiting = db.execute(
         """
-        SELECT incarnation, max_running FROM tokimori_jobs j
-        WHERE incarnation IN (SELECT value FROM json_each(?)) AND EXISTS (
+        SELECT incarnation, max_running, (
+            SELECT count(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running')
+        FROM tokimori_jobs j WHERE incarnation IN (SELECT value FROM json_each(?)) AND EXISTS (
             SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'blocked' AND blocked_on IS NULL)
         """,
         (json.dumps(list(places)),),
     ).fetchall()
-    for incarnation, limit in waiting:
-        (running,) = db.execute(
-            "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND state = 'running'", (incarnation,)
-        ).fetchone()
+    for incarnation, limit, running in waiting:
         db.execute(WAKE, (incarnation, room(running, limit, places[incarnation])))
 
 
@@ -119,8 +115,7 @@ def _serve_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> No
 def running_of_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> int:
     """How many runs of the job and the key run."""
     running = "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND concurrency_key = ? AND state = 'running'"
-    (count,) = db.execute(running, (incarnation, key)).fetchone()
-    return int(count)
+    return int(db.execute(running, (incarnation, key)).fetchone()[0])
 
 
 def head_of_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> Place | None:

@@ -2,9 +2,11 @@
 
 import json
 import sqlite3
+from contextlib import closing
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Incarnation, Lane
+from tokimori.model.ids import Incarnation, Lane, RunId
+from tokimori.ports.working import LARGE
 from tokimori.stores.rules.lanes import MOST_MOVED, StillMoving
 from tokimori.stores.rules.lines import room
 from tokimori.stores.rules.turns import Freed
@@ -15,7 +17,7 @@ _MOVE = "SELECT origin, woken, forced_lane, names, reason, since FROM tokimori_m
 _BEGIN = """
 INSERT OR REPLACE INTO tokimori_moves SELECT ?1, '', count(*), ?2, ?3, ?4, ?5 FROM tokimori_runs
 WHERE incarnation = ?1 AND state = 'running'"""
-_SOME = "SELECT id, origin FROM tokimori_runs WHERE incarnation = ? AND origin > ? ORDER BY origin LIMIT ?"
+_SOME = "SELECT id, origin, length(payload) FROM tokimori_runs WHERE incarnation = ? AND origin > ? ORDER BY origin"
 _RELANE = """
 UPDATE tokimori_runs SET lane = CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END, blocked_on = NULL,
     state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END
@@ -72,16 +74,20 @@ def step(db: sqlite3.Connection, job: Incarnation, freed: Freed) -> bool:
     if move is None:
         return True
     origin, woken, forced_lane, names, reason, since = move
-    rows = db.execute(_SOME, (job, origin, MOST_MOVED)).fetchall()
-    ids = json.dumps([run_id for run_id, _ in rows])
-    waked = 0
+    some, large, waked = list[RunId](), 0, 0
+    with closing(db.execute(_SOME, (job, origin))) as rows:
+        while len(some) < MOST_MOVED and large < LARGE and (row := next(rows, None)):
+            run_id, origin, length = row
+            some.append(run_id)
+            large += length or 0
+    ids = json.dumps(some)
     if reason is None:
         waked = _relane(db, job, ids, forced_lane, woken)
     else:
         cancel(db, "id IN (SELECT value FROM json_each(?)) AND state <> 'running'", (ids,), reason, Moment(since))
-    if MOST_MOVED in {len(rows), waked}:
-        last = rows[-1][1] if rows else origin
-        db.execute("UPDATE tokimori_moves SET origin = ?, woken = ? WHERE incarnation = ?", (last, woken + waked, job))
+    if MOST_MOVED in {len(some), waked} or large >= LARGE:
+        moved = "UPDATE tokimori_moves SET origin = ?, woken = ? WHERE incarnation = ?"
+        db.execute(moved, (origin, woken + waked, job))
         return False
     db.execute("DELETE FROM tokimori_moves WHERE incarnation = ?", (job,))
     freed.semaphores.update(json.loads(names))

@@ -12,21 +12,10 @@ from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.moves import move_runs, some_move
 from tokimori.stores.sqlite.pauses import paused_queues
 
-# Both walk an index from one distinct value to the next: as many steps as there are lanes or owners, not runs.
-_LANES = """
-WITH RECURSIVE lanes (lane) AS (
-    SELECT min(lane) FROM tokimori_runs WHERE state = 'ready' AND lane IS NOT NULL
-    UNION ALL
-    SELECT (SELECT min(lane) FROM tokimori_runs WHERE state = 'ready' AND lane > lanes.lane)
-    FROM lanes WHERE lanes.lane IS NOT NULL)
-SELECT lane FROM lanes WHERE lane IS NOT NULL"""
-_DEAD_OWNERS = """
-WITH RECURSIVE owners (id) AS (
-    SELECT min(node_id) FROM tokimori_runs WHERE state = 'running'
-    UNION ALL
-    SELECT (SELECT min(node_id) FROM tokimori_runs WHERE state = 'running' AND node_id > owners.id)
-    FROM owners WHERE owners.id IS NOT NULL)
-SELECT o.id FROM owners o JOIN tokimori_nodes n ON n.id = o.id AND n.state = 'dead'"""
+_LANES = lines.each("lane", "state = 'ready' AND lane IS NOT NULL")
+_DEAD_OWNERS = f"""
+SELECT o.value FROM ({lines.each("node_id", "state = 'running'")}) o
+JOIN tokimori_nodes n ON n.id = o.value AND n.state = 'dead'"""
 _NEXT_DUE = """
 SELECT min(next) FROM (
     SELECT min(next_due) AS next FROM tokimori_jobs WHERE state = 'enabled' AND next_due > ?1
@@ -91,8 +80,7 @@ def leave(db: sqlite3.Connection, node: NodeId, now: Moment) -> bool:
 
 def state_of(db: sqlite3.Connection, node: NodeId) -> NodeState | None:
     """Whether the node lives; None where there is no such node."""
-    row = db.execute("SELECT state FROM tokimori_nodes WHERE id = ?", (node,)).fetchone()
-    return None if row is None else NodeState(row[0])
+    return next((NodeState(*row) for row in db.execute("SELECT state FROM tokimori_nodes WHERE id = ?", (node,))), None)
 
 
 def orphans(db: sqlite3.Connection, limit: int) -> list[Claimed]:

@@ -15,7 +15,7 @@ from tokimori.model.pause import open_lanes
 from tokimori.model.run import Output, encode_details
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
-from tokimori.ports.working import Change, Claim, Claimed, Verdict
+from tokimori.ports.working import LARGE, Change, Claim, Claimed, Verdict
 from tokimori.stores.rows import ATTEMPT, CLAIMED, OUTPUT, Row, all_claimed, attempt_row, marks, output_row, row_writer
 from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import MOST_EXAMINED
@@ -38,7 +38,8 @@ SELECT r."rank", r.id, r.incarnation, j.max_running,
     CASE WHEN r.concurrency_key IS NOT NULL OR j.semaphores IS NOT NULL
         THEN json_array(r.lane, r.concurrency_key, j.max_per_key, j.semaphores) END,
     EXISTS (SELECT 1 FROM tokimori_moves
-        WHERE incarnation = r.incarnation AND coalesce(forced_lane, j.lane) IS NOT r.lane)
+        WHERE incarnation = r.incarnation AND coalesce(forced_lane, j.lane) IS NOT r.lane),
+    coalesce(length(r.payload), 0)
 FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
 WHERE r.state = 'ready' AND r.lane = ? ORDER BY r."rank", r.id"""
 _HEADS = """
@@ -103,14 +104,14 @@ def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
 
 def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
     """Walk the ready runs in order: what fits is taken, what does not joins a line. Whether any was taken."""
-    known, taken, misplaced = SqliteLines(db), list[RunId](), list[RunId]()
+    known, taken, misplaced, large = SqliteLines(db), list[RunId](), list[RunId](), 0
     admission = Admission(known)
     with closing(_ready(db, claim.lanes, claim.skip, claim.limit + MOST_EXAMINED)) as ready:
         for row in ready:
-            if len(taken) == claim.limit or len(misplaced) == MOST_MOVED:
+            if len(taken) == claim.limit or len(misplaced) == MOST_MOVED or large >= LARGE:
                 break
-            run = known.candidate(row)
-            if row[-1]:
+            run, large = known.candidate(row), large + row[-1]
+            if row[-2]:
                 misplaced.append(run.id)
             elif admission.takes(run):
                 taken.append(run.id)
@@ -182,12 +183,10 @@ def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> Freed:
 
 
 def _held(db: sqlite3.Connection, runs: Sequence[RunId]) -> dict[RunId, _Held]:
-    held = {}
-    for run_id, state, node_id, token, settled_by, settled_token, *rest in db.execute(_STANDING, (json.dumps(runs),)):
-        cancel, incarnation, job_exists, key, holds = rest
-        standing = Standing(state == RunState.RUNNING, node_id, token, settled_by, settled_token)
-        held[run_id] = _Held(standing, cancel, incarnation, bool(job_exists), key, bool(holds))
-    return held
+    return {
+        run_id: _Held(Standing(state == RunState.RUNNING, *rest), cancel, life, bool(job_exists), key, bool(holds))
+        for run_id, state, *rest, cancel, life, job_exists, key, holds in db.execute(_STANDING, (json.dumps(runs),))
+    }
 
 
 def _write(db: sqlite3.Connection, accepted: Sequence[tuple[Change, RunState, str | None]], by: NodeId) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from tests.contract.stores.actors import NOW, a_claim, a_job, a_node, a_request
 from tokimori.model.ids import JobId
-from tokimori.stores.sqlite import jobs, nodes, runs, schema, working
+from tokimori.ports.working import LARGE, is_cut
+from tokimori.stores.sqlite import jobs, moves, nodes, runs, schema, working
 
 
 @pytest.fixture
@@ -52,3 +53,49 @@ def test_a_claim_looks_into_no_more_lanes_than_it_takes_from(db: sqlite3.Connect
     taken = working.claim(db, a_claim(node.id, lanes, 3), NOW)
     assert [claimed.run.rank for claimed in taken] == [0, 1, 2]
     assert sum(" r.lane = " in statement for statement in asked) <= len(taken) + 1
+
+
+def test_a_claim_takes_no_more_once_payloads_are_large(db: sqlite3.Connection) -> None:
+    """Each change of a row writes its payload anew, so one transaction takes few of them; the next claims the rest."""
+    job = a_job()
+    jobs.add_jobs(db, [job])
+    for rank in range(5):
+        runs.add_run(db, a_request(job, rank=rank, payload="x" * (LARGE // 2)), NOW)
+    node = a_node()
+    nodes.register(db, node)
+    lanes = nodes.survey(db, NOW).lanes
+    got = [working.claim(db, a_claim(node.id, lanes, 32), NOW) for _ in range(3)]
+    assert [[claimed.run.rank for claimed in each] for each in got] == [[0, 1], [2, 3], [4]]
+    assert [is_cut(each) for each in got] == [True, True, False]
+
+
+def test_runs_of_a_full_job_count_with_their_payloads(db: sqlite3.Connection) -> None:
+    """A claim that only sends large runs to a line ends as early as one that takes them."""
+    job = a_job(max_running=1)
+    jobs.add_jobs(db, [job])
+    for rank in range(6):
+        runs.add_run(db, a_request(job, rank=rank, payload="x" * (LARGE // 2)), NOW)
+    node = a_node()
+    nodes.register(db, node)
+    lanes = nodes.survey(db, NOW).lanes
+    left = []
+    for _ in range(3):
+        working.claim(db, a_claim(node.id, lanes, 32), NOW)
+        left += db.execute("SELECT count(*) FROM tokimori_runs WHERE state = 'ready'").fetchone()
+    assert left == [4, 2, 0]
+
+
+@pytest.mark.parametrize("reason", [None, "deleted"])
+def test_large_runs_follow_their_job_few_at_a_time(db: sqlite3.Connection, reason: str | None) -> None:
+    """A step of a pause, an edit or a deletion ends early where payloads are large, and the last one says so."""
+    job = a_job()
+    jobs.add_jobs(db, [job])
+    for rank in range(5):
+        runs.add_run(db, a_request(job, rank=rank, payload="x" * (LARGE // 2)), NOW)
+    moves.begin_move(db, job.incarnation, None, reason, NOW)
+    db.execute("UPDATE tokimori_jobs SET lane = NULL")
+    steps = []
+    for _ in range(3):
+        done = moves.move_runs(db, job.incarnation)
+        steps.append((done, *db.execute("SELECT count(*) FROM tokimori_runs WHERE lane IS NOT NULL").fetchone()))
+    assert steps == [(False, 3), (False, 1), (True, 0)]

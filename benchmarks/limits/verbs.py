@@ -1,0 +1,205 @@
+"""What is measured: each verb through the product's own code, some or many times, while two nodes beat."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import inf
+from time import monotonic
+from typing import NamedTuple
+
+from benchmarks.limits.beats import Beats
+from benchmarks.limits.filling import Filled, Size
+from tokimori.clock import MINUTE, Moment, SystemClock, format_moment
+from tokimori.engine.prune import BATCH
+from tokimori.engine.settle import change_of
+from tokimori.errors import Refused, StoreTooSlow
+from tokimori.model.ids import ClaimId, Lane, NodeId, uuid7
+from tokimori.model.job import Job
+from tokimori.model.lanes import lane_of
+from tokimori.model.outcome import Failed, Outcome, Succeeded
+from tokimori.model.retention import expiry_of
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Claim, Claimed, Verdict
+from tokimori.service.service import Service
+
+AT_ONCE = 32
+"""Runs of a claim and of a settle: what a node with two cores may have in hand."""
+OFTEN, SELDOM = 50, 5
+BACKFILL_SECONDS = 20.0
+
+
+class Measured(NamedTuple):
+    """A verb: its median and its longest time, by how much a beat was late meanwhile, and what processors spent on one.
+
+    All are seconds.
+    """
+
+    verb: str
+    times: int
+    median: float
+    worst: float
+    beat: float
+    spent: float
+
+
+@dataclass(slots=True)
+class Bench:
+    """A filled store, a node that works on it, and what has been measured so far."""
+
+    store: Store
+    service: Service
+    node: NodeId
+    beats: Beats
+    filled: Filled
+    size: Size
+    tell: Callable[[Measured], None]
+    spent: Callable[[], float]
+    owned: list[Claimed] = field(default_factory=list)
+
+    async def measure(self, verb: str, act: Callable[[], Awaitable[object]], times: int = 1) -> None:
+        """Do it so often, one after the other."""
+        since, spent = monotonic(), self.spent()
+        taken: list[float] = []
+        for _ in range(times):
+            begun = monotonic()
+            try:
+                await act()
+            except StoreTooSlow:
+                taken.append(inf)
+                break
+            taken.append(monotonic() - begun)
+        await self.note(verb, taken, since, spent)
+
+    async def note(self, verb: str, taken: Sequence[float], since: float, spent: float) -> None:
+        """Tell of what has taken these times, since that moment and since processors had spent so much."""
+        ordered, each = sorted(taken), (self.spent() - spent) / len(taken)
+        late = await self.beats.latest(since)
+        self.tell(Measured(verb, len(taken), ordered[len(ordered) // 2], ordered[-1], late, each))
+
+    async def claim(self, lanes: Sequence[Lane], limit: int = AT_ONCE) -> list[Claimed]:
+        """Claim as a node does."""
+        now = SystemClock().now()
+        claim = Claim(id=ClaimId(uuid7(now, os.urandom)), node=self.node, lanes=tuple(lanes), limit=limit)
+        claimed = await self.store.claim(claim, now)
+        self.owned += claimed
+        return claimed
+
+    async def settle(self, outcome: Outcome = Succeeded()) -> None:  # noqa: B008  a frozen value
+        """End some of the runs that are in hand."""
+        some, self.owned = self.owned[:AT_ONCE], self.owned[AT_ONCE:]
+        now = SystemClock().now()
+        changes = [change_of(run, outcome, owner=self.node, now=now, chance=0, started=now) for run in some]
+        assert set(await self.store.settle(changes, self.node, now)) <= {Verdict.APPLIED}
+
+
+async def all_verbs(bench: Bench) -> None:
+    """In an order in which each finds what it needs."""
+    await bench.measure("beat, nothing else", lambda: asyncio.sleep(0.05), OFTEN)
+    await _lists(bench)
+    await _claims(bench)
+    await _prune(bench)
+    await _stop(bench)
+    await _backfill(bench)
+    await _delete(bench)
+
+
+async def _lists(bench: Bench) -> None:
+    store, big = bench.store, bench.filled.big
+    failed = frozenset({RunState.FAILED})
+    listed = {
+        "list: 100 newest runs": RunFilter(limit=100),
+        "list: 100 newest runs of the job": RunFilter(job_id=big.id, limit=100),
+        "list: 100 newest failed runs": RunFilter(states=failed, limit=100),
+        "list: 100 newest failed runs of the job": RunFilter(job_id=big.id, states=failed, limit=100),
+    }
+    for verb, wanted in listed.items():
+        await bench.measure(verb, lambda wanted=wanted: store.list_runs(wanted), SELDOM)  # type: ignore[misc]
+    await bench.measure("list: 100 jobs", lambda: store.list_jobs(limit=100), SELDOM)
+    await bench.measure("list: queues", bench.service.queues.list, 1)
+    await bench.measure("count: ends of the job by day", lambda: bench.service.counts(big.id), 1)
+
+
+async def _claims(bench: Bench) -> None:
+    size, filled = bench.size, bench.filled
+    big, fat = lane_of(filled.big.definition), lane_of(filled.fat.definition)
+    all_lanes = [big, *(lane_of(job.definition) for job in (filled.limited, *filled.queued))]
+    times = min(OFTEN, size.rows // AT_ONCE // 4)
+    await bench.measure(f"claim {AT_ONCE} of the job", lambda: bench.claim([big]), times)
+    await _settle_all(bench, f"settle {AT_ONCE} of the job")
+    rounds = min(OFTEN, size.queues * 10 // AT_ONCE // 2)
+    words = f"claim {AT_ONCE} of {size.queues:,} queues, a full job in front"
+    await bench.measure(words, lambda: bench.claim(all_lanes), rounds)
+    await _settle_all(bench, f"settle {AT_ONCE} of these")
+    often = max(1, size.payloads // AT_ONCE)
+    await bench.measure(f"claim {AT_ONCE} with payloads of 1 MB", lambda: bench.claim([fat]), often)
+    await _settle_all(bench, f"settle {AT_ONCE} of these", "x" * 60_000)
+
+
+async def _settle_all(bench: Bench, verb: str, result: str | None = None) -> None:
+    await bench.measure(verb, lambda: bench.settle(Succeeded(0, result)), -(-len(bench.owned) // AT_ONCE))
+
+
+async def _prune(bench: Bench) -> None:
+    for job, verb in ((bench.filled.big, "prune, a step"), (bench.filled.fat, "prune, a step beside 1 MB each")):
+        expiries = [expiry_of(job, SystemClock().now())]
+        since, spent, taken = monotonic(), bench.spent(), list[float]()
+        rest = [expiry for expiry in expiries if expiry is not None]
+        while rest and len(taken) < 4 * OFTEN:
+            begun = monotonic()
+            rest = [*await bench.store.prune(rest, BATCH)]
+            taken.append(monotonic() - begun)
+        await bench.note(verb, taken, since, spent)
+
+
+async def _stop(bench: Bench) -> None:
+    """Pause, edit and park the job; between them some claims meet what has not followed yet."""
+    big, service = bench.filled.big, bench.service
+    lane = lane_of(big.definition)
+    await bench.measure("pause", lambda: service.pause(big.id))
+    await _claim_none(bench, "claim beside the paused job", lane)
+    await bench.measure("resume", lambda: service.resume(big.id))
+    await bench.measure("edit (another queue)", lambda: service.update(big.id, queue="other"))
+    await _claim_none(bench, "claim in the old queue", lane)
+    await bench.measure("edit (the first queue)", lambda: service.update(big.id, queue=big.definition.queue))
+    bench.owned.clear()
+    while not await bench.claim([lane], 1):
+        pass
+    await bench.measure("park, by a settle", lambda: bench.settle(Failed("broken")))
+    await _claim_none(bench, "claim beside the parked job", lane)
+    await bench.measure("resolve", lambda: service.resolve(big.id))
+
+
+async def _claim_none(bench: Bench, verb: str, lane: Lane) -> None:
+    async def act() -> None:
+        assert not await bench.claim([lane]), "a run of a stopped job was claimed"
+
+    await bench.measure(verb, act, 10)
+
+
+async def _delete(bench: Bench) -> None:
+    big = bench.filled.big
+    await bench.measure("delete", lambda: bench.service.delete(big.id))
+    await _claim_none(bench, "claim beside the deleted job", lane_of(big.definition))
+
+
+async def _backfill(bench: Bench) -> None:
+    """As many as there are rows; paused while they are made, after some seconds."""
+    service, rows = bench.service, bench.size.rows
+    job: Job = await service.add("filled", schedule="* * * * *", queue="filled", noop=True)
+    last = Moment(job.created - job.created % MINUTE)
+    first = Moment(last - (rows - 1) * MINUTE)
+    since, spent = monotonic(), bench.spent()
+    making = asyncio.create_task(service.backfill(job.id, format_moment(first), format_moment(last)))
+    await asyncio.wait([making], timeout=BACKFILL_SECONDS)
+    begun = monotonic()
+    await service.pause(job.id)
+    paused = monotonic()
+    with suppress(Refused):
+        await making
+    stopped = monotonic()
+    await bench.note(f"backfill of {rows:,}: pause", [paused - begun], since, spent)
+    await bench.note(f"backfill of {rows:,}: its stop", [stopped - begun], since, spent)
+    await bench.measure("backfill: delete its job", lambda: service.delete(job.id))
