@@ -35,7 +35,9 @@ class Site:
         while "http://" not in told:
             told = self.node.stdout.readline()
             assert told, "the node did not come up"
-        self.url = "http://" + told.partition("http://")[2].split()[0]
+        self.entry = "http://" + told.partition("http://")[2].split()[0]
+        """The address with the secret."""
+        self.url = self.entry.partition("?")[0]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,7 @@ def page(browser: Browser, site: Site, faults: list[str]) -> Iterator[Page]:
     expect.set_options(timeout=PATIENCE)
     tab.on("pageerror", lambda fault: faults.append(str(fault)))
     tab.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-    tab.goto(site.url)
+    tab.goto(site.entry)
     yield tab
     tab.close()
     assert faults == []
@@ -166,7 +168,7 @@ def test_a_node_that_is_gone_is_told(browser: Browser, tmp_path: Path) -> None:
     program = Program(tmp_path)
     site = Site(program)
     with closing(browser.new_page()) as page:
-        page.goto(site.url)
+        page.goto(site.entry)
         site.node.kill()
         site.node.communicate()
         expect(page.locator("#live")).to_have_text("the node does not answer; trying again", timeout=PATIENCE)

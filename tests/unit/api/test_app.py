@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tests.unit.api.asgi import JSON, Asker
+from tests.unit.api.asgi import JSON, SECRET, Asker
 from tests.unit.api.conftest import HEALTHY
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
@@ -24,7 +24,7 @@ async def test_health(door: Asker) -> None:
 async def test_unhealthy(world: World) -> None:
     """A node that can't reach its store answers 503, so that a load balancer leaves it alone."""
     state = Health(status="store unreachable", node_id="n", store_reachable=False, version="1")
-    door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: state))
+    door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: state))
     answer = await door.get("/healthz")
     assert (answer.status, answer.json["store_reachable"]) == (503, False)
 
@@ -68,7 +68,12 @@ async def test_errors_have_their_status(world: World) -> None:
         raise StoreUnavailable("the store did not answer")
 
     app = create_app(
-        world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY, pages=[Route("/fail", fail)]
+        world.service,
+        world.clock,
+        interface="127.0.0.1",
+        secret=SECRET,
+        health=lambda: HEALTHY,
+        pages=[Route("/fail", fail)],
     )
     answer = await Asker(app).get("/fail")
     assert answer.status == 503
@@ -88,7 +93,12 @@ async def test_a_bug_tells_strangers_nothing(world: World) -> None:
         raise KeyError("secret")
 
     app = create_app(
-        world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY, pages=[Route("/fail", fail)]
+        world.service,
+        world.clock,
+        interface="127.0.0.1",
+        secret=SECRET,
+        health=lambda: HEALTHY,
+        pages=[Route("/fail", fail)],
     )
     sent = []
 
@@ -103,7 +113,7 @@ async def test_a_bug_tells_strangers_nothing(world: World) -> None:
         "method": "GET",
         "path": "/fail",
         "query_string": b"",
-        "headers": [(b"host", b"localhost")],
+        "headers": [(b"host", b"localhost"), (b"authorization", f"Bearer {SECRET}".encode())],
     }
     with pytest.raises(KeyError):
         await app(scope, receive, send)
@@ -119,6 +129,7 @@ async def test_each_request_has_its_own_author(world: World) -> None:
         world.service,
         world.clock,
         interface="127.0.0.1",
+        secret=SECRET,
         health=lambda: HEALTHY,
         author_of=lambda request: request.headers["user"],
     )
@@ -140,7 +151,7 @@ async def test_each_request_has_its_own_author(world: World) -> None:
 async def test_a_door_that_knows_nobody_acts_in_its_own_name(world: World) -> None:
     """As long as nobody has to say who they are."""
     await world.add({"noop": True}, "a")
-    door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY))
+    door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY))
     assert (await door.post("/api/v2/jobs/a/pause", {})).json["by"] == "http"
 
 

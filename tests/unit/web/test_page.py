@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tests.unit.api.asgi import Answer, Asker
+from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
 from tokimori.model.ids import JobId, RunId
@@ -46,7 +46,9 @@ def world() -> World:
 def door(world: World) -> Asker:
     health = Health(status="ok", node_id="n", store_reachable=True, version="1")
     pages = Page(world.service, world.clock).routes()
-    return Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: health, pages=pages))
+    return Asker(
+        create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: health, pages=pages)
+    )
 
 
 def elements(answer: Answer) -> Elements:
@@ -422,7 +424,13 @@ async def test_a_browser_that_is_lost_gets_a_page(world: World) -> None:
     """Programs, and whoever asks the API, get JSON as ever."""
     page, health = Page(world.service, world.clock), Health(status="ok", node_id="n", store_reachable=True, version="1")
     app = create_app(
-        world.service, world.clock, interface="127.0.0.1", health=lambda: health, pages=page.routes(), lost=page.lost
+        world.service,
+        world.clock,
+        interface="127.0.0.1",
+        secret=SECRET,
+        health=lambda: health,
+        pages=page.routes(),
+        lost=page.lost,
     )
     door, browser = Asker(app), {"accept": "text/html,application/xhtml+xml"}
     lost = await door.get("/jobs/x", **browser)
