@@ -58,6 +58,7 @@ def _make(file: Path) -> None:
     opened = os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(opened, "w") as written:
+            os.fchmod(opened, 0o600)  # whatever the umask
             written.write(f"{secrets.token_urlsafe(_BYTES)}\n")
             written.flush()
             os.fsync(opened)

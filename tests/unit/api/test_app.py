@@ -10,8 +10,9 @@ from tests.unit.api.asgi import JSON, SECRET, Asker
 from tests.unit.api.conftest import HEALTHY
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
-from tokimori.errors import StoreUnavailable
+from tokimori.errors import Bug, StoreUnavailable
 from tokimori.model.outcome import Succeeded
+from tokimori.web.page import Page
 
 
 async def test_health(door: Asker) -> None:
@@ -121,6 +122,45 @@ async def test_a_bug_tells_strangers_nothing(world: World) -> None:
     assert "'status': 500" in text
     assert "secret" not in text
     assert "nosniff" in text
+
+
+async def test_a_bug_that_we_find_ourselves_is_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """It answers 500, and the log has a line with all that leads to it; other errors of ours leave none.
+
+    The line has no parameters of the address: the secret may be among them.
+    """
+
+    async def fail(request: Request) -> Response:
+        raise Bug("a rule of ours does not hold") if request.url.path == "/bug" else StoreUnavailable("away")
+
+    pages = [Route("/bug", fail), Route("/away", fail)]
+    app = create_app(
+        world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY, pages=pages
+    )
+    assert (await Asker(app).get("/away")).status == 503
+    assert caplog.records == []
+    answer = await Asker(app).get("/bug?token=hidden")
+    assert (answer.status, answer.error["code"]) == (500, "bug")
+    (record,) = caplog.records
+    assert (record.levelname, record.getMessage()) == ("ERROR", "GET /bug failed")
+    assert "in fail" in caplog.text and "a rule of ours does not hold" in caplog.text and "hidden" not in caplog.text
+
+
+async def test_a_bug_that_the_page_meets_is_in_the_log(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes wrong while the page is made is no page, but a line in the log."""
+
+    async def fail(*_: object) -> None:
+        raise Bug("a rule of ours does not hold")
+
+    monkeypatch.setattr(world.service, "list", fail)
+    pages = Page(world.service, world.clock).routes()
+    app = create_app(
+        world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY, pages=pages
+    )
+    assert (await Asker(app).get("/")).status == 500
+    assert [record.getMessage() for record in caplog.records] == ["GET / failed"]
 
 
 async def test_each_request_has_its_own_author(world: World) -> None:
