@@ -50,6 +50,7 @@ LIMIT = "A limit is never exceeded"
 GATE = "After a pause, edit or delete nothing of the old definition is claimed"
 NOBODY = "No node is special"
 CLOCKS = "Clocks may be wrong"
+NOBODY_IN = "Nobody gets in without the secret"
 EDITORS = "Nothing is lost where several edit at the same time"
 
 GUARDS = (
@@ -789,6 +790,110 @@ GUARDS = (
         "await _mark(source, target)",
         "pass",
         _contract("test_copying.py::test_a_node_that_joins_meanwhile_is_seen"),
+    ),
+    Guard(
+        NOBODY_IN,
+        "the door answers who brings the secret, and nobody else",
+        "api/secret.py",
+        "elif self._is_known(request):",
+        "elif request:",
+        "tests/unit/api/test_secret.py::test_a_stranger_learns_nothing",
+    ),
+    Guard(
+        NOBODY_IN,
+        "what a page of another site or port asks for is refused, reads too",
+        "api/guards.py",
+        "if site not in _OWN_SITES",
+        "if site is None",
+        "tests/unit/api/test_secret.py::test_what_a_page_of_others_asks_for_is_refused",
+    ),
+    Guard(
+        NOBODY_IN,
+        "an address with the secret is for the page alone",
+        "api/secret.py",
+        'request.scope["path"] != "/" or',
+        "",
+        "tests/unit/api/test_secret.py::test_only_the_address_of_the_page_carries_it",
+    ),
+    Guard(
+        NOBODY_IN,
+        "wrong secrets are told of once a minute",
+        "api/secret.py",
+        "now - self._told < COMPLAINT_EVERY",
+        "now < self._told",
+        "tests/unit/api/test_secret.py::test_wrong_secrets_do_not_fill_the_log",
+    ),
+    Guard(
+        NOBODY_IN,
+        "a secret that others may have read is refused",
+        "node/secret_file.py",
+        "if found.st_mode & 0o077:",
+        "if found.st_mode & 0:",
+        "tests/unit/node/test_secret_file.py::test_what_others_may_know_is_no_secret",
+    ),
+    Guard(
+        NOBODY_IN,
+        "a secret that somebody else has put there is refused",
+        "node/secret_file.py",
+        "found.st_uid != os.geteuid()",
+        "found.st_uid < 0",
+        "tests/unit/node/test_secret_file.py::test_what_somebody_else_has_put_there_is_refused",
+    ),
+    Guard(
+        NOBODY_IN,
+        "the file of the secret is no link",
+        "node/secret_file.py",
+        "os.O_RDONLY | os.O_NOFOLLOW",
+        "os.O_RDONLY",
+        "tests/unit/node/test_secret_file.py::test_a_link_is_not_followed",
+    ),
+    Guard(
+        NOBODY_IN,
+        "the secret gets its name when it is whole, and never replaces another",
+        "node/secret_file.py",
+        "os.link(unnamed, file)",
+        "file.write_text(unnamed.read_text())",
+        "tests/unit/node/test_secret_file.py::test_nodes_that_start_at_the_same_time_agree",
+    ),
+    Guard(
+        NOBODY_IN,
+        "only what this user wrote is believed to be a node's address",
+        "node/open_doors.py",
+        " or found.st_mode & 0o022",
+        "",
+        "tests/unit/node/test_open_doors.py::test_only_what_this_user_wrote_is_believed",
+    ),
+    Guard(
+        NOBODY_IN,
+        "beyond the loopback a node listens only on purpose, as long as there is no TLS",
+        "api/server.py",
+        "if not self._insecure:",
+        "if self._insecure is None:",
+        "tests/integration/http/test_server.py::test_other_machines_are_let_near_only_on_purpose",
+    ),
+    Guard(
+        NOBODY_IN,
+        "the secret is printed for who started the node, and not into a file",
+        "cli/serve.py",
+        "is_for_one_reader(STDOUT)",
+        "STDOUT > 0",
+        "tests/integration/http/test_strangers.py::test_a_node_that_writes_to_a_file_names_the_command",
+    ),
+    Guard(
+        NOBODY_IN,
+        "no new job is called as a folder in an address",
+        "model/ids.py",
+        "if checked in DOTS:",
+        'if checked == "/":',
+        "tests/unit/service/test_dots.py::test_nothing_is_called_so",
+    ),
+    Guard(
+        NOBODY_IN,
+        "nor is a queue, a calendar or a semaphore",
+        "model/words.py",
+        " or text in DOTS",
+        "",
+        "tests/unit/service/test_dots.py::test_nothing_is_called_so",
     ),
 )
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, sync_playwright
@@ -60,9 +61,9 @@ async ([node, canary]) => {
     setTimeout(done, 4000);
   }));
   for (const [path, name, value] of [["api/v2/jobs", job.slice(0, -1) + ',"x":"', '"}'], ["api/v2/pause", "{}", ""]]) {
-    const form = make("form", { method: "post", enctype: "text/plain", action: node + path, target: "hidden" });
+    const form = make("form", { method: "post", enctype: "text/plain", action: node + path, target: path });
     form.append(make("input", { name, value }));
-    document.body.append(make("iframe", { name: "hidden" }), form);
+    document.body.append(make("iframe", { name: path }), form);
     form.submit();
   }
   await Promise.all(tries);
@@ -149,14 +150,28 @@ def watched(site: Site) -> Iterator[list[float]]:
 
 
 def attacked(page: Page, site: Site, canary: Path) -> tuple[object, dict[str, set[int]]]:
-    """What the attack has read, and the statuses with which the node has answered it, by method and path."""
+    """What the attack has read, and the statuses with which the node has answered it, by method and path.
+
+    The browser tells of them below what a page, or Playwright, gets to see: it keeps most of these answers from both.
+    """
+    asked: dict[str, str] = {}
     statuses: dict[str, set[int]] = {}
 
     def note(url: str, method: str, status: int) -> None:
         if url.startswith(site.url):
-            what = f"{method} /{url.removeprefix(site.url).partition('?')[0]}"
-            statuses.setdefault(what, set()).add(status)
+            statuses.setdefault(f"{method} /{url.removeprefix(site.url).partition('?')[0]}", set()).add(status)
 
+    def sent(event: dict[str, Any]) -> None:
+        asked[event["requestId"]] = f"{event['request']['method']} {event['request']['url']}"
+
+    def answered(event: dict[str, Any]) -> None:
+        method, _, url = asked.get(event["requestId"], "? ?").partition(" ")
+        note(url, method, event["statusCode"])
+
+    below = page.context.new_cdp_session(page)
+    below.on("Network.requestWillBeSent", sent)
+    below.on("Network.responseReceivedExtraInfo", answered)
+    below.send("Network.enable")
     page.on("response", lambda answer: note(answer.url, answer.request.method, answer.status))
     read = page.evaluate(ATTACK.replace("SCHEDULE", json.dumps(SCHEDULE)), [site.url, str(canary)])
     return read, statuses
