@@ -874,10 +874,10 @@ GUARDS = (
     Guard(
         NOBODY_IN,
         "the secret is printed for who started the node, and not into a file",
-        "cli/serve.py",
-        "is_for_one_reader(STDOUT)",
-        "STDOUT > 0",
-        "tests/integration/http/test_strangers.py::test_a_node_that_writes_to_a_file_names_the_command",
+        "cli/output.py",
+        "os.isatty(descriptor) or stat.S_ISFIFO(mode)",
+        "mode > 0",
+        "tests/unit/cli/test_output.py::test_what_goes_to_a_file_is_not_for_one_reader",
     ),
     Guard(
         NOBODY_IN,

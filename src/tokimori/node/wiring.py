@@ -152,6 +152,7 @@ async def _http_door(
         yield None
         return
     http, page, secret = settings.http, Page(service, clock), make_secret(settings.state_dir)
+    page.compile()
     app = create_app(
         service,
         clock,

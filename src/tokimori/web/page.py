@@ -32,8 +32,11 @@ class Page:
         )
         self._templates.trim_blocks = self._templates.lstrip_blocks = True
         self._templates.globals["static"] = self._address
+
+    def compile(self) -> None:
+        """Compile the templates: at the first request that would hold up the loop of a node."""
         for name in self._templates.list_templates():
-            self._templates.get_template(name)  # compiled now: it would hold up the loop at the first request
+            self._templates.get_template(name)
 
     def routes(self) -> Sequence[Route]:
         """The paths of the page and its files."""

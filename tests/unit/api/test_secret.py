@@ -59,21 +59,19 @@ PATHS = (
 )
 
 
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "X")
+
+
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "X"])
-async def test_a_stranger_learns_nothing(world: World, stranger: Asker, path: str, method: str) -> None:
+async def test_a_stranger_learns_nothing(world: World, stranger: Asker, path: str) -> None:
     """Whatever he asks for, in whatever way, the answer is the same, and the store is not asked."""
     asked = world.count("list_jobs"), world.count("get_job"), world.count("list_runs")
-    answer = await ask(stranger, path, ("content-type", "application/json"), method=method)
-    assert answer.status == 401
-    assert answer.headers["www-authenticate"].startswith("Bearer")
-    if method != "HEAD":
-        assert (answer.error["code"], answer.error["field"], answer.error["value"]) == (
-            "unauthorized",
-            "Authorization",
-            None,
-        )
-        assert "tokimori node address" in answer.error["message"]
+    for method in METHODS:
+        answer = await ask(stranger, path, ("content-type", "application/json"), method=method)
+        assert answer.status == 401
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+        assert (answer.error["code"], answer.error["field"]) == ("unauthorized", "Authorization")
+        assert answer.error["value"] is None and "tokimori node address" in answer.error["message"]
     assert [len(calls) for calls in asked] == [0, 0, 0]
 
 
