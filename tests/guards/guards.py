@@ -891,8 +891,8 @@ GUARDS = (
         NOBODY_IN,
         "nor is a queue, a calendar or a semaphore",
         "model/words.py",
-        " or text in DOTS",
-        "",
+        "if text in DOTS:",
+        "if not text:",
         "tests/unit/service/test_dots.py::test_nothing_is_called_so",
     ),
 )
