@@ -25,6 +25,7 @@ The jobs are in $TOKIMORI_STATE_DIR. The address of the page is printed below; C
 
   export PATH="$PWD/.venv/bin:\$PATH" TOKIMORI_STATE_DIR="$TOKIMORI_STATE_DIR" TOKIMORI_STORE="$TOKIMORI_STORE"
 
+  tokimori node address            the page's address again, with the secret that lets you in
   tokimori job list                all jobs
   tokimori job next report         when a job runs next
   tokimori run list                what has run

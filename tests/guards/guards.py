@@ -7,6 +7,7 @@ only some stores have: locks, for most.
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.guards.door_guards import DOOR_GUARDS
 from tests.guards.guard import (
     CLOCKS,
     DEATH,
@@ -556,6 +557,7 @@ GUARDS: tuple[Guard, ...] = (
         contract("test_copying.py::test_a_node_that_joins_meanwhile_is_seen"),
     ),
     *STORE_GUARDS,
+    *DOOR_GUARDS,
 )
 
 

@@ -173,6 +173,21 @@ def test_the_tests_that_the_page_on_kojo_names_are_there() -> None:
     assert [test for test in tests if f"def {test}(" not in home] == []
 
 
+def test_the_tests_that_the_page_on_threats_names_are_there() -> None:
+    """Each attack on the page is tried by tests that there are, or has none yet and says so."""
+    page = (ROOT / "docs/threats.md").read_text()
+    _, _, tables = page.partition("## What was tried")
+    rows = re.findall(r"^\| (.+) \| (.+) \| (.+) \|$", tables.partition("## What is not")[0], re.MULTILINE)
+    attacks = [(attack, tests) for attack, _, tests in rows if attack != "attack"]
+    assert len(attacks) > 20
+    for attack, tests in attacks:
+        named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", tests)
+        assert named or tests == "—", attack
+        for file, test in named:
+            homes = [path.read_text() for path in (ROOT / "tests").rglob(file)]
+            assert any(f"def {test}(" in home for home in homes), f"{file}::{test}"
+
+
 def test_decisions_are_records() -> None:
     """Every decision has a number of its own, and says its status, context, decision and consequences."""
     records = sorted((ROOT / "docs/decisions").glob("*.md"))

@@ -1,6 +1,6 @@
 """Requests are read into values, and values are written as responses."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -13,6 +13,9 @@ from tokimori.model.encoding import invalid_json
 from tokimori.service.views.errors import ErrorView, Fault, error_view
 
 JSON = "application/json"
+
+RefusalPage = Callable[[int, str], Response]
+"""Makes the page for a browser that is refused, from the status and the message."""
 
 _T = TypeVar("_T")
 
@@ -43,6 +46,20 @@ def refusal(
     """A response that refuses a request, before anybody has looked at its content."""
     fault = Fault(code=code, message=message, field=field, value=value, allowed=allowed)
     return answer(ErrorView(error=fault), status)
+
+
+def refused(
+    request: Request, page: RefusalPage | None, *, status: int, code: str, message: str, field: str, allowed: str
+) -> Response:
+    """The refusal of a request for who sent it: a page for people, JSON for programs."""
+    if page is not None and is_browser(request):
+        return page(status, message)
+    return refusal(status, code, message, field=field, allowed=allowed)
+
+
+def is_browser(request: Request) -> bool:
+    """Whether somebody wants to look at a page."""
+    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
 
 
 async def read_body(request: Request, kind: type[_T]) -> _T:

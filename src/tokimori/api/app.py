@@ -1,5 +1,6 @@
 """The HTTP door as one ASGI application."""
 
+import logging
 import socket
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -15,7 +16,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp
 
 from tokimori.api.acting import AuthorOf, unknown_author
-from tokimori.api.answers import answer, error_answer, refusal
+from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
 from tokimori.api.calendars import Calendars
 from tokimori.api.guards import guarded
 from tokimori.api.jobs import Jobs
@@ -25,9 +26,11 @@ from tokimori.api.schedules import Schedules
 from tokimori.api.semaphores import Semaphores
 from tokimori.api.tags import Tagged
 from tokimori.clock import Clock
-from tokimori.errors import Bug, TokimoriError
+from tokimori.errors import Bug, StoreError, TokimoriError
 from tokimori.service.service import Service
 from tokimori.service.views.nodes import node_view
+
+log = logging.getLogger(__name__)
 
 LEAST_PACKED = 2_000
 """Smaller answers are not compressed, in bytes."""
@@ -49,16 +52,18 @@ def create_app(
     clock: Clock,
     *,
     interface: str,
+    secret: str,
     health: Callable[[], Health],
     pages: Sequence[BaseRoute] = (),
     lost: Callable[[Request], Response] | None = None,
+    closed: RefusalPage | None = None,
     host_name: str | None = None,
     author_of: AuthorOf = unknown_author,
 ) -> ASGIApp:
     """The HTTP door of a node that listens on the interface: `/healthz`, `/api/v2` and these pages, behind all guards.
 
-    Orders are recorded under the author that `author_of` gives for their request. `lost` answers a browser that asks
-    for a page that there is not.
+    All but `/healthz` is for who brings the secret. Orders are recorded under the author that `author_of` gives for
+    their request. `lost` answers a browser that asks for a page that there is not, `closed` one that is not let in.
     """
 
     def service_for(request: Request) -> Service:
@@ -73,7 +78,7 @@ def create_app(
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         is_lost = isinstance(error, HTTPException) and error.status_code == HTTPStatus.NOT_FOUND
-        if lost is not None and is_lost and _is_browser(request):
+        if lost is not None and is_lost and is_browser(request):
             return lost(request)
         return await _on_http_error(request, error)
 
@@ -96,12 +101,17 @@ def create_app(
         clock=clock,
         interface=interface,
         host_name=host_name or socket.gethostname(),
+        secret=secret,
+        closed=closed,
         is_answered=lambda scope: any(route.matches(scope)[0] is Match.FULL for route in app.routes),
     )
 
 
-async def _on_error(_: Request, error: Exception) -> Response:
+async def _on_error(request: Request, error: Exception) -> Response:
+    """Answer an error of ours. Those that only we can mend are in the log, with all that leads to them."""
     assert isinstance(error, TokimoriError)  # noqa: S101 Starlette chose it by its type
+    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, StoreError):
+        log.error("%s %s failed", request.method, request.scope["path"], exc_info=error)
     return error_answer(error)
 
 
@@ -116,10 +126,6 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
     if allowed is not None:
         response.headers["allow"] = allowed
     return response
-
-
-def _is_browser(request: Request) -> bool:
-    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
 
 
 def _allowed(request: Request) -> str:

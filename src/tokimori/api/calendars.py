@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -41,7 +42,7 @@ class Calendars:
         if not isinstance(name, str):
             raise InvalidInput("name: a calendar needs a name", field="name", value=name, allowed="a text")
         calendar = await self._service(request).calendars.add(name, **fields)
-        return answer(calendar_view(calendar), 201, location=f"/api/v2/calendars/{name}")
+        return answer(calendar_view(calendar), 201, location=f"/api/v2/calendars/{quote(name, safe='')}")
 
     async def show(self, request: Request) -> Response:
         """A calendar, and the jobs that use it."""

@@ -12,10 +12,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tokimori.api.answers import refusal
+from tokimori.api.answers import RefusalPage, refusal, refused
+from tokimori.api.secret import Secret
 from tokimori.clock import SECOND, Clock
 
 MOST_BODY = 1 << 20
@@ -23,6 +24,7 @@ MOST_BODY = 1 << 20
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+_OWN_SITES = frozenset({"same-origin", "none"})
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _HEADERS: Final = {
@@ -41,14 +43,17 @@ def guarded(
     clock: Clock,
     interface: str,
     host_name: str,
+    secret: str,
+    closed: RefusalPage | None = None,
     is_answered: Callable[[Scope], bool] = lambda _: True,
 ) -> ASGIApp:
     """The app behind all guards. `interface` is where the door listens, `host_name` the name of this machine.
 
-    `is_answered` says whether the app does anything for a request but refuse its path or method.
+    `is_answered` says whether the app does anything for a request but refuse its path or method. `closed` makes the
+    page for a browser that is not let in.
     """
-    inner = JsonBody(app, is_answered)
-    return ResponseHeaders(HostAndOrigin(inner, host_rule(interface, host_name)), clock)
+    inner = Secret(JsonBody(app, is_answered), secret, clock, closed)
+    return ResponseHeaders(HostAndOrigin(inner, host_rule(interface, host_name), closed), clock)
 
 
 def host_rule(interface: str, host_name: str) -> Callable[[str], bool]:
@@ -75,11 +80,17 @@ def host_of(header: str) -> str | None:
 
 
 class HostAndOrigin:
-    """Answers 403 to a request for another host, and to one from the page of another site."""
+    """Answers 403 to a request for another host, and to one from the page of another site.
 
-    def __init__(self, app: ASGIApp, is_ours: Callable[[str], bool]) -> None:
+    A browser sends `Origin` with what may change something. With all that it sends to this machine or over TLS, an
+    `<img>` and a link too, it says in `Sec-Fetch-Site` whose page asked for it. A page at another port of this host is
+    `same-site`: it may be that of any user of this machine, and gets cookies of ours. `none`: somebody typed it.
+    """
+
+    def __init__(self, app: ASGIApp, is_ours: Callable[[str], bool], page: RefusalPage | None = None) -> None:
         self._app = app
         self._is_ours = is_ours
+        self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -104,6 +115,16 @@ class HostAndOrigin:
                 field="Origin",
                 value=", ".join(origins),
                 allowed="none, or the same host and port as in Host",
+            )
+        elif foreign := [site for site in headers.getlist("sec-fetch-site") if site not in _OWN_SITES]:
+            response = refused(
+                Request(scope),
+                self._page,
+                status=403,
+                code="site_not_allowed",
+                message=f"a page of another site asked for this (Sec-Fetch-Site: {', '.join(foreign)!r})",
+                field="Sec-Fetch-Site",
+                allowed="same-origin, none, or no such header",
             )
         else:
             await self._app(scope, receive, send)
@@ -162,7 +183,8 @@ class ResponseHeaders:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update(_HEADERS)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
                 headers["date"] = formatdate(self._clock.now() / SECOND, usegmt=True)
                 headers.setdefault("cache-control", "no-store")
             await send(message)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -130,7 +131,7 @@ class Jobs:
         if not isinstance(job_id, str | None):
             raise InvalidInput(f"id: {job_id!r} is not a job id", field="id", value=job_id, allowed="a text")
         job = await self._service(request).add(job_id, **fields)
-        return answer(job_view(job), 201, location=f"/api/v2/jobs/{job.id}")
+        return answer(job_view(job), 201, location=f"/api/v2/jobs/{quote(job.id, safe='')}")
 
     async def show(self, request: Request) -> Response:
         """A job, its next moments (none while it is stopped), its edges, and what keeps its runs from starting."""

@@ -21,10 +21,14 @@ _BACKLOG = 1024
 
 
 class HttpDoor:
-    """A server for an ASGI application, from `start` to `stop`."""
+    """A server for an ASGI application, from `start` to `stop`.
 
-    def __init__(self, app: ASGIApp, *, interface: str, port: int, port_fixed: bool) -> None:
+    It has no TLS: beyond the loopback it listens only where somebody has said that this may be (`insecure`).
+    """
+
+    def __init__(self, app: ASGIApp, *, interface: str, port: int, port_fixed: bool, insecure: bool = False) -> None:
         self._interface = interface
+        self._insecure = insecure
         self._wanted = port
         self._port_fixed = port_fixed
         self._sockets: Sequence[socket.socket] = ()
@@ -57,17 +61,24 @@ class HttpDoor:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     async def start(self) -> None:
-        """Begin to listen. Raises `InvalidInput`, and `Refused` if the port is taken."""
+        """Begin to listen. Raises `InvalidInput`, and `Refused` if the port is taken or others reach the interface."""
         self._sockets = listening_sockets(self._interface, self._wanted, port_fixed=self._port_fixed)
         if not all(_is_loopback(each) for each in self._sockets):
-            log.warning(
-                "listening on %s: whoever can reach port %d can run commands here, there is no authentication yet",
-                self._interface,
-                self.port,
-            )
+            self._go_beyond_the_machine()
         self._server.config.load()
         self._server.lifespan = LifespanOff(self._server.config)
         await self._server.startup(list(self._sockets))
+
+    def _go_beyond_the_machine(self) -> None:
+        if not self._insecure:
+            _close(self._sockets)
+            raise _not_without_tls(self._interface)
+        log.warning(
+            "listening on %s port %d without TLS: whoever reads along on the network learns the secret, and can then"
+            " run commands here",
+            self._interface,
+            self.port,
+        )
 
     async def stop(self) -> None:
         """Accept no more requests, answer those that came, and close."""
@@ -151,6 +162,16 @@ def _refused(interface: str, port: int, fault: OSError) -> Refused:
         field="http.port" if fault.errno == errno.EACCES else "http.interface",
         value=port if fault.errno == errno.EACCES else interface,
         allowed="a port above 1023" if fault.errno == errno.EACCES else "an address of this machine",
+    )
+
+
+def _not_without_tls(interface: str) -> Refused:
+    return Refused(
+        f"http.interface: other machines reach {interface}, and there is no TLS yet: whoever reads along would learn"
+        " the secret. `tokimori serve --insecure` (http.insecure = true) listens there all the same",
+        field="http.interface",
+        value=interface,
+        allowed="an address of the loopback, such as 127.0.0.1 or localhost; any address with --insecure",
     )
 
 

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import click
+
 from tokimori.cli.command import Group, options
-from tokimori.cli.output import local, print_json, print_table
-from tokimori.cli.session import in_service
+from tokimori.cli.output import local, print_json, print_lines, print_table
+from tokimori.cli.session import in_service, load
 
 if TYPE_CHECKING:
     from tokimori.ports.nodes import NodeRecord
@@ -43,3 +45,30 @@ def list_nodes() -> None:
 
 async def _nodes(service: "Service") -> "tuple[str, Sequence[NodeRecord]]":
     return service.time_zone, await service.nodes()
+
+
+@node.command("address")
+@click.option("--header", is_flag=True, help="Print the line that lets a program in: `… --header | curl -H @- URL`.")
+def address(*, header: bool) -> None:
+    """Print the address of each node with this state folder, with the secret that lets a browser in.
+
+    Who reads it may run commands as the user of the node.
+    """
+    from tokimori.errors import NotFound
+    from tokimori.node.open_doors import entry, open_doors
+    from tokimori.node.secret_file import read_secret
+
+    folder = load().settings.state_dir
+    secret = read_secret(folder)
+    if header:
+        line = f"Authorization: Bearer {secret}"
+        print_json(line) if options().as_json else print_lines(line)
+        return
+    found = [entry(each, secret) for each in open_doors(folder)]
+    if not found:
+        message = f"no node with the state folder {folder} answers over HTTP: `tokimori serve` starts one"
+        raise NotFound(message, field="state_dir", value=str(folder), allowed="the state folder of a node that runs")
+    if options().as_json:
+        print_json(found)
+    else:
+        print_lines(*found)

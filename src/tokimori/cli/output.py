@@ -1,5 +1,7 @@
 """What the program prints: JSON for programs, tables and lines for people."""
 
+import os
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from tokimori.service.copying import Step, Tell
 
 NOTHING = "-"
+STDOUT = 1
+"""The descriptor to which `announce` writes."""
 
 
 def print_json(value: object) -> None:
@@ -36,6 +40,18 @@ def announce(line: str) -> None:
     """A line of a program that goes on: written at once, for whoever reads it."""
     print_lines(line)
     sys.stdout.flush()
+
+
+def is_for_one_reader(descriptor: int) -> bool:
+    """Whether what is written there goes to who has started this: a terminal, or a program that reads it.
+
+    Files and the system's journal are read by others, and later.
+    """
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:
+        return False
+    return os.isatty(descriptor) or stat.S_ISFIFO(mode)
 
 
 def print_notice(line: str) -> None:

@@ -7,7 +7,7 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.daemon import detach
-from tokimori.cli.output import announce
+from tokimori.cli.output import STDOUT, announce, is_for_one_reader
 from tokimori.cli.session import Absent, in_service, load
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @click.option("--no-http", is_flag=True, help="Don't answer over HTTP.")
 @click.option("-p", "--port", type=int, metavar="PORT", help="Listen on this port; an error if it is taken.")
 @click.option("-i", "--interface", metavar="ADDRESS", help="Listen on this address.")
+@click.option("--insecure", is_flag=True, help="Listen beyond this machine, though there is no TLS.")
 @click.option(
     "--interval-minutes", type=int, metavar="N", help="Look for due jobs only every N whole minutes; 0: at once."
 )
@@ -29,6 +30,7 @@ def serve(
     no_http: bool,
     port: int | None,
     interface: str | None,
+    insecure: bool,
     interval_minutes: int | None,
     minimum_interval_seconds: float | None,
     update_interval_seconds: float | None,
@@ -44,6 +46,7 @@ def serve(
             "http.port": port,
             "http.port_fixed": None if port is None else True,
             "http.interface": interface,
+            "http.insecure": True if insecure else None,
             "worker.interval_minutes": interval_minutes,
             "worker.minimum_interval_seconds": minimum_interval_seconds,
             "schedule.update_interval_seconds": update_interval_seconds,
@@ -69,7 +72,11 @@ def _run(settings: "Settings", tell: Callable[[str], None]) -> int:
     log = start_logging(level=settings.log.level, format=form, file=settings.log.file)
     try:
         with watched(warn) as (runner, begin):
-            return runner.run(serve_node(settings, tell, SystemClock(), lambda: begin(TOO_LONG)))
+            return runner.run(
+                serve_node(
+                    settings, tell, SystemClock(), lambda: begin(TOO_LONG), tells_secret=is_for_one_reader(STDOUT)
+                )
+            )
     finally:
         log.stop()
 

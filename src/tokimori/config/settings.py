@@ -64,6 +64,9 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     port_fixed: Annotated[
         bool, Meta(description="Whether a taken port is an error; otherwise the next free one is used.")
     ] = False
+    insecure: Annotated[
+        bool, Meta(description="Whether it may listen without TLS on an address that other machines reach.")
+    ] = False
 
 
 class LogSettings(Struct, frozen=True, kw_only=True):

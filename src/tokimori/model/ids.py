@@ -7,6 +7,7 @@ from uuid import UUID
 
 from tokimori.clock import MILLISECOND, Moment
 from tokimori.errors import InvalidInput
+from tokimori.model.words import DOTS
 
 JobId = NewType("JobId", str)
 RunId = NewType("RunId", str)
@@ -26,15 +27,24 @@ RandomBytes = Callable[[int], bytes]
 _BELOW_2_48 = 2**48 - 59
 """The largest prime below 2^48."""
 
-JOB_ID_ALLOWED = "1 to 255 of A-Z a-z 0-9 . _ : @ + -, not starting with -"
+JOB_ID_ALLOWED = "1 to 255 of A-Z a-z 0-9 . _ : @ + -, not starting with -, neither . nor .."
 _JOB_ID = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,254}\Z", re.ASCII)
 
 
 def check_job_id(text: object, *, field: str = "id") -> JobId:
-    """The text as a job id. Raises `InvalidInput`."""
+    """The text as a job id, which an older version may have taken. Raises `InvalidInput`."""
     if not isinstance(text, str) or _JOB_ID.match(text) is None:
         raise InvalidInput(f"{field}: {text!r} is not a job id", field=field, value=text, allowed=JOB_ID_ALLOWED)
     return JobId(text)
+
+
+def check_new_job_id(text: object) -> JobId:
+    """The text as the id of a job that is to be. Raises `InvalidInput`."""
+    checked = check_job_id(text)
+    if checked in DOTS:
+        message = f"id: {text!r} is not a job id: in an address it would lead to something else"
+        raise InvalidInput(message, field="id", value=text, allowed=JOB_ID_ALLOWED)
+    return checked
 
 
 def uuid7(now: Moment, random: RandomBytes) -> str:

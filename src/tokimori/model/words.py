@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 from tokimori.errors import InvalidInput
 
+DOTS = frozenset({".", ".."})
+"""No names: in an address they mean this folder and the one above, so that it would lead to something else."""
 _WORD = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)
 WORD_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -"
 
@@ -13,6 +15,11 @@ def check_word(name: str, text: object) -> None:
     """Refuse what can't be a key or a value of labels, or the name of a queue or a semaphore. Raises `InvalidInput`."""
     if not isinstance(text, str) or _WORD.match(text) is None:
         raise InvalidInput(f"{name}: {text!r} is not a word", field=name, value=text, allowed=WORD_ALLOWED)
+    if text in DOTS:
+        allowed = f"{WORD_ALLOWED}, neither . nor .."
+        raise InvalidInput(
+            f"{name}: {text!r} would lead elsewhere in an address", field=name, value=text, allowed=allowed
+        )
 
 
 def texts_in(value: object) -> Iterator[str]:

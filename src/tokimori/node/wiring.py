@@ -3,7 +3,7 @@
 import gc
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -20,7 +20,9 @@ from tokimori.model.lanes import APART_LABEL
 from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
+from tokimori.node.open_doors import noted_door, told_at_start
 from tokimori.node.patience import answered
+from tokimori.node.secret_file import make_secret
 from tokimori.node.signals import note_signals, stopped_by_signals
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.units import Stock
@@ -39,11 +41,18 @@ Announce = Callable[[str], None]
 """Tells the person who started the node one line."""
 
 
-async def serve(settings: Settings, announce: Announce, clock: Clock, joined: Callable[[], None] = lambda: None) -> int:
+async def serve(
+    settings: Settings,
+    announce: Announce,
+    clock: Clock,
+    joined: Callable[[], None] = lambda: None,
+    *,
+    tells_secret: bool = False,
+) -> int:
     """Take part until told to stop: TERM, INT or QUIT drains, a second one hands back what still runs. The exit code.
 
     A store that is away is waited for; one that only a person can mend raises `StoreError`. `joined` is told when the
-    node takes part.
+    node takes part. `tells_secret`: the address that it announces carries the secret.
     """
     random = os.urandom
     note_signals()
@@ -69,7 +78,8 @@ async def serve(settings: Settings, announce: Announce, clock: Clock, joined: Ca
                 log.warning("%s", fault)
             # The door first: a port that is taken leaves no node behind.
             async with _http_door(node, store, semaphore_store, settings, clock) as door:
-                await _take_part(node, store, service, door, announce, joined=joined)
+                told = () if door is None else told_at_start(*door, with_secret=tells_secret)
+                await _take_part(node, store, service, told, announce, joined=joined)
             announce(f"Node {node.id} has stopped.")
         finally:
             await executor.close()
@@ -106,7 +116,7 @@ async def _take_part(
     node: Node,
     store: Store,
     service: Service,
-    door: HttpDoor | None,
+    told: Sequence[str],
     announce: Announce,
     *,
     joined: Callable[[], None],
@@ -117,8 +127,8 @@ async def _take_part(
             _spare_the_collector()
             joined()
             announce(f"Node {node.id} runs jobs on {node.identity.host}.")
-            if door is not None:
-                announce(f"Its page is at {door.url}")
+            for line in told:
+                announce(line)
             await node.run()
 
 
@@ -140,8 +150,8 @@ def _service_of(store: Store, semaphores: StoreOnDemand | None, settings: Settin
 @asynccontextmanager
 async def _http_door(
     node: Node, store: Store, semaphores: StoreOnDemand | None, settings: Settings, clock: Clock
-) -> AsyncIterator[HttpDoor | None]:
-    """The door stays open while the node drains: whoever asks why it has not stopped is answered.
+) -> AsyncIterator[tuple[str, str] | None]:
+    """Its address and its secret. It stays open while the node drains: whoever asks why is answered.
 
     Whatever is asked through it goes through connections of its own, which the node does not wait for.
     """
@@ -150,20 +160,24 @@ async def _http_door(
         return
     semaphores = None if semaphores is None else DoorOnDemand(semaphores)
     service = _service_of(await store.for_doors(), semaphores, settings, clock)
-    http, page = settings.http, Page(service, clock)
+    http, page, secret = settings.http, Page(service, clock), make_secret(settings.state_dir)
+    page.compile()
     app = create_app(
         service,
         clock,
         interface=http.interface,
+        secret=secret,
         health=lambda: _health(node),
         pages=page.routes(),
         lost=page.lost,
+        closed=page.closed,
         host_name=node.identity.host,
     )
-    door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed)
+    door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed, insecure=http.insecure)
     await door.start()
     try:
-        yield door
+        with noted_door(settings.state_dir, door.url):
+            yield door.url, secret
     finally:
         await door.stop()
 

@@ -12,7 +12,7 @@ from tokimori.clock import Clock, Moment
 from tokimori.engine.fire import decide_and_apply
 from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.decide import Due
-from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
+from tokimori.model.ids import JobId, RandomBytes, check_job_id, check_new_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.lanes import lane_of
 from tokimori.model.words import check_text
@@ -109,7 +109,7 @@ class JobService(RunService):
         """
         now, said = await self._now(), job_fields(fields)
         definition = definition_from(said, time_zone=self.time_zone)
-        checked = check_job_id(uuid7(now, self._random) if job_id is None else job_id)
+        checked = check_new_job_id(uuid7(now, self._random) if job_id is None else job_id)
         job, days = await self._new(checked, definition, now, runs_remaining_in(said))
         try:
             await self._add_jobs([job])
@@ -154,12 +154,11 @@ class JobService(RunService):
         new: dict[JobId, Job] = {}
         days: dict[JobId, DaysOff] = {}
         for job_id, definition in map(_checked_pair, many("jobs", jobs, "pairs of an id and a Definition")):
-            checked = check_job_id(job_id)
-            if checked in new:
-                raise _taken(checked)
-            job, days[checked] = await self._new(checked, definition, now)
+            if job_id in new:
+                raise _taken(job_id)
+            job, days[job_id] = await self._new(job_id, definition, now)
             reason = reasons.get(job_id)
-            new[checked] = job if reason is None else paused(job, now, reason, self._author)
+            new[job_id] = job if reason is None else paused(job, now, reason, self._author)
         try:
             await self._add_jobs(list(new.values()))
             added: Collection[JobId] = new
@@ -329,7 +328,7 @@ def schedule_for(job: Job) -> Schedule:
 def _checked_pair(pair: object) -> tuple[JobId, Definition]:
     match pair:
         case (job_id, Definition() as definition):
-            return check_job_id(job_id), definition
+            return check_new_job_id(job_id), definition
         case _:
             allowed = "pairs of an id and a Definition"
             raise InvalidInput(f"jobs: {pair!r} is not such a pair", field="jobs", value=pair, allowed=allowed)

@@ -13,7 +13,7 @@ from tokimori.errors import NotFound, StoreUnavailable
 from tokimori.model.pause import EVERYTHING, Pause, queue_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
-from tokimori.model.words import check_text, check_word
+from tokimori.model.words import DOTS, check_text, check_word
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.store import Jobs, RunFilter, Runs
 from tokimori.service.asking import MOST_LISTED, all_jobs, retried
@@ -95,8 +95,10 @@ class Queues:
 
         A queue with a pause of its own stays paused when everything is resumed. Raises `InvalidInput`.
         """
-        name = _name(queue)
-        known = [pause for pause in await self.pauses() if pause.queue == name]
+        pauses = await self.pauses()
+        is_old = queue in DOTS and any(pause.queue == queue for pause in pauses)  # older versions took such names
+        name = queue if queue is not None and is_old else _name(queue)
+        known = [pause for pause in pauses if pause.queue == name]
         await retried(lambda: self._store.delete_pause(name), StoreUnavailable)
         return known[0] if known else None
 

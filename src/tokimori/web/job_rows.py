@@ -15,6 +15,7 @@ from tokimori.service.graph import how
 from tokimori.service.queues import binding
 from tokimori.web.run_rows import RunRow, run_row
 from tokimori.web.times import Time, time_of
+from tokimori.web.view import api_path
 from tokimori.web.words import distance, full_time
 
 NEXT_TIMES_SHOWN = 3
@@ -33,6 +34,8 @@ class JobRow(NamedTuple):
     is_stopped: bool
     way_back: str
     """The action that a stopped job needs: `resume`, or `resolve` if a failure has parked it."""
+    path: str | None
+    """Its path in the API, where there is one."""
     calendars: str
     schedule: str
     zone: str
@@ -69,6 +72,7 @@ def job_row(job: Job, runs: Sequence[Run], pauses: Sequence[Pause], now: Moment)
         why=_why(job, binding(definition.queue, pauses)),
         is_stopped=job.state in (JobState.PAUSED, JobState.PARKED),
         way_back="resolve" if job.state is JobState.PARKED else "resume",
+        path=api_path("jobs", job.id),
         calendars=_calendars(definition),
         schedule=definition.schedule or ("after other jobs" if definition.parents else "on demand"),
         zone=zone,

@@ -8,6 +8,7 @@ from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.ports.nodes import NodeRecord
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.web.times import Time, time_of
+from tokimori.web.view import api_path
 
 HOLDERS_SHOWN = 5
 
@@ -35,13 +36,13 @@ class SemaphoreRow(NamedTuple):
 
 
 class PauseRow(NamedTuple):
-    """A pause of a queue or of everything; `path` is the path of the API that resumes it."""
+    """A pause of a queue or of everything; `path` is the path of the API that resumes it, where there is one."""
 
     what: str
     since: Time
     by: str | None
     reason: str | None
-    path: str
+    path: str | None
 
 
 def node_row(node: NodeRecord, zone: str, now: Moment) -> NodeRow:
@@ -68,5 +69,8 @@ def semaphore_row(found: SemaphoreDetails) -> SemaphoreRow:
 
 def pause_row(pause: Pause, zone: str, now: Moment) -> PauseRow:
     """The row of a pause, with times in this zone."""
-    what, base = ("Everything", "") if pause.queue == EVERYTHING else (f"Queue {pause.queue}", f"/queues/{pause.queue}")
-    return PauseRow(what, time_of(pause.since, zone, now), pause.by, pause.reason, f"/api/v2{base}/resume")
+    if pause.queue == EVERYTHING:
+        what, path = "Everything", api_path("resume")
+    else:
+        what, path = f"Queue {pause.queue}", api_path("queues", pause.queue, "resume")
+    return PauseRow(what, time_of(pause.since, zone, now), pause.by, pause.reason, path)

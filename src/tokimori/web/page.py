@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from http import HTTPStatus
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -10,7 +11,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from tokimori.clock import Clock
-from tokimori.errors import NotFound, TokimoriError
+from tokimori.errors import Bug, NotFound, TokimoriError
 from tokimori.service.service import Service
 from tokimori.web.content import content
 from tokimori.web.view import View
@@ -32,6 +33,11 @@ class Page:
         self._templates.trim_blocks = self._templates.lstrip_blocks = True
         self._templates.globals["static"] = self._address
 
+    def compile(self) -> None:
+        """Compile the templates: at the first request that would hold up the loop of a node."""
+        for name in self._templates.list_templates():
+            self._templates.get_template(name)
+
     def routes(self) -> Sequence[Route]:
         """The paths of the page and its files."""
         return [Route("/", self.show), Route("/static/{name}", self.file)]
@@ -42,6 +48,8 @@ class Page:
         view = View(*(query.get(name) or None for name in View._fields))
         try:
             shown = await content(self._service, self._clock, view)
+        except Bug:
+            raise
         except TokimoriError as error:
             return self._render("error.html", error.status, error=error)
         return self._render("page.html", 200, page=shown, view=view, host=request.headers["host"])
@@ -50,6 +58,12 @@ class Page:
         """For a browser at a path that there is not."""
         error = NotFound(f"there is no page at {request.url.path}", allowed="/, with ?job=ID or ?run=ID")
         return self._render("error.html", 404, error=error)
+
+    def closed(self, status: int, message: str) -> Response:
+        """For a browser that is not let in. It needs no file of the page: those are for who is let in."""
+        return self._render(
+            "closed.html", status, message=message, has_come_from_elsewhere=status == HTTPStatus.FORBIDDEN
+        )
 
     async def file(self, request: Request) -> Response:
         """A file of the page: a style, a script or a picture."""

@@ -1,7 +1,14 @@
 """The view of the page: the parameters of its address."""
 
 from typing import NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
+
+from tokimori.model.words import DOTS
+
+
+def api_path(*parts: str) -> str | None:
+    """The path below `/api/v2` of these parts; None if it would lead elsewhere, for a name that older versions took."""
+    return None if DOTS.intersection(parts) else "/".join(("/api/v2", *(quote(part, safe="") for part in parts)))
 
 
 class View(NamedTuple):

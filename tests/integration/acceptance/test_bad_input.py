@@ -9,7 +9,7 @@ import pytest
 
 import tokimori
 from tests.integration.cli.conftest import Program
-from tests.unit.api.asgi import Asker
+from tests.unit.api.asgi import SECRET, Asker
 from tokimori.api.app import Health, create_app
 from tokimori.client.client import Client
 from tokimori.clock import SystemClock
@@ -138,7 +138,7 @@ def test_the_api(name: str, program: Program, client: Client) -> None:
 
     async def ask(service: Service) -> Any:
         health = Health(status="ok", node_id="n", store_reachable=True, version="1")
-        app = create_app(service, SystemClock(), interface="127.0.0.1", health=lambda: health)
+        app = create_app(service, SystemClock(), interface="127.0.0.1", secret=SECRET, health=lambda: health)
         match case.act:
             case "add":
                 return await Asker(app).post(JOBS, {"id": case.job, **case.values})

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.integration.cli.conftest import Program
+from tests.unit.api.asgi import BEARER, SECRET
 from tokimori.api.app import Health, create_app
 from tokimori.api.server import HttpDoor
 from tokimori.client.client import open as open_client
@@ -95,10 +96,12 @@ async def door(url: str) -> AsyncIterator[aiohttp.ClientSession]:
     await store.open()
     service = Service(store, clock, os.urandom)
     health = Health(status="ok", node_id="n", store_reachable=True, version="1")
-    app = create_app(service, clock, interface="127.0.0.1", health=lambda: health, pages=Page(service, clock).routes())
+    app = create_app(
+        service, clock, interface="127.0.0.1", secret=SECRET, health=lambda: health, pages=Page(service, clock).routes()
+    )
     http = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)
     await http.start()
-    async with aiohttp.ClientSession(http.url) as session:
+    async with aiohttp.ClientSession(http.url, headers=BEARER) as session:
         yield session
     await http.stop()
     await store.close()

@@ -6,7 +6,7 @@ import pytest
 
 import tokimori
 from tests.integration.cli.conftest import Program
-from tests.unit.api.asgi import Asker
+from tests.unit.api.asgi import SECRET, Asker
 from tests.unit.api.conftest import HEALTHY
 from tests.unit.service.world import World
 from tokimori.api.app import create_app
@@ -52,7 +52,7 @@ async def test_json_comes_back_by_every_door(full: Program) -> None:
     assert [job["id"] for job in exported] == sorted(JOBS)
 
     world = World()
-    door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY))
+    door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY))
     for job in exported:
         assert (await door.post("/api/v2/jobs", job)).status == 201
     assert {job["id"]: defined(job) for job in (await door.get("/api/v2/jobs")).json} == before

@@ -113,10 +113,13 @@ def test_over_http(apart: Program) -> None:
     )
     try:
         assert serving.stdout is not None
-        page = next(line for line in serving.stdout if "Its page is at" in line).split()[-1].rstrip("/")
+        page, _, secret = (
+            next(line for line in serving.stdout if "Its page is at" in line).strip().partition("?secret=")
+        )
         body = json.dumps({"limit": 3}).encode()
-        headers = {"Content-Type": "application/json"}
-        put = urllib.request.Request(f"{page}/api/v2/semaphores/api", body, headers, method="PUT")  # noqa: S310
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {secret}"}
+        place = f"{page.split()[-1]}api/v2/semaphores/api"
+        put = urllib.request.Request(place, body, headers, method="PUT")  # noqa: S310
         with urllib.request.urlopen(put) as answer:  # noqa: S310
             assert json.load(answer)["limit"] == 3
         assert [each["name"] for each in apart.json("lock", "list")] == ["api"]

@@ -1,7 +1,6 @@
 """The page in a real browser, beside a node at work: what people see, press and read."""
 
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -10,32 +9,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 import tokimori
-from tests.integration.cli.conftest import Program, stop
-from tests.programs.forked import PROGRAM
+from tests.integration.cli.conftest import Program
+from tests.integration.http.site import Site, site_of
 from tests.servers import browser as browsers
 from tokimori.client.client import Client
 
 PATIENCE = 20_000
 """Milliseconds."""
-
-
-class Site:
-    """A node with its page, and a client of its store."""
-
-    def __init__(self, program: Program) -> None:
-        self.node = subprocess.Popen(
-            [str(PROGRAM), "serve", "-p", "0"],
-            cwd=program.home,
-            env=program.environment,
-            text=True,
-            stdout=subprocess.PIPE,
-        )
-        assert self.node.stdout is not None
-        told = ""
-        while "http://" not in told:
-            told = self.node.stdout.readline()
-            assert told, "the node did not come up"
-        self.url = "http://" + told.partition("http://")[2].split()[0]
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +27,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
 @pytest.fixture(scope="module")
 def site(program: Program) -> Iterator[Site]:
     """One for all tests here: each has jobs of its own."""
-    site = Site(program)
-    yield site
-    assert stop(site.node) == 0
+    with site_of(program) as site:
+        yield site
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +63,7 @@ def page(browser: Browser, site: Site, faults: list[str]) -> Iterator[Page]:
     expect.set_options(timeout=PATIENCE)
     tab.on("pageerror", lambda fault: faults.append(str(fault)))
     tab.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-    tab.goto(site.url)
+    tab.goto(site.entry)
     yield tab
     tab.close()
     assert faults == []
@@ -166,7 +145,7 @@ def test_a_node_that_is_gone_is_told(browser: Browser, tmp_path: Path) -> None:
     program = Program(tmp_path)
     site = Site(program)
     with closing(browser.new_page()) as page:
-        page.goto(site.url)
+        page.goto(site.entry)
         site.node.kill()
         site.node.communicate()
         expect(page.locator("#live")).to_have_text("the node does not answer; trying again", timeout=PATIENCE)

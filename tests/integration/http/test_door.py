@@ -8,6 +8,7 @@ from threading import Event
 import aiohttp
 import pytest
 
+from tests.unit.api.asgi import BEARER, SECRET
 from tokimori.api.app import Health, create_app
 from tokimori.api.server import HttpDoor
 from tokimori.clock import SystemClock
@@ -28,10 +29,12 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
     clock = SystemClock()
     service = Service(MemoryStore(clock), clock, os.urandom)
     health = Health(status="ok", node_id="n", store_reachable=True, version="1")
-    app = create_app(service, clock, interface="127.0.0.1", health=lambda: health, pages=Page(service, clock).routes())
+    app = create_app(
+        service, clock, interface="127.0.0.1", secret=SECRET, health=lambda: health, pages=Page(service, clock).routes()
+    )
     door = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)
     await door.start()
-    async with aiohttp.ClientSession(door.url) as session:
+    async with aiohttp.ClientSession(door.url, headers=BEARER) as session:
         yield session
     await door.stop()
 

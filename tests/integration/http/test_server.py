@@ -23,8 +23,10 @@ async def hello(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextlib.asynccontextmanager
-async def opened(interface: str = "127.0.0.1", port: int = 0, *, port_fixed: bool = False) -> AsyncIterator[HttpDoor]:
-    door = HttpDoor(hello, interface=interface, port=port, port_fixed=port_fixed)
+async def opened(
+    interface: str = "127.0.0.1", port: int = 0, *, port_fixed: bool = False, insecure: bool = False
+) -> AsyncIterator[HttpDoor]:
+    door = HttpDoor(hello, interface=interface, port=port, port_fixed=port_fixed, insecure=insecure)
     await door.start()
     try:
         yield door
@@ -133,11 +135,27 @@ async def test_an_idle_door_wakes_nobody() -> None:
 
 @pytest.mark.parametrize(("interface", "warnings"), [("127.0.0.1", 0), ("0.0.0.0", 1)])  # noqa: S104
 async def test_open_to_others_is_warned_of(interface: str, warnings: int, caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever opens the door to other machines is told that nothing keeps them from running commands."""
+    """Whoever opens the door to other machines, and has said so, is told who can learn the secret."""
     with caplog.at_level(logging.WARNING):
-        async with opened(interface) as door:
+        async with opened(interface, insecure=True) as door:
             assert door.url == f"http://127.0.0.1:{door.port}/"
-    assert ["no authentication" in record.message for record in caplog.records] == [True] * warnings
+    assert ["without TLS" in record.message for record in caplog.records] == [True] * warnings
+
+
+@pytest.mark.parametrize("interface", ["0.0.0.0", "::"])  # noqa: S104
+async def test_other_machines_are_let_near_only_on_purpose(interface: str) -> None:
+    """Beyond the loopback, without TLS, the door stays shut; the error says what to write, and nobody listens."""
+    if interface == "::" and not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(Refused, match="--insecure") as caught:
+        async with opened(interface, port, port_fixed=True):
+            pass
+    assert (caught.value.field, caught.value.value) == ("http.interface", interface)
+    assert caught.value.allowed is not None and "127.0.0.1" in caught.value.allowed
+    with pytest.raises(ConnectionRefusedError):
+        await ask(port)
 
 
 def test_an_ipv6_address_takes_no_ipv4() -> None:

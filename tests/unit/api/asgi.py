@@ -8,6 +8,10 @@ from msgspec import json
 from starlette.types import ASGIApp, Message
 
 JSON = {"content-type": "application/json"}
+SECRET = "s" * 43
+"""The secret of every door in tests."""
+BEARER = {"authorization": f"Bearer {SECRET}"}
+"""What a program sends that knows it."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,11 @@ class Answer:
 
 
 class Asker:
-    """Sends requests to an application, as a browser or program on this machine would."""
+    """Sends requests to an application, as a program on this machine would that knows the secret, or (`bare`) not."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, bare: bool = False) -> None:
         self._app = app
+        self._always = [] if bare else [*BEARER.items()]
 
     async def get(self, path: str, **headers: str) -> Answer:
         return await self.ask("GET", path, headers=[("host", "localhost"), *headers.items()])
@@ -61,7 +66,7 @@ class Asker:
             "scheme": "http",
             "server": ("127.0.0.1", 8000),
             "client": ("127.0.0.1", 50_000),
-            "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in (*self._always, *headers)],
         }
         incoming = list(chunks)
         sent: list[Message] = []

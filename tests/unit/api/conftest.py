@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.api.asgi import Asker
+from tests.unit.api.asgi import SECRET, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
 
@@ -17,6 +17,11 @@ def world() -> World:
 @pytest.fixture
 def door(world: World) -> Asker:
     app = create_app(
-        world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY, author_of=lambda _: "ada"
+        world.service,
+        world.clock,
+        interface="127.0.0.1",
+        secret=SECRET,
+        health=lambda: HEALTHY,
+        author_of=lambda _: "ada",
     )
     return Asker(app)

@@ -6,12 +6,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tests.unit.api.asgi import JSON, Asker
+from tests.unit.api.asgi import JSON, SECRET, Asker
 from tests.unit.api.conftest import HEALTHY
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
-from tokimori.errors import StoreUnavailable
+from tokimori.errors import Bug, StoreUnavailable
 from tokimori.model.outcome import Succeeded
+from tokimori.web.page import Page
 
 
 async def test_health(door: Asker) -> None:
@@ -24,7 +25,7 @@ async def test_health(door: Asker) -> None:
 async def test_unhealthy(world: World) -> None:
     """A node that can't reach its store answers 503, so that a load balancer leaves it alone."""
     state = Health(status="store unreachable", node_id="n", store_reachable=False, version="1")
-    door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: state))
+    door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: state))
     answer = await door.get("/healthz")
     assert (answer.status, answer.json["store_reachable"]) == (503, False)
 
@@ -68,7 +69,12 @@ async def test_errors_have_their_status(world: World) -> None:
         raise StoreUnavailable("the store did not answer")
 
     app = create_app(
-        world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY, pages=[Route("/fail", fail)]
+        world.service,
+        world.clock,
+        interface="127.0.0.1",
+        secret=SECRET,
+        health=lambda: HEALTHY,
+        pages=[Route("/fail", fail)],
     )
     answer = await Asker(app).get("/fail")
     assert answer.status == 503
@@ -88,7 +94,12 @@ async def test_a_bug_tells_strangers_nothing(world: World) -> None:
         raise KeyError("secret")
 
     app = create_app(
-        world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY, pages=[Route("/fail", fail)]
+        world.service,
+        world.clock,
+        interface="127.0.0.1",
+        secret=SECRET,
+        health=lambda: HEALTHY,
+        pages=[Route("/fail", fail)],
     )
     sent = []
 
@@ -103,7 +114,7 @@ async def test_a_bug_tells_strangers_nothing(world: World) -> None:
         "method": "GET",
         "path": "/fail",
         "query_string": b"",
-        "headers": [(b"host", b"localhost")],
+        "headers": [(b"host", b"localhost"), (b"authorization", f"Bearer {SECRET}".encode())],
     }
     with pytest.raises(KeyError):
         await app(scope, receive, send)
@@ -113,12 +124,52 @@ async def test_a_bug_tells_strangers_nothing(world: World) -> None:
     assert "nosniff" in text
 
 
+async def test_a_bug_that_we_find_ourselves_is_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """It answers 500, and the log has a line with all that leads to it; other errors of ours leave none.
+
+    The line has no parameters of the address: the secret may be among them.
+    """
+
+    async def fail(request: Request) -> Response:
+        raise Bug("a rule of ours does not hold") if request.url.path == "/bug" else StoreUnavailable("away")
+
+    pages = [Route("/bug", fail), Route("/away", fail)]
+    app = create_app(
+        world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY, pages=pages
+    )
+    assert (await Asker(app).get("/away")).status == 503
+    assert caplog.records == []
+    answer = await Asker(app).get("/bug?token=hidden")
+    assert (answer.status, answer.error["code"]) == (500, "bug")
+    (record,) = caplog.records
+    assert (record.levelname, record.getMessage()) == ("ERROR", "GET /bug failed")
+    assert "in fail" in caplog.text and "a rule of ours does not hold" in caplog.text and "hidden" not in caplog.text
+
+
+async def test_a_bug_that_the_page_meets_is_in_the_log(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes wrong while the page is made is no page, but a line in the log."""
+
+    async def fail(*_: object) -> None:
+        raise Bug("a rule of ours does not hold")
+
+    monkeypatch.setattr(world.service, "list", fail)
+    pages = Page(world.service, world.clock).routes()
+    app = create_app(
+        world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY, pages=pages
+    )
+    assert (await Asker(app).get("/")).status == 500
+    assert [record.getMessage() for record in caplog.records] == ["GET / failed"]
+
+
 async def test_each_request_has_its_own_author(world: World) -> None:
     """What two users pause at the same door is recorded as theirs, jobs and queues alike, and nobody else's."""
     app = create_app(
         world.service,
         world.clock,
         interface="127.0.0.1",
+        secret=SECRET,
         health=lambda: HEALTHY,
         author_of=lambda request: request.headers["user"],
     )
@@ -140,7 +191,7 @@ async def test_each_request_has_its_own_author(world: World) -> None:
 async def test_a_door_that_knows_nobody_acts_in_its_own_name(world: World) -> None:
     """As long as nobody has to say who they are."""
     await world.add({"noop": True}, "a")
-    door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTHY))
+    door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY))
     assert (await door.post("/api/v2/jobs/a/pause", {})).json["by"] == "http"
 
 

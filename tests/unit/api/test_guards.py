@@ -5,7 +5,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from tests.unit.api.asgi import Answer, Asker
+from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.service.world import SetClock
 from tokimori.api.guards import MOST_BODY, guarded, host_of, host_rule
 
@@ -36,7 +36,7 @@ def echo() -> Echo:
 
 @pytest.fixture
 def asker(echo: Echo) -> Asker:
-    return Asker(guarded(echo, clock=SetClock(), interface="127.0.0.1", host_name="this.machine"))
+    return Asker(guarded(echo, clock=SetClock(), interface="127.0.0.1", host_name="this.machine", secret=SECRET))
 
 
 def ask(asker: Asker, *arguments: str, chunks: Sequence[bytes | None] = (b"",), **headers: str) -> Answer:

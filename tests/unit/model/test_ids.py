@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from tokimori.clock import MILLISECOND, Moment
 from tokimori.errors import InvalidInput
-from tokimori.model.ids import RunId, births_of, check_job_id, check_uuid, child_id, new_incarnation, uuid7
+from tokimori.model.ids import (
+    RunId,
+    births_of,
+    check_job_id,
+    check_new_job_id,
+    check_uuid,
+    child_id,
+    new_incarnation,
+    uuid7,
+)
 
 ALPHABET = string.ascii_letters + string.digits + "._:@+-"
 MOMENTS = st.integers(0, 253_402_300_799_999_999).map(Moment)
@@ -46,7 +55,17 @@ def test_what_may_not(text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         check_job_id(text)
     assert (caught.value.field, caught.value.value) == ("id", text)
-    assert "not starting with -" in str(caught.value.allowed)
+    assert "not starting with -, neither . nor .." in str(caught.value.allowed)
+
+
+def test_what_may_not_any_more() -> None:
+    """A new job is not called as a folder in an address is; one of an older version is still found."""
+    assert [check_new_job_id(text) for text in ("...", ".a", "a..")] == ["...", ".a", "a.."]
+    for text in (".", ".."):
+        with pytest.raises(InvalidInput) as caught:
+            check_new_job_id(text)
+        assert (caught.value.field, caught.value.value) == ("id", text)
+        assert check_job_id(text) == text
 
 
 @given(st.binary(min_size=8, max_size=8))

@@ -120,7 +120,7 @@ async def test_a_run_whose_job_is_gone_is_no_queues(world: World) -> None:
     assert (await world.store.get_run(run.id)).cancel is None
 
 
-@pytest.mark.parametrize("name", ["", "*", "a b", "ä", "x" * 129])
+@pytest.mark.parametrize("name", ["", "*", "a b", "ä", "x" * 129, ".", ".."])
 async def test_what_is_no_name_is_refused(world: World, name: str) -> None:
     """Before anything is paused or resumed."""
     for act in (world.service.queues.pause, world.service.queues.resume):

@@ -3,12 +3,14 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
+from msgspec.structs import replace
 
-from tests.unit.api.asgi import Answer, Asker
+from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
-from tokimori.model.ids import JobId, RunId
+from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.outcome import Failed, Succeeded
+from tokimori.model.pause import Pause
 from tokimori.model.run import Output
 from tokimori.ports.store import RunFilter
 from tokimori.web.page import KINDS, Page
@@ -46,7 +48,9 @@ def world() -> World:
 def door(world: World) -> Asker:
     health = Health(status="ok", node_id="n", store_reachable=True, version="1")
     pages = Page(world.service, world.clock).routes()
-    return Asker(create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: health, pages=pages))
+    return Asker(
+        create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: health, pages=pages)
+    )
 
 
 def elements(answer: Answer) -> Elements:
@@ -418,11 +422,36 @@ async def test_the_page_tells_what_a_deleted_job_leaves(door: Asker, world: Worl
     assert "It was deleted, and is known until the last of its runs has ended." in page.text
 
 
+async def test_ids_are_quoted_in_every_address(world: World, door: Asker) -> None:
+    """What stands in an id means nothing in an address; an id that means a folder has no address, so no button."""
+    for job_id in ("a:b@c+d", "..."):
+        await add(world, job_id)
+    old = await world.service.get("...")
+    await world.store.add_jobs([replace(old, id=JobId(".."), incarnation=Incarnation(7))])
+    for queue in ("mail", ".."):
+        await world.store.add_pause(Pause(queue=queue, since=world.clock.moment))
+    page = elements(await door.get("/"))
+    assert [button["data-post"] for button in page.named("button") if "data-post" in button] == [
+        "/api/v2/queues/mail/resume",
+        "/api/v2/jobs/.../trigger",
+        "/api/v2/jobs/.../pause",
+        "/api/v2/jobs/a%3Ab%40c%2Bd/trigger",
+        "/api/v2/jobs/a%3Ab%40c%2Bd/pause",
+    ]
+    assert "Queue .. is paused" in page.text
+
+
 async def test_a_browser_that_is_lost_gets_a_page(world: World) -> None:
     """Programs, and whoever asks the API, get JSON as ever."""
     page, health = Page(world.service, world.clock), Health(status="ok", node_id="n", store_reachable=True, version="1")
     app = create_app(
-        world.service, world.clock, interface="127.0.0.1", health=lambda: health, pages=page.routes(), lost=page.lost
+        world.service,
+        world.clock,
+        interface="127.0.0.1",
+        secret=SECRET,
+        health=lambda: health,
+        pages=page.routes(),
+        lost=page.lost,
     )
     door, browser = Asker(app), {"accept": "text/html,application/xhtml+xml"}
     lost = await door.get("/jobs/x", **browser)

@@ -16,6 +16,7 @@ async function refresh() {
     const address = location.href;
     const headers = seen.tag && seen.address === address ? { "if-none-match": seen.tag } : {};
     const response = await fetch(address, { headers, signal: AbortSignal.timeout(TIMEOUT) });
+    if (response.status === 401) location.reload(); // the page that says how to enter
     const text = response.status === 304 ? null : await response.text();
     if (mine !== newest) return;
     if (text !== null) {

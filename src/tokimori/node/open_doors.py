@@ -1,0 +1,91 @@
+"""Which nodes of a state folder answer over HTTP, and where: a file for each door, locked as long as it is open."""
+
+import fcntl
+import logging
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tokimori.api.secret import COMMAND, PARAMETER
+
+log = logging.getLogger(__name__)
+
+NAME = "doors"
+"""The name of the folder."""
+_MOST = 4_096
+
+
+@contextmanager
+def noted_door(state_dir: Path, address: str) -> Iterator[None]:
+    """While this lasts, `open_doors` finds the address. A process that dies leaves a file that nobody holds."""
+    try:
+        opened, file = _note(state_dir / NAME, address)
+    except OSError as fault:
+        log.warning("`%s` will not find this node: %s", COMMAND, fault)
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            file.unlink()
+        os.close(opened)
+
+
+def _note(folder: Path, address: str) -> tuple[int, Path]:
+    """A file that holds the address, with its lock: whoever finds it unlocked knows that its process has gone."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    name = secrets.token_hex(8)
+    unnamed, file = folder / f".{name}", folder / name
+    opened = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(opened, f"{address}\n".encode())
+        unnamed.rename(file)
+    except OSError:
+        os.close(opened)
+        unnamed.unlink(missing_ok=True)
+        raise
+    return opened, file
+
+
+def entry(address: str, secret: str) -> str:
+    """The address that lets a browser in."""
+    return f"{address}?{PARAMETER}={secret}"
+
+
+def told_at_start(address: str, secret: str, *, with_secret: bool) -> Sequence[str]:
+    """What a node says of its door to who has started it."""
+    if with_secret:
+        return (f"Its page is at {entry(address, secret)}",)
+    return (f"Its page is at {address}", f"`{COMMAND}` prints that with the secret which lets a browser in.")
+
+
+def open_doors(state_dir: Path) -> Sequence[str]:
+    """The addresses of the open doors, in order; the files of dead processes are removed."""
+    with suppress(FileNotFoundError):
+        files = [file for file in (state_dir / NAME).iterdir() if not file.name.startswith(".")]
+        return sorted(address for file in files if (address := _address(file)) is not None)
+    return ()
+
+
+def _address(file: Path) -> str | None:
+    """The address in a file that somebody holds, unless others may have written it."""
+    try:
+        opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(opened)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            return None
+        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.read(opened, _MOST).decode(errors="replace").strip()
+    finally:
+        os.close(opened)
+    file.unlink(missing_ok=True)
+    return None

@@ -1,0 +1,51 @@
+"""A real node with its door."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.integration.cli.conftest import Program, stop
+from tests.programs.forked import PROGRAM
+
+
+class Site:
+    """A node at work: `entry` is the address that it printed, `url` the same without `secret`."""
+
+    def __init__(self, program: Program, *options: str) -> None:
+        self._log = program.home / "node.log"
+        with self._log.open("w") as log:
+            self.node = subprocess.Popen(
+                [str(PROGRAM), "serve", "-p", "0", *options],
+                cwd=program.home,
+                env=program.environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        assert self.node.stdout is not None
+        told = ""
+        while "http://" not in told:
+            told = self.node.stdout.readline()
+            assert told, "the node did not come up"
+        self.entry = "http://" + told.partition("http://")[2].split()[0]
+        self.url, _, self.secret = self.entry.partition("?secret=")
+
+    @property
+    def log(self) -> str:
+        """All that it has written to stderr."""
+        return self._log.read_text()
+
+    def stop(self) -> int:
+        """End it politely; its exit code."""
+        return stop(self.node)
+
+
+@contextmanager
+def site_of(program: Program, *options: str) -> Iterator[Site]:
+    """A node at work, that ends well."""
+    site = Site(program, *options)
+    try:
+        yield site
+    finally:
+        code = site.stop()
+    assert code == 0

@@ -1,0 +1,59 @@
+"""Which doors are open."""
+
+import os
+import stat
+from pathlib import Path
+
+from tokimori.node.open_doors import noted_door, open_doors, told_at_start
+
+
+def test_a_door_is_known_as_long_as_it_is_open(tmp_path: Path) -> None:
+    """Several nodes of a folder are told, in order; nothing is left of them."""
+    assert open_doors(tmp_path) == ()
+    with noted_door(tmp_path, "http://127.0.0.1:8001/"):
+        with noted_door(tmp_path, "http://127.0.0.1:8000/"):
+            assert open_doors(tmp_path) == ["http://127.0.0.1:8000/", "http://127.0.0.1:8001/"]
+            modes = {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "doors").iterdir()}
+            assert (stat.S_IMODE((tmp_path / "doors").stat().st_mode), modes) == (0o700, {0o600})
+        assert open_doors(tmp_path) == ["http://127.0.0.1:8001/"]
+    assert list((tmp_path / "doors").iterdir()) == []
+
+
+def test_a_dead_node_is_not_told_of(tmp_path: Path) -> None:
+    """A process that was killed leaves a file; who finds that nobody holds it removes it."""
+    child = os.fork()
+    if child == 0:
+        door = noted_door(tmp_path, "http://127.0.0.1:8000/")
+        door.__enter__()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert len(list((tmp_path / "doors").iterdir())) == 1
+    assert open_doors(tmp_path) == []
+    assert list((tmp_path / "doors").iterdir()) == []
+
+
+def test_only_what_this_user_wrote_is_believed(tmp_path: Path) -> None:
+    """An address that others may have written would be given the secret."""
+    with noted_door(tmp_path, "http://127.0.0.1:8000/"):
+        (file,) = (tmp_path / "doors").iterdir()
+        file.chmod(0o666)
+        assert open_doors(tmp_path) == []
+        file.chmod(0o600)
+        (tmp_path / "doors" / "link").symlink_to(file)
+        assert open_doors(tmp_path) == ["http://127.0.0.1:8000/"]
+
+
+def test_a_node_whose_door_cannot_be_noted_works_all_the_same(tmp_path: Path) -> None:
+    """Only the command that prints the address misses it."""
+    (tmp_path / "doors").touch()
+    with noted_door(tmp_path, "http://127.0.0.1:8000/"):
+        pass
+
+
+def test_the_secret_is_told_to_whoever_started_the_node_alone() -> None:
+    """Where others read along, the node names the command."""
+    address, secret = "http://127.0.0.1:8000/", "s" * 43
+    assert told_at_start(address, secret, with_secret=True) == (f"Its page is at {address}?secret={secret}",)
+    lines = told_at_start(address, secret, with_secret=False)
+    assert lines[0] == f"Its page is at {address}" and "tokimori node address" in lines[1]
+    assert secret not in "".join(lines)
