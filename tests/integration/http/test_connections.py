@@ -1,11 +1,10 @@
 """What clients that send half, send too much or do not read can do to the door: nothing for long."""
 
 import asyncio
-import os
 import resource
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from time import monotonic
 
 import pytest
@@ -13,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tests.integration.executors.workshop import until
+from tests.integration.executors.workshop import file_descriptors, until
 from tokimori.api.connections import MOST_CONNECTIONS, RESERVE, Limits, most_connections
 from tokimori.api.http_connection import MOST_AHEAD, MOST_HEAD, MOST_HEADERS, MOST_PIECES, MOST_REQUEST
 from tokimori.api.server import HttpDoor
@@ -230,19 +229,6 @@ async def test_a_full_door_is_told_of_once(caplog: pytest.LogCaptureFixture) -> 
         for _, writer in [await connected(door, GET) for _ in range(40)]:
             writer.close()
     assert [record.getMessage()[:25] for record in caplog.records] == ["the door has 2 connection"]
-
-
-@contextmanager
-def file_descriptors(more: int) -> Iterator[None]:
-    """This process may open only so many more."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.dup(0)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + more, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_no_file_descriptor_left(caplog: pytest.LogCaptureFixture) -> None:
