@@ -16,6 +16,7 @@ from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.graph import direct
+from tokimori.service.jobs import schedule_for
 from tokimori.service.lines import stopped
 from tokimori.service.views.jobs import count_view, edge_view, job_view, skip_view
 from tokimori.service.views.runs import backfill_view
@@ -23,6 +24,8 @@ from tokimori.service.views.schedules import explanation_view
 
 SHOWN_TIMES = 5
 """How many next moments are shown with a job."""
+MOST_BACKFILLED = 10_000
+"""The most occurrences of a backfill that this door makes; a program, or the command line, may name more."""
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -175,7 +178,7 @@ class Jobs:
     async def backfill(self, request: Request) -> Response:
         """Make runs for occurrences that have none; with `max_running`, ask again until none is missing."""
         wanted = await read_body(request, BackfillRequest)
-        first, last = wanted.moments()
+        first, last = await self._span(request, wanted)
         done = await self._service(request).backfill(
             _job_id(request), first, last, max_running=wanted.max_running, dry_run=wanted.dry_run
         )
@@ -183,21 +186,35 @@ class Jobs:
 
     async def cancel_backfill(self, request: Request) -> Response:
         """Cancel a backfill: its runs that have not ended, and the making of more."""
-        first, last = (await read_body(request, Range)).moments()
-        return answer(backfill_view(await self._service(request).cancel_backfill(_job_id(request), first, last)))
+        first, last = await self._span(request, await read_body(request, Range))
+        done = await self._service(request).cancel_backfill(_job_id(request), first, last)
+        return answer(backfill_view(done))
+
+    async def _span(self, request: Request, span: Range) -> tuple[Moment, Moment]:
+        """Both ends of a backfill. Raises `InvalidInput` where one answer would hold too many occurrences."""
+        first, last = span.moments()
+        job = await self._service(request).get(_job_id(request))
+        number = schedule_for(job).count(Moment(first - 1), last) if first <= last else 0
+        if number > MOST_BACKFILLED:
+            message = f"to: there are {number} occurrences from `from` to here"
+            allowed = f"a range of at most {MOST_BACKFILLED}; ask for the next ones then"
+            raise InvalidInput(message, field="to", value=span.last, allowed=allowed)
+        return first, last
 
     async def next_times(self, request: Request) -> Response:
         """The next moments of the job's schedule."""
         query = read_query(request, NextQuery)
         after = None if query.after is None else parse_moment(query.after, field="after")
-        moments = await self._service(request).next_times(_job_id(request), query.n, after)
+        wanted = checked("n", query.n, MOST_LISTED)
+        moments = await self._service(request).next_times(_job_id(request), wanted, after)
         return answer([{"job_id": _job_id(request), "time": format_moment(moment)} for moment in moments])
 
     async def explain(self, request: Request) -> Response:
         """What the schedule of the job means."""
         query = read_query(request, NextQuery)
         after = None if query.after is None else parse_moment(query.after, field="after")
-        return answer(explanation_view(await self._service(request).explain_job(_job_id(request), query.n, after)))
+        wanted = checked("n", query.n, MOST_LISTED)
+        return answer(explanation_view(await self._service(request).explain_job(_job_id(request), wanted, after)))
 
     async def skips(self, request: Request) -> Response:
         """The skips of the job, newest first."""

@@ -155,7 +155,7 @@ class CommandExecutor:
         return post
 
     def _order(self, task: Task) -> tuple[wire.Start, Exchange]:
-        """The order to begin the attempt, and its files. Raises `Refused`, and `OSError` where this node lacks files."""
+        """The order to begin the attempt, and its files. Raises `Refused`; `OSError` where this node lacks files."""
         command = task.target
         if not isinstance(command, Command):
             raise Bug(f"a {type(command).__name__} was given to the executor of commands")

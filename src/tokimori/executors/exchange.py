@@ -119,8 +119,8 @@ class Exchanges:
     def open(self, task: Task, account: Account, own: Account) -> Exchange:
         """Make the place for an attempt's files: in this folder; a new one for an account that can't get there.
 
-        One folder for all, because a folder for each takes milliseconds to remove. Raises `Refused`; `OSError` where the
-        machine lacks files or memory.
+        One folder for all, because a folder for each takes milliseconds to remove. Raises `Refused`; `OSError` where
+        the machine lacks files or memory.
         """
         if self._folder is None:
             raise Bug("the folder of exchanges was not made")
