@@ -13,7 +13,7 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 
-MOST_CONNECTIONS = 1_000
+MOST_CONNECTIONS = 500
 """So many stay open at a time, where the limit of file descriptors (`ulimit -n`) leaves as many."""
 RESERVE = 256
 """File descriptors that the door leaves to the engine: to the store, to keepers, to the files of runs."""

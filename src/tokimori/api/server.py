@@ -20,7 +20,8 @@ NEXT_PORTS = 100
 """How many ports are tried after one that is taken."""
 STOP_GRACE = 5
 """Seconds for requests that are still being answered when the door closes."""
-_BACKLOG = 1024
+_BACKLOG = 256
+"""Connections that wait in the kernel. After an attack they are dead, and still have to be taken one by one."""
 
 
 class HttpDoor:

@@ -331,7 +331,7 @@ async def test_keep_alive_is_fast() -> None:
 
 
 @pytest.mark.parametrize(
-    ("soft", "most"), [(1024, 1024 - RESERVE), (256, 64), (100_000, MOST_CONNECTIONS), (-1, MOST_CONNECTIONS)]
+    ("soft", "most"), [(700, 700 - RESERVE), (256, 64), (100_000, MOST_CONNECTIONS), (-1, MOST_CONNECTIONS)]
 )
 def test_the_engine_keeps_its_file_descriptors(soft: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The door has as many connections as the limit of file descriptors leaves beside what the engine needs."""
