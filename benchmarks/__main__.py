@@ -9,6 +9,7 @@ from benchmarks.report import json_lines, round_json, round_line, table
 from benchmarks.workloads import (
     blocked,
     commands,
+    door,
     drain,
     idle,
     lateness,
@@ -35,6 +36,7 @@ WORKLOADS: Sequence[Workload] = (
     on_mariadb.WORKLOAD,
     blocked.WORKLOAD,
     on_postgres.WORKLOAD,
+    door.WORKLOAD,
 )
 
 

@@ -1,6 +1,6 @@
 """Guards of the door: nobody gets in without the secret, and nobody holds up the node."""
 
-from tests.guards.guard import NOBODY_IN, Guard
+from tests.guards.guard import DOOR, NOBODY_IN, Guard
 
 DOOR_GUARDS = (
     Guard(
@@ -106,5 +106,77 @@ DOOR_GUARDS = (
         "if text in DOTS:",
         "if not text:",
         "tests/unit/service/test_dots.py::test_nothing_is_called_so",
+    ),
+    Guard(
+        DOOR,
+        "a connection that waits too long for its client is ended",
+        "api/connections.py",
+        "            if connection.deadline <= now:",
+        "            if False:",
+        "tests/integration/http/test_connections.py::test_what_does_not_come_is_not_waited_for",
+    ),
+    Guard(
+        DOOR,
+        "where there are as many connections as may be, the longest waiting is closed",
+        "api/connections.py",
+        "        self._drop(next(iter(self._waiting)))\n",
+        "",
+        "tests/integration/http/test_connections.py::test_the_door_has_room_beside_half_open_connections",
+    ),
+    Guard(
+        DOOR,
+        "a connection whose client waits for the door is not closed for another",
+        "api/http_connection.py",
+        "            self._all.is_answered(self)\n",
+        "",
+        "tests/integration/http/test_connections.py::test_who_waits_for_an_answer_is_not_sent_away",
+    ),
+    Guard(
+        DOOR,
+        "requests that are not answered yet have a bound",
+        "api/connections.py",
+        "            self._drop(largest)\n",
+        "            return\n",
+        "tests/integration/http/test_connections.py::test_requests_that_are_held_have_a_bound",
+    ),
+    Guard(
+        DOOR,
+        "a client that takes nothing of its answer is gone",
+        "api/http_connection.py",
+        "            if size > self._untaken - LEAST_TAKEN:",
+        "            if False:",
+        "tests/integration/http/test_connections.py::test_an_answer_that_nobody_reads_is_not_kept",
+    ),
+    Guard(
+        DOOR,
+        "headers have a bound while they come",
+        "api/http_connection.py",
+        "        if self._in_head and self._size > MOST_HEAD:",
+        "        if False:",
+        "tests/integration/http/test_connections.py::test_headers_have_a_bound",
+    ),
+    Guard(
+        DOOR,
+        "headers behind a body are no headers",
+        "api/http_connection.py",
+        "        if self._in_head:\n            super().on_header",
+        "        if True:\n            super().on_header",
+        "tests/integration/http/test_connections.py::test_headers_behind_a_body_are_not_the_requests",
+    ),
+    Guard(
+        DOOR,
+        "accepted sockets send at once",
+        "api/server.py",
+        "socket.SOCK_STREAM, socket.IPPROTO_TCP)",
+        "socket.SOCK_STREAM)",
+        "tests/integration/http/test_connections.py::test_keep_alive_is_fast",
+    ),
+    Guard(
+        DOOR,
+        "a report that can't be read now is read later",
+        "executors/exchange.py",
+        "            if fault.errno in _NO_REPORT:",
+        "            if True:",
+        "tests/integration/executors/test_exchange.py::test_a_report_that_cannot_be_read_now_is_read_later",
     ),
 )

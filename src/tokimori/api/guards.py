@@ -197,7 +197,7 @@ async def _read(scope: Scope, receive: Receive) -> bytes | None:
     length = Headers(scope=scope).get("content-length", "0")
     if not length.isdecimal() or int(length) > MOST_BODY:
         return None
-    body = b""
+    body = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -207,7 +207,7 @@ async def _read(scope: Scope, receive: Receive) -> bytes | None:
         if len(body) > MOST_BODY:
             return None
         if not message.get("more_body", False):
-            return body
+            return bytes(body)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -1,5 +1,6 @@
 """The paths under `/api/v2/jobs`, and `/api/v2/graph`."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +18,7 @@ from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.graph import direct
+from tokimori.service.jobs import schedule_for
 from tokimori.service.lines import stopped
 from tokimori.service.views.jobs import count_view, edge_view, job_view, skip_view
 from tokimori.service.views.runs import backfill_view
@@ -24,6 +26,8 @@ from tokimori.service.views.schedules import explanation_view
 
 SHOWN_TIMES = 5
 """How many next moments are shown with a job."""
+MOST_BACKFILLED = 10_000
+"""The most occurrences of a backfill that this door makes; a program, or the command line, may name more."""
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -137,10 +141,13 @@ class Jobs:
         """A job, its next moments (none while it is stopped), its edges, and what keeps its runs from starting."""
         service = self._service(request)
         job = await service.get(_job_id(request))
-        edges = direct(await service.graph(job.id), job.id)
-        moments = () if stopped(job) else await service.next_times(job.id, SHOWN_TIMES)
-        pauses, heavy = await service.pauses_of(job.id), await service.too_heavy(job.id)
-        return answer(job_view(job, moments, edges, pauses, heavy))
+        edges, moments, pauses, heavy = await asyncio.gather(  # together they cost the store one turn, not eight
+            service.graph(job.id),
+            service.next_times(job.id, SHOWN_TIMES),
+            service.pauses_of(job.id),
+            service.too_heavy(job.id),
+        )
+        return answer(job_view(job, () if stopped(job) else moments, direct(edges, job.id), pauses, heavy))
 
     async def update(self, request: Request) -> Response:
         """Change fields of a job: a JSON merge patch (RFC 7396)."""
@@ -176,7 +183,7 @@ class Jobs:
     async def backfill(self, request: Request) -> Response:
         """Make runs for occurrences that have none; with `max_running`, ask again until none is missing."""
         wanted = await read_body(request, BackfillRequest)
-        first, last = wanted.moments()
+        first, last = await self._span(request, wanted)
         done = await self._service(request).backfill(
             _job_id(request), first, last, max_running=wanted.max_running, dry_run=wanted.dry_run
         )
@@ -184,21 +191,35 @@ class Jobs:
 
     async def cancel_backfill(self, request: Request) -> Response:
         """Cancel a backfill: its runs that have not ended, and the making of more."""
-        first, last = (await read_body(request, Range)).moments()
-        return answer(backfill_view(await self._service(request).cancel_backfill(_job_id(request), first, last)))
+        first, last = await self._span(request, await read_body(request, Range))
+        done = await self._service(request).cancel_backfill(_job_id(request), first, last)
+        return answer(backfill_view(done))
+
+    async def _span(self, request: Request, span: Range) -> tuple[Moment, Moment]:
+        """Both ends of a backfill. Raises `InvalidInput` where one answer would hold too many occurrences."""
+        first, last = span.moments()
+        job = await self._service(request).get(_job_id(request))
+        number = schedule_for(job).count(Moment(first - 1), last) if first <= last else 0
+        if number > MOST_BACKFILLED:
+            message = f"to: there are {number} occurrences from `from` to here"
+            allowed = f"a range of at most {MOST_BACKFILLED}; ask for the next ones then"
+            raise InvalidInput(message, field="to", value=span.last, allowed=allowed)
+        return first, last
 
     async def next_times(self, request: Request) -> Response:
         """The next moments of the job's schedule."""
         query = read_query(request, NextQuery)
         after = None if query.after is None else parse_moment(query.after, field="after")
-        moments = await self._service(request).next_times(_job_id(request), query.n, after)
+        wanted = checked("n", query.n, MOST_LISTED)
+        moments = await self._service(request).next_times(_job_id(request), wanted, after)
         return answer([{"job_id": _job_id(request), "time": format_moment(moment)} for moment in moments])
 
     async def explain(self, request: Request) -> Response:
         """What the schedule of the job means."""
         query = read_query(request, NextQuery)
         after = None if query.after is None else parse_moment(query.after, field="after")
-        return answer(explanation_view(await self._service(request).explain_job(_job_id(request), query.n, after)))
+        wanted = checked("n", query.n, MOST_LISTED)
+        return answer(explanation_view(await self._service(request).explain_job(_job_id(request), wanted, after)))
 
     async def skips(self, request: Request) -> Response:
         """The skips of the job, newest first."""

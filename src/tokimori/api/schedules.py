@@ -11,6 +11,7 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, read_query
 from tokimori.clock import parse_moment
 from tokimori.schedules.schedule import Fold, Gap
+from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.views.schedules import explanation_view
 
 
@@ -47,7 +48,7 @@ class Schedules:
         explanation = await self._service(request).explain(
             query.text,
             query.time_zone,
-            query.n,
+            checked("n", query.n, MOST_LISTED),
             after,
             gap=query.gap,
             fold=query.fold,

@@ -9,6 +9,9 @@ from starlette.types import ASGIApp
 from uvicorn import Config, Server
 from uvicorn.lifespan.off import LifespanOff
 
+from tokimori.api.acceptor import Acceptor
+from tokimori.api.connections import Connections, Limits
+from tokimori.api.http_connection import HttpConnection
 from tokimori.errors import InvalidInput, Refused
 
 log = logging.getLogger(__name__)
@@ -17,7 +20,8 @@ NEXT_PORTS = 100
 """How many ports are tried after one that is taken."""
 STOP_GRACE = 5
 """Seconds for requests that are still being answered when the door closes."""
-_BACKLOG = 1024
+_BACKLOG = 256
+"""Connections that wait in the kernel. After an attack they are dead, and still have to be taken one by one."""
 
 
 class HttpDoor:
@@ -26,12 +30,23 @@ class HttpDoor:
     It has no TLS: beyond the loopback it listens only where somebody has said that this may be (`insecure`).
     """
 
-    def __init__(self, app: ASGIApp, *, interface: str, port: int, port_fixed: bool, insecure: bool = False) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        interface: str,
+        port: int,
+        port_fixed: bool,
+        insecure: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
         self._interface = interface
         self._insecure = insecure
         self._wanted = port
         self._port_fixed = port_fixed
         self._sockets: Sequence[socket.socket] = ()
+        self._acceptors: Sequence[Acceptor] = ()
+        self.connections = Connections(limits or Limits())
         self._server = Server(
             Config(
                 app,
@@ -67,7 +82,11 @@ class HttpDoor:
             self._go_beyond_the_machine()
         self._server.config.load()
         self._server.lifespan = LifespanOff(self._server.config)
-        await self._server.startup(list(self._sockets))
+        self._server.servers = []  # uvicorn's own would take any number of connections
+        self._acceptors = [Acceptor(each, self.connections, self._connection) for each in self._sockets]
+
+    def _connection(self) -> HttpConnection:
+        return HttpConnection(self.connections, self._server.config, self._server.server_state)
 
     def _go_beyond_the_machine(self) -> None:
         if not self._insecure:
@@ -82,7 +101,10 @@ class HttpDoor:
 
     async def stop(self) -> None:
         """Accept no more requests, answer those that came, and close."""
+        for acceptor in self._acceptors:
+            acceptor.close()
         await self._server.shutdown(list(self._sockets))
+        self.connections.close()
 
 
 def listening_sockets(interface: str, port: int, *, port_fixed: bool) -> Sequence[socket.socket]:
@@ -142,7 +164,7 @@ def _close(sockets: Sequence[socket.socket]) -> None:
 
 def _listening_socket(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
     """A socket that listens at once. Two that are only bound could share a port, and one would fail too late."""
-    made = socket.socket(family, socket.SOCK_STREAM)
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # else asyncio sets no TCP_NODELAY: 40 ms
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family is socket.AF_INET6:

@@ -31,6 +31,10 @@ OUTPUT_LIMIT = 10 * 2**20
 """Bytes of an attempt's output that go to its file before only the end is kept."""
 ALIVE_AND_WELL = 60.0
 """Seconds after which a keeper's death follows no other in a row."""
+_PAUSE = 0.5
+"""Seconds after which it is tried again what this machine lacked files or memory for."""
+_MOST_TRIES = 9
+"""So often a report is read again by a node that stops."""
 
 
 class CommandExecutor:
@@ -85,6 +89,9 @@ class CommandExecutor:
                 order, exchange = self._order(task)
             except Refused as refusal:
                 self._tell(self._end(Attempt(task), Failed(refusal.message), self._clock.now()))
+                continue
+            except OSError as fault:
+                self._see_to(self._hand_back(task, fault))
                 continue
             post = self._post_for(task)
             post.attempts[order.number] = Attempt(task, exchange)
@@ -148,7 +155,7 @@ class CommandExecutor:
         return post
 
     def _order(self, task: Task) -> tuple[wire.Start, Exchange]:
-        """The order to begin the attempt, and its files. Raises `Refused`."""
+        """The order to begin the attempt, and its files. Raises `Refused`; `OSError` where this node lacks files."""
         command = task.target
         if not isinstance(command, Command):
             raise Bug(f"a {type(command).__name__} was given to the executor of commands")
@@ -196,15 +203,44 @@ class CommandExecutor:
         attempt = post.attempts.pop(notice.number)
         task = attempt.task
         del self._numbers[task.run_id, task.token]
-        reported = None if attempt.exchange is None else attempt.exchange.reported()
-        outcome = outcome_of(
-            notice, attempt.reason, task.timeout, reported, auto_complete_success=task.auto_complete_success
-        )
         self._suspicion = after_end(self._suspicion, task.job_id, task.run_id)
         if post.cell != COMMON and not post.attempts and not self._closing:
             del self._posts[post.cell]
             self._see_to(post.close())
+        try:
+            self._tell_end(attempt, notice)
+        except OSError as fault:
+            self._see_to(self._tell_end_later(attempt, notice, fault))
+
+    def _tell_end(self, attempt: Attempt, notice: wire.Ended) -> None:
+        """Tell what became of it. Raises `OSError` where its report can't be read now."""
+        task = attempt.task
+        reported = None if attempt.exchange is None else attempt.exchange.reported()
+        outcome = outcome_of(
+            notice, attempt.reason, task.timeout, reported, auto_complete_success=task.auto_complete_success
+        )
         self._tell(self._end(attempt, outcome, self._moment(notice.at), _output(task, notice)))
+
+    async def _tell_end_later(self, attempt: Attempt, notice: wire.Ended, fault: OSError) -> None:
+        """Read its report again until it can be read: what it says is not known before, and it may be a success."""
+        log.warning("what run %s has reported can't be read, and is tried again: %s", attempt.task.run_id, fault)
+        tries = 0
+        while tries < _MOST_TRIES:
+            await asyncio.sleep(_PAUSE)
+            tries += self._closing
+            try:
+                self._tell_end(attempt, notice)
+            except OSError:
+                continue
+            return
+        reason = f"what it reported can't be read: {fault}"
+        self._tell(self._end(attempt, Released(reason), self._moment(notice.at), _output(attempt.task, notice)))
+
+    async def _hand_back(self, task: Task, fault: OSError) -> None:
+        """Hand an attempt back that can't be begun now, after a pause: it may come again at once."""
+        await asyncio.sleep(_PAUSE)
+        reason = f"the files of this attempt can't be made: {fault}"
+        self._tell(self._end(Attempt(task), Released(reason), self._clock.now()))
 
     def _moment(self, at: float) -> Moment:
         """The keeper tells seconds since boot; only here do they meet the wall clock."""

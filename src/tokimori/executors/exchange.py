@@ -1,5 +1,6 @@
 """The files that a node and a command leave each other: the payload one way, what the command reports the other."""
 
+import errno
 import fcntl
 import os
 import stat
@@ -17,6 +18,10 @@ MOST_IN_ENVIRONMENT = 100_000
 """Bytes of a payload that go into a variable: Linux allows 128 KiB for one, its name included (execve(2))."""
 
 _FRESH = ".new"
+_NO_REPORT = frozenset({errno.ELOOP, errno.EACCES, errno.ENXIO, errno.ENOTDIR})
+"""What opening a file tells of the file itself: a link, one that may not be read, a socket; no folder around it."""
+_LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+"""What this process or machine lacks for a while."""
 
 
 class Exchange:
@@ -56,14 +61,16 @@ class Exchange:
         """What the command left, None where it is nothing; more than is allowed is cut, so that it is too long.
 
         Whatever else stands there (a link, a pipe, somebody else's file) is as good as nothing that can be understood:
-        the node may read what the command's account may not.
+        the node may read what the command's account may not. Raises `OSError` where it can't be looked at now.
         """
         try:
             descriptor = os.open(self._outcome, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
-        except OSError:
-            return b""
+        except OSError as fault:
+            if fault.errno in _NO_REPORT:
+                return b""
+            raise
         try:
             found = os.fstat(descriptor)
             is_theirs = stat.S_ISREG(found.st_mode) and found.st_uid == self._uid
@@ -112,7 +119,8 @@ class Exchanges:
     def open(self, task: Task, account: Account, own: Account) -> Exchange:
         """Make the place for an attempt's files: in this folder; a new one for an account that can't get there.
 
-        One folder for all, because a folder for each takes milliseconds to remove. Raises `Refused`.
+        One folder for all, because a folder for each takes milliseconds to remove. Raises `Refused`; `OSError` where
+        the machine lacks files or memory.
         """
         if self._folder is None:
             raise Bug("the folder of exchanges was not made")
@@ -125,6 +133,8 @@ class Exchanges:
         except OSError as fault:
             if exchange is not None:
                 exchange.remove()
+            if fault.errno in _LACKING:
+                raise
             raise Refused(f"the files of this attempt can't be made: {fault}") from None
         return exchange
 

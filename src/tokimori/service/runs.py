@@ -19,6 +19,7 @@ from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.arguments import Payload, RequestArguments
+from tokimori.service.aside import Aside
 from tokimori.service.asking import MOST_LISTED, checked, chosen, retried
 from tokimori.service.backfill import Backfills
 from tokimori.service.definitions import check_readable
@@ -91,6 +92,7 @@ class RunService:
         self.time_zone = time_zone
         self._parent = parent
         self._weights = weights
+        self._aside = Aside()
         self._backfills = Backfills(store, self._now, random)
 
     async def trigger(

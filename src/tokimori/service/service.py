@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from heapq import merge
 from itertools import islice
 from zoneinfo import ZoneInfo
@@ -21,6 +22,7 @@ from tokimori.schedules.business_days import Shift
 from tokimori.schedules.explain import Explanation, explain, explained
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import check_zone
+from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.days_off import read_days_off
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
@@ -51,7 +53,13 @@ class Service(JobService):
         job = await self.get(job_id)
         start = await self._start(after, job.definition.time_zone)
         wanted = checked("n", n, MOST_MOMENTS)
-        return [moment for _, moment in islice(() if job.state is JobState.DELETED else _moments(job, start), wanted)]
+        if job.state is JobState.DELETED:
+            return []
+
+        def found() -> Sequence[Moment]:
+            return [moment for _, moment in islice(_moments(job, start), wanted)]
+
+        return found() if wanted <= AT_ONCE else await self._aside.compute(found)
 
     async def _start(self, after: When | None, zone: str) -> Moment:
         return await self._now() if after is None else moment_of("after", after, zone)
@@ -83,7 +91,8 @@ class Service(JobService):
         zone = self.time_zone if time_zone is None else check_zone(zone_of(time_zone))
         names = many("calendars", calendars, "names of calendars")
         days = await read_days_off(self._calendars, [_word("calendars", name) for name in names])
-        return explain(
+        explains = partial(
+            explain,
             text,
             zone=zone,
             after=await self._start(after, zone),
@@ -93,17 +102,20 @@ class Service(JobService):
             days_off=None if days.text is None else decode_days_off(days.text),
             shift=None if shift is None else chosen(Shift, "shift", shift),
         )
+        return await self._aside.compute(explains)
 
     async def explain_job(self, job_id: str, n: int = 5, after: When | None = None) -> Explanation:
         """What the schedule of a job means, with the next moments as `next_times` gives them."""
         job = await self.get(job_id)
-        explanation = explained(
+        explains = partial(
+            explained,
             job.definition.schedule or "on demand",
             schedule_for(job),
             zone=job.definition.time_zone,
             after=await self._start(after, job.definition.time_zone),
             n=checked("n", n, MOST_MOMENTS),
         )
+        explanation = await self._aside.compute(explains)
         pauses = await self.pauses_of(job_id)
         why = stopped(job)
         hindrances = [*([why] if why else []), *map(sentence, pauses), *await self.too_heavy(job_id)]

@@ -1,5 +1,6 @@
 """What commands and their node leave each other in files."""
 
+import asyncio
 import os
 import pwd
 import signal
@@ -11,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.executors.workshop import Workshop, shell, until, written
+from tests.integration.executors.workshop import Workshop, exists, file_descriptors, shell, until, written
 from tokimori.clock import Moment
 from tokimori.executors.exchange import MOST_IN_ENVIRONMENT
-from tokimori.model.outcome import Failed, Hold, RetryIn, Succeeded
+from tokimori.model.outcome import Failed, Hold, Released, RetryIn, Succeeded
 from tokimori.ports.executor import Ended, Started
 
 ROOT = Path(__file__).parents[3]
@@ -50,6 +51,29 @@ async def test_what_is_no_report_fails_the_attempt(workshop: Workshop, text: str
     outcome = (await workshop.run(shell(text))).outcome
     assert isinstance(outcome, Failed)
     assert outcome.error.startswith("what it reported can't be understood")
+
+
+async def test_a_report_that_cannot_be_read_now_is_read_later(workshop: Workshop) -> None:
+    """A node without a file descriptor to read it with waits for one: a success is never taken for a failure."""
+    report = """echo '{"outcome": "succeeded", "result": "42"}' > "$TOKIMORI_OUTCOME_FILE" """
+    text = f"until test -e go; do sleep 0.05; done; {report}"
+    workshop.start("run", shell(text, cwd=str(workshop.folder)))
+    pid = (await workshop.next(Started, "run")).pid
+    (workshop.folder / "go").touch()
+    with file_descriptors(0):
+        await until(lambda: not exists(pid))
+        await asyncio.sleep(1)
+        assert workshop.all(Ended, "run") == []
+    assert (await workshop.next(Ended, "run")).outcome == Succeeded(0, "42")
+    assert left(workshop) == []
+
+
+async def test_an_attempt_whose_files_cannot_be_made_now_is_handed_back(workshop: Workshop) -> None:
+    """A node without a file descriptor for a payload says nothing of the job: the attempt counts for nothing."""
+    with file_descriptors(0):
+        ended = await workshop.run(shell("true"), payload="x" * (MOST_IN_ENVIRONMENT + 1))
+    assert isinstance(ended.outcome, Released)
+    assert "Too many open files" in ended.outcome.reason
 
 
 @pytest.mark.parametrize("size", [0, 5, MOST_IN_ENVIRONMENT])

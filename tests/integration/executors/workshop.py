@@ -2,7 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -184,3 +186,16 @@ async def pids_in(file: Path, count: int = 1) -> list[int]:
 
 def _lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
+
+
+@contextmanager
+def file_descriptors(more: int) -> Iterator[None]:
+    """This process may open only so many more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + more, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

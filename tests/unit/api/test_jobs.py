@@ -313,3 +313,26 @@ async def test_resolve(world: World, door: Asker) -> None:
     assert (parked["state"], parked["reason"]) == ("parked", "no luck")
     assert (await door.post(f"{JOBS}/hello/resolve", {"x": 1})).error["field"] == "x"
     assert (await door.post(f"{JOBS}/hello/resolve")).json["state"] == "enabled"
+
+
+@pytest.mark.parametrize("path", ["next", "explain"])
+async def test_moments_have_a_bound(door: Asker, path: str) -> None:
+    """Nobody has ten thousand moments computed by a node, which has runs to start."""
+    await door.post("/api/v2/jobs", {"id": "j", "noop": True, "schedule": "* * * * *"})
+    answer = await door.get(f"/api/v2/jobs/j/{path}?n=10000")
+    assert answer.status == 422
+    assert (answer.error["field"], answer.error["value"], answer.error["allowed"]) == ("n", 10_000, "1..1000")
+    assert (await door.get(f"/api/v2/jobs/j/{path}?n=1000")).status == 200
+
+
+async def test_a_backfill_by_this_door_has_a_bound(door: Asker) -> None:
+    """Two centuries of days are more than one answer should hold, and the error says how many may be asked for."""
+    await door.post("/api/v2/jobs", {"id": "j", "noop": True, "schedule": "0 0 * * *"})
+    wanted = {"from": "1800-01-01T00:00:00Z", "to": "2000-01-01T00:00:00Z"}
+    for path, more in (("backfill", {"dry_run": True}), ("backfill", {}), ("backfill/cancel", {})):
+        answer = await door.post(f"/api/v2/jobs/j/{path}", wanted | more)
+        assert answer.status == 422
+        assert (answer.error["field"], answer.error["allowed"]) == (
+            "to",
+            "a range of at most 10000; ask for the next ones then",
+        )

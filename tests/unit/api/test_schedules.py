@@ -46,3 +46,10 @@ async def test_bad_questions_name_the_field(door: Asker, query: dict[str, str], 
     answer = await door.get(f"{EXPLAIN}?{urlencode(query)}")
     assert (answer.status, answer.error["field"], answer.error["code"]) == (422, field, code)
     assert answer.error["allowed"]
+
+
+async def test_moments_have_a_bound(door: Asker) -> None:
+    """Nobody has ten thousand moments computed by a node, which has runs to start."""
+    answer = await door.get("/api/v2/schedules/explain?text=@daily&n=10000")
+    assert answer.status == 422
+    assert (answer.error["field"], answer.error["value"], answer.error["allowed"]) == ("n", 10_000, "1..1000")

@@ -1,0 +1,169 @@
+"""The door's connections: how many there may be, and how much room and time each may take.
+
+Whoever can reach the door can open connections, send half of a request, or not read an answer. None of that may cost
+the node the file descriptors, the memory or the time that its runs need.
+"""
+
+import asyncio
+import logging
+import resource
+from dataclasses import dataclass, field
+from math import inf
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+MOST_CONNECTIONS = 500
+"""So many stay open at a time, where the limit of file descriptors (`ulimit -n`) leaves as many."""
+RESERVE = 256
+"""File descriptors that the door leaves to the engine: to the store, to keepers, to the files of runs."""
+_TOLD_EVERY = 60.0
+
+
+def most_connections() -> int:
+    """How many connections a door may have, as far as this process's limit of file descriptors goes."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return MOST_CONNECTIONS
+    return min(MOST_CONNECTIONS, max(soft - RESERVE, soft // 4))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How many connections there may be, and how much room (bytes) and time (seconds) they may take.
+
+    `head_within`: from when a client has nothing more to wait for, until the headers of its next request are whole;
+    `body_within`: from then until the body is. `taken_within`: a client that takes less than 64 KiB of an answer in so
+    long, and not the rest of it, is gone. `most_held`: of requests that are not answered yet, all connections together;
+    `most_untaken`: of answers that wait for their clients. `look_every`: between two looks at all connections.
+    """
+
+    most: int = field(default_factory=most_connections)
+    head_within: float = 10.0
+    body_within: float = 30.0
+    taken_within: float = 10.0
+    most_held: int = 64 << 20
+    most_untaken: int = 64 << 20
+    look_every: float = 1.0
+
+
+class Connection(Protocol):
+    """What all connections together must know of one, and can do to it."""
+
+    deadline: float
+    """When (loop time) it has waited too long for its client; never while its client waits for the door."""
+    held: int
+    """Bytes of its request, from the first one until it is answered."""
+
+    def expire(self) -> None:
+        """End it: its deadline is over."""
+
+    def drop(self) -> None:
+        """End it at once: its place is needed."""
+
+    def untaken(self, now: float) -> int:
+        """Bytes of answers that wait for its client. It ends itself where its client takes hardly any."""
+
+
+class Connections:
+    """All connections of a door. Where room is needed it closes those that wait for their client, the longest first."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.held = 0
+        self._open: set[Connection] = set()
+        self._waiting: dict[Connection, None] = {}
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._told = -inf
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, connection: Connection) -> None:
+        """One more."""
+        self._open.add(connection)
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(self.limits.look_every, self._sweep)
+
+    def remove(self, connection: Connection) -> None:
+        """One less."""
+        self._open.discard(connection)
+        self._waiting.pop(connection, None)
+        self.let_go(connection)
+
+    def waits(self, connection: Connection) -> None:
+        """The door waits for its client, from now on."""
+        self._waiting.pop(connection, None)
+        self._waiting[connection] = None
+
+    def is_answered(self, connection: Connection) -> None:
+        """Its client waits for the door: it is not closed."""
+        self._waiting.pop(connection, None)
+
+    def hold(self, connection: Connection, size: int) -> None:
+        """Count bytes of its request; where all together are too many, those that hold most are closed."""
+        connection.held += size
+        self.held += size
+        while self.held > self.limits.most_held:
+            largest = max(self._waiting, key=lambda each: each.held, default=None)
+            if largest is None or not largest.held:
+                return
+            self._drop(largest)
+
+    def let_go(self, connection: Connection) -> None:
+        """Forget the bytes of its request."""
+        self.held -= connection.held
+        connection.held = 0
+
+    def make_room(self) -> bool:
+        """Whether there is room for one more; if need be, the one that has waited longest for its client is closed."""
+        if len(self._open) < self.limits.most:
+            return True
+        self._tell()
+        if not self._waiting:
+            return False
+        self._drop(next(iter(self._waiting)))
+        return True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is only room for one more where another one goes."""
+        return len(self._open) >= self.limits.most
+
+    def close(self) -> None:
+        """End them all at once."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+        for connection in list(self._open):
+            self._drop(connection)
+
+    def _drop(self, connection: Connection) -> None:
+        self.remove(connection)
+        connection.drop()
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        untaken = {connection: connection.untaken(now) for connection in list(self._open)}
+        for connection in untaken:
+            if connection.deadline <= now:
+                connection.expire()
+        total = sum(untaken.values())
+        while total > self.limits.most_untaken:
+            largest = max(untaken, key=lambda each: untaken[each])
+            total -= untaken.pop(largest)
+            self._drop(largest)
+        self._sweeping = loop.call_later(self.limits.look_every, self._sweep) if self._open else None
+
+    def _tell(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._told + _TOLD_EVERY:
+            self._told = now
+            log.warning(
+                "the door has %d connections open, as many as it takes: those that wait longest for their client are "
+                "closed (ulimit -n allows %d files, and %d are the engine's)",
+                len(self._open),
+                resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+                RESERVE,
+            )

@@ -1,0 +1,240 @@
+"""One connection of the door: uvicorn's, with bounds on how large a request may be and how long it may take."""
+
+import asyncio
+from http import HTTPStatus
+from math import inf
+from typing import NoReturn
+
+from httptools import HttpParserError, HttpParserUpgrade
+from starlette.responses import Response
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from tokimori.api.answers import refusal
+from tokimori.api.connections import Connections
+
+LEAST_TAKEN = 64 * 1024
+"""Bytes of an answer, see `Limits.taken_within`."""
+MOST_HEAD = 16 * 1024
+"""Bytes of a request's first line and headers; also of what stands behind its body."""
+MOST_HEADERS = 100
+MOST_REQUEST = 2 << 20
+"""Bytes of a request as it is sent, with everything that stands around its body."""
+MOST_PIECES = 20_000
+"""Pieces that a body may come in: each costs time, however small it is."""
+MOST_AHEAD = 16
+"""Requests that a client may send before it has the answer to the first."""
+PIECE = 4 * 1024
+"""Bytes that are looked at together."""
+
+
+class HttpConnection(HttpToolsProtocol):
+    """A connection. Whatever it waits for has an end; whatever it keeps has a bound."""
+
+    def __init__(self, connections: Connections, config: Config, state: ServerState) -> None:
+        super().__init__(config, state, {}, asyncio.get_running_loop())
+        self.deadline = inf
+        self.held = 0
+        self._all = connections
+        self._limits = connections.limits
+        self._in_head = False
+        self._in_request = False
+        self._head = 0
+        self._size = 0
+        self._pieces = 0
+        self._stalled_at = inf
+        self._untaken = 0
+        self._refusal: Response | None = None
+
+    # What the connections ask
+
+    def expire(self) -> None:
+        """End it, and say why if it has begun a request."""
+        if not self._in_request:
+            self.transport.close()
+            return
+        part, seconds = ("headers", self._limits.head_within) if self._in_head else ("body", self._limits.body_within)
+        message = f"the {part} of the request did not come within {seconds:g} s"
+        self._refuse(_refused(HTTPStatus.REQUEST_TIMEOUT, message, part, f"at most {seconds:g} s"))
+
+    def drop(self) -> None:
+        """End it at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def untaken(self, now: float) -> int:
+        """Bytes of answers that wait for its client. It ends itself where its client takes hardly any."""
+        if self._stalled_at == inf:
+            return 0
+        size: int = self.transport.get_write_buffer_size()
+        if now >= self._stalled_at + self._limits.taken_within:
+            if size > self._untaken - LEAST_TAKEN:
+                self.drop()
+            self._stalled_at, self._untaken = now, size
+        return size
+
+    # What asyncio tells
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a request, no longer than `head_within`."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # so that one byte that nobody takes is told of
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self._all.remove(self)
+        self.deadline = self._stalled_at = inf
+
+    def data_received(self, data: bytes) -> None:
+        """Read it piece by piece, until there is something to refuse."""
+        self._unset_keepalive_if_required()
+        for start in range(0, len(data), PIECE):
+            self._feed(data[start : start + PIECE])
+            if self.transport.is_closing():
+                return
+
+    def pause_writing(self) -> None:
+        """Its client has not taken all that was written."""
+        super().pause_writing()
+        if self._stalled_at == inf:
+            self._stalled_at = self.loop.time()
+            self._untaken = self.transport.get_write_buffer_size()
+
+    def resume_writing(self) -> None:
+        """Its client has taken all that was written."""
+        super().resume_writing()
+        self._stalled_at = inf
+
+    def shutdown(self) -> None:
+        """The door closes: what came is answered, what has not come is not waited for."""
+        if self.deadline < inf:
+            self.transport.close()
+        else:
+            super().shutdown()
+
+    # What the parser tells
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._in_request = self._in_head = True
+        self._head = self._size = self._pieces = 0
+        self._look()
+
+    def on_url(self, url: bytes) -> None:
+        """A part of its address."""
+        self._count_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header. One behind the body is only counted: whoever reads headers has read them by then."""
+        self._count_head(len(name) + len(value) + 4)
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The headers are whole: the app begins to answer, or will after earlier requests."""
+        self._in_head, self._size = False, 0
+        if len(self.pipeline) >= MOST_AHEAD:
+            message = f"more than {MOST_AHEAD} requests were sent ahead of the answers"
+            self._give_up(_refused(HTTPStatus.TOO_MANY_REQUESTS, message, "requests", f"at most {MOST_AHEAD} ahead"))
+        super().on_headers_complete()
+        self._look()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        self._pieces += 1
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole: now its client waits for the door."""
+        super().on_message_complete()
+        self._in_request = False
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """An answer has been written."""
+        super().on_response_complete()
+        self._look()
+
+    # What follows from it
+
+    def _look(self) -> None:
+        """See who waits for whom now."""
+        if self._is_owed():
+            self.deadline = inf
+            self._all.is_answered(self)
+            return
+        if not self._in_request:
+            self._all.let_go(self)
+        in_body = self._in_request and not self._in_head
+        self.deadline = self.loop.time() + (self._limits.body_within if in_body else self._limits.head_within)
+        self._all.waits(self)
+
+    def _is_owed(self) -> bool:
+        """Whether the client has sent a whole request that has not been answered."""
+        if self.pipeline:
+            return True
+        newest: RequestResponseCycle | None = self.cycle
+        is_whole = self._in_head or not self._in_request
+        return newest is not None and is_whole and not newest.response_complete
+
+    def _feed(self, piece: bytes) -> None:
+        self._size += len(piece)
+        self._all.hold(self, len(piece))
+        try:
+            self.parser.feed_data(piece)
+        except HttpParserUpgrade:  # it is answered as HTTP/1.1, and what comes behind it is not read
+            self.cycle.keep_alive = False
+        except HttpParserError:
+            self._refuse(self._refusal or _refused(HTTPStatus.BAD_REQUEST, "this is no HTTP/1.1", None, "HTTP/1.1"))
+        if self._in_head and self._size > MOST_HEAD:
+            self._refuse(_head_too_large())
+        elif self._size > MOST_REQUEST or self._pieces > MOST_PIECES:
+            allowed = f"at most {MOST_REQUEST} bytes in {MOST_PIECES} pieces"
+            message = "the request is too large, or in too many pieces"
+            self._refuse(_refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, "body", allowed))
+
+    def _count_head(self, size: int) -> None:
+        self._head += size
+        if self._head > MOST_HEAD or len(self.headers) >= MOST_HEADERS:
+            self._give_up(_head_too_large())
+
+    def _give_up(self, answer: Response) -> NoReturn:
+        """Leave the parser: it tells of this as a request that is not valid."""
+        self._refusal = answer
+        raise ValueError(answer.status_code)
+
+    def _refuse(self, answer: Response) -> None:
+        """Answer and close; only close where an earlier request waits for its answer, or this one has its own."""
+        if self.transport.is_closing():
+            return
+        newest: RequestResponseCycle | None = self.cycle
+        has_answer = newest is not None and newest.response_started and self._in_request and not self._in_head
+        if not has_answer and not self._is_owed():
+            self.transport.write(_written(answer))
+        if newest is not None:
+            newest.disconnected = True
+            newest.message_event.set()
+        self.transport.close()
+
+
+def _head_too_large() -> Response:
+    allowed = f"at most {MOST_HEAD} bytes in {MOST_HEADERS} headers"
+    message = "the first line and the headers of the request are too large"
+    return _refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message, "headers", allowed)
+
+
+def _refused(status: HTTPStatus, message: str, field: str | None, allowed: str) -> Response:
+    return refusal(status, status.name.lower(), message, field=field, allowed=allowed)
+
+
+def _written(answer: Response) -> bytes:
+    """The answer as it is sent, the last one of its connection."""
+    status = HTTPStatus(answer.status_code)
+    headers = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers)
+    return b"HTTP/1.1 %d %s\r\n%sconnection: close\r\n\r\n" % (status, status.phrase.encode(), headers) + answer.body

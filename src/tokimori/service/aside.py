@@ -1,0 +1,22 @@
+"""Long computations beside the loop, which goes on meanwhile: beats and claims do not wait for what somebody asks."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+AT_ONCE = 20
+"""So many moments take less than it takes to compute them elsewhere."""
+
+
+class Aside:
+    """One computation at a time, in a thread: many at once would leave less of the processor to the loop."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def compute(self, work: Callable[[], _T]) -> _T:
+        """What the work, a pure function, answers or raises."""
+        async with self._turn:
+            return await asyncio.to_thread(work)

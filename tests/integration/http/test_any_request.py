@@ -1,0 +1,333 @@
+"""200,000 requests that nobody means well with, over every route: none is a bug, none takes long."""
+
+import asyncio
+import os
+import random
+from collections.abc import Sequence
+from time import monotonic, process_time
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from msgspec import json
+
+from tests.unit.api.asgi import Answer, Asker
+from tests.unit.service.world import World
+from tokimori.api.app import PARTS, Health, create_app
+from tokimori.api.server import HttpDoor
+from tokimori.service.service import Service
+from tokimori.web.page import Page
+
+REQUESTS = 200_000
+OVER_A_SOCKET = 4_000
+IN_ONE_WORLD = 2_000
+"""Requests, before they meet a new store: one that grows for ever is slow for another reason."""
+LONGEST = 2.0
+"""Seconds of the processor: far more than any of them takes."""
+HEALTH = Health(status="ok", node_id="n", store_reachable=True, version="1")
+_METHODS = ("GET", "GET", "POST", "POST", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "X-Y")
+_WORDS: Sequence[Any] = (
+    *(
+        "",
+        "j",
+        "a",
+        "b",
+        ".",
+        "..",
+        "-",
+        "é",
+        "\x00",
+        "\n",
+        "\ud800",
+        "null",
+        "0",
+        "-1",
+        "1" * 30,
+        "x" * 300,
+        "%",
+        "$ne",
+    ),
+    *("default", "succeeded", "enabled", "parked", "/", "../..", "<script>", "'; drop table jobs; --", "{}", "noop"),
+    *(
+        "* * * * *",
+        "every 10 minutes",
+        "0 0 29 2 *",
+        "R/0001-01-01T00:00:00Z/P1D",
+        "R5/2030-01-31T00:00:00Z/P1M",
+        "@daily",
+    ),
+    *(
+        "9999-12-31T23:59:59Z",
+        "0001-01-01T00:00:00Z",
+        "2030-01-01T00:00:00Z",
+        "2030-02-30T00:00:00Z",
+        "now",
+        "Europe/Paris",
+    ),
+    *("retry", "skip", "latest", "next", "PT1S", "P9999Y", "true", "[]"),
+)
+_NUMBERS: Sequence[Any] = (0, 1, -1, 2, 10, 1000, 1001, 10**9, 2**31, 2**63, 10**30, 0.5, -0.0, 1e308)
+_FIELDS = (
+    *(
+        "id",
+        "noop",
+        "command",
+        "schedule",
+        "exclude",
+        "time_zone",
+        "name",
+        "payload",
+        "priority",
+        "retry",
+        "timeout",
+        "queue",
+    ),
+    *(
+        "max_running",
+        "max_waiting",
+        "on_overlap",
+        "misfire",
+        "grace",
+        "late_after",
+        "delay",
+        "jitter",
+        "starts_at",
+        "ends_at",
+    ),
+    *(
+        "parents",
+        "after",
+        "semaphores",
+        "weight",
+        "limit",
+        "calendars",
+        "shift",
+        "gap",
+        "fold",
+        "env",
+        "cwd",
+        "user",
+        "labels",
+    ),
+    *(
+        "runs_remaining",
+        "reason",
+        "now",
+        "from",
+        "to",
+        "max_running",
+        "dry_run",
+        "at",
+        "in",
+        "job_id",
+        "key",
+        "days",
+        "weekend",
+    ),
+    *(
+        "cascade",
+        "text",
+        "n",
+        "before",
+        "state",
+        "attempt",
+        "last_runs",
+        "function",
+        "http",
+        "url",
+        "concurrency_key",
+        "on",
+    ),
+)
+_QUERY = (
+    "n",
+    "limit",
+    "after",
+    "before",
+    "text",
+    "time_zone",
+    "state",
+    "job_id",
+    "last_runs",
+    "gap",
+    "calendars",
+    "run",
+    "job",
+    "x",
+)
+
+
+def paths() -> Sequence[str]:
+    """The path of every route."""
+    parts = [route.path for part in PARTS for route in part(lambda _: None).routes()]  # type: ignore[arg-type, return-value]
+    return sorted({*parts, "/", "/healthz", "/api/v2/nodes", "/api/v1/job/", "/static/tokimori.js", "/nowhere"})
+
+
+class Hostile:
+    """What comes from a seed."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.known = ["j", "a", "b"]
+        self.paths = paths()
+
+    def word(self) -> str:
+        rng = self.rng
+        match rng.randrange(10):
+            case 0:
+                return "".join(chr(rng.randrange(1, 0x10FFFF)) for _ in range(rng.randrange(8)))
+            case 1 | 2 | 3 | 4 | 5:
+                return rng.choice(self.known)
+            case _:
+                return str(rng.choice(_WORDS))
+
+    def value(self, depth: int = 0) -> Any:
+        rng = self.rng
+        match rng.randrange(9):
+            case 0 | 1 | 2:
+                return self.word()
+            case 3 | 4:
+                return rng.choice(_NUMBERS)
+            case 5:
+                return rng.choice((True, False, None))
+            case 6 if depth < 3:
+                return [self.value(depth + 1) for _ in range(rng.randrange(4))]
+            case 7 if depth < 3:
+                return self.fields(depth + 1)
+            case _:
+                return None
+
+    def fields(self, depth: int = 0) -> dict[str, Any]:
+        some = self.rng.sample(_FIELDS, self.rng.randrange(5))
+        return {name: self.value(depth) for name in some}
+
+    def body(self, path: str) -> bytes:
+        rng = self.rng
+        match rng.randrange(8):
+            case 0:
+                return rng.choice((b"", b"{", b"null", b"[" * 5000, b'{"id":"\\ud800"}', b"\xff", rng.randbytes(40)))
+            case 1 | 2 | 3 if path == "/api/v2/jobs":
+                return json.encode({"id": rng.choice(self.known), "noop": True, "schedule": rng.choice(_WORDS[28:34])})
+            case 4:
+                return b"{}"
+            case _:
+                return _encoded(self.fields())
+
+    def path(self) -> tuple[str, str]:
+        """A path, and the route that it was made from."""
+        rng, route = self.rng, self.rng.choice(self.paths)
+        path = "/".join(
+            quote(_text(self.word()), safe="") if part.startswith("{") else part for part in route.split("/")
+        )
+        if rng.randrange(3) == 0:
+            pairs = [(rng.choice(_QUERY), self.value()) for _ in range(rng.randrange(1, 4))]
+            path += "?" + "&".join(f"{name}={quote(_text(value))}" for name, value in pairs)
+        return path, route
+
+
+def _text(value: object) -> str:
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _encoded(value: object) -> bytes:
+    try:
+        return json.encode(value)
+    except (UnicodeEncodeError, ValueError, OverflowError):
+        return b'{"id": "\\ud800"}'
+
+
+def _door(world: World) -> Asker:
+    page = Page(world.service, world.clock)
+    app = create_app(
+        world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTH, pages=page.routes(), lost=page.lost
+    )
+    return Asker(app)
+
+
+async def _prepare(service: Service, hostile: Hostile) -> None:
+    """A job with runs of every kind that a request can bring about."""
+    await service.add("j", noop=True, schedule="* * * * *", starts_at="2020-01-01T00:00:00Z")
+    await service.add("a", noop=True)
+    await service.add("b", noop=True)
+    runs = [await service.trigger(job) for job in ("a", "a", "b")]
+    await service.hold(runs[0].id)
+    hostile.known += [run.id for run in runs]
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("part", range(4))
+async def test_no_request_is_a_bug(part: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever is asked of whatever path is answered, never with 500, and soon."""
+    rng, statuses = random.Random(part), dict[int, int]()
+    for start in range(0, REQUESTS // 4, IN_ONE_WORLD):
+        world, hostile = World(), Hostile(rng)
+        door = _door(world)
+        await _prepare(world.service, hostile)
+        for number in range(start, start + IN_ONE_WORLD):
+            path, route = hostile.path()
+            method, body = rng.choice(_METHODS), hostile.body(route)
+            headers = [("host", "localhost"), ("content-type", "application/json"), ("accept", "text/html")]
+            began, begun = process_time(), monotonic()
+            answer = await asyncio.wait_for(door.ask(method, _unquoted(path), headers=headers, chunks=[body]), 60)
+            took = min(process_time() - began, monotonic() - begun)
+            _check(answer, took, (number, method, path, body))
+            statuses[answer.status] = statuses.get(answer.status, 0) + 1
+    assert statuses.keys() >= {200, 201, 404, 405, 422}
+    assert caplog.records == []
+
+
+def _check(answer: Answer, took: float, asked: object) -> None:
+    assert 200 <= answer.status < 500, (asked, answer)
+    assert took < LONGEST, (asked, took)
+
+
+def _unquoted(path: str) -> str:
+    """As a server hands it to the application: the path decoded, the query not."""
+    from urllib.parse import unquote
+
+    path, mark, query = path.partition("?")
+    return unquote(path).replace("?", "") + mark + query
+
+
+def _broken(hostile: Hostile) -> bytes:
+    """The bytes of a request, of which some were changed, cut or doubled."""
+    rng, (path, route) = hostile.rng, hostile.path()
+    body = hostile.body(route)
+    head = f"{rng.choice(_METHODS)} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    sent = bytearray(head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    for _ in range(rng.randrange(4)):
+        at = rng.randrange(len(sent))
+        match rng.randrange(4):
+            case 0:
+                sent[at] = rng.randrange(256)
+            case 1:
+                del sent[at : at + rng.randrange(1, 20)]
+            case 2:
+                sent[at:at] = rng.randbytes(rng.randrange(1, 20))
+            case _:
+                sent[at:at] = sent[at : at + 200]
+        sent = sent or bytearray(b"x")
+    return bytes(sent)
+
+
+@pytest.mark.prove
+async def test_no_bytes_are_a_bug(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever bytes come, the door answers or closes, never with 500, and answers the next one."""
+    world, hostile = World(), Hostile(random.Random(os.urandom(1)[0]))
+    await _prepare(world.service, hostile)
+    app = create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTH)
+    door = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)
+    await door.start()
+    for _ in range(OVER_A_SOCKET):
+        sent = _broken(hostile)
+        reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+        writer.write(sent)
+        writer.write_eof()
+        try:
+            answer = await asyncio.wait_for(reader.read(), 30)
+        except ConnectionError:
+            answer = b""
+        assert b"HTTP/1.1 500" not in answer, sent
+        writer.close()
+    await door.stop()
+    assert caplog.records == []
