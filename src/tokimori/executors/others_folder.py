@@ -33,8 +33,8 @@ class OthersFolder:
         above = Path(tempfile.gettempdir())
         if fault := others_reach(above):
             raise Refused(
-                f"files for another user's command can't be kept in {above}: {fault}; set TMPDIR to a folder of this "
-                "node's user that others may pass through"
+                f"files for another user's command can't be kept in {above}: {fault}, or set TMPDIR to a folder "
+                "of this node's user that others may pass through"
             )
         self.path = Path(tempfile.mkdtemp(prefix="tokimori-"))
         self.descriptor = os.open(self.path, FOLDER)

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tokimori.errors import StoreError, StoreUnavailable
+from tokimori.errors import StoreUnavailable
+from tokimori.ownership import open_private, still_private
 
 PATIENCE = 3.0
 """Seconds to wait for another process's transaction: less than a lease, so that a node learns of it in time."""
@@ -14,20 +15,15 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.005
 
 
 class FileLock:
-    """An flock on `path`: held for one transaction or checkpoint at a time, freed by the kernel when its process dies.
+    """An flock beside the database, for one transaction or checkpoint at a time; freed when its process dies.
 
     SQLite's own write lock lets a checkpoint run beside a commit, where versions below 3.51.3 can damage the file (the
     WAL-reset bug); under this lock they never meet. Waiting is by trying: a blocking flock can't time out.
     """
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        try:
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as fault:
-            raise StoreError(
-                f"store: {path} can't be opened ({fault.strerror}): make its directory, writable"
-            ) from None
+    def __init__(self, database: str) -> None:
+        self._database, self._path = database, f"{database}-lock"
+        self._descriptor = open_private(self._path, like=database)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -44,7 +40,9 @@ class FileLock:
         while True:
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
+                held, self._descriptor = self._descriptor, still_private(self._descriptor, self._path, self._database)
+                if held == self._descriptor:
+                    return
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise StoreUnavailable(
