@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tokimori.clock import Moment, to_datetime
-from tokimori.schedules.zones import zone_info
+from tokimori.clock import Moment
+from tokimori.schedules.zones import on_clocks
 
 if TYPE_CHECKING:
     from tokimori.service.copying import Step, Tell
@@ -89,7 +89,7 @@ def local(moment: Moment | None, zone: str) -> str:
         return NOTHING
 
     precision = "milliseconds" if moment % 1_000_000 else "seconds"
-    return to_datetime(moment).astimezone(zone_info(zone)).isoformat(" ", precision)
+    return on_clocks(zone, moment).isoformat(" ", precision)
 
 
 def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
