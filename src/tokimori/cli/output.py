@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tokimori.cli.terminal import visible
 from tokimori.clock import Moment
 from tokimori.schedules.zones import on_clocks
 
@@ -23,8 +24,9 @@ def print_json(value: object) -> None:
 
 
 def print_lines(*lines: str) -> None:
-    """Lines of text."""
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    """Lines of text; on a terminal nothing in them controls it."""
+    text = "".join(f"{line}\n" for line in lines)
+    sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
 
 
 def print_text(text: str) -> None:
@@ -40,7 +42,7 @@ def announce(line: str) -> None:
 
 def print_notice(line: str) -> None:
     """A line that is not part of the answer."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{visible(line) if sys.stderr.isatty() else line}\n")
 
 
 def print_fields(fields: Sequence[tuple[str, object]]) -> None:

@@ -151,3 +151,24 @@ def test_a_store_in_a_folder_that_all_may_write_is_refused(program: Program) -> 
     assert f"chmod o-w {folder}" in program.error("job", "add", "j", "--noop")["message"]
     folder.chmod(0o1777)
     program("job", "add", "j", "--noop")
+
+
+@ROOT_ONLY
+def test_root_passes_over_settings_that_another_user_may_have_written(shown: Program) -> None:
+    """In the working folder or any usual place, owned or writable, itself or by its folder; a warning names it."""
+    nobody = pwd.getpwnam("nobody").pw_uid
+    folder = shown.home / "work"
+    folder.mkdir()
+    file = folder / "tokimori.toml"
+    file.write_text("time_zone = 'Asia/Tokyo'")
+    shown.home = folder
+    assert shown.json("config", "check")["warnings"] == []
+    assert "Asia/Tokyo" in shown("config", "show")
+    for owner, mode, folder_mode in ((nobody, 0o600, 0o755), (0, 0o646, 0o755), (0, 0o644, 0o777)):
+        os.chown(file, owner, -1)
+        file.chmod(mode)
+        folder.chmod(folder_mode)
+        passed_over = shown.run("config", "show")
+        assert "Asia/Tokyo" not in passed_over.stdout
+        assert f"{file} is passed over" in passed_over.stderr
+        assert "root trusts no other user" in shown.error("-c", str(file), "config", "show")["message"]

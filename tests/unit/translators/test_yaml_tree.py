@@ -109,9 +109,9 @@ def test_merges_keep_their_order() -> None:
 
 
 def test_many_names_are_looked_through_once() -> None:
-    """A mapping of 50,000 names is read as fast as they are."""
-    document = one("".join(f"k{n}: 1\n" for n in range(50_000)) + "k7: 2\n")
-    assert document.faults.texts() == ["f:8: k7: it is given twice", "f:50001: k7: it is given twice"]
+    """A mapping of 10,000 names is read as fast as they are."""
+    document = one("".join(f"k{n}: 1\n" for n in range(10_000)) + "k7: 2\n")
+    assert document.faults.texts() == ["f:8: k7: it is given twice", "f:10001: k7: it is given twice"]
 
 
 @pytest.mark.parametrize(
