@@ -64,7 +64,7 @@ def keep_private(path: str, *beside: str) -> None:
         except FileExistsError:
             pass
         owner = _mended(path)
-        if owner != os.geteuid() != 0:
+        if owner is not None and owner != os.geteuid() != 0:
             raise StoreError(f"store {path} belongs to {owner_of(owner)}; {_ONE_USER}")
         for each in [path + suffix for suffix in beside]:
             if _mended(each) not in {owner, os.geteuid(), 0, None}:

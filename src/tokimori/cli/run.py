@@ -85,12 +85,13 @@ def _job(run: "Run", *, deleted: bool) -> str:
 
 @run.command()
 @click.argument("run_id", metavar="ID")
-def show(run_id: str) -> None:
-    """Show a run and each of its attempts: host, pid, node, start and end."""
+@click.option("--before", type=int, metavar="N", help="The newest attempts before number N.")
+def show(run_id: str, before: int | None) -> None:
+    """Show a run and its newest attempts, at most 100: host, pid, node, start and end."""
 
     from tokimori.service.views.runs import run_details_view
 
-    details = in_service(lambda service: service.get_run(run_id))
+    details = in_service(lambda service: service.get_run(run_id, before))
     if options().as_json:
         print_json(run_details_view(details))
     else:
@@ -271,4 +272,6 @@ def _print_details(details: "RunDetails") -> None:
     ]
     if rows:
         print_lines("")
+        if details.attempts_left_out:
+            print_lines(f"{details.attempts_left_out} earlier attempts are not shown: --before {rows[0][0]}", "")
         print_table(("ATTEMPT", "OUTCOME", "HOST", "PID", "NODE", "STARTED", "ENDED", "EXIT", "ERROR"), rows)

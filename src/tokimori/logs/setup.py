@@ -160,7 +160,7 @@ class PrivateFileHandler(WatchedFileHandler):
 
     def _open(self) -> TextIOWrapper:
         opener = partial(os.open, mode=0o600)
-        return open(self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=opener)
+        return open(self.baseFilename, "a", encoding=self.encoding, errors=self.errors, opener=opener)
 
 
 def _file_handler(file: Path) -> logging.Handler:
