@@ -99,7 +99,7 @@ def make_state_dir(folder: Path) -> None:
     """Make the folder where output and the default store are kept. Raises `StoreError`, also where others may write."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fault = others_reach(folder, most=1)
+        reached = others_reach(folder, most=1)
     except OSError as fault:
         raise StoreError(
             f"state_dir: the folder {folder} can't be made: {fault.strerror}",
@@ -107,8 +107,8 @@ def make_state_dir(folder: Path) -> None:
             value=str(folder),
             allowed="a folder that can be written",
         ) from None
-    if fault is not None:
-        message = f"state_dir: {fault}; or name another folder"
+    if reached is not None:
+        message = f"state_dir: {reached}; or name another folder"
         raise StoreError(
             message, field="state_dir", value=str(folder), allowed="a folder that only its owner may write"
         )

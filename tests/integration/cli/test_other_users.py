@@ -93,7 +93,9 @@ def test_another_users_lock_stops_nobody(shown: Program) -> None:
         holder.kill()
         holder.communicate()
     assert set(files_in(shown.home / "state").values()) == {0o600}
-    assert as_nobody("/usr/bin/flock", "-n", str(lock), "true").wait() != 0
+    refused = as_nobody("/usr/bin/flock", "-n", str(lock), "true")
+    refused.communicate()
+    assert refused.returncode != 0
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707])

@@ -58,8 +58,11 @@ def test_a_lock_that_was_replaced_is_let_go(tmp_path: Path, monkeypatch: pytest.
     """Who has the old one open and who comes later hold the lock in turn, as before; it may be removed as well."""
     monkeypatch.setattr(file_lock, "PATIENCE", 0)
     first, path = FileLock(database(tmp_path)), tmp_path / "a.db-lock"
-    for change in (lambda: path.chmod(0o644), path.unlink):
-        change()
+    for is_removed in (False, True):
+        if is_removed:
+            path.unlink()
+        else:
+            path.chmod(0o644)
         second = FileLock(database(tmp_path))
         with second.held(), pytest.raises(StoreUnavailable), first.held():
             pass
