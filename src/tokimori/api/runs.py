@@ -35,6 +35,12 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
+class AttemptsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which attempts to show: the newest before this number; by default the newest of all."""
+
+    before: int | None = None
+
+
 class OutputQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The attempt whose output is wanted, by default the newest."""
 
@@ -88,8 +94,9 @@ class Runs:
         return await ask(self._service(request), wanted.job_id, wanted)
 
     async def show(self, request: Request) -> Response:
-        """A run and all its attempts."""
-        return answer(run_details_view(await self._service(request).get_run(_run_id(request))))
+        """A run and its newest attempts."""
+        query = read_query(request, AttemptsQuery)
+        return answer(run_details_view(await self._service(request).get_run(_run_id(request), query.before)))
 
     async def output(self, request: Request) -> Response:
         """The output of an attempt, as far as it is known; null if nothing is."""

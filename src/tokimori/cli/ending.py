@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from tokimori.cli.terminal import visible
 from tokimori.errors import Bug, InvalidInput, TokimoriError
 
 DONE = 0
@@ -78,4 +79,5 @@ def _print_text(error: TokimoriError) -> None:
         lines.append(f"allowed: {error.allowed}")
     if error.exit_code == Bug.exit_code:
         lines.append(f"This is a bug in Tokimori. Please report it, with the output of `--debug` or {DEBUG}=1.")
-    sys.stderr.write("\n".join(lines) + "\n")
+    text = "\n".join(lines) + "\n"
+    sys.stderr.write(visible(text) if sys.stderr.isatty() else text)

@@ -61,6 +61,8 @@ _OPTIONS = (
     click.option("--retry-jitter", type=float, metavar="0..1", help="Up to this part of a delay is added to it."),
     _seconds("--retry-epsilon", "retry_epsilon", "No retry later than this after the nominal time."),
     click.option("--lost-attempts", type=int, metavar="N", help="How many lost attempts are repeated."),
+    click.option("--asked-delay", type=float, metavar="SECONDS", help="Least wait where a run asks to be tried again."),
+    click.option("--asked-retries", type=int, metavar="N", help="How often a run may ask for that; by default 1000."),
     click.option("--priority", type=int, metavar="-100..100", help="Larger numbers run first."),
     click.option("--queue", metavar="NAME", help="The queue to which it belongs."),
     click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label that the node must carry."),
@@ -99,6 +101,8 @@ _RETRY = {
     "retry_jitter": "jitter",
     "retry_epsilon": "epsilon",
     "lost_attempts": "lost_attempts",
+    "asked_delay": "asked_delay",
+    "asked_retries": "asked_retries",
 }
 """The fields of `Retry` by their options."""
 

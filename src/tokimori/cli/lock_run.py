@@ -61,8 +61,10 @@ def run(*, name: str, limit: int | None, weight: int, wait: float | None) -> int
 
 
 async def _run(loaded: "Loaded", wanted: "Wanted", argv: list[str]) -> int:
+    from tokimori.client.opening import make_state_dir
     from tokimori.executors.foreground import ForegroundCommand
 
+    make_state_dir(loaded.settings.state_dir)
     command = ForegroundCommand(loaded.settings.state_dir)
     with _signals() as signals:
         try:

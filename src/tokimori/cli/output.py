@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tokimori.clock import Moment, to_datetime
-from tokimori.schedules.zones import zone_info
+from tokimori.cli.terminal import visible
+from tokimori.clock import Moment
+from tokimori.schedules.zones import on_clocks
 
 if TYPE_CHECKING:
     from tokimori.service.copying import Step, Tell
@@ -27,8 +28,9 @@ def print_json(value: object) -> None:
 
 
 def print_lines(*lines: str) -> None:
-    """Lines of text."""
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    """Lines of text; on a terminal nothing in them controls it."""
+    text = "".join(f"{line}\n" for line in lines)
+    sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
 
 
 def print_text(text: str) -> None:
@@ -56,7 +58,7 @@ def is_for_one_reader(descriptor: int) -> bool:
 
 def print_notice(line: str) -> None:
     """A line that is not part of the answer."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{visible(line) if sys.stderr.isatty() else line}\n")
 
 
 def print_fields(fields: Sequence[tuple[str, object]]) -> None:
@@ -105,7 +107,7 @@ def local(moment: Moment | None, zone: str) -> str:
         return NOTHING
 
     precision = "milliseconds" if moment % 1_000_000 else "seconds"
-    return to_datetime(moment).astimezone(zone_info(zone)).isoformat(" ", precision)
+    return on_clocks(zone, moment).isoformat(" ", precision)
 
 
 def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -1,7 +1,8 @@
 """`tokimori run …`. What only work needs is imported when it is used, so that help need not wait for it."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +11,7 @@ from tokimori.cli.command import Group, options
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice, print_table
 from tokimori.cli.session import in_service
+from tokimori.cli.terminal import TerminalOutput
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.transitions import ENDS, RunState
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from tokimori.model.run import Output, Run
     from tokimori.service.runs import RunDetails, RunSummary
     from tokimori.service.service import Service
+
+Write = Callable[[bytes], None]
 
 run = Group(
     "run",
@@ -81,12 +85,13 @@ def _job(run: "Run", *, deleted: bool) -> str:
 
 @run.command()
 @click.argument("run_id", metavar="ID")
-def show(run_id: str) -> None:
-    """Show a run and each of its attempts: host, pid, node, start and end."""
+@click.option("--before", type=int, metavar="N", help="The newest attempts before number N.")
+def show(run_id: str, before: int | None) -> None:
+    """Show a run and its newest attempts, at most 100: host, pid, node, start and end."""
 
     from tokimori.service.views.runs import run_details_view
 
-    details = in_service(lambda service: service.get_run(run_id))
+    details = in_service(lambda service: service.get_run(run_id, before))
     if options().as_json:
         print_json(run_details_view(details))
     else:
@@ -97,14 +102,19 @@ def show(run_id: str) -> None:
 @click.argument("run_id", metavar="ID")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends; exit code 1 if it did not succeed.")
 @click.option("--attempt", type=int, metavar="N", help="Which attempt; the newest by default.")
-def logs(run_id: str, follow: bool, attempt: int | None) -> int:
-    """Print what a run wrote."""
+@click.option("--raw", is_flag=True, help="Leave every byte as it is on a terminal too.")
+def logs(run_id: str, *, follow: bool, attempt: int | None, raw: bool) -> int:
+    """Print what a run wrote.
+
+    On a terminal colours pass, and whatever else would control it is written out; a file or a pipe gets every byte.
+    """
 
     from tokimori.service.outputs import whole
     from tokimori.service.views.runs import output_view
 
     if follow and not options().as_json:
-        return _ending(in_service(lambda service: _follow(service, run_id, attempt)))
+        with _output(raw=raw) as write:
+            return _ending(in_service(lambda service: _follow(service, run_id, attempt, write)))
 
     async def act(service: "Service") -> "tuple[Run | None, Output | None]":
         ended = await service.wait(run_id) if follow else None
@@ -114,7 +124,8 @@ def logs(run_id: str, follow: bool, attempt: int | None) -> int:
     if options().as_json:
         print_json(None if output is None else output_view(output))
     elif output is not None:
-        _write(whole(output))
+        with _output(raw=raw) as write:
+            write(whole(output))
     return DONE if ended is None else _ending(ended)
 
 
@@ -167,7 +178,7 @@ def _print_run(changed: "Run") -> None:
         print_lines(f"run {changed.id} {changed.state}" + (f": {changed.error}" if changed.error else ""))
 
 
-async def _follow(service: "Service", run_id: str, attempt: int | None) -> "Run":
+async def _follow(service: "Service", run_id: str, attempt: int | None, write: Write) -> "Run":
     """Print what is new until the run ends, and return it; the output of a retry follows that of the attempt before."""
 
     import asyncio
@@ -182,14 +193,14 @@ async def _follow(service: "Service", run_id: str, attempt: int | None) -> "Run"
         current = newest if current is None else current
         begun = newest if run_now.state in ENDS else min(newest, run_now.attempt)
         for number in range(current, begun + 1):
-            position = await _print_unread(service, run_id, number, position if number == current else 0)
+            position = await _print_unread(service, run_id, number, position if number == current else 0, write)
         current = newest
         if run_now.state in ENDS:
             return run_now
         await asyncio.sleep(POLL)
 
 
-async def _print_unread(service: "Service", run_id: str, attempt: int, position: int) -> int:
+async def _print_unread(service: "Service", run_id: str, attempt: int, position: int, write: Write) -> int:
     """Print what the attempt wrote after this position; returns the new position."""
 
     from tokimori.service.outputs import unread
@@ -200,8 +211,21 @@ async def _print_unread(service: "Service", run_id: str, attempt: int, position:
     missed, new = unread(output, position)
     if missed:
         print_notice(f"… {missed} bytes left out …")
-    _write(new)
+    write(new)
     return output.size
+
+
+@contextmanager
+def _output(*, raw: bool) -> Iterator[Write]:
+    """Where the bytes of a run's output go; on a terminal nothing in them controls it."""
+    if raw or not sys.stdout.isatty():
+        yield _write
+        return
+    passed = TerminalOutput()
+    try:
+        yield lambda data: _write(passed.feed(data))
+    finally:
+        _write(passed.finish())
 
 
 def _write(data: bytes) -> None:
@@ -248,4 +272,6 @@ def _print_details(details: "RunDetails") -> None:
     ]
     if rows:
         print_lines("")
+        if details.attempts_left_out:
+            print_lines(f"{details.attempts_left_out} earlier attempts are not shown: --before {rows[0][0]}", "")
         print_table(("ATTEMPT", "OUTCOME", "HOST", "PID", "NODE", "STARTED", "ENDED", "EXIT", "ERROR"), rows)

@@ -44,7 +44,7 @@ def failed(error: str) -> None:
 @click.option("--at", metavar="TIME", help="Not before this time, such as 2030-01-01T00:00:00Z.")
 @click.option("--in", "seconds", type=float, metavar="SECONDS", help="Not before so long after the command's end.")
 def retry(at: str | None, seconds: float | None) -> None:
-    """The run has to be tried again; this uses up none of the job's attempts."""
+    """The run has to be tried again; this uses up none of the job's attempts, but its --asked-retries."""
 
     from tokimori.executors.reported import ReportRetry
 

@@ -7,10 +7,10 @@ import click
 from tokimori.cli.command import Group, options
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service, load
-from tokimori.clock import Moment, SystemClock, parse_moment, to_datetime
+from tokimori.clock import Moment, SystemClock, parse_moment
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.schedules.zones import zone_info
+from tokimori.schedules.zones import on_clocks
 
 if TYPE_CHECKING:
     from tokimori.schedules.explain import Explanation
@@ -87,7 +87,7 @@ def print_explanation(explanation: "Explanation") -> None:
     """The sentence, the moments with offset and zone, and the warnings."""
     print_lines(f"{explanation.sentence} ({explanation.time_zone})")
     for moment in explanation.moments:
-        local = to_datetime(moment).astimezone(zone_info(explanation.time_zone))
+        local = on_clocks(explanation.time_zone, moment)
         precision = "milliseconds" if local.microsecond else "seconds"
         letters = local.tzname() or ""  # many zones have none but the offset again
         name = f" {letters}" if letters.isalpha() else ""

@@ -52,13 +52,20 @@ def serve(
             "schedule.update_interval_seconds": update_interval_seconds,
         }
     ).settings
+    _make_folders(settings)
     if not daemon:
         return _run(settings, announce)
+    _check_store()
+    return detach(settings.state_dir / "tokimori.log", lambda ready: _run(settings, ready))
+
+
+def _make_folders(settings: "Settings") -> None:
+    """The state folder, and the folder of a log in it; one elsewhere is somebody's own affair."""
     from tokimori.client.opening import make_state_dir
 
     make_state_dir(settings.state_dir)
-    _check_store()
-    return detach(settings.state_dir / "tokimori.log", lambda ready: _run(settings, ready))
+    if settings.log.file is not None and settings.log.file.is_relative_to(settings.state_dir):
+        make_state_dir(settings.log.file.parent)
 
 
 def _run(settings: "Settings", tell: Callable[[str], None]) -> int:

@@ -15,6 +15,7 @@ from tokimori.locks.program import Program
 from tokimori.locks.session import Session
 from tokimori.model.ids import RandomBytes, RunId, Token
 from tokimori.model.semaphores import permits_in
+from tokimori.ownership import others_reach
 from tokimori.ports.store import Store
 from tokimori.service.schema import StoreOnDemand
 from tokimori.stores.open import file_of, open_store
@@ -95,9 +96,10 @@ def missing_file(url: str) -> str | None:
 
 
 def make_state_dir(folder: Path) -> None:
-    """Make the folder where output and the default store are kept. Raises `StoreError`."""
+    """Make the folder where output and the default store are kept. Raises `StoreError`, also where others may write."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        reached = others_reach(folder, most=1)
     except OSError as fault:
         raise StoreError(
             f"state_dir: the folder {folder} can't be made: {fault.strerror}",
@@ -105,3 +107,8 @@ def make_state_dir(folder: Path) -> None:
             value=str(folder),
             allowed="a folder that can be written",
         ) from None
+    if reached is not None:
+        message = f"state_dir: {reached}; or name another folder"
+        raise StoreError(
+            message, field="state_dir", value=str(folder), allowed="a folder that only its owner may write"
+        )

@@ -36,7 +36,8 @@ def url_for(section: str, said: StoreSettings, otherwise: str) -> str:
     url = said.url or otherwise
     for name, value in (("user", said.user), ("password", said.password)):
         if value is not None and not urlsplit(url).hostname:
-            message = f"{section}.{name}: a {url.partition(':')[0]} store has no accounts"
+            kind = f"a {url.partition(':')[0]} store" if "://" in url else "what is no URL of a server"
+            message = f"{section}.{name}: {kind} has no accounts"
             raise InvalidInput(message, field=f"{section}.{name}", allowed=_WITH_ACCOUNTS)
     return _with_account(url, said.user, said.password)
 

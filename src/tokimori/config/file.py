@@ -1,5 +1,6 @@
 """The configuration file: which one, and what stands in it."""
 
+import os
 import re
 import tomllib
 from collections.abc import Collection, Mapping
@@ -8,24 +9,35 @@ from typing import NamedTuple
 
 from tokimori.config.machine import Machine
 from tokimori.config.variables import CONFIG_PATH
+from tokimori.ownership import others_reach
 
 FILE_NAME = "tokimori.toml"
 _AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
 class Found(NamedTuple):
-    """The file to read, if there is one, and the faults of one that was named."""
+    """The file to read, if there is one, the faults of one that was named, and what was passed over."""
 
     path: Path | None
     faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def find_file(named: Path | None, environ: Mapping[str, str], cwd: Path, machine: Machine) -> Found:
-    """The file that the flag names, else that of the variable, else the first of the usual places that exists."""
+    """The file that the flag names, else that of the variable, else the first of the usual places that exists.
+
+    Settings say what a node runs and where: root reads none that another user may have written.
+    """
     for origin, path in (("--config", named), (CONFIG_PATH, environ.get(CONFIG_PATH))):
         if path:
             return _named(cwd / path, origin)
-    return Found(next((path for path in (cwd / FILE_NAME, *machine.config_files) if _exists(path)), None))
+    warnings: list[str] = []
+    for path in (cwd / FILE_NAME, *machine.config_files):
+        if _exists(path):
+            if (fault := _foreign(path)) is None:
+                return Found(path, (), tuple(warnings))
+            warnings.append(f"{path} is passed over, because root trusts no other user: {fault}")
+    return Found(None, (), tuple(warnings))
 
 
 def read_toml(path: Path) -> tuple[dict[str, object], list[str]]:
@@ -57,7 +69,20 @@ def flattened(toml: Mapping[str, object], names: Collection[str], prefix: str = 
 
 
 def _named(path: Path, origin: str) -> Found:
-    return Found(path) if _exists(path) else Found(None, (f"{origin}: there is no file {path}",))
+    if not _exists(path):
+        return Found(None, (f"{origin}: there is no file {path}",))
+    fault = _foreign(path)
+    return Found(path) if fault is None else Found(None, (f"{origin}: root trusts no other user: {fault}",))
+
+
+def _foreign(path: Path) -> str | None:
+    """Why the file may be another user's doing, where that matters: to root. A link counts as its place and its end."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return others_reach(path.parent) or others_reach(path)
+    except OSError:
+        return None  # reading it says why it can't be read
 
 
 def _exists(path: Path) -> bool:

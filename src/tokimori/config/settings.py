@@ -11,7 +11,7 @@ from msgspec.structs import fields
 from tokimori.config.datasource import DatasourceSettings, StoreSettings, url_for
 from tokimori.config.file import find_file, flattened, read_toml
 from tokimori.config.machine import Machine, this_machine
-from tokimori.config.value import MASK, is_secret, masked_url, read_value
+from tokimori.config.value import URLS, read_value, redacted
 from tokimori.config.variables import PREFIX, from_variables
 from tokimori.errors import InvalidConfig, InvalidInput, StoreError
 from tokimori.model.policies import Seconds
@@ -109,7 +109,6 @@ class Settings(Struct, frozen=True, kw_only=True):
 DEFAULT = "default"
 FLAG = "flag"
 _JOB_STORE = "datasource.job."
-_URLS = frozenset(("store", "datasource.job.url", "datasource.semaphore.url"))
 
 
 class Setting(NamedTuple):
@@ -178,7 +177,7 @@ def load_settings(
     if settings is None or (faults := _contradictions(settings)):
         raise InvalidConfig(faults)
     origins = {name: origin for name, origin in origins.items() if name in values}
-    return Loaded(settings, {name: origins.get(name, DEFAULT) for name in table}, warnings)
+    return Loaded(settings, {name: origins.get(name, DEFAULT) for name in table}, (*found.warnings, *warnings))
 
 
 def settings_table() -> tuple[Setting, ...]:
@@ -220,12 +219,12 @@ def _read_layer(
     for name, given in layer.values.items():
         try:
             value = read_value(name, given, table, base=layer.base, home=machine.home, is_text=layer.is_text)
-            if name in _URLS and check_store is not None:
+            if name in URLS and check_store is not None:
                 check_store(str(value))
             yield name, value
         except (InvalidInput, StoreError) as fault:
             allowed = f"; allowed: {fault.allowed}" if fault.allowed and fault.allowed not in fault.message else ""
-            message = f"{name}: {fault.message.removeprefix('store: ')}" if name in _URLS else fault.message
+            message = f"{name}: {fault.message.removeprefix('store: ')}" if name in URLS else fault.message
             faults.append(f"{layer.origin_of(name)}: {message}{allowed}")
 
 
@@ -296,12 +295,4 @@ def _value_of(settings: Settings, name: str) -> object:
 
 
 def _shown(name: str, value: object) -> object:
-    match value:
-        case str() if is_secret(name):
-            return MASK
-        case Path():
-            return str(value)
-        case str():
-            return masked_url(value)
-        case _:
-            return value
+    return str(value) if isinstance(value, Path) else redacted(name, value)

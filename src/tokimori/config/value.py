@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args, get_origin
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import inspect
@@ -14,9 +15,15 @@ from tokimori.errors import InvalidInput
 from tokimori.model.words import check_word
 from tokimori.schedules.zones import check_zone
 
-_PASSWORD = re.compile(r"(://[^/:@]*:).*(@)")
-_PASSWORD_IN_QUERY = re.compile(r"([?&][^=&]*password=)[^&]*", re.IGNORECASE)
+_PASSWORD = re.compile(r"(://[^/:@]*:).*(@)", re.DOTALL)
+_ACCOUNT = re.compile(r"^((?:redis|valkey)[a-z+]*://).*(@)", re.IGNORECASE | re.DOTALL)
+"""Redis has passwords without users, so that a single word before the @ may be one."""
+_PARAMETER = re.compile(r"([?&])([^=&]*)=([^&]*)", re.DOTALL)
+_SECRET_NAME = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)
+_WITHOUT_SERVER = re.compile(r"memory:|sqlite:", re.IGNORECASE)
 MASK = "***"
+URLS = frozenset(("store", "datasource.job.url", "datasource.semaphore.url"))
+"""Settings whose values are URLs of stores, and may hold a password."""
 
 
 class Described(Protocol):
@@ -48,20 +55,36 @@ def read_value(
     except (msgspec.ValidationError, ValueError) as fault:
         if isinstance(fault, InvalidInput):
             raise
-        shown = MASK if is_secret(name) else masked_url(given) if isinstance(given, str) else given
+        shown = redacted(name, given)
         raise InvalidInput(
             f"{name}: {shown!r} is not allowed", field=name, value=shown, allowed=allowed_of(kind)
         ) from None
 
 
-def is_secret(name: str) -> bool:
-    """Whether the value of the setting must not be shown."""
-    return name.rpartition(".")[2] == "password"
+def redacted(name: str, value: object) -> object:
+    """The value of a setting as anybody may see it: no password, and nothing in a URL's place that may be one."""
+    if name.rpartition(".")[2] == "password":
+        return MASK if value is not None else None
+    if name in URLS:
+        return _redacted_url(value) if isinstance(value, str) else MASK if value is not None else None
+    return value
 
 
-def masked_url(text: str) -> str:
-    """The text with the password of a URL in it masked."""
-    return _PASSWORD_IN_QUERY.sub(r"\1***", _PASSWORD.sub(r"\1***\2", text))
+def _redacted_url(text: str) -> str:
+    if text and "://" not in text and not _WITHOUT_SERVER.match(text):
+        return MASK
+    account = _ACCOUNT.sub(rf"\1{MASK}\2", text) if ":" not in _account_of(text) else _PASSWORD.sub(r"\1***\2", text)
+    return _PARAMETER.sub(_masked_parameter, account)
+
+
+def _account_of(url: str) -> str:
+    return url.partition("://")[2].rpartition("@")[0]
+
+
+def _masked_parameter(found: "re.Match[str]") -> str:
+    """A driver decodes the names of parameters, so `pass%77ord` is one too."""
+    mark, name, value = found.groups()
+    return f"{mark}{name}={MASK if _SECRET_NAME.search(unquote(name)) else value}"
 
 
 def allowed_of(kind: object) -> str:

@@ -6,6 +6,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Outcome, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
+from tokimori.model.retry import asked_retry
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.settle import Settlement, settle
 from tokimori.model.transitions import RunState
@@ -26,6 +27,8 @@ def change_of(
     """The change for an attempt that ended at `now`. `chance` in [0, 1) picks the jitter of a retry."""
     run = claimed.run
     retry = Retry() if claimed.definition is None else claimed.definition.retry
+    if started is not None:  # an attempt that never began was put off by its node, not by itself
+        outcome = asked_retry(run, outcome, retry, now)
     settlement = settle(run, outcome, retry, now, chance)
     if settlement.error is not None:
         settlement = replace(settlement, error=storable(settlement.error))

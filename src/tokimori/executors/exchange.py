@@ -4,13 +4,14 @@ import errno
 import fcntl
 import os
 import stat
-import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tokimori.errors import Bug, Refused
 from tokimori.executors.environment import Account
 from tokimori.executors.keeper.kernel import boottime
+from tokimori.executors.others_folder import FOLDER, OthersFolder, remove_at, remove_dead
 from tokimori.executors.reported import MOST_LINE
 from tokimori.ports.executor import Task
 
@@ -25,37 +26,64 @@ _LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
 class Exchange:
-    """The files of one attempt, for the account that it runs as. `note`: says where a folder was made for them."""
+    """The files of one attempt, for the account that it runs as.
 
-    __slots__ = ("_is_large", "_outcome", "_payload", "_text", "_uid", "folder", "note")
+    They lie in `folder`, open as `at`, with this prefix; or, where `theirs` is given, in the folder of that name in it,
+    which belongs to the account. That one is reached by its name in `at` alone: the account can't put another there.
+    """
 
-    def __init__(self, folder: Path, prefix: str, payload: str | None, uid: int, *, note: Path | None = None) -> None:
-        self.folder = folder
-        self.note = note
-        self._outcome = folder / f"{prefix}outcome"
-        self._payload = folder / f"{prefix}payload"
+    __slots__ = ("_at", "_is_large", "_outcome", "_payload", "_text", "_theirs", "_uid", "folder")
+
+    def __init__(
+        self, folder: Path, at: int, prefix: str, payload: str | None, uid: int, *, theirs: str | None = None
+    ) -> None:
+        self.folder = folder if theirs is None else folder / theirs
+        self._at = at
+        self._theirs = theirs
+        self._outcome = f"{prefix}outcome"
+        self._payload = f"{prefix}payload"
         self._text = payload
         self._is_large = payload is not None and len(payload.encode()) > MOST_IN_ENVIRONMENT
         self._uid = uid
 
     def variables(self) -> dict[str, str]:
         """What the command finds in its environment: where to report, and its payload or where that is."""
-        found = {"TOKIMORI_OUTCOME_FILE": str(self._outcome)}
+        found = {"TOKIMORI_OUTCOME_FILE": str(self.folder / self._outcome)}
         if self._is_large:
-            found["TOKIMORI_PAYLOAD_FILE"] = str(self._payload)
+            found["TOKIMORI_PAYLOAD_FILE"] = str(self.folder / self._payload)
         elif self._text is not None:
             found["TOKIMORI_PAYLOAD"] = self._text
         return found
 
-    def write_payload(self, account: Account) -> None:
-        """Where the environment has no room for it; readable by the account alone. Raises `OSError`."""
-        if self._text is None or not self._is_large:
-            return
-        descriptor = os.open(self._payload, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(self._text.encode())
+    def prepare(self, account: Account) -> None:
+        """Write the payload, where the environment has no room for it; then the files are the account's alone.
+
+        The folder comes last: nobody else puts anything where the node writes. Raises `OSError`.
+        """
+        with self._opened() as folder:
+            if self._text is not None and self._is_large:
+                self._write_payload(folder, self._text.encode(), account)
+            if self._theirs is not None:
+                os.fchown(folder, account.uid, account.gid)
+
+    def _write_payload(self, folder: int, payload: bytes, account: Account) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(self._payload, flags, 0o600, dir_fd=folder), "wb") as file:
+            file.write(payload)
             if account.uid != os.geteuid():
                 os.fchown(file.fileno(), account.uid, account.gid)
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        """The folder of the files. Raises `OSError`."""
+        if self._theirs is None:
+            yield self._at
+            return
+        descriptor = os.open(self._theirs, FOLDER, dir_fd=self._at)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def reported(self) -> bytes | None:
         """What the command left, None where it is nothing; more than is allowed is cut, so that it is too long.
@@ -63,8 +91,10 @@ class Exchange:
         Whatever else stands there (a link, a pipe, somebody else's file) is as good as nothing that can be understood:
         the node may read what the command's account may not. Raises `OSError` where it can't be looked at now.
         """
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            descriptor = os.open(self._outcome, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with self._opened() as folder:
+                descriptor = os.open(self._outcome, flags, dir_fd=folder)
         except FileNotFoundError:
             return None
         except OSError as fault:
@@ -80,14 +110,12 @@ class Exchange:
 
     def remove(self) -> None:
         """Take the files away, and the folder where it was made for them."""
-        if self.note is not None:
-            _remove_theirs(self.folder)
-            with suppress(OSError):
-                self.note.unlink()
+        if self._theirs is not None:
+            remove_at(self._at, self._theirs)
             return
         for file in (self._outcome, self._payload):
             with suppress(OSError):
-                file.unlink()
+                os.unlink(file, dir_fd=self._at)
 
 
 class Exchanges:
@@ -100,6 +128,7 @@ class Exchanges:
         self._root = root
         self._folder: Path | None = None
         self._lock: int | None = None
+        self._others: list[OthersFolder] = []
 
     def make(self) -> None:
         """Make it. Raises `Refused`."""
@@ -117,19 +146,17 @@ class Exchanges:
             raise Refused(f"{where} can't be made: {fault.strerror}", field="state_dir", value=str(where)) from None
 
     def open(self, task: Task, account: Account, own: Account) -> Exchange:
-        """Make the place for an attempt's files: in this folder; a new one for an account that can't get there.
+        """Make the place for an attempt's files: in this folder; for an account that can't get there, a new one.
 
         One folder for all, because a folder for each takes milliseconds to remove. Raises `Refused`; `OSError` where
         the machine lacks files or memory.
         """
-        if self._folder is None:
+        if self._folder is None or self._lock is None:
             raise Bug("the folder of exchanges was not made")
         exchange: Exchange | None = None
         try:
-            exchange = self._placed(self._folder, task, account, own)
-            exchange.write_payload(account)
-            if exchange.note is not None:  # last: nobody else puts anything where the node writes
-                os.chown(exchange.folder, account.uid, account.gid)
+            exchange = self._placed(self._folder, self._lock, task, account, own)
+            exchange.prepare(account)
         except OSError as fault:
             if exchange is not None:
                 exchange.remove()
@@ -138,20 +165,36 @@ class Exchanges:
             raise Refused(f"the files of this attempt can't be made: {fault}") from None
         return exchange
 
-    def _placed(self, folder: Path, task: Task, account: Account, own: Account) -> Exchange:
+    def _placed(self, folder: Path, at: int, task: Task, account: Account, own: Account) -> Exchange:
         if account.uid == own.uid:
-            return Exchange(folder, f"{task.run_id}.{task.attempt}.", task.payload, account.uid)
-        theirs = Path(tempfile.mkdtemp(prefix="tokimori-"))
-        note = folder / theirs.name
+            return Exchange(folder, at, f"{task.run_id}.{task.attempt}.", task.payload, account.uid)
         try:
-            note.symlink_to(theirs)
+            others = self._others[-1] if self._others else self._made_for_others(folder)
+            name = others.add()
+        except FileNotFoundError:  # who cleans temporary folders took it
+            others = self._made_for_others(folder)
+            name = others.add()
+        return Exchange(others.path, others.descriptor, "", task.payload, account.uid, theirs=name)
+
+    def _made_for_others(self, folder: Path) -> OthersFolder:
+        """The folder for all other users, with a note of it for whoever clears up behind a dead node.
+
+        One that it replaces stays open: attempts may run whose files are reached by its descriptor.
+        """
+        others = OthersFolder()
+        try:
+            (folder / others.path.name).symlink_to(others.path)
         except OSError:
-            theirs.rmdir()
+            others.remove()
             raise
-        return Exchange(theirs, "", task.payload, account.uid, note=note)
+        self._others.append(others)
+        return others
 
     def remove(self) -> None:
         """Remove it: every attempt has ended."""
+        for others in self._others:
+            others.remove()
+        self._others.clear()
         if self._folder is not None:
             _remove(self._folder)
         if self._lock is not None:
@@ -183,19 +226,6 @@ def _remove(folder: Path) -> None:
     with suppress(OSError):
         for path in list(folder.iterdir()):
             if path.is_symlink():
-                _remove_theirs(path.readlink())
+                remove_dead(path.readlink())
             path.unlink(missing_ok=True)
-        folder.rmdir()
-
-
-def _remove_theirs(folder: Path) -> None:
-    """Remove the folder that was made for another account, which may have put anything in its place by now."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            for name in ("outcome", "payload"):
-                with suppress(OSError):
-                    os.unlink(name, dir_fd=descriptor)
-        finally:
-            os.close(descriptor)
         folder.rmdir()

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
+from io import TextIOWrapper
 from logging.handlers import QueueHandler, WatchedFileHandler
 from pathlib import Path
 from typing import Literal
@@ -153,9 +155,17 @@ class DescriptorHandler(logging.Handler):
                 select.select([], [self._descriptor], [])
 
 
+class PrivateFileHandler(WatchedFileHandler):
+    """Makes the file for its owner alone, as messages may hold what others must not read; one that is there stays."""
+
+    def _open(self) -> TextIOWrapper:
+        opener = partial(os.open, mode=0o600)
+        return open(self.baseFilename, "a", encoding=self.encoding, errors=self.errors, opener=opener)
+
+
 def _file_handler(file: Path) -> logging.Handler:
     try:
-        return WatchedFileHandler(file, encoding="utf-8", errors="backslashreplace")
+        return PrivateFileHandler(file, encoding="utf-8", errors="backslashreplace")
     except OSError as fault:
         raise InvalidInput(
             f"log.file: {file}: {fault.strerror}",

@@ -71,6 +71,7 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
     The nth retry waits `delay × backoff^(n-1)` seconds, at most `cap`, plus up to `jitter` of itself; none comes later
     than nominal time + `epsilon`. `attempts` counts the first try; lost attempts have a budget of their own.
+    A run that asks to be tried again waits `asked_delay` seconds at least, and may do so `asked_retries` times.
     """
 
     attempts: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
@@ -80,6 +81,8 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     jitter: Annotated[float, Meta(ge=0, le=1)] = 0
     epsilon: Seconds | None = None
     lost_attempts: Annotated[int, Meta(ge=0, le=1_000_000)] = 3
+    asked_delay: Seconds = 1
+    asked_retries: Annotated[int, Meta(ge=0, le=1_000_000)] = 1_000
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,9 @@
 """When a failed attempt is tried again: arithmetic only."""
 
 from tokimori.clock import SECOND, Moment
+from tokimori.model.outcome import Failed, Outcome, RetryAt, RetryIn
 from tokimori.model.policies import Retry
+from tokimori.model.run import Run
 
 LONGEST_DELAY = 3650 * 86400.0
 """Ten years, in seconds: an unbounded backoff must not leave what a moment can hold."""
@@ -25,3 +27,20 @@ def next_try(retry: Retry, *, nominal: Moment, failures: int, now: Moment, chanc
     if retry.epsilon is not None and moment > nominal + round(retry.epsilon * SECOND):
         return None
     return moment
+
+
+def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcome:
+    """What a run's wish to be tried again comes to: later where it is too soon, a failure where its budget is used up.
+
+    What counts is every attempt that neither failed nor was lost: so runs need no further number.
+    """
+    match outcome:
+        case RetryAt(moment):
+            wanted = moment
+        case RetryIn(seconds):
+            wanted = Moment(now + round(seconds * SECOND))
+        case _:
+            return outcome
+    if run.attempt - run.failures - run.lost > retry.asked_retries:
+        return Failed(f"it asked to be tried again more than {retry.asked_retries} times (retry.asked_retries)")
+    return RetryAt(max(wanted, Moment(now + round(retry.asked_delay * SECOND))))

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import tzdata  # type: ignore[import-untyped]
 
-from tokimori.clock import DAY, HOUR, MINUTE, SECOND
+from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment, to_datetime
 from tokimori.errors import InvalidInput
 
 FOREVER = 1 << 62
@@ -107,6 +107,14 @@ def zone_info(name: str) -> ZoneInfo:
     """
     with _file_of(name) as file:
         return ZoneInfo.from_file(file, key=name)
+
+
+def on_clocks(zone: str, moment: Moment) -> datetime:
+    """The moment as clocks of the zone show it; in UTC where they show a year before 1 or after 9999."""
+    try:
+        return to_datetime(moment).astimezone(zone_info(zone))
+    except OverflowError:
+        return to_datetime(moment)
 
 
 def _file_of(name: str) -> IO[bytes]:

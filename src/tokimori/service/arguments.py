@@ -27,6 +27,8 @@ class RetryArguments(TypedDict, total=False):
     jitter: float | None
     epsilon: Span | None
     lost_attempts: int | None
+    asked_delay: Span | None
+    asked_retries: int | None
 
 
 class _Parent(TypedDict):

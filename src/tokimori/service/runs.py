@@ -36,6 +36,8 @@ _AT_ONCE = 50
 """Of so many jobs one question to the store asks the newest runs."""
 MOST_ATTEMPTS = 2**31 - 1
 """The largest number of an attempt for which every database can be asked."""
+SHOWN_ATTEMPTS = 100
+"""So many attempts of a run are shown at once: each may have 64 KiB of an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +62,14 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetails(RunSummary):
-    """A run with its attempts by number, and why it waits.
+    """A run with its newest attempts by number, and why it waits.
 
-    `pauses` are the pauses that keep it from starting. `waits_for` is any other reason in words, and if so why it would
-    wait for ever.
+    `attempts_left_out`: how many earlier ones there are. `pauses` are the pauses that keep it from starting.
+    `waits_for` is any other reason in words, and if so why it would wait for ever.
     """
 
     attempts: tuple[AttemptDetails, ...]
+    attempts_left_out: int = 0
     pauses: tuple[Pause, ...] = ()
     waits_for: str | None = None
 
@@ -144,13 +147,18 @@ class RunService:
         zone = (await self._store.get_job(check_job_id(job_id))).definition.time_zone
         return moment_of("first", first, zone), moment_of("last", last, zone)
 
-    async def get_run(self, run_id: str) -> RunDetails:
-        """The run with all its attempts."""
+    async def get_run(self, run_id: str, before: int | None = None) -> RunDetails:
+        """The run with its newest attempts, at most `SHOWN_ATTEMPTS`: of those before a number, if one is given."""
         run = await self._store.get_run(_run_id(run_id))
         attempts = await self._store.attempts(run.id)
         newest = _newest_attempt(run)
         if newest is not None and all(attempt.number != newest.number for attempt in attempts):
             attempts = [*attempts, newest]
+        if before is not None:
+            checked("before", before, MOST_ATTEMPTS)
+            attempts = [attempt for attempt in attempts if attempt.number < before]
+        left_out = max(len(attempts) - SHOWN_ATTEMPTS, 0)
+        attempts = attempts[left_out:]
         hosts = {node.id: node.host for node in await self._store.list_nodes()} if attempts else {}
         details = (
             AttemptDetails(attempt=attempt, host=hosts.get(attempt.node_id) if attempt.node_id else None)
@@ -160,6 +168,7 @@ class RunService:
         return RunDetails(
             run=run,
             attempts=tuple(details),
+            attempts_left_out=left_out,
             time_zone=self._zone_of(job),
             is_job_deleted=_is_deleted(job, run),
             pauses=await self._pauses_of(run),

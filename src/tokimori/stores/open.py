@@ -94,6 +94,6 @@ def namespace_of(url: str) -> Namespace:
 
 
 def _invalid(url: str, fault: str) -> InvalidInput:
-    """The URL may hold a password: only its scheme is repeated."""
-    scheme = url.partition(":")[0]
+    """The URL may hold a password, or be one: only its scheme is repeated."""
+    scheme = url.partition(":")[0] if "://" in url or url.lower().startswith(("memory:", "sqlite:")) else "***"
     return InvalidInput(f"store: {scheme}: {fault}; allowed: {ALLOWED}", field="store", value=scheme, allowed=ALLOWED)

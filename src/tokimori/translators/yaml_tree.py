@@ -1,5 +1,6 @@
 """YAML in which every value knows its line and its path, read field by field, so that all faults are found at once."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -11,6 +12,11 @@ from tokimori.errors import InvalidFile
 _T = TypeVar("_T")
 
 _MOST_LEVELS = 60
+_MOST_MERGED = 100_000
+"""Fields of a document that come from merges: far more than any manifest has."""
+_MOST_NUMBER = 2**63
+_MOST_SHOWN = 60
+_MERGE = "tag:yaml.org,2002:merge"
 _EMPTY = (None, "", False)
 _NAMES = {str: "a text", int: "a whole number", bool: "true or false"}
 
@@ -108,8 +114,6 @@ def read_documents(text: str, faults: Faults) -> Iterator[Value]:
         place = faults.file if mark is None else f"{faults.file}:{mark.line + 1}"
         problem = getattr(fault, "problem", None) or getattr(fault, "reason", None) or "it can't be read"
         raise InvalidFile(f"{place}: not YAML: {problem}", field="file", value=faults.file) from None
-    except ValueError as fault:  # a scalar that looks like a date and is not one
-        raise InvalidFile(f"{faults.file}: not YAML: {fault}", field="file", value=faults.file) from None
     except RecursionError:
         raise InvalidFile(f"{faults.file}: it is nested too deeply", field="file", value=faults.file) from None
 
@@ -121,6 +125,7 @@ class _Reader:
     loader: yaml.SafeLoader
     faults: Faults
     known: dict[int, Value] = field(default_factory=dict)
+    merged: Counter[str] = field(default_factory=Counter)
 
     def value(self, node: yaml.Node, path: str, level: int, line: int) -> Value:
         """The value of a node; `line` counts from 0, and is the line of its name where it has one."""
@@ -141,18 +146,46 @@ class _Reader:
                 places = zip(node.value, lines, strict=True)
                 return [self.value(item, f"{path}[{n}]", level + 1, line) for n, (item, line) in enumerate(places)]
             case _:
-                return self.loader.construct_object(node)
+                return self._scalar(node)
+
+    def _scalar(self, node: yaml.Node) -> object:
+        """What it stands for. The library raises whatever it likes for `!!int x`, `!!bool x` or a 13th month."""
+        try:
+            found: object = self.loader.construct_object(node)
+        except (ValueError, LookupError, AttributeError, TypeError, ArithmeticError) as fault:
+            shown = repr(node.value if len(node.value) <= _MOST_SHOWN else f"{node.value[:_MOST_SHOWN]}…")
+            problem = f"{shown} is not a {node.tag.rpartition(':')[2]} ({fault})"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from None
+        if isinstance(found, int) and abs(found) > _MOST_NUMBER:
+            raise yaml.MarkedYAMLError(problem="the number is too large", problem_mark=node.start_mark)
+        return found
 
     def _fields(self, node: yaml.MappingNode, path: str, level: int) -> dict[str, Value]:
-        names = [key.value for key, _ in node.value]
-        for key, _ in node.value:
-            if names.count(key.value) > 1:
-                self.faults.add(key.start_mark.line + 1, f"{path}.{key.value}: it is given twice".lstrip("."))
-        self.loader.flatten_mapping(node)
+        times = Counter(key.value for key, _ in node.value)
         fields: dict[str, Value] = {}
         for key, value in node.value:
-            name = str(key.value)
-            fields[name] = self.value(value, f"{path}.{name}".lstrip("."), level + 1, key.start_mark.line)
+            if times[key.value] > 1:
+                self.faults.add(key.start_mark.line + 1, f"{path}.{key.value}: it is given twice".lstrip("."))
+            if key.tag == _MERGE:
+                fields |= self._merged(value, path, level)
+        for key, value in node.value:
+            if key.tag != _MERGE:
+                name = str(key.value)
+                fields[name] = self.value(value, f"{path}.{name}".lstrip("."), level + 1, key.start_mark.line)
+        return fields
+
+    def _merged(self, node: yaml.Node, path: str, level: int) -> dict[str, Value]:
+        """The fields of a mapping, or of a list of mappings, of which the first one wins; each is read once."""
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        fields: dict[str, Value] = {}
+        for source in reversed(sources):
+            if not isinstance(source, yaml.MappingNode):
+                raise yaml.MarkedYAMLError(problem="<< takes a mapping or a list", problem_mark=source.start_mark)
+            more = self.value(source, path, level + 1, source.start_mark.line).fields()
+            self.merged.update(fields=len(more) + 1)
+            if self.merged["fields"] > _MOST_MERGED:
+                raise yaml.MarkedYAMLError(problem="<< brings too many fields", problem_mark=node.start_mark)
+            fields |= more
         return fields
 
 

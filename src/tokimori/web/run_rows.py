@@ -54,6 +54,7 @@ class RunPanel(NamedTuple):
     waits: Sequence[str]
     is_over: bool
     attempts: Sequence[AttemptRow]
+    attempts_left_out: int
     output_of: int
     output: str | None
     output_size: int
@@ -88,6 +89,7 @@ def panel_of(details: RunDetails, number: int, output: Output | None, now: Momen
         waits=[*([f"waits for {details.waits_for}"] if details.waits_for else []), *map(sentence, details.pauses)],
         is_over=run.state in ENDS,
         attempts=_attempt_rows(details, now),
+        attempts_left_out=details.attempts_left_out,
         output_of=number,
         output=None if output is None else whole(output).decode(errors="replace"),
         output_size=0 if output is None else output.size,

@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from tokimori.clock import SECOND, Moment, to_datetime
-from tokimori.schedules.zones import zone_info
+from tokimori.clock import SECOND, Moment
+from tokimori.schedules.zones import on_clocks
 
 
 def clock_time(moment: Moment, zone: str, now: Moment) -> str:
@@ -56,4 +56,4 @@ def duration(microseconds: int) -> str:
 
 
 def _local(moment: Moment, zone: str) -> datetime:
-    return to_datetime(moment).astimezone(zone_info(zone))
+    return on_clocks(zone, moment)

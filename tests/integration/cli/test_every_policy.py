@@ -73,6 +73,8 @@ RETRY = {
     "--retry-jitter=0.5": ("jitter", 0.5),
     "--retry-epsilon=90": ("epsilon", 90.0),
     "--lost-attempts=1": ("lost_attempts", 1),
+    "--asked-delay=0.5": ("asked_delay", 0.5),
+    "--asked-retries=3": ("asked_retries", 3),
 }
 CHILD: dict[str, tuple[str, object]] = {
     "--after=cli=failure": ("parents", [{"job": "cli", "on": "failure"}]),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import time
@@ -234,3 +235,33 @@ def test_a_report_needs_a_run(program: Program) -> None:
     program("run", "report", "succeeded", "--result", "é")
     assert file.read_text() == '{"outcome":"succeeded","result":"é"}\n'
     assert sorted(path.name for path in program.home.iterdir()) == ["outcome"]
+
+
+def on_a_terminal(program: Program, *arguments: str) -> bytes:
+    """What a terminal gets of standard output and standard error."""
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [str(PROGRAM), *arguments], cwd=program.home, env=program.environment, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    written = b""
+    try:
+        while piece := os.read(ours, 65_536):
+            written += piece
+    except OSError:  # Linux says so that nobody writes any more
+        pass
+    os.close(ours)
+    child.wait(timeout=60)
+    return written.replace(b"\r\n", b"\n")
+
+
+def test_what_a_run_wrote_controls_no_terminal(served: Program) -> None:
+    """Colours pass, all else is written out, unless --raw asks for it; a pipe gets every byte."""
+    served("job", "add", "escapes", "--command", r"printf '\033[31mred\033[2J\n'")
+    run_id = served.json("job", "trigger", "escapes", "--wait")["id"]
+    raw = b"\x1b[31mred\x1b[2J\n"
+    assert served("run", "logs", run_id).encode() == raw
+    assert on_a_terminal(served, "run", "logs", run_id) == b"\x1b[31mred\\x1b[2J\n\x1b[0m"
+    assert on_a_terminal(served, "run", "logs", "-f", run_id) == b"\x1b[31mred\\x1b[2J\n\x1b[0m"
+    assert on_a_terminal(served, "run", "logs", "--raw", run_id) == raw
+    assert b"\x1b" not in on_a_terminal(served, "job", "show", "no\x1b[2Jjob")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -111,6 +112,19 @@ async def test_a_file_of_somebody_else_is_no_report(workshop: Workshop) -> None:
     assert isinstance((await workshop.run(shell(text))).outcome, Failed)
 
 
+def list_of(*parts: str) -> list[str]:
+    """What stands in a folder."""
+    return [path.name for path in Path(*parts).iterdir()]
+
+
+def python_of_all() -> str:
+    """A Python that every user may start."""
+    found = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    if found is None:
+        pytest.skip("no Python outside this user's folders, with which another user could attack")
+    return found
+
+
 @pytest.fixture
 def common(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder for temporary files that everybody can pass through."""
@@ -132,6 +146,9 @@ async def test_another_user_reports_too(workshop: Workshop) -> None:
     )
     ended = await workshop.run(shell(text, user="nobody", cwd="/"), payload="x" * 200_000)
     assert (ended.outcome, written(ended)) == (Succeeded(0, "42"), b"200000\nnobody 700\n")
+    (of_the_node,) = left(workshop)
+    assert list_of(tempfile.gettempdir(), of_the_node) == []
+    await workshop.executor.close()
     assert left(workshop) == []
 
 
@@ -169,7 +186,7 @@ def killed(folder: Path, *users: str) -> list[Path]:
         check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
-    return [*folder.glob("state/exchange/*/*"), *theirs.glob("*/*")]
+    return [*folder.glob("state/exchange/*/*"), *theirs.glob("*/*/*")]
 
 
 async def test_what_a_killed_node_left_is_taken_away(workshop: Workshop, tmp_path: Path) -> None:
@@ -210,15 +227,151 @@ def home() -> Iterator[Path]:
 async def test_what_a_killed_node_left_for_other_users_is_taken_away(home: Path) -> None:
     """It lies where they get at it, and links in the node's folder say where; what they put in its place stays."""
     killed(home, "nobody", "daemon")
-    places = {path.owner(): path for path in (home / "tmp").iterdir()}
+    places = {path.owner(): path for path in (home / "tmp").glob("*/*")}
     assert sorted(path.name for path in places["daemon"].iterdir()) == ["outcome", "payload"]
     theirs = home / "theirs"
-    places["nobody"].rename(theirs)
-    places["nobody"].symlink_to(theirs)
+    theirs.mkdir()
+    (theirs / "payload").touch()
+    (places["nobody"] / "payload").unlink()
+    (places["nobody"] / "payload").symlink_to(theirs / "payload")
+    (places["nobody"] / "more").symlink_to(theirs)
     successor = Workshop(home)
     await successor.open()
     await until(lambda: left(successor) == [])
-    assert list((home / "tmp").iterdir()) == [places["nobody"]]
+    assert list((home / "tmp").iterdir()) == []
     assert (theirs / "payload").exists()
     await successor.executor.close()
     assert list((home / "state/exchange").iterdir()) == []
+
+
+SWAPS = """
+import os, shutil, sys, time
+from contextlib import suppress
+place, victim, seconds = os.path.dirname(os.environ["TOKIMORI_OUTCOME_FILE"]), sys.argv[1], float(sys.argv[2])
+def plain(path):
+    with open(path, "w") as file:
+        file.write('{"outcome": "succeeded", "result": "mine"}')
+def swapped(path):
+    os.rename(path, path + ".x")
+    os.symlink(victim, path)
+WAYS = (
+    plain,
+    lambda path: os.symlink(victim + "/outcome", path),
+    lambda path: os.symlink(victim, path),
+    lambda path: os.link(victim + "/shown", path),
+    os.mkfifo,
+    os.mkdir,
+    lambda path: swapped(place),
+    lambda path: swapped(os.path.dirname(place)),
+    lambda path: os.rename(victim, path),
+)
+end, turn = time.monotonic() + seconds, os.getpid()
+while time.monotonic() < end:
+    for name in ("outcome", "payload", "more"):
+        path = os.path.join(place, name)
+        turn += 1
+        with suppress(OSError):
+            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+        with suppress(OSError):
+            WAYS[turn % len(WAYS)](path)
+"""
+"""What a hostile command does with its files: all the time, links and other things take each other's place."""
+
+
+def state_of(folder: Path) -> list[tuple[object, ...]]:
+    """Everything that a write, a chown or a removal in the folder would change."""
+    places = sorted([folder, *folder.rglob("*")])
+    return [
+        (
+            path,
+            found.st_ino,
+            found.st_mode,
+            found.st_uid,
+            found.st_gid,
+            found.st_nlink,
+            found.st_mtime_ns,
+            found.st_size,
+        )
+        for path in places
+        for found in [path.lstat()]
+    ]
+
+
+def attacked(folder: Path) -> Path:
+    """A folder of root's, with the names of an attempt's files, of which an attacker may read only some."""
+    victim = folder / "victim"
+    (victim / "outcome.d").mkdir(parents=True)
+    for name in ("outcome", "payload", "shown", "outcome.d/outcome"):
+        (victim / name).write_text('{"outcome": "succeeded", "result": "stolen"}')
+        (victim / name).chmod(0o644 if name == "shown" else 0o600)
+    os.chown(victim / "outcome.d/outcome", *pwd.getpwnam("nobody")[2:4])
+    (victim / "outcome.d").chmod(0o700)
+    victim.chmod(0o755)
+    return victim
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run commands as somebody else")
+@pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.prove)])
+async def test_an_attacker_who_swaps_folders_and_links_moves_root_nowhere(home: Path, seconds: int) -> None:
+    """Whatever a command of another user puts in place of its files, its node touches and reads nothing outside."""
+    victim = attacked(home)
+    before = state_of(victim)
+    program = home / "swaps.py"
+    program.write_text(SWAPS)
+    program.chmod(0o644)
+    workshop = Workshop(home)
+    await workshop.open()
+    try:
+        loop = asyncio.get_running_loop()
+        begin, rounds = loop.time(), 0
+        while loop.time() - begin < seconds:
+            rounds += 1
+            runs = [f"{rounds}-{number}" for number in range(4)]
+            for number, run in enumerate(runs):
+                swaps = f"{python_of_all()} {program} {victim}"
+                text = f"{swaps} 0.{number + 1} & {swaps} 0.2; exit 0"
+                payload = "x" * (MOST_IN_ENVIRONMENT + 1 if number % 2 else 5)
+                workshop.start(run, shell(text, user="nobody", cwd="/"), payload=payload)
+            outcomes = [(await workshop.next(Ended, run)).outcome for run in runs]
+            assert all(outcome in (Succeeded(0), Succeeded(0, "mine")) or is_no_report(outcome) for outcome in outcomes)
+    finally:
+        await workshop.executor.close()
+    assert state_of(victim) == before
+    assert rounds > 1
+
+
+def is_no_report(outcome: object) -> bool:
+    """Whether the attempt failed because of what stood in place of its report."""
+    return isinstance(outcome, Failed) and outcome.error.startswith("what it reported can't be understood")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run commands as somebody else")
+async def test_a_folder_behind_a_link_is_not_read(workshop: Workshop, home: Path) -> None:
+    """A command that puts a link in place of its folder has its node read no file that it can't read itself."""
+    victim = attacked(home) / "outcome.d"
+    swap = f'd="${{TOKIMORI_OUTCOME_FILE%/*}}"; mv "$d" "$d.x" && ln -s {victim} "$d"; exit 0'
+    for text in (swap, swap.replace('"$d', '"${d%/*}')):
+        assert (await workshop.run(shell(text, user="nobody", cwd="/"))).outcome == Succeeded(0)
+
+
+def owners_in(folder: Path, pattern: str) -> list[str]:
+    """Whose files these are."""
+    return [file.owner() for file in folder.glob(pattern)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run commands as somebody else")
+async def test_another_users_folder_that_was_moved_in_is_left(workshop: Workshop, common: Path) -> None:
+    """What an attacker moved into his folder and could not remove himself, its node does not remove for him."""
+    shared = common / "shared"
+    (shared / "dir").mkdir(parents=True)
+    (shared / "dir" / "file").touch()
+    for path in (shared / "dir" / "file", shared / "dir"):
+        os.chown(path, *pwd.getpwnam("daemon")[2:4])
+    (shared / "dir").chmod(0o1777)
+    os.chown(shared, *pwd.getpwnam("nobody")[2:4])
+    text = f'mv {shared}/dir "${{TOKIMORI_OUTCOME_FILE%/*}}/dir"; exit 0'
+    assert (await workshop.run(shell(text, user="nobody", cwd="/"))).outcome == Succeeded(0)
+    await workshop.executor.close()
+    assert owners_in(common, "tokimori-*/*/dir/file") == ["daemon"]
+    for name in list_of(str(common)):
+        shutil.rmtree(common / name)

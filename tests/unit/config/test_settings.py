@@ -4,9 +4,12 @@ from typing import NoReturn
 
 import pytest
 
+from tokimori.clock import SystemClock
 from tokimori.config.machine import Machine, this_machine
 from tokimori.config.settings import Loaded, load_settings, settings_table, shown_settings
-from tokimori.errors import InvalidConfig
+from tokimori.errors import InvalidConfig, InvalidInput
+from tokimori.stores.open import open_store
+from tokimori.stores.redis import address as redis_address
 
 
 @pytest.fixture
@@ -214,6 +217,43 @@ def test_passwords_are_masked(machine: Machine, tmp_path: Path) -> None:
     shown = next(each for each in shown_settings(loaded) if each.name == "store")
     assert shown.value == "postgresql://me:***@db.example:5432/jobs?sslmode=require&sslpassword=***"
     assert loaded.settings.store == url
+
+
+SECRETS = (
+    "redis://SECRET@host",
+    "rediss://SECRET@host/0",
+    "valkey+unix://SECRET@/path",
+    "redis://:SECRET@host",
+    "postgresql://me@db/jobs?pass%77ord=SECRET",
+    "postgresql://me@db/jobs?sslmode=require&PASSWORD=SECRET",
+    "mariadb://me:SE/CRET@db/jobs?a=1",
+    "SECRET",
+    "me:SECRET@db",
+)
+
+
+@pytest.mark.parametrize("name", ["store", "datasource.job.url", "datasource.semaphore.url"])
+@pytest.mark.parametrize("given", [*SECRETS, list(SECRETS[:1]), {"url": SECRETS[0]}])
+def test_no_message_shows_a_password(machine: Machine, tmp_path: Path, name: str, given: object) -> None:
+    """Neither what is shown of the settings nor what is said against them, whatever stands in a URL's place."""
+    said = ""
+    try:
+        said = str(shown_settings(load(machine, tmp_path, {name: given, "datasource.semaphore.user": "me"})))
+    except InvalidConfig as fault:
+        said = str(fault)
+    assert said
+    assert "CRET" not in said
+
+
+@pytest.mark.parametrize("given", ["SECRET", "redis+x://SECRET@host", "x:SECRET", "redis://SECRET@127.0.0.1:1/0"])
+def test_no_refusal_of_a_store_shows_a_password(given: str) -> None:
+    """What is no store's URL may be a password in the wrong place."""
+    try:
+        shown = redis_address.address_of(given).name
+        open_store(given, SystemClock())
+    except InvalidInput as fault:
+        shown = f"{fault.message} {fault.value}"
+    assert "SECRET" not in shown
 
 
 def test_shown_settings_cover_the_table(machine: Machine, tmp_path: Path) -> None:

@@ -6,7 +6,18 @@ from msgspec.structs import replace
 from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
 from tokimori.engine.settle import change_of
 from tokimori.model.ids import NodeId, RunId, Token
-from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded, TimedOut
+from tokimori.model.outcome import (
+    Cancelled,
+    Failed,
+    Hold,
+    Lost,
+    Outcome,
+    Released,
+    RetryAt,
+    RetryIn,
+    Succeeded,
+    TimedOut,
+)
 from tokimori.model.policies import Retry
 from tokimori.model.run import Attempt, Output
 from tokimori.model.transitions import RunState
@@ -125,3 +136,10 @@ def test_an_error_can_be_stored(outcome: Outcome) -> None:
     assert found.error == r"a\udcffb\0"
     assert found.attempt is not None
     assert found.attempt.error == found.error
+
+
+def test_only_an_attempt_that_began_asks_for_itself() -> None:
+    """One that its node puts off, because it has no units for it, neither waits longer for that nor uses a budget."""
+    begun = change(RetryIn(0))
+    assert begun.due == seconds(6)
+    assert change(RetryIn(0), began=False).due == seconds(5)

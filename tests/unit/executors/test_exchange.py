@@ -9,6 +9,7 @@ from tokimori.clock import Moment
 from tokimori.errors import Refused
 from tokimori.executors.environment import Account, own_account
 from tokimori.executors.exchange import MOST_IN_ENVIRONMENT, Exchanges
+from tokimori.executors.others_folder import FOLDER, remove_at, remove_dead
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.target import Noop
 from tokimori.ports.executor import Task
@@ -32,7 +33,7 @@ TASK = Task(
 def test_nothing_is_left_of_files_that_cannot_be_made(
     other: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither for the node's own account nor for another one: no payload, no folder, no note of it."""
+    """Neither for the node's own account nor for another one: no payload, no folder; and no note when the node ends."""
 
     def refuse(*_: object) -> None:
         raise PermissionError("not here")
@@ -42,12 +43,56 @@ def test_nothing_is_left_of_files_that_cannot_be_made(
     exchanges, own = Exchanges(tmp_path / "runs"), own_account()
     exchanges.make()
     theirs = Account(own.name, own.uid + other, own.gid, own.home)
-    for call in ("chown", "fchown", "fdopen"):
+    for call in ("fchown", "fdopen"):
         monkeypatch.setattr(os, call, refuse)
     with pytest.raises(Refused):
         exchanges.open(TASK, theirs, own)
     monkeypatch.undo()
-    folders = [tmp_path / "temporary", *(tmp_path / "runs").iterdir()]
-    left = [path for folder in folders for path in folder.iterdir()]
+    of_attempts = [*(tmp_path / "temporary").glob("*/*"), *(tmp_path / "runs").glob("*/r1*")]
     exchanges.remove()
-    assert left == []
+    assert (of_attempts, list((tmp_path / "temporary").iterdir()), list((tmp_path / "runs").iterdir())) == ([], [], [])
+
+
+def test_a_temporary_folder_that_others_may_change_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may move the node's folder there could lead it elsewhere; the message names the folder and TMPDIR."""
+    common = tmp_path / "common"
+    common.mkdir()
+    common.chmod(0o777)
+    monkeypatch.setattr("tempfile.tempdir", str(common))
+    exchanges, own = Exchanges(tmp_path / "runs"), own_account()
+    exchanges.make()
+    with pytest.raises(Refused, match=f"{common} may be written by others .*TMPDIR"):
+        exchanges.open(TASK, Account(own.name, own.uid + 1, own.gid, own.home), own)
+    exchanges.remove()
+
+
+def test_a_dead_nodes_folder_is_removed_only_where_it_is_the_nodes(tmp_path: Path) -> None:
+    """Where another folder stands in its place by now, or a link, nothing in it is touched."""
+    other, link = tmp_path / "other", tmp_path / "link"
+    (other / "1").mkdir(parents=True)
+    (other / "1" / "outcome").touch()
+    other.chmod(0o755)
+    link.symlink_to(other)
+    for place in (other, link):
+        remove_dead(place)
+    assert (other / "1" / "outcome").exists()
+    other.chmod(0o711)
+    remove_dead(link)
+    assert (other / "1" / "outcome").exists()
+    remove_dead(other)
+    assert not other.exists()
+
+
+def test_what_a_command_left_is_removed_a_bounded_piece_at_a_time(tmp_path: Path) -> None:
+    """A folder of a million files keeps the loop no longer than a thousand do, and one too deep is left as it is."""
+    at = os.open(tmp_path, FOLDER)
+    theirs, deep = tmp_path / "1", tmp_path / "2"
+    (deep / "/".join("d" * 60)).mkdir(parents=True)
+    remove_at(at, "2")
+    assert deep.exists()
+    theirs.mkdir()
+    for number in range(30):
+        (theirs / str(number)).touch()
+    remove_at(at, "1", 20)
+    assert len(list(theirs.iterdir())) == 10
+    os.close(at)

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.examples import NEW_YEAR, seconds
+from tests.unit.examples import NEW_YEAR, a_run, seconds
 from tokimori.clock import SECOND, to_datetime
+from tokimori.model.outcome import Failed, Hold, Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import LONGEST, Retry
-from tokimori.model.retry import LONGEST_DELAY, next_try, retry_delay
+from tokimori.model.retry import LONGEST_DELAY, asked_retry, next_try, retry_delay
 
 
 @pytest.mark.parametrize(
@@ -99,3 +100,34 @@ def test_epsilon_holds_with_jitter() -> None:
     retry = Retry(attempts=9, delay=10, jitter=1, epsilon=15)
     assert next_try(retry, nominal=NEW_YEAR, failures=1, now=NEW_YEAR, chance=0.4) == seconds(14)
     assert next_try(retry, nominal=NEW_YEAR, failures=1, now=NEW_YEAR, chance=0.6) is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "retry", "due"),
+    [
+        (RetryIn(0), Retry(), 11),
+        (RetryIn(0.5), Retry(), 11),
+        (RetryIn(5), Retry(), 15),
+        (RetryAt(seconds(3)), Retry(), 11),
+        (RetryAt(seconds(20)), Retry(), 20),
+        (RetryIn(0), Retry(asked_delay=0), 10),
+        (RetryIn(0.25), Retry(asked_delay=0.25), 10.25),
+        (RetryIn(1), Retry(asked_delay=60), 70),
+    ],
+)
+def test_a_run_that_asks_to_be_tried_again_waits_a_while(outcome: Outcome, retry: Retry, due: float) -> None:
+    """A second at least, unless its job says otherwise: no run keeps a node busy with nothing else."""
+    assert asked_retry(a_run(attempt=1), outcome, retry, seconds(10)) == RetryAt(seconds(due))
+
+
+def test_asking_has_an_end() -> None:
+    """Attempts that failed or were lost have budgets of their own; then asking is a failure, which counts as one."""
+    retry = Retry(asked_retries=3)
+    for attempt in (1, 2, 3):
+        assert isinstance(asked_retry(a_run(attempt=attempt), RetryIn(5), retry, seconds(0)), RetryAt)
+    assert isinstance(asked_retry(a_run(attempt=6, failures=2, lost=1), RetryIn(5), retry, seconds(0)), RetryAt)
+    found = asked_retry(a_run(attempt=4), RetryIn(5), retry, seconds(0))
+    assert found == Failed("it asked to be tried again more than 3 times (retry.asked_retries)")
+    assert isinstance(asked_retry(a_run(attempt=1), RetryIn(5), Retry(asked_retries=0), seconds(0)), Failed)
+    for other in (Succeeded(0), Hold("look"), Failed("no")):
+        assert asked_retry(a_run(attempt=2_000), other, Retry(), seconds(0)) == other

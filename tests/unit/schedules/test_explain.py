@@ -2,8 +2,9 @@
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.unit.schedules.texts import anchors, modes, texts, zones
+from tests.unit.schedules.texts import anchors, edges, modes, texts, zones
 from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.business_days import Shift
@@ -170,7 +171,7 @@ def test_days_off_are_explained_too() -> None:
     assert found.warnings == (f"{GAP}; runs at 03:00",)
 
 
-@given(texts, zones, anchors, modes)
+@given(texts, zones, st.one_of(anchors, anchors, edges), modes)
 def test_moments_are_those_of_the_schedule(text: str, zone: str, after: Moment, mode: tuple[Gap, Fold]) -> None:
     """Whatever can be read can be explained, and is explained by the schedule itself."""
     gap, fold = mode

@@ -6,7 +6,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from tests.unit.schedules import walk
-from tokimori.clock import Moment, format_moment
+from tokimori.clock import DAY, Moment, format_moment, parse_moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, Schedule
@@ -15,6 +15,9 @@ Mode = tuple[Gap, Fold]
 
 zones = st.sampled_from(["UTC", *walk.ODD_ZONES])
 anchors = st.integers(0, 2_000_000_000_000_000).map(Moment)
+FIRST, LAST = parse_moment("0001-01-01T00:00:00Z"), parse_moment("9999-12-31T23:59:59.999999Z")
+edges = st.one_of(st.integers(FIRST, FIRST + 40 * DAY), st.integers(LAST - 40 * DAY, LAST)).map(Moment)
+"""The first and the last days of time."""
 modes = st.sampled_from([(gap, fold) for gap in Gap for fold in Fold])
 
 _seeds = st.integers(0, 2**32)

@@ -18,6 +18,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Beat
 from tokimori.ports.store import RunFilter
 from tokimori.service.reboot import trigger_reboot
+from tokimori.service.views.runs import run_details_view
 
 
 async def test_a_trigger_makes_a_run_now(world: World) -> None:
@@ -102,6 +103,25 @@ async def test_a_run_shows_every_attempt_with_its_host(world: World) -> None:
     await world.work(Succeeded(exit_code=0))
     (only,) = (await world.service.get_run(second.id)).attempts
     assert (only.attempt.outcome, only.attempt.pid) == ("succeeded", 7)
+
+
+async def test_attempts_are_shown_a_hundred_at_a_time(world: World) -> None:
+    """The newest first of all; who wants earlier ones names the number before which they are."""
+    await world.add(Definition(target=Noop(), retry=Retry(attempts=200)), "j")
+    run = await world.service.trigger("j")
+    await world.work(*[Failed("no")] * 130)
+
+    async def shown(before: int | None = None) -> tuple[list[int], int]:
+        details = await world.service.get_run(run.id, before)
+        return [each.attempt.number for each in details.attempts], details.attempts_left_out
+
+    assert await shown() == (list(range(31, 131)), 30)
+    assert await shown(31) == (list(range(1, 31)), 0)
+    assert await shown(1) == ([], 0)
+    view = run_details_view(await world.service.get_run(run.id))
+    assert (view.attempts_left_out, view.attempt) == (30, 130)
+    with pytest.raises(InvalidInput, match="before"):
+        await shown(0)
 
 
 async def test_a_first_success_is_shown_as_an_attempt(world: World) -> None:

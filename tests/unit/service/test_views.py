@@ -4,20 +4,29 @@ import os
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.examples import NEW_YEAR, a_run, seconds
+from tests.unit.schedules.texts import coarse, edges, modes, zones
 from tests.unit.service.world import NODE, ON_DEMAND
-from tokimori.errors import AlreadyExists, InvalidInput, TokimoriError
+from tokimori.clock import Moment, format_moment, parse_moment
+from tokimori.errors import AlreadyExists, InvalidInput, InvalidSchedule, TokimoriError
 from tokimori.model.ids import JobId, RunId, new_incarnation
 from tokimori.model.run import Output, Skip, SkipReason
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
+from tokimori.schedules.business_days import Shift
+from tokimori.schedules.days_off import parse_days_off
+from tokimori.schedules.explain import explain
+from tokimori.schedules.schedule import Fold, Gap
 from tokimori.service.definitions import JobFields, definition_from
 from tokimori.service.edits import new_job
 from tokimori.service.views.errors import error_view
 from tokimori.service.views.jobs import job_view, skip_view
 from tokimori.service.views.nodes import node_view
 from tokimori.service.views.runs import output_view, run_view
+from tokimori.service.views.schedules import explanation_view, moment_view
 
 
 def printed(view: msgspec.Struct) -> dict[str, object]:
@@ -95,3 +104,26 @@ def test_a_blocked_run_says_what_it_waits_for(blocked_on: str | None, words: str
     blocked = a_run(state=RunState.BLOCKED, blocked_on=blocked_on, concurrency_key="tenant")
     assert words in str(printed(run_view(blocked))["waits_for"])
     assert printed(run_view(a_run()))["waits_for"] is None
+
+
+@given(coarse, zones, modes, edges, st.sampled_from([None, *Shift]))
+def test_the_first_and_last_moments_of_time_are_shown(
+    text: str, zone: str, mode: tuple[Gap, Fold], after: Moment, shift: Shift | None
+) -> None:
+    """Explained near year 1 or 9999, whatever the zone's clocks show there, a schedule is printed or refused."""
+    days_off = parse_days_off(["01-01", "12-26"], ["sun"])
+    try:
+        found = explain(text, zone=zone, after=after, n=3, gap=mode[0], fold=mode[1], days_off=days_off, shift=shift)
+    except InvalidSchedule:
+        return
+    shown = printed(explanation_view(found))["moments"]
+    assert isinstance(shown, list)
+    assert [moment["time"] for moment in shown] == [format_moment(moment) for moment in found.moments]
+
+
+def test_a_moment_before_the_first_that_clocks_show_is_shown_in_utc() -> None:
+    """Where it is still the year 0 there is no other way to write it."""
+    first = parse_moment("0001-01-01T00:01:00Z")
+    local = {moment_view(first, zone).local for zone in ("America/New_York", "UTC")}
+    assert local == {"0001-01-01T00:01:00+00:00"}
+    assert moment_view(first, "Asia/Tokyo").local == "0001-01-01T09:19:59+09:18:59"

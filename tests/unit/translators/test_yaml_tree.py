@@ -74,7 +74,7 @@ def test_a_field_that_stands_twice_is_refused() -> None:
         ("a: 1\nb: *c\n", "f:2: not YAML: found undefined alias"),
         ("schedule: */10 * * * *\n", "f:1: not YAML: "),
         ("a: !!python/object:os.system x", "f:1: not YAML: could not determine a constructor"),
-        ("a: 2024-99-99", "f: not YAML: month must be in"),
+        ("a: 2024-99-99", "f:1: not YAML: '2024-99-99' is not a timestamp (month"),
         ("a: &a [*a]", "f:1: not YAML: it is nested too deeply"),
         ("[" * 3000, "f: it is nested too deeply"),
         ("a: \0", "f: not YAML: special characters are not allowed"),
@@ -86,3 +86,47 @@ def test_what_is_no_yaml_is_refused(text: str, said: str) -> None:
     with pytest.raises(InvalidFile) as caught:
         list(read_documents(text, Faults("f")))
     assert caught.value.message.startswith(said)
+
+
+def test_merges_can_not_explode() -> None:
+    """Each mapping is read once, however often it is merged, and as many fields as no manifest has are refused."""
+    levels = [f"l{n}: &l{n} {{<<: [{', '.join([f'*l{n - 1}'] * 9)}], k{n}: 1}}" for n in range(1, 12)]
+    text = "\n".join(["l0: &l0 {a: 1}", *levels])
+    assert sorted(one(text).below("l11").fields()) == sorted(["a", *(f"k{n}" for n in range(1, 12))])
+    many = "".join(f"k{n}: 1, " for n in range(2_000))
+    with pytest.raises(InvalidFile, match=r"^f:2: .*<< brings too many fields"):
+        one(f"a: &a {{{many}}}\nb: {{<<: [{', '.join(['*a'] * 2_000)}]}}\n")
+    with pytest.raises(InvalidFile, match="nested too deeply"):
+        one("a: &a {<<: [*a, *a]}\n")
+
+
+def test_merges_keep_their_order() -> None:
+    """Of a list of mappings the first one wins, and what stands beside them wins over all."""
+    document = one("a: &a {x: 1, y: 1, z: 1}\nb: &b {x: 2, y: 2}\nc: {y: 3, <<: [*b, *a]}\n")
+    assert {name: value.content for name, value in document.below("c").fields().items()} == {"x": 2, "y": 3, "z": 1}
+    with pytest.raises(InvalidFile, match=r"^f:1: not YAML: << takes a mapping or a list"):
+        one("a: {<<: 1}")
+
+
+def test_many_names_are_looked_through_once() -> None:
+    """A mapping of 10,000 names is read as fast as they are."""
+    document = one("".join(f"k{n}: 1\n" for n in range(10_000)) + "k7: 2\n")
+    assert document.faults.texts() == ["f:8: k7: it is given twice", "f:10001: k7: it is given twice"]
+
+
+@pytest.mark.parametrize(
+    "scalar",
+    [
+        *("2026-13-45", "!!int x", "!!int ''", "!!bool x", "!!float x", "!!timestamp x", "!!binary é", "1:2:3.4:5"),
+        *("0x" + "f" * 5_000, "1" * 5_000, "1" + ":59" * 5_000, "!!null {}"),
+    ],
+)
+def test_what_is_no_value_is_refused_with_its_line(scalar: str) -> None:
+    """Whatever the library raises for it, the file and the line are named, or it is a text."""
+    try:
+        document = one(f"a: 1\nb: {scalar}\n")
+    except InvalidFile as fault:
+        assert fault.message.startswith("f:2: not YAML: ")
+        assert len(fault.message) < 1_000
+    else:
+        assert document.below("b").content in (scalar, None, {})

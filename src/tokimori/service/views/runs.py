@@ -34,6 +34,8 @@ class AttemptView(Struct, frozen=True, kw_only=True):
 class RunView(Struct, frozen=True, kw_only=True):
     """A run. `attempts`, `pauses` (which keep it from starting) and `job_deleted` are there if a single run is shown.
 
+    `attempts` are the newest; `attempts_left_out` says how many earlier ones there are (`?before=` the first shown).
+
     `cancel` is the reason of an order to end that is not carried out yet. `waits_for` says in words why a blocked run
     waits. `became` says what happened to the request that the run answers (`tokimori.service.requests.Became`).
     """
@@ -64,6 +66,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     concurrency_key: str | None
     waits_for: str | None
     attempts: tuple[AttemptView, ...] | UnsetType = UNSET
+    attempts_left_out: int | UnsetType = UNSET
     pauses: tuple[PauseView, ...] | UnsetType = UNSET
     job_deleted: bool | UnsetType = UNSET
     became: str | UnsetType = UNSET
@@ -143,7 +146,8 @@ def run_view(
 def run_details_view(details: RunDetails) -> RunView:
     """The run with its attempts as JSON shows them."""
     view = run_view(details.run, details.attempts, details.pauses)
-    return replace(view, job_deleted=details.is_job_deleted, waits_for=details.waits_for)
+    left_out = details.attempts_left_out or UNSET
+    return replace(view, job_deleted=details.is_job_deleted, waits_for=details.waits_for, attempts_left_out=left_out)
 
 
 def attempt_view(details: AttemptDetails) -> AttemptView:

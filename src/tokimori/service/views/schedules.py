@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
 
-from tokimori.clock import Moment, format_moment, to_datetime
+from tokimori.clock import Moment, format_moment
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import JobId
 from tokimori.schedules.explain import Explanation
-from tokimori.schedules.zones import zone_info
+from tokimori.schedules.zones import on_clocks
 
 
 class MomentView(Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ def explanation_view(explanation: Explanation) -> ExplanationView:
 
 def moment_view(moment: Moment, time_zone: str) -> MomentView:
     """The moment as JSON shows it, on the clocks of the zone."""
-    local = to_datetime(moment).astimezone(zone_info(time_zone))
+    local = on_clocks(time_zone, moment)
     return MomentView(time=format_moment(moment), local=local.isoformat(), zone=local.tzname() or time_zone)
 
 

@@ -53,7 +53,7 @@ def address_of(url: str) -> Address:
     user, password = unquote(parts.username or "") or None, unquote(parts.password or "") or None
     place = f"{path}?db={number}" if on_socket else f"{host}:{port}/{number}"
     return Address(
-        name=f"{parts.scheme}://{user}@{place}" if user else f"{parts.scheme}://{place}",
+        name=f"{parts.scheme}://{user}@{place}" if user and password else f"{parts.scheme}://{place}",
         prefix=_prefix(settings.get("namespace", "")),
         host=host,
         port=port,

@@ -13,6 +13,7 @@ from tokimori.errors import StoreError
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
+from tokimori.ownership import keep_private
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.namespace import UNNAMED, Namespace
@@ -93,7 +94,8 @@ class SqliteStore:
     async def open(self) -> None:
         """See `Schema.open`. Makes the file, not its directory. Raises `StoreError` for the file of another program."""
         file.check_free(self._path)
-        lock = FileLock(f"{file.real_path(self._path)}-lock")
+        keep_private(file.real_path(self._path), "-wal", "-shm", "-journal")
+        lock = FileLock(file.real_path(self._path))
         writer = ConnectionThread(self._path, begin="BEGIN IMMEDIATE", lock=lock.held, namespace=self._namespace)
         async with AsyncExitStack() as stack:
             stack.callback(lock.close)

@@ -6,15 +6,22 @@ from threading import Event, Thread
 
 import pytest
 
+from tokimori import ownership
 from tokimori.errors import StoreUnavailable
 from tokimori.stores.sqlite import file_lock
 from tokimori.stores.sqlite.file_lock import FileLock
 
 
+def database(folder: Path) -> str:
+    """The path of a file that one may lock."""
+    (folder / "a.db").touch()
+    return str(folder / "a.db")
+
+
 def test_one_holds_the_lock_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that share a file hold the lock in turn; who waits too long hears what to do."""
     monkeypatch.setattr(file_lock, "PATIENCE", 0)
-    path = str(tmp_path / "a.db-lock")
+    path = database(tmp_path)
     first, second = FileLock(path), FileLock(path)
     with first.held(), pytest.raises(StoreUnavailable, match="let it go on or end it"), second.held():
         pass
@@ -26,7 +33,7 @@ def test_one_holds_the_lock_at_a_time(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_lock_is_freed_when_its_holder_fails(tmp_path: Path) -> None:
     """An error inside the lock frees it."""
-    lock = FileLock(str(tmp_path / "a.db-lock"))
+    lock = FileLock(database(tmp_path))
     with pytest.raises(ZeroDivisionError), lock.held():
         raise ZeroDivisionError
     with lock.held():
@@ -34,9 +41,41 @@ def test_the_lock_is_freed_when_its_holder_fails(tmp_path: Path) -> None:
     lock.close()
 
 
+def test_a_lock_that_others_may_have_open_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever opened it while all could, and holds it for ever, keeps nobody waiting."""
+    monkeypatch.setattr(ownership, "_PATIENCE", 0)
+    path = tmp_path / "a.db-lock"
+    path.touch(mode=0o644)
+    with path.open() as foreign:
+        fcntl.flock(foreign, fcntl.LOCK_EX)
+        lock = FileLock(database(tmp_path))
+        with lock.held():
+            assert path.stat().st_mode & 0o777 == 0o600
+        lock.close()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.db", "a.db-lock", "a.db-turn"]
+
+
+def test_a_lock_that_was_replaced_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has the old one open and who comes later hold the lock in turn, as before; it may be removed as well."""
+    monkeypatch.setattr(file_lock, "PATIENCE", 0)
+    first, path = FileLock(database(tmp_path)), tmp_path / "a.db-lock"
+    for is_removed in (False, True):
+        if is_removed:
+            path.unlink()
+        else:
+            path.chmod(0o644)
+        second = FileLock(database(tmp_path))
+        with second.held(), pytest.raises(StoreUnavailable), first.held():
+            pass
+        with first.held():
+            pass
+        second.close()
+    first.close()
+
+
 def test_who_waits_is_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever frees the lock can't have it again before another one that waits for it: beats of others would starve."""
-    path = str(tmp_path / "a.db-lock")
+    path = database(tmp_path)
     first, second = FileLock(path), FileLock(path)
     done = Event()
 
@@ -61,8 +100,8 @@ def test_who_waits_is_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_who_is_frozen_with_the_turn_stops_nobody(tmp_path: Path) -> None:
     """A process that stands still while it waits holds others up once and shortly, not for as long as it stands."""
-    lock = FileLock(str(tmp_path / "a.db-lock"))
-    with (tmp_path / "a.db-lock-turn").open() as frozen:
+    lock = FileLock(database(tmp_path))
+    with (tmp_path / "a.db-turn").open() as frozen:
         fcntl.flock(frozen, fcntl.LOCK_EX)
         lock._patience = 0.01
         with lock.held():

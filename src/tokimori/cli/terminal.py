@@ -1,0 +1,54 @@
+"""What may reach a terminal of a text that somebody else wrote: no sequence that moves, hides or sends anything."""
+
+import re
+from codecs import getincrementaldecoder
+
+_COLOUR = r"\x1b\[[0-9;:]{0,60}m"
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+"""All but tabs and ends of lines; and what turns the order of letters round."""
+_HIDDEN = re.compile(_CONTROL)
+_OUTPUT = re.compile(rf"(?P<colour>{_COLOUR})|(?P<end>\r\n?)|{_CONTROL}")
+_BEGUN = re.compile(r"(?:\x1b(?:\[[0-9;:]{0,60})?|\r)\Z")
+_PLAIN = b"\x1b[0m"
+
+
+def visible(text: str) -> str:
+    """The text with every control character but tabs and ends of lines written out, as `\\x1b`."""
+    return _HIDDEN.sub(_written_out, text)
+
+
+class TerminalOutput:
+    """The output of a run on its way to a terminal, piece by piece: colours pass, all other sequences are written out.
+
+    A carriage return becomes the end of a line, so that nothing is written over.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = getincrementaldecoder("utf-8")("backslashreplace")
+        self._kept = ""
+        self._coloured = False
+
+    def feed(self, data: bytes) -> bytes:
+        """What to write of the next piece; the beginning of a sequence is kept until its end comes."""
+        text = self._kept + self._decoder.decode(data)
+        begun = _BEGUN.search(text)
+        self._kept = "" if begun is None else begun[0]
+        return self._shown(text[: len(text) - len(self._kept)])
+
+    def finish(self) -> bytes:
+        """What is left, and the end of colours."""
+        left, self._kept = self._kept + self._decoder.decode(b"", final=True), ""
+        return self._shown(left) + (_PLAIN if self._coloured else b"")
+
+    def _shown(self, text: str) -> bytes:
+        return _OUTPUT.sub(self._passed, text).encode()
+
+    def _passed(self, found: "re.Match[str]") -> str:
+        if found["colour"]:
+            self._coloured = True
+            return found[0]
+        return "\n" if found["end"] else _written_out(found)
+
+
+def _written_out(found: "re.Match[str]") -> str:
+    return found[0].encode("unicode_escape").decode()
