@@ -5,18 +5,18 @@
     with tokimori.open("sqlite:///var/lib/tokimori/tokimori.db") as client:
         client.add("nightly-report", schedule="0 3 * * *", command="make report")
 
-Here are the clients, what their methods take and return, and the errors that they raise. Nothing is imported before it
-is used, and nothing inside the package imports from here.
+Here are apps and clients, what their methods take and return, and the errors that they raise. Nothing is imported
+before it is used, and nothing inside the package imports from here.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tokimori.client.names import *  # noqa: F403  each is named there
+    from tokimori.apps.names import *  # noqa: F403  each is named there
 
 __version__ = "0.1.0"
-_NAMES = "tokimori.client.names"
+_NAMES = "tokimori.apps.names"
 
 if not TYPE_CHECKING:  # who checks types sees the names themselves, and finds one that is misspelt
 

@@ -11,7 +11,8 @@
     │   ├── AlreadyExists          the given id is taken                                          exit 2
     │   ├── FamilyChanged          somebody changed meanwhile which jobs run after which          exit 4
     │   ├── NotGranted             units of a semaphore were not granted in time                  exit 4
-    │   └── PermitLost             a permit was lost before it was released                       exit 4
+    │   ├── PermitLost             a permit was lost before it was released                       exit 4
+    │   └── ClaimLost              a run is no longer that of the code which works on it          exit 4
     ├── StoreError                 the store can't be used                                        exit 2
     │   ├── StoreUnavailable       a reply may be lost; trying again can help
     │   └── SchemaMismatch         its schema is newer than this version knows, or missing
@@ -121,6 +122,12 @@ class PermitLost(Conflict):
     """A program lost its permit before it released it: others hold the units by now, or may hold them."""
 
     code = "permit_lost"
+
+
+class ClaimLost(Conflict):
+    """A run is no longer that of the code which works on it: what it says of the run changes nothing."""
+
+    code = "claim_lost"
 
 
 class StoreError(TokimoriError):

@@ -327,7 +327,8 @@ def _next(found: "Job") -> str:
 def _command(found: "Job") -> str:
     from tokimori.service.definitions import fields_of
 
-    return _shown(fields_of(found.definition).get("command", "noop"))
+    fields = fields_of(found.definition)
+    return f"function {fields['function']}" if "function" in fields else _shown(fields.get("command", "noop"))
 
 
 def _shown(value: object) -> str:

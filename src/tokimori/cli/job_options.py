@@ -25,6 +25,7 @@ def _choice(kind: type[StrEnum]) -> click.Choice[str]:
 
 _OPTIONS = (
     click.option("--command", metavar="TEXT", help="A command line for the shell; or give a program after `--`."),
+    click.option("--function", metavar="NAME", help="Run the handler of this name, which a node's app has."),
     click.option("--noop", is_flag=True, default=None, help="Run nothing: for tests."),
     click.option("--schedule", metavar="TEXT", help='Such as "0 3 * * *" or "every 90 seconds".'),
     click.option("--timezone", "time_zone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris."),

@@ -19,6 +19,7 @@ program = Group(
     help="Tokimori, keeper of time: say what to run and when; it runs on time, once, and can prove it.",
     nouns={
         "serve": ("tokimori.cli.serve:serve", "Run a node: fire schedules, run jobs, answer over HTTP."),
+        "worker": ("tokimori.cli.worker:worker", "Run a node for the functions of an app alone."),
         "job": ("tokimori.cli.job:job", "Jobs: add, list, show, explain, update, pause, trigger, backfill, import, …"),
         "schedule": ("tokimori.cli.schedule:schedule", "Schedules: explain."),
         "calendar": ("tokimori.cli.calendar:calendar", "Calendars: days off. add, list, show, update, delete."),

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 )
 @click.option("--minimum-interval-seconds", type=float, metavar="S", help="Wait at least S seconds between such looks.")
 @click.option("--update-interval-seconds", type=float, metavar="S", help="Look for edits at least every S seconds.")
+@click.option(
+    "--app", "app", metavar="MODULE:NAME", help="Run the functions of this app, too; FILE.py:NAME is one as well."
+)
+@click.option("--processes", type=int, metavar="N", help="Worker processes of the app.")
+@click.option("--concurrency", type=int, metavar="N", help="Runs at a time in each of them.")
 @click.option("-d", "--daemon", is_flag=True, help="Go into the background and print the process id.")
 def serve(
     *,
@@ -34,6 +39,9 @@ def serve(
     interval_minutes: int | None,
     minimum_interval_seconds: float | None,
     update_interval_seconds: float | None,
+    app: str | None,
+    processes: int | None,
+    concurrency: int | None,
     daemon: bool,
 ) -> int:
     """Run a node: fire schedules, run jobs, answer over HTTP.
@@ -50,16 +58,19 @@ def serve(
             "worker.interval_minutes": interval_minutes,
             "worker.minimum_interval_seconds": minimum_interval_seconds,
             "schedule.update_interval_seconds": update_interval_seconds,
+            "app.load": app,
+            "app.processes": processes,
+            "app.concurrency": concurrency,
         }
     ).settings
-    _make_folders(settings)
+    make_folders(settings)
     if not daemon:
-        return _run(settings, announce)
+        return run_node(settings, announce)
     _check_store()
-    return detach(settings.state_dir / "tokimori.log", lambda ready: _run(settings, ready))
+    return detach(settings.state_dir / "tokimori.log", lambda ready: run_node(settings, ready))
 
 
-def _make_folders(settings: "Settings") -> None:
+def make_folders(settings: "Settings") -> None:
     """The state folder, and the folder of a log in it; one elsewhere is somebody's own affair."""
     from tokimori.client.opening import make_state_dir
 
@@ -68,7 +79,8 @@ def _make_folders(settings: "Settings") -> None:
         make_state_dir(settings.log.file.parent)
 
 
-def _run(settings: "Settings", tell: Callable[[str], None]) -> int:
+def run_node(settings: "Settings", tell: Callable[[str], None]) -> int:
+    """Run a node until it is stopped; the exit code. `tell` tells a person one line."""
     from tokimori.clock import SystemClock
     from tokimori.logs.setup import start_logging
     from tokimori.node.watchdog import TOO_LONG, warn, watched

@@ -29,6 +29,25 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     )
 
 
+class AppSettings(Struct, frozen=True, kw_only=True):
+    """The app whose functions a node runs, and its worker processes."""
+
+    load: Annotated[str | None, Meta(description="The app, as MODULE:NAME or FILE.py:NAME; none: no functions.")] = None
+    only: Annotated[bool, Meta(description="Whether the node runs functions of the app alone, and no commands.")] = (
+        False
+    )
+    include: Annotated[tuple[str, ...], Meta(description="Folders where modules of the app are looked for first.")] = ()
+    require: Annotated[tuple[str, ...], Meta(description="Modules that are imported before the app.")] = ()
+    processes: Annotated[int, Meta(ge=1, le=1000, description="Worker processes; by default one for each core.")]
+    concurrency: Annotated[int, Meta(ge=1, le=10_000, description="Runs at a time in each worker process.")] = 16
+    most_runs: Annotated[
+        int | None, Meta(ge=1, description="After so many runs a worker process is replaced; none: never.")
+    ] = None
+    most_memory: Annotated[
+        int | None, Meta(ge=1, description="With more MiB in memory a worker process is replaced; none: never.")
+    ] = None
+
+
 class WorkerSettings(Struct, frozen=True, kw_only=True):
     """The ticks of a node, where they are aligned to minutes."""
 
@@ -86,6 +105,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     time_zone: Annotated[str, Meta(description="The IANA time zone of jobs that name none.")] = "UTC"
     state_dir: Annotated[Path, Meta(description="Where the output of runs and the default store are kept.")]
     node: NodeSettings
+    app: AppSettings
     worker: WorkerSettings
     schedule: ScheduleSettings
     http: HttpSettings
@@ -247,6 +267,7 @@ def _defaults(table: Mapping[str, Setting], given: Mapping[str, object], machine
         "store": machine.default_store(state_dir),
         "state_dir": state_dir,
         "node.concurrency": 16 * machine.cores,
+        "app.processes": machine.cores,
     }
     return {name: of_the_machine.get(name, setting.default) for name, setting in table.items()}
 
@@ -259,6 +280,7 @@ def _built(values: Mapping[str, object]) -> Settings:
     return Settings(
         **arguments[""],
         node=NodeSettings(**arguments["node"]),
+        app=AppSettings(**arguments["app"]),
         worker=WorkerSettings(**arguments["worker"]),
         schedule=ScheduleSettings(**arguments["schedule"]),
         http=HttpSettings(**arguments["http"]),

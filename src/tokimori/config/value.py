@@ -51,6 +51,8 @@ def read_value(
             return base / _expanded(msgspec.convert(given, str), home)
         if is_text and get_origin(kind.__origin__) is dict:
             return _checked(name, _pairs(str(given)))
+        if is_text and get_origin(kind.__origin__) is tuple:
+            return tuple(part.strip() for part in str(given).split(",") if part.strip())
         return _checked(name, msgspec.convert(given, kind, strict=not is_text))
     except (msgspec.ValidationError, ValueError) as fault:
         if isinstance(fault, InvalidInput):
@@ -104,6 +106,8 @@ def allowed_of(kind: object) -> str:
             return f"a number of seconds, at least {least}"
         case inspect.DictType():
             return "a table of texts; as a variable: key=value,key=value"
+        case inspect.VarTupleType():
+            return "a list of texts; as a variable: one,two"
         case _:
             return "a text, not empty"
 

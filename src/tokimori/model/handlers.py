@@ -3,8 +3,29 @@
 import re
 from collections.abc import Iterable
 
+from tokimori.errors import InvalidInput
+
 Handler = str | re.Pattern[str]
 """An exact name, or a pattern that matches whole names."""
+
+
+MOST_NAME = 255
+"""The longest name of a handler, in characters."""
+
+
+def check_handler_name(name: str, *, field: str) -> str:
+    """The name, if a handler can have it. It becomes a part of a lane, where `|` separates parts.
+
+    Raises `InvalidInput`.
+    """
+    if not 1 <= len(name) <= MOST_NAME or not name.isprintable() or not name.strip() or "|" in name:
+        raise InvalidInput(
+            f"{field}: {name!r} is not the name of a handler",
+            field=field,
+            value=name,
+            allowed=f"1 to {MOST_NAME} printable characters without |, not all of them blank",
+        )
+    return name
 
 
 def handles(handlers: Iterable[Handler], name: str) -> bool:

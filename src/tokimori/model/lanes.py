@@ -23,9 +23,14 @@ def lane_of(definition: Definition) -> Lane:
     return Lane(f"{definition.queue}|{definition.target.handler}|{','.join(labels)}")
 
 
+def handler_of(lane: Lane) -> str:
+    """The handler that a node must have for the runs of the lane; empty: every node can run them."""
+    return lane.split("|", 2)[1]
+
+
 def serves(labels: dict[str, str], lane: Lane, handlers: Sequence[Handler] = ()) -> bool:
     """Whether a node with these labels and handlers may run the runs of the lane."""
-    handler = lane.split("|", 2)[1]
+    handler = handler_of(lane)
     served = not handler or handles(handlers, handler)
     return served and all(_carries(labels, key, value) for key, value in _labels_of(lane))
 

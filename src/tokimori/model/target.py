@@ -5,6 +5,7 @@ from typing import ClassVar
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidInput
+from tokimori.model.handlers import check_handler_name
 
 
 class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="command"):
@@ -51,7 +52,24 @@ class Noop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
         """Nothing can be wrong with it."""
 
 
-Target = Command | Noop
+class Function(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="function"):
+    """A function of an app (`tokimori.App`): `name` is the type under which a handler for it was declared."""
+
+    can_report: ClassVar[bool] = True
+
+    name: str
+
+    @property
+    def handler(self) -> str:
+        """Only a node that has a handler of this name runs it."""
+        return self.name
+
+    def check(self) -> None:
+        """Raises `InvalidInput` for a name that no handler can have."""
+        check_handler_name(self.name, field="function")
+
+
+Target = Command | Function | Noop
 """Every kind that this program runs."""
 
 

@@ -5,13 +5,16 @@ from dataclasses import dataclass, field
 from tokimori.clock import Moment
 from tokimori.model.handlers import Handler, handlers_text
 from tokimori.model.ids import Lane, NodeId
-from tokimori.model.lanes import HANDLERS_LABEL, serves
+from tokimori.model.lanes import HANDLERS_LABEL, handler_of, serves
 from tokimori.ports.nodes import NodeRecord, NodeState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What a node says of itself. `handlers`: those that it has, by name or by a pattern of whole names."""
+    """What a node says of itself. `handlers`: those that it has, by name or by a pattern of whole names.
+
+    `only_handlers`: it runs nothing but what these are for.
+    """
 
     host: str
     boot_id: str
@@ -19,12 +22,13 @@ class Identity:
     version: str
     labels: dict[str, str] = field(default_factory=dict)
     handlers: tuple[Handler, ...] = ()
+    only_handlers: bool = False
     concurrency: int = 32
     stop_grace: float = 30.0
 
     def serves(self, lane: Lane) -> bool:
         """Whether this node may run what waits in the lane."""
-        return serves(self.labels, lane, self.handlers)
+        return serves(self.labels, lane, self.handlers) and not (self.only_handlers and handler_of(lane) == "")
 
     def record(self, node_id: NodeId, started: Moment) -> NodeRecord:
         """With what it joins the store."""

@@ -18,11 +18,27 @@ NOTED = {
 """What else may come, and what is logged then. A log file that was moved is made anew with its next line."""
 
 
+RELOADS = (signal.SIGHUP, signal.SIGUSR1)
+"""What lets a node with an app run the code of now."""
+
+
 def note_signals() -> None:
     """From now on, until the loop ends, these signals are logged."""
     loop = asyncio.get_running_loop()
     for number, text in NOTED.items():
         loop.add_signal_handler(number, log.warning, text)
+
+
+def reload_by_signals(reload: Callable[[], None]) -> None:
+    """From now on, until the loop ends, each of the signals that mean so calls `reload`."""
+    loop = asyncio.get_running_loop()
+    for number in RELOADS:
+        loop.add_signal_handler(number, _reload, number.name.removeprefix("SIG"), reload)
+
+
+def _reload(name: str, reload: Callable[[], None]) -> None:
+    log.warning("%s: new worker processes with the code of now take over; the old ones finish what they have", name)
+    reload()
 
 
 @contextmanager

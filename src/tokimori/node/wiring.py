@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,7 +16,11 @@ from tokimori.config.settings import Settings
 from tokimori.engine.rhythm import Rhythm
 from tokimori.errors import StoreUnavailable
 from tokimori.executors.executors import executors_of
+from tokimori.executors.functions.executor import FunctionExecutor
+from tokimori.executors.functions.process import AppSettings
+from tokimori.executors.functions.wire import Hello
 from tokimori.locks.session import Session
+from tokimori.model.ids import RandomBytes
 from tokimori.model.lanes import APART_LABEL
 from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.identity import Identity
@@ -23,12 +28,13 @@ from tokimori.node.node import Node
 from tokimori.node.open_doors import noted_door, told_at_start
 from tokimori.node.patience import answered
 from tokimori.node.secret_file import make_secret
-from tokimori.node.signals import note_signals, stopped_by_signals
+from tokimori.node.signals import note_signals, reload_by_signals, stopped_by_signals
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.units import Stock
 from tokimori.ports.executor import Executor
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
+from tokimori.service.declared import Declared, check_vanished, declare
 from tokimori.service.reboot import trigger_reboot
 from tokimori.service.schema import DoorOnDemand, StoreOnDemand, open_prepared
 from tokimori.service.service import Service
@@ -57,13 +63,17 @@ async def serve(
     random = os.urandom
     note_signals()
     make_state_dir(settings.state_dir)
-    executor: Executor = executors_of(clock, settings.state_dir)
+    functions = functions_of(settings, clock, random)
+    executor: Executor = executors_of(clock, settings.state_dir, functions)
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
         service = _service_of(store, semaphore_store, settings, clock)
         source: WorkSource = store
-        identity = identity_of(settings)
+        app = await functions.load()
+        if app is not None:
+            reload_by_signals(functions.reload)
+        identity = identity_of(settings, app)
         stopping = Stopping(clock, identity.stop_grace)
         if semaphore_store is not None:
             stock = stock_of(semaphore_store, executor, stopping, clock)
@@ -77,6 +87,8 @@ async def serve(
             for fault in store.faults():
                 log.warning("%s", fault)
             # The door first: a port that is taken leaves no node behind.
+            if app is not None:
+                await _declare(app, service, store, random)
             async with _http_door(node, store, semaphore_store, settings, clock) as door:
                 told = () if door is None else told_at_start(*door, with_secret=tells_secret)
                 await _take_part(node, store, service, told, announce, joined=joined)
@@ -88,6 +100,34 @@ async def serve(
             await semaphore_store.close()
         await store.close()
     return 0
+
+
+def functions_of(settings: Settings, clock: Clock, random: RandomBytes) -> FunctionExecutor:
+    """What runs the functions of the app that the settings name. Its code gets the store's address: it may enqueue."""
+    said = settings.app
+    app = None
+    if said.load is not None:
+        app = AppSettings(
+            app=said.load,
+            secret=random(16).hex(),
+            state_dir=settings.state_dir,
+            runs_dir=settings.state_dir / "runs",
+            environ={**os.environ, "TOKIMORI_STORE": settings.job_store},
+            include=said.include,
+            require=said.require,
+            processes=said.processes,
+            concurrency=said.concurrency,
+            most_runs=said.most_runs,
+            most_memory=None if said.most_memory is None else said.most_memory * 2**20,
+        )
+    return FunctionExecutor(clock, app)
+
+
+async def _declare(app: Hello, service: Service, store: Store, random: RandomBytes) -> None:
+    """Put the jobs of the app in the store, and say what became of them."""
+    said = Declared(app=app.app, jobs={job.id: job.fields for job in app.jobs}, vanished=check_vanished(app.vanished))
+    for line in await declare(service.acting_as(f"app {app.app}"), store, random, said):
+        log.warning("%s", line)
 
 
 def stock_of(semaphores: StoreOnDemand, executor: Executor, stopping: Stopping, clock: Clock) -> Stock:
@@ -187,8 +227,9 @@ def _health(node: Node) -> Health:
     return Health(status=status, node_id=node.id, store_reachable=node.healthy, version=node.identity.version)
 
 
-def identity_of(settings: Settings) -> Identity:
-    """Who this process is. Every node carries the label `host`."""
+def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
+    """Who this process is, with the handlers of its app. Every node carries the label `host`."""
+    patterns = () if app is None else tuple(re.compile(pattern) for pattern in app.patterns)
     program = this_program({})
     apart = {} if settings.semaphore_store is None else {APART_LABEL: "yes"}
     return Identity(
@@ -197,6 +238,8 @@ def identity_of(settings: Settings) -> Identity:
         pid=program.pid,
         version=program.version,
         labels={"host": program.host, **settings.node.labels, **apart},
+        handlers=() if app is None else (*app.handlers, *patterns),
+        only_handlers=settings.app.only,
         concurrency=settings.node.concurrency,
         stop_grace=settings.node.stop_grace,
     )

@@ -84,6 +84,7 @@ class JobArguments(TypedDict, total=False):
     max_running_per_key: int | None
     runs_remaining: int | None
     command: str | Sequence[Path] | None
+    function: str | None
     noop: bool | None
     shell_path: Path | None
     env: Mapping[str, str | None] | None

@@ -13,7 +13,7 @@ from tokimori.model.checks import check_definition
 from tokimori.model.encoding import allowed_in
 from tokimori.model.job import Definition, Job, Terms
 from tokimori.model.policies import Retry
-from tokimori.model.target import Command, Noop, Target, Unreadable
+from tokimori.model.target import Command, Function, Noop, Target, Unreadable
 from tokimori.service.arguments import JobArguments
 
 MOST_RUNS = 1_000_000_000
@@ -23,13 +23,14 @@ MOST_RUNS = 1_000_000_000
 class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The fields in which a user describes a job, target and terms side by side.
 
-    `command` is a text for the shell, or a program and its arguments; `noop` instead of it runs nothing. `env`, `cwd`,
-    `user`, `stdin` and `shell_path` are those of the command. `runs_remaining` is not part of the definition: the job
-    counts how many are left.
+    `command` is a text for the shell, or a program and its arguments; instead of it `function` names a handler of an
+    app, and `noop` runs nothing. `env`, `cwd`, `user`, `stdin` and `shell_path` are those of the command.
+    `runs_remaining` is not part of the definition: the job counts how many are left.
     """
 
     runs_remaining: Annotated[int, Meta(ge=1, le=MOST_RUNS)] | None = None
     command: str | tuple[str, ...] | None = None
+    function: str | None = None
     noop: bool = False
     shell_path: str = "/bin/sh"
     env: dict[str, str] = field(default_factory=dict)
@@ -39,6 +40,7 @@ class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
 
 _OF_A_COMMAND = ("command", "shell_path", "env", "cwd", "user", "stdin")
+_OF_A_TARGET = (*_OF_A_COMMAND, "function", "noop")
 _DEFAULTS = {name: getattr(JobFields(), name) for name in _OF_A_COMMAND}
 _INDEX = re.compile(r"\[[^]]*\]")
 _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
@@ -90,6 +92,8 @@ def target_fields(target: Target | Unreadable) -> dict[str, object]:
             command = target.argv if target.shell is None else target.shell
             others = {name: getattr(target, name) for name in _OF_A_COMMAND if name != "command"}
             return {"command": command} | {name: value for name, value in others.items() if value != _DEFAULTS[name]}
+        case Function(name=name):
+            return {"function": name}
         case Noop():
             return {"noop": True}
         case Unreadable():
@@ -105,10 +109,9 @@ def patched(definition: Definition, changes: Mapping[str, object], *, time_zone:
     check_readable(definition)
     _check_names(changes)
     fields = dict[str, object](fields_of(definition))
-    if changes.get("noop"):
-        fields = {name: value for name, value in fields.items() if name not in _OF_A_COMMAND}
-    elif changes.get("command") is not None:
-        fields.pop("noop", None)
+    if changes.get("noop") or any(changes.get(name) is not None for name in ("command", "function")):
+        kept = _OF_A_COMMAND if changes.get("command") is not None else ()
+        fields = {name: value for name, value in fields.items() if name not in _OF_A_TARGET or name in kept}
     return definition_from(_merge(fields, changes), time_zone=time_zone)
 
 
@@ -135,12 +138,19 @@ def _merge(old: Mapping[str, object], changes: Mapping[str, object]) -> dict[str
 
 
 def _target(fields: JobFields) -> Target:
-    if (fields.command is not None) == fields.noop:
+    kinds = (fields.command is not None, fields.function is not None, fields.noop)
+    if kinds.count(True) != 1:
         raise InvalidInput(
-            "command: a job runs either a command or nothing (noop)", field="command", allowed="one of command, noop"
+            "command: a job runs either a command, or a function, or nothing (noop)",
+            field="command",
+            allowed="one of command, function, noop",
         )
+    if fields.function is not None:
+        _check_no_command(fields, "function")
+        return Function(name=fields.function)
     if fields.noop:
-        return _noop(fields)
+        _check_no_command(fields, "noop")
+        return Noop()
     is_shell = isinstance(fields.command, str)
     return Command(
         shell=fields.command if isinstance(fields.command, str) else None,
@@ -153,13 +163,12 @@ def _target(fields: JobFields) -> Target:
     )
 
 
-def _noop(fields: JobFields) -> Noop:
+def _check_no_command(fields: JobFields, kind: str) -> None:
     for name, value in (("env", fields.env), ("cwd", fields.cwd), ("user", fields.user), ("stdin", fields.stdin)):
         if value:
             raise InvalidInput(
-                f"{name}: only a command has this field", field=name, value=value, allowed="no value with noop"
+                f"{name}: only a command has this field", field=name, value=value, allowed=f"no value with {kind}"
             )
-    return Noop()
 
 
 def _check_names(fields: Mapping[str, object]) -> None:

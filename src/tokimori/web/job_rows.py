@@ -108,10 +108,12 @@ def _calendars(definition: Definition) -> str:
 
 
 def _command(definition: Definition) -> str:
-    match target_fields(definition.target).get("command"):
-        case str() as text:
+    match target_fields(definition.target):
+        case {"command": str() as text}:
             return text
-        case tuple() as argv:
+        case {"command": tuple() as argv}:
             return shlex.join(argv)
+        case {"function": str() as name}:
+            return f"function {name}"
         case _:
             return "noop"

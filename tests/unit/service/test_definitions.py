@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition
 from tokimori.model.policies import Misfire, OnLostLease, Overlap, Retry
-from tokimori.model.target import Command, Noop, Target
+from tokimori.model.target import Command, Function, Noop, Target
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.service.definitions import JobFields, definition_from, fields_of, patched
 
@@ -94,6 +94,16 @@ def test_a_patch_goes_into_tables() -> None:
     assert patched(old, {"env": {"A": None, "C": "3"}}).target == Command(shell="x", env={"B": "2", "C": "3"})  # noqa: S604 - says it, does not run it
 
 
+def test_a_function_is_a_target_of_its_own() -> None:
+    """It is named alone, read back alike, and takes the place of a command with all that the command had."""
+    function = definition_from({"function": "reports.nightly"})
+    assert function.target == Function(name="reports.nightly")
+    assert fields_of(function) == {"time_zone": "UTC", "function": "reports.nightly"}
+    assert patched(definition_from({"command": "x", "cwd": "/tmp"}), {"function": "f"}).target == Function(name="f")
+    assert patched(function, {"command": "y"}).target == Command(shell="y")  # noqa: S604 - says it, does not run it
+    assert patched(function, {"noop": True}).target == Noop()
+
+
 def test_naming_another_target_drops_the_old_one() -> None:
     """From a command to nothing and back, without naming what it had."""
     nothing = patched(definition_from({"command": "x", "cwd": "/tmp"}), {"noop": True})
@@ -104,9 +114,13 @@ def test_naming_another_target_drops_the_old_one() -> None:
 @pytest.mark.parametrize(
     ("fields", "field", "allowed"),
     [
-        ({}, "command", "one of command, noop"),
-        ({"command": "x", "noop": True}, "command", "one of command, noop"),
+        ({}, "command", "one of command, function, noop"),
+        ({"command": "x", "noop": True}, "command", "one of command, function, noop"),
         ({"noop": True, "cwd": "/"}, "cwd", "no value with noop"),
+        ({"function": "f", "cwd": "/"}, "cwd", "no value with function"),
+        ({"function": "f", "noop": True}, "command", "one of command, function, noop"),
+        ({"function": "a|b"}, "function", "1 to 255 printable characters without |"),
+        ({"function": " "}, "function", "1 to 255 printable characters without |"),
         ({"command": 1}, "command", "a text or a list"),
         ({"command": [1]}, "command", "a text"),
         ({"command": "x", "env": {"A": 1}}, "env", "a text"),

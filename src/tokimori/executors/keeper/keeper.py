@@ -10,7 +10,7 @@ from .child import Child, Refusal, Surroundings, spawn
 from .kernel import Seen, boottime, children, collect, collect_group, end_all, environment, see, send
 from .loop import Exits, Loop
 from .notes import LOCK_MARKS, MARKS, Note
-from .wire import Cause, Ended, Grew, Lease, Pass, Ready, Shutdown, Start, Started, Stop, to_text
+from .wire import Bind, Cause, Ended, Grew, Lease, Pass, Ready, Shutdown, Start, Started, Stop, to_text
 
 ENGINE_GONE_GRACE = 1.5
 """Seconds between TERM and KILL once the engine is gone: everything has ended before another node may take over."""
@@ -75,6 +75,8 @@ class Keeper:
                     self._stop(order)
                 case Pass():
                     self._pass(order)
+                case Bind():
+                    self._bind(order)
                 case Lease():
                     self._lease = order
                     self._lease_alarm = order.term_at
@@ -111,6 +113,15 @@ class Keeper:
         child = self._children.get(order.number)
         if child is not None and child.status is None:
             send(-child.pid, order.signal)
+
+    def _bind(self, order: Bind) -> None:
+        child = self._children.get(order.number)
+        if child is not None:
+            child.order = child.order._replace(lease_bound=order.lease_bound)
+            return
+        for index, start in enumerate(self._waiting):
+            if start.number == order.number:
+                self._waiting[index] = start._replace(lease_bound=order.lease_bound)
 
     # Beginning
 

@@ -59,6 +59,13 @@ class Pass(NamedTuple):
     signal: int
 
 
+class Bind(NamedTuple):
+    """From now on a process is bound to the lease, or not: what it works on has changed."""
+
+    number: int
+    lease_bound: bool
+
+
 class Lease(NamedTuple):
     """How long the lease holds: at `term_at` TERM, at `kill_at` KILL, for every process that is bound to it."""
 
@@ -108,7 +115,7 @@ class Ended(NamedTuple):
     tail: str
 
 
-Order = Start | Stop | Pass | Lease | Shutdown
+Order = Start | Stop | Pass | Bind | Lease | Shutdown
 """What the engine says."""
 Notice = Ready | Started | Grew | Ended
 """What the keeper says."""
@@ -119,6 +126,7 @@ ORDERS: Mapping[str, Callable[..., Order]] = {
     "start": Start,
     "stop": Stop,
     "pass": Pass,
+    "bind": Bind,
     "lease": Lease,
     "shutdown": Shutdown,
 }

@@ -1,11 +1,16 @@
-"""The names in `tokimori`: the clients, what their methods take and return, and the errors that they raise."""
+"""The names in `tokimori`: apps and clients, what their methods take and return, and the errors that they raise."""
 
+from tokimori.apps.app import App, DeclaredArguments
+from tokimori.apps.function import AskArguments, JobFunction
+from tokimori.apps.retrying import retry
+from tokimori.apps.task import Task, current_task
 from tokimori.client.asynchronous import AsyncClient, open_async
 from tokimori.client.client import Client, open
 from tokimori.clock import Moment
 from tokimori.errors import (
     AlreadyExists,
     Bug,
+    ClaimLost,
     Conflict,
     FamilyChanged,
     InvalidConfig,
@@ -32,7 +37,7 @@ from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Output, Run, Skip, SkipReason
-from tokimori.model.target import Command, Noop
+from tokimori.model.target import Command, Function, Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.store import RunFilter, SchemaStatus
@@ -47,6 +52,8 @@ from tokimori.service.semaphores import SemaphoreDetails
 
 __all__ = [
     "AlreadyExists",
+    "App",
+    "AskArguments",
     "Asked",
     "AsyncClient",
     "AttemptDetails",
@@ -55,14 +62,17 @@ __all__ = [
     "Bug",
     "Calendar",
     "CalendarArguments",
+    "ClaimLost",
     "Client",
     "Command",
     "Conflict",
     "DailyCount",
+    "DeclaredArguments",
     "Definition",
     "Edge",
     "Explanation",
     "FamilyChanged",
+    "Function",
     "Held",
     "Imported",
     "InvalidConfig",
@@ -71,6 +81,7 @@ __all__ = [
     "InvalidSchedule",
     "Job",
     "JobArguments",
+    "JobFunction",
     "JobId",
     "JobState",
     "KindCopied",
@@ -101,7 +112,10 @@ __all__ = [
     "StoreRefused",
     "StoreTooSlow",
     "StoreUnavailable",
+    "Task",
     "TokimoriError",
+    "current_task",
     "open",
     "open_async",
+    "retry",
 ]

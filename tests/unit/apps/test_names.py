@@ -9,7 +9,7 @@ import pytest
 
 import tokimori
 from tokimori import errors
-from tokimori.client import names
+from tokimori.apps import names
 from tokimori.client.asynchronous import AsyncClient
 from tokimori.service.calendars import Calendars
 from tokimori.service.queues import Queues

@@ -1,0 +1,160 @@
+"""Apps: functions of a program, some of which are jobs.
+
+    import tokimori
+
+    app = tokimori.App("reports")
+
+    @app.job("0 3 * * *", time_zone="Europe/Paris", attempts=3)
+    def nightly() -> None:
+        print("a report")
+
+`tokimori serve --app reports:app` runs them. Nothing happens when an app is imported: what it declares is put in the
+store when a node starts with it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, ParamSpec, TypeVar, Unpack, cast, overload
+
+import msgspec
+
+from tokimori.apps.function import JobFunction
+from tokimori.apps.routes import Routes
+from tokimori.client.client import Client
+from tokimori.client.client import open as open_client
+from tokimori.clock import Moment
+from tokimori.errors import InvalidInput
+from tokimori.executors.functions.wire import Declared, Hello
+from tokimori.model.ids import check_job_id
+from tokimori.model.job import schedule_of
+from tokimori.model.words import check_word
+from tokimori.service.arguments import JobArguments, RetryArguments
+from tokimori.service.definitions import definition_from, fields_of
+from tokimori.service.given import Span, job_fields
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_F = TypeVar("_F", bound=Callable[..., Any])
+Vanished = Literal["report", "pause", "delete"]
+"""What becomes of jobs that an app has declared once, and does not any more."""
+
+
+class DeclaredArguments(JobArguments, total=False):
+    """What is said of a job beside its schedule: the fields of a job, and those of its `retry` by themselves."""
+
+    attempts: int | None
+    retry_delay: Span | None
+    retry_backoff: float | None
+    retry_cap: Span | None
+    retry_jitter: float | None
+    epsilon: Span | None
+    lost_attempts: int | None
+
+
+_OF_RETRY = {
+    "attempts": "attempts",
+    "retry_delay": "delay",
+    "retry_backoff": "backoff",
+    "retry_cap": "cap",
+    "retry_jitter": "jitter",
+    "epsilon": "epsilon",
+    "lost_attempts": "lost_attempts",
+}
+
+
+class App:
+    """Functions of a program, by the names under which runs ask for them. `name` owns the jobs that it declares.
+
+    `url` is that of the store for `enqueue`; where it is not given the environment and the configuration say it, and a
+    worker process has that of its node. `prune` says what becomes of jobs that the app does not declare any more.
+    """
+
+    def __init__(self, name: str, *, url: str | None = None, prune: Literal["pause", "delete"] | None = None) -> None:
+        check_word("app", name)
+        self.name = name
+        self.routes = Routes()
+        self._url = url
+        self._vanished: Vanished = prune or "report"
+        self._jobs: dict[str, Declared] = {}
+        self._client: Client | None = None
+
+    @property
+    def client(self) -> Client:
+        """A client for the store, opened when it is first used."""
+        if self._client is None:
+            self._client = open_client(self._url, author=f"app {self.name}")
+        return self._client
+
+    def job(
+        self, schedule: str | None = None, /, *, id: str | None = None, **fields: Unpack[DeclaredArguments]
+    ) -> Callable[[Callable[_P, _R]], JobFunction[_P, _R]]:
+        """Declare that a function is a job; without a schedule it runs when it is asked to (`enqueue`).
+
+        `id` is the job's, by default the name of the function; `fields` are those of `Client.add`, and `attempts`,
+        `retry_delay` and the like. Raises `InvalidInput`.
+        """
+
+        def declare(function: Callable[_P, _R]) -> JobFunction[_P, _R]:
+            job_id = check_job_id(function.__name__ if id is None else id)
+            if job_id in self._jobs:
+                raise InvalidInput(
+                    f"id: the app {self.name!r} has two jobs {job_id!r}", field="id", value=job_id, allowed="another id"
+                )
+            handler = f"{self.name}.{job_id}"
+            said = {**_spread(cast("Mapping[str, object]", fields)), "function": handler}
+            if schedule is not None:
+                said["schedule"] = schedule
+            definition = definition_from(job_fields(cast("Any", said)))
+            schedule_of(definition, Moment(0), job_id)
+            kept = msgspec.to_builtins(fields_of(definition))
+            if fields.get("time_zone") is None:
+                kept.pop("time_zone", None)  # the settings of the node say it
+            if fields.get("runs_remaining") is not None:
+                kept["runs_remaining"] = fields["runs_remaining"]
+            self.routes.add(handler, function)
+            self._jobs[job_id] = Declared(id=job_id, fields=kept)
+            return JobFunction(function, job_id, lambda: self.client)
+
+        return declare
+
+    @overload
+    def handler(self, name: "str | re.Pattern[str]", route: str) -> None: ...
+
+    @overload
+    def handler(self, name: "str | re.Pattern[str]", route: None = None) -> Callable[[_F], _F]: ...
+
+    def handler(self, name: "str | re.Pattern[str]", route: str | None = None) -> Callable[[_F], _F] | None:
+        """Declare what handles runs of jobs whose `function` is this name, or matches this pattern as a whole.
+
+        A decorator for a function or a class; with `route`, `package.module:Name`, that is imported when it is first
+        needed. The first that fits is taken. Raises `InvalidInput`.
+        """
+        if route is not None:
+            self.routes.add(name, route)
+            return None
+
+        def declare(target: _F) -> _F:
+            self.routes.add(name, target)
+            return target
+
+        return declare
+
+    def hello(self, number: int, pid: int) -> Hello:
+        """What a worker process says of the app."""
+        return Hello(
+            number=number,
+            pid=pid,
+            app=self.name,
+            handlers=self.routes.names(),
+            patterns=self.routes.patterns(),
+            jobs=list(self._jobs.values()),
+            vanished=self._vanished,
+        )
+
+
+def _spread(fields: Mapping[str, object]) -> dict[str, object]:
+    """The fields, those of `retry` gathered."""
+    retry = dict(cast("RetryArguments", fields.get("retry") or {}))
+    retry |= {_OF_RETRY[name]: value for name, value in fields.items() if name in _OF_RETRY}
+    rest = {name: value for name, value in fields.items() if name not in _OF_RETRY and name != "retry"}
+    return {**rest, "retry": retry} if retry else rest

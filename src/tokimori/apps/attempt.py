@@ -1,0 +1,226 @@
+"""One attempt in a worker process: the function is called, interrupted where it is to end, and what it says is told."""
+
+import asyncio
+import ctypes
+import traceback
+from collections.abc import Callable
+from contextvars import copy_context
+from pathlib import Path
+from threading import Lock, get_ident
+from types import TracebackType
+from typing import assert_never
+
+from tokimori.apps.endings import End, Failed, Finished, Held, Released, RetryAt, RetryIn
+from tokimori.apps.json_text import text_of
+from tokimori.apps.routes import Act
+from tokimori.apps.task import Facts, Task, take_in_hand, utc
+from tokimori.clock import SECOND
+from tokimori.errors import InvalidInput
+from tokimori.executors.functions import wire
+from tokimori.executors.keeper.kernel import boottime
+from tokimori.executors.keeper.output import Output
+from tokimori.executors.reported import MOST_TEXT
+
+OUTPUT_LIMIT = 10 * 2**20
+"""Bytes of an attempt's output that go to its file before only the end is kept."""
+UNSAID = "it did not say how it ended, as its job demands (auto_complete_success)"
+_CUT = "\n[... left out ...]\n"
+
+
+class Interrupted(BaseException):
+    """Raised in the thread of a function that is to end: as KeyboardInterrupt, nothing that catches errors stops it."""
+
+
+class Attempt:
+    """An attempt. `grew` is called when it has written something, from whatever thread."""
+
+    def __init__(
+        self, begin: wire.Begin, act: Act, runs_dir: Path, now: int, grew: "Callable[[Attempt], None]"
+    ) -> None:
+        self.begin = begin
+        self._act = act
+        self._began = boottime()
+        self._grew = grew
+        self._output: Output | None = None
+        self._runs_dir = runs_dir
+        self._lock = Lock()
+        self._thread: int | None = None
+        self._is_over = False
+        self.coroutine: asyncio.Task[None] | None = None
+        self.task = Task(_facts(begin, now), self.write)
+
+    # The work
+
+    def run(self) -> wire.Ended:
+        """Call a function that does not wait, in the calling thread."""
+        return copy_context().run(self._run)  # of which the next attempt in this thread knows nothing
+
+    def _run(self) -> wire.Ended:
+        try:
+            with self._lock:
+                self._thread = get_ident()
+            try:
+                take_in_hand(self.task)
+                end = self._said(self._act(self.task))
+            finally:
+                with self._lock:
+                    self._thread = None
+                for _ in range(3):  # where an interruption that was on its way arrives, if it does
+                    pass
+        except BaseException as fault:
+            end = self._fallen(fault)
+        return self.ended(end)
+
+    async def run_async(self) -> wire.Ended:
+        """Call a coroutine function, on the loop."""
+        try:
+            take_in_hand(self.task)
+            end = self._said(await self._act(self.task))
+        except (KeyboardInterrupt, SystemExit, Exception, asyncio.CancelledError) as fault:
+            end = self._fallen(fault)
+        return self.ended(end)
+
+    def end_because(self, why: str, *, lost: bool) -> None:
+        """It is to end: it is told, and interrupted."""
+        self.task.end_because(why, lost=lost)
+        if self.coroutine is not None:
+            self.coroutine.cancel()
+            return
+        with self._lock:
+            if self._thread is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(Interrupted))
+
+    def _said(self, returned: object) -> End:
+        end = self.task.end()
+        if end is not None:
+            return end
+        return Finished(returned) if self.begin.returning_succeeds else Failed(UNSAID)
+
+    def _fallen(self, fault: BaseException) -> End:
+        """What an exception means: an error, with its traceback in the output. What was said before it stays said."""
+        interrupted = isinstance(fault, Interrupted | asyncio.CancelledError) and self.task.cancelled
+        if not interrupted:
+            self.write("".join(traceback.format_exception(_below(fault))))
+        return self.task.end() or Failed("it was interrupted" if interrupted else _words(fault))
+
+    # Its output
+
+    def write(self, text: str) -> None:
+        """Add to its output. What comes after its end, from a thread that it has left behind, is dropped."""
+        data = text.encode("utf-8", "backslashreplace")
+        with self._lock:
+            if self._is_over:
+                return
+            if self._output is None:
+                self._output = Output(self._runs_dir, self.begin.log, OUTPUT_LIMIT)
+            self._output.write(data)
+        self._grew(self)
+
+    def growth(self) -> wire.Grew:
+        """What it has written last."""
+        with self._lock:
+            size, tail = (0, b"") if self._output is None else (self._output.size, self._output.recent())
+        return wire.Grew(number=self.begin.number, size=size, tail=tail)
+
+    def ended(self, end: End) -> wire.Ended:
+        """What is told of its end."""
+        try:
+            kind, text, when = _said_as(end)
+        except InvalidInput as fault:
+            kind, text, when = wire.FAILED, fault.message, 0.0
+        size, head, tail = 0, b"", b""
+        with self._lock:
+            self._is_over = True
+            if self._output is not None:
+                size = self._output.size
+                head, tail = self._output.finish()
+        return wire.Ended(
+            number=self.begin.number,
+            began=self._began,
+            at=boottime(),
+            end=kind,
+            text=text,
+            when=when,
+            size=size,
+            head=head,
+            tail=tail,
+        )
+
+
+def _said_as(end: End) -> tuple[str, str | None, float]:
+    """Kind, text and time of an end. Raises `InvalidInput` for a result that can't be kept."""
+    match end:
+        case Finished(result):
+            return wire.SUCCEEDED, None if result is None else _kept(text_of(result, "result")), 0.0
+        case Failed(error):
+            return wire.FAILED, _clean(error), 0.0
+        case RetryIn(seconds):
+            return wire.RETRY_IN, None, seconds
+        case RetryAt(moment):
+            return wire.RETRY_AT, None, moment
+        case Held(reason):
+            return wire.HELD, _clean(reason), 0.0
+        case Released(reason):
+            return wire.RELEASED, _clean(reason), 0.0
+        case _:
+            assert_never(end)
+
+
+def _kept(result: str) -> str:
+    size = len(result.encode())
+    if size > MOST_TEXT or "\\u0000" in result:
+        raise InvalidInput(
+            f"result: {size} bytes of JSON can't be kept", field="result", value=size, allowed=f"{MOST_TEXT}, no NUL"
+        )
+    return result
+
+
+def _clean(text: str) -> str:
+    """A text that every store can keep."""
+    clean = text.replace("\0", "\\0").encode("utf-8", "backslashreplace")
+    if len(clean) > MOST_TEXT:
+        edge = MOST_TEXT // 2 - len(_CUT)
+        return clean[:edge].decode(errors="ignore") + _CUT + clean[-edge:].decode(errors="ignore")
+    return clean.decode()
+
+
+def _words(fault: BaseException) -> str:
+    text = str(fault)
+    return f"{type(fault).__qualname__}: {text}" if text else type(fault).__qualname__
+
+
+def _below(fault: BaseException) -> BaseException:
+    """The exception, its traceback without our own frames at the top."""
+    frames = fault.__traceback__
+    while (
+        frames is not None
+        and frames.tb_next is not None
+        and "tokimori" in frames.tb_frame.f_globals.get("__name__", "")
+    ):
+        frames = frames.tb_next
+    return fault.with_traceback(frames)
+
+
+def _is_ours(frames: TracebackType) -> bool:
+    return str(frames.tb_frame.f_globals.get("__name__", "")).startswith("tokimori.")
+
+
+def _facts(begin: wire.Begin, now: int) -> Facts:
+    deadline = begin.deadline
+    return Facts(
+        job_id=begin.job_id,
+        run_id=begin.run_id,
+        attempt=begin.attempt,
+        token=begin.token,
+        payload=begin.payload,
+        scheduled_at=utc(begin.nominal),
+        due_at=utc(begin.due),
+        deadline=None if deadline is None else utc(now + int((deadline - boottime()) * SECOND)),
+        parent_run_id=begin.parent_id,
+    )
+
+
+def failed(begin: wire.Begin, fault: Exception) -> wire.Ended:
+    """Of an attempt that could not begin."""
+    at = boottime()
+    return wire.Ended(number=begin.number, began=at, at=at, end=wire.FAILED, text=_clean(_words(fault)))

@@ -1,0 +1,74 @@
+"""A function that is a job: it is called as before, and asked for with the arguments of its own signature."""
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Generic, ParamSpec, TypeVar, Unpack, cast
+
+from tokimori.apps.arguments import Arguments
+from tokimori.apps.task import task_in_hand
+from tokimori.client.client import Client
+from tokimori.errors import InvalidInput
+from tokimori.model.ids import JobId
+from tokimori.model.run import Run
+from tokimori.service.arguments import RequestArguments
+from tokimori.service.given import When
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class AskArguments(RequestArguments, total=False):
+    """How a run is asked for, beside its arguments."""
+
+    key: str | None
+
+
+class JobFunction(Generic[_P, _R]):
+    """A function that an app has declared as a job. Calling it runs it here and now, as any function."""
+
+    def __init__(self, function: Callable[_P, _R], job_id: JobId, client: Callable[[], Client]) -> None:
+        self.job_id = job_id
+        self._function = function
+        self._client = client
+        self._arguments = Arguments(function)
+        update_wrapper(self, function)
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """Call the function."""
+        return self._function(*args, **kwargs)
+
+    def enqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Run:
+        """Ask for a run with these arguments, on whatever node has the app. Raises what `Client.trigger` does."""
+        return self.asked().enqueue(*args, **kwargs)
+
+    def at(self, when: When) -> "Asking[_P]":
+        """A run at a moment: `fn.at("2030-01-01T00:00:00Z").enqueue(…)`."""
+        return self.asked(at=when)
+
+    def asked(self, **how: Unpack[AskArguments]) -> "Asking[_P]":
+        """A run with a `key`, `priority`, `debounce`, `throttle`, …: `fn.asked(key="order-17").enqueue(…)`."""
+        return Asking(self.job_id, self._arguments, self._client, how)
+
+
+class Asking(Generic[_P]):
+    """A way to ask for runs of a job."""
+
+    def __init__(self, job_id: JobId, arguments: Arguments, client: Callable[[], Client], how: AskArguments) -> None:
+        self._job_id = job_id
+        self._arguments = arguments
+        self._client = client
+        self._how = how
+
+    def enqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Run:
+        """Ask for a run with these arguments. Raises `InvalidInput`, and what `Client.trigger` raises."""
+        if self._arguments.wants_task:
+            raise InvalidInput(
+                f"{self._arguments.name}: a function that takes the task as its argument can't be asked for so",
+                field="arguments",
+                allowed="`tokimori.current_task()` within the function, or `client.trigger(…, payload=…)`",
+            )
+        key, task = self._how.get("key"), task_in_hand()
+        rest = cast("RequestArguments", {name: value for name, value in self._how.items() if name != "key"})
+        if task is not None:
+            rest.setdefault("parent", task.run_id)
+        return self._client().trigger(self._job_id, key, self._arguments.encode(args, kwargs), **rest)

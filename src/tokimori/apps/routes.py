@@ -1,0 +1,170 @@
+"""Routes: which function or class of an app handles runs of which name."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+from tokimori.apps.arguments import Arguments
+from tokimori.apps.task import Task
+from tokimori.errors import InvalidInput
+from tokimori.model.handlers import Handler, check_handler_name, handles
+
+Act = Callable[[Task], Any]
+"""Does the work of a task: what it returns may have to be awaited. Raises what the function raises."""
+
+
+class Route:
+    """A handler of one name, or of all names that a pattern matches.
+
+    `target` is a function, a class, or a text `package.module:Name` that says where one is imported from when it is
+    first needed.
+    """
+
+    def __init__(self, handler: Handler, target: Callable[..., object] | str) -> None:
+        self.handler = check_handler_name(handler, field="handler") if isinstance(handler, str) else handler
+        self._target = target
+        self._act = None if isinstance(target, str) else act_of(target)
+
+    @property
+    def act(self) -> Act:
+        """Raises `InvalidInput` where what it names can't be imported."""
+        if self._act is None:
+            self._act = act_of(imported(self._target) if isinstance(self._target, str) else self._target)
+        return self._act
+
+
+class Routes:
+    """The routes of an app, in the order in which they were declared: the first that fits is taken."""
+
+    def __init__(self) -> None:
+        self._routes: list[Route] = []
+
+    def __iter__(self) -> Iterator[Route]:
+        return iter(self._routes)
+
+    def add(self, handler: Handler, target: Callable[..., object] | str) -> None:
+        """Add a route. Raises `InvalidInput`, also where the name has a route already."""
+        route = Route(handler, target)
+        if isinstance(handler, str) and any(each.handler == handler for each in self._routes):
+            raise InvalidInput(
+                f"handler: {handler!r} has a handler already", field="handler", value=handler, allowed="another name"
+            )
+        self._routes.append(route)
+
+    def names(self) -> list[str]:
+        """The names."""
+        return [route.handler for route in self._routes if isinstance(route.handler, str)]
+
+    def patterns(self) -> list[str]:
+        """The regular expressions."""
+        return [route.handler.pattern for route in self._routes if isinstance(route.handler, re.Pattern)]
+
+    def find(self, name: str) -> Act:
+        """What handles runs of this name. Raises `InvalidInput` if nothing does."""
+        for route in self._routes:
+            if handles([route.handler], name):
+                return route.act
+        raise InvalidInput(
+            f"function: {name!r} has no handler in this app",
+            field="function",
+            value=name,
+            allowed=f"one of {', '.join([*self.names(), *(f'/{each}/' for each in self.patterns())])}",
+        )
+
+
+def act_of(target: Callable[..., object]) -> Act:
+    """What a function or class does with a task. Its arguments are typed by its signature. Raises `InvalidInput`."""
+    if inspect.isclass(target):
+        return _act_of_class(target)
+    arguments = Arguments(target)
+
+    def act(task: Task) -> Any:
+        given = arguments.decode(task.payload)
+        return target(task, **given) if arguments.wants_task else target(**given)
+
+    return _like(act, target)
+
+
+def _act_of_class(target: type) -> Act:
+    """A class has `run`, or `perform` with `before_perform` (False: skip it) and `after_perform`, and gets `task`."""
+    name = "run" if callable(getattr(target, "run", None)) else "perform"
+    method = getattr(target, name, None)
+    if not callable(method):
+        raise InvalidInput(
+            f"handler: the class {target.__qualname__} has neither run nor perform",
+            field="handler",
+            value=target.__qualname__,
+            allowed="a class with a method run or perform",
+        )
+    arguments = Arguments(method, bound=True)
+
+    def act(task: Task) -> Any:
+        made: Any = target()
+        made.task = task
+        given = arguments.decode(task.payload)
+        return made.run(**given) if name == "run" else _performed(made, given)
+
+    async def act_async(task: Task) -> Any:
+        made: Any = target()
+        made.task = task
+        given = arguments.decode(task.payload)
+        return await (made.run(**given) if name == "run" else _performed_async(made, given))
+
+    return act_async if inspect.iscoroutinefunction(method) else act
+
+
+def _performed(made: Any, given: dict[str, Any]) -> Any:
+    try:
+        return made.perform(**given) if _begins(made) else None
+    finally:
+        _after(made)
+
+
+async def _performed_async(made: Any, given: dict[str, Any]) -> Any:
+    try:
+        return await made.perform(**given) if _begins(made) else None
+    finally:
+        _after(made)
+
+
+def _begins(made: Any) -> bool:
+    before = getattr(made, "before_perform", None)
+    return before is None or before() is not False
+
+
+def _after(made: Any) -> None:
+    after = getattr(made, "after_perform", None)
+    if after is not None:
+        after()
+
+
+def _like(act: Act, target: Callable[..., object]) -> Act:
+    """The same, as a coroutine function where the target is one: those share the loop, the others get a thread."""
+    if not inspect.iscoroutinefunction(target):
+        return act
+
+    async def act_async(task: Task) -> Any:
+        return await act(task)
+
+    return act_async
+
+
+def imported(path: str) -> Callable[..., object]:
+    """What `package.module:Name` names. Raises `InvalidInput`."""
+    module, _, name = path.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as fault:
+        raise InvalidInput(
+            f"handler: {path!r} can't be imported: {fault}", field="handler", value=path, allowed="package.module:Name"
+        ) from None
+    if not callable(found):
+        raise InvalidInput(
+            f"handler: {path!r} can't be called", field="handler", value=path, allowed="a function or a class"
+        )
+    result: Callable[..., object] = found
+    return result

@@ -1,0 +1,204 @@
+"""The task in hand: what a function knows of its run, and how it says what became of it."""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from typing import Any
+
+from tokimori.apps.endings import End, Failed, Finished, Held, Released, RetryAt, RetryIn
+from tokimori.apps.json_text import value_of
+from tokimori.clock import from_datetime
+from tokimori.errors import ClaimLost, InvalidInput, Refused
+from tokimori.model.policies import LONGEST
+from tokimori.model.words import check_text
+
+_current: ContextVar["Task | None"] = ContextVar("tokimori_task", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of an attempt when it begins."""
+
+    job_id: str
+    run_id: str
+    attempt: int
+    token: int
+    payload: str | None
+    scheduled_at: datetime
+    due_at: datetime
+    deadline: datetime | None = None
+    parent_run_id: str | None = None
+
+
+class Task:
+    """The run that a function works on, as long as it does.
+
+    The first of `finish`, `fail`, `retry`, `release` and `hold` says what becomes of it; what comes later changes
+    nothing, and neither does what the function returns. Each of them raises `ClaimLost` once the run is no longer this
+    function's: another node may work on it by then.
+    """
+
+    def __init__(self, facts: Facts, write: Callable[[str], None]) -> None:
+        self._facts = facts
+        self._write = write
+        self._lock = Lock()
+        self._end: End | None = None
+        self._ends_because: str | None = None
+        self._lost = False
+
+    @property
+    def job_id(self) -> str:
+        """The job."""
+        return self._facts.job_id
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        return self._facts.run_id
+
+    @property
+    def payload(self) -> str | None:
+        """The payload of the run, as it is kept."""
+        return self._facts.payload
+
+    @property
+    def data(self) -> Any:
+        """The payload of the run: its value where it is JSON, else the text; None without one."""
+        payload = self._facts.payload
+        return None if payload is None else value_of(payload)
+
+    @property
+    def scheduled_at(self) -> datetime:
+        """The moment that the schedule named, or for which the run was asked (UTC)."""
+        return self._facts.scheduled_at
+
+    @property
+    def due_at(self) -> datetime:
+        """When it was due: the job's delay and jitter later (UTC)."""
+        return self._facts.due_at
+
+    @property
+    def attempt(self) -> int:
+        """Which try this is; the first one is 1."""
+        return self._facts.attempt
+
+    @property
+    def token(self) -> int:
+        """Grows with each claim of the run. What the function writes elsewhere can be fenced with it."""
+        return self._facts.token
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When its time is over (UTC)."""
+        return self._facts.deadline
+
+    @property
+    def parent_run_id(self) -> str | None:
+        """The run after which, or by which, this one was asked for."""
+        return self._facts.parent_run_id
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it is to end: it was cancelled, its time is over, its node stops or the claim is lost."""
+        return self._ends_because is not None
+
+    def finish(self, result: object = None) -> None:
+        """It has done what it should. `result`, as JSON, becomes the payload of the run's children."""
+        self._decide(Finished(result))
+
+    def fail(self, error: str) -> None:
+        """It has not; the job's policy says whether it is tried again."""
+        check_text("error", error)
+        self._decide(Failed(error))
+
+    def retry(self, *, after: float | timedelta | None = None, at: datetime | None = None) -> None:
+        """It is to be tried again: `after` so many seconds (default 0), or `at` a moment. Raises `InvalidInput`."""
+        if at is not None and after is not None:
+            raise InvalidInput(
+                "at: a retry is either at or after", field="at", value=str(at), allowed="one of at, after"
+            )
+        if at is not None:
+            if at.tzinfo is None:
+                raise InvalidInput("at: it has no time zone", field="at", value=str(at), allowed="an aware datetime")
+            self._decide(RetryAt(from_datetime(at)))
+            return
+        seconds = after.total_seconds() if isinstance(after, timedelta) else after or 0.0
+        if not 0 <= seconds <= LONGEST:
+            raise InvalidInput(f"after: {after!r} is out of range", field="after", value=after, allowed=f"0..{LONGEST}")
+        self._decide(RetryIn(seconds))
+
+    def release(self) -> None:
+        """Somebody else is to do it: the attempt does not count."""
+        self._decide(Released("the function released it"))
+
+    def hold(self, reason: str = "the function asks for a person") -> None:
+        """A person is to look at it before it goes on (`tokimori run resume`)."""
+        check_text("reason", reason)
+        self._decide(Held(reason))
+
+    def heartbeat(self) -> None:
+        """Learn whether the run is still this function's: raises `ClaimLost` if not. Its node keeps the lease alive."""
+        self._check()
+
+    def log(self, text: object) -> None:
+        """Write a line to the run's output."""
+        self._write(f"{text}\n")
+
+    def progress(self, fraction: float, text: str = "") -> None:
+        """Write to the run's output how far it is: a fraction from 0 to 1. Raises `InvalidInput` and `ClaimLost`."""
+        if not 0 <= fraction <= 1:
+            message = f"progress: {fraction!r} is out of range"
+            raise InvalidInput(message, field="progress", value=fraction, allowed="0..1")
+        self._check()
+        self._write(f"{fraction:.0%} {text}".rstrip() + "\n")
+
+    # For whoever runs the function
+
+    def end_because(self, why: str, *, lost: bool) -> None:
+        """It is to end."""
+        self._ends_because = self._ends_because or why
+        self._lost = self._lost or lost
+
+    def end(self) -> End | None:
+        """What the function has said."""
+        return self._end
+
+    def write(self, text: str) -> None:
+        """Write to the run's output."""
+        self._write(text)
+
+    def _decide(self, end: End) -> None:
+        self._check()
+        with self._lock:
+            self._end = self._end or end
+
+    def _check(self) -> None:
+        if self._lost:
+            raise ClaimLost(f"run {self.run_id} is no longer this function's: {self._ends_because}")
+
+
+def current_task() -> Task:
+    """The task in hand of the function that calls this. Raises `Refused` where no run is worked on."""
+    task = _current.get()
+    if task is None:
+        raise Refused(
+            "no task is in hand: this code was not started by a run", allowed="a call within a function's run"
+        )
+    return task
+
+
+def task_in_hand() -> Task | None:
+    """The task in hand, if there is one."""
+    return _current.get()
+
+
+def take_in_hand(task: Task) -> None:
+    """From now on this is the task in hand of the calling context."""
+    _current.set(task)
+
+
+def utc(moment: int) -> datetime:
+    """A moment as a datetime in UTC."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)

@@ -1,0 +1,184 @@
+"""Where a worker process begins: `python -m tokimori.apps.worker_process JSON`. A node starts it, through its keeper.
+
+It loads the app, says hello on the node's socket, and runs what it is given: coroutine functions share the loop of its
+main thread, all others get a thread each. It ends when the node is gone.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import traceback
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from inspect import iscoroutinefunction
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.apps.app import App
+from tokimori.apps.attempt import Attempt, failed
+from tokimori.apps.loading import load_app
+from tokimori.apps.streams import RunLog, RunStream
+from tokimori.clock import SystemClock
+from tokimori.errors import TokimoriError
+from tokimori.executors.functions.wire import Begin, End, Ended, Frames, FromWorker, Leave, ToWorker, frame
+from tokimori.executors.keeper.kernel import name_myself
+
+TELL_EVERY = 1.0
+"""Seconds between two reports on one attempt's growing output."""
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What a worker process is told at its start."""
+
+    address: str
+    number: int
+    app: str
+    concurrency: int
+    include: tuple[str, ...] = ()
+    require: tuple[str, ...] = ()
+    runs_dir: str
+
+
+class WorkerProcess(asyncio.Protocol):
+    """The process's end of the line to its node."""
+
+    def __init__(self, told: Told, app: App) -> None:
+        self._told = told
+        self._app = app
+        self._clock = SystemClock()
+        self._loop = asyncio.get_running_loop()
+        self._frames: Frames[Any] = Frames(ToWorker)
+        self._threads = ThreadPoolExecutor(told.concurrency, thread_name_prefix="tokimori")
+        self._attempts: dict[int, Attempt] = {}
+        self._unsent: deque[FromWorker] = deque()
+        self._flushing = False
+        self._grown: set[int] = set()
+        self._leaving = False
+        self._transport: asyncio.WriteTransport | None = None
+        self.gone = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio."""
+        self._transport = cast("asyncio.WriteTransport", transport)
+        self._transport.write(frame([self._app.hello(self._told.number, os.getpid())]))
+
+    def data_received(self, data: bytes) -> None:
+        """Called by asyncio."""
+        for message in self._frames.feed(data):
+            match message:
+                case Begin():
+                    self._begin(message)
+                case End(number=number, why=why, lost=lost):
+                    if (attempt := self._attempts.get(number)) is not None:
+                        attempt.end_because(why, lost=lost)
+                case Leave():
+                    self._leaving = True
+                case _:
+                    pass
+        self._leave_if_idle()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by asyncio. The node is gone, and with it the right to work on its runs: the keeper ends the rest."""
+        os._exit(1)
+
+    # Attempts
+
+    def _begin(self, begin: Begin) -> None:
+        try:
+            act = self._app.routes.find(begin.handler)
+            attempt = Attempt(begin, act, Path(self._told.runs_dir), self._clock.now(), self._grew)
+        except Exception as fault:
+            self._tell(failed(begin, fault))
+            return
+        self._attempts[begin.number] = attempt
+        if iscoroutinefunction(act):
+            attempt.coroutine = self._loop.create_task(self._run_async(attempt))
+        else:
+            self._threads.submit(self._run, attempt)
+
+    def _run(self, attempt: Attempt) -> None:
+        self._tell(attempt.run())
+
+    async def _run_async(self, attempt: Attempt) -> None:
+        self._tell(await attempt.run_async())
+
+    # To the node
+
+    def _tell(self, message: FromWorker) -> None:
+        """Say it soon, together with what others say meanwhile. Called in any thread."""
+        self._unsent.append(message)
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon_threadsafe(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        messages = []
+        while self._unsent:
+            message = self._unsent.popleft()
+            if isinstance(message, Ended):
+                self._attempts.pop(message.number, None)
+            messages.append(message)
+        if messages and self._transport is not None:
+            self._transport.write(frame(messages))
+        self._leave_if_idle()
+
+    def _grew(self, attempt: Attempt) -> None:
+        """It has written something: the node is told within a second. Called in any thread."""
+        number = attempt.begin.number
+        if number not in self._grown:
+            self._grown.add(number)
+            self._loop.call_soon_threadsafe(self._loop.call_later, TELL_EVERY, self._tell_growth, number)
+
+    def _tell_growth(self, number: int) -> None:
+        self._grown.discard(number)
+        attempt = self._attempts.get(number)
+        if attempt is not None:
+            self._tell(attempt.growth())
+
+    def _leave_if_idle(self) -> None:
+        if self._leaving and not self._attempts and not self._unsent:
+            self.gone.set()
+
+
+async def work(told: Told, app: App) -> None:
+    """Serve the node until it has no more for this process."""
+    _, protocol = await asyncio.get_running_loop().create_unix_connection(
+        lambda: WorkerProcess(told, app), path=f"\0{told.address}"
+    )
+    await protocol.gone.wait()
+
+
+def main() -> None:
+    """Load the app, and serve."""
+    told = msgspec.json.decode(sys.argv[1], type=Told)
+    name_myself(b"tokimori-worker")
+    try:
+        app = load_app(told.app, told.include, told.require)
+    except TokimoriError as fault:
+        sys.exit(fault.message)
+    except BaseException:
+        traceback.print_exc()
+        sys.exit(1)
+    _route_output()
+    asyncio.run(work(told, app))
+    sys.stderr.flush()
+    os._exit(0)  # threads of user code that never end keep nobody waiting
+
+
+def _route_output() -> None:
+    """What functions print goes to their runs; logging, unless the app has set it up itself, too."""
+    out, err = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = cast("TextIO", RunStream(out)), cast("TextIO", RunStream(err))
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(RunLog(err))
+        root.setLevel(logging.INFO)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""`tokimori worker`"""
+
+import click
+
+from tokimori.cli.command import Command
+from tokimori.cli.output import announce
+from tokimori.cli.serve import make_folders, run_node
+from tokimori.cli.session import load
+
+
+@click.command(cls=Command)
+@click.argument("app", metavar="MODULE:NAME")
+@click.option("--processes", type=int, metavar="N", help="Worker processes; by default one for each core.")
+@click.option("--concurrency", type=int, metavar="N", help="Runs at a time in each of them; by default 16.")
+@click.option("-I", "--include", multiple=True, metavar="PATH", help="Look for modules in this folder first.")
+@click.option("-r", "--require", multiple=True, metavar="MODULE", help="Import this module before the app.")
+@click.option("--most-runs", type=int, metavar="N", help="Replace a worker process after so many runs.")
+@click.option("--most-memory", type=int, metavar="MIB", help="Replace a worker process that takes more memory.")
+def worker(
+    *,
+    app: str,
+    processes: int | None,
+    concurrency: int | None,
+    include: tuple[str, ...],
+    require: tuple[str, ...],
+    most_runs: int | None,
+    most_memory: int | None,
+) -> int:
+    """Run a node for the functions of an app alone: it runs no commands, and does not answer over HTTP.
+
+    The app is MODULE:NAME, or FILE.py:NAME. TERM, INT or QUIT stops it, and a second one ends its runs at once; USR1 or
+    HUP lets new worker processes with the code of now take over; USR2 opens the log file anew.
+    """
+    settings = load(
+        {
+            "http.enabled": False,
+            "app.load": app,
+            "app.processes": processes,
+            "app.concurrency": concurrency,
+            "app.only": True,
+            "app.include": list(include) or None,
+            "app.require": list(require) or None,
+            "app.most_runs": most_runs,
+            "app.most_memory": most_memory,
+        }
+    ).settings
+    make_folders(settings)
+    return run_node(settings, announce)

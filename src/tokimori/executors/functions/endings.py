@@ -1,0 +1,48 @@
+"""From how an attempt of a function ended to its outcome. Pure."""
+
+from tokimori.clock import Moment
+from tokimori.executors.functions import wire
+from tokimori.model.outcome import Cancelled, Failed, Hold, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
+from tokimori.ports.executor import StopReason
+
+
+def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | None) -> Outcome:
+    """What became of an attempt that a worker process reports. `timeout`: its time was over.
+
+    Only an end that nobody asked for can be a success: a function that returns after it was told to end may have left
+    its work undone.
+    """
+    if timeout is not None:
+        return TimedOut(f"it took longer than {timeout:g} s")
+    if reason is not None:
+        return stopped(reason)
+    text = ended.text or ""
+    match ended.end:
+        case wire.SUCCEEDED:
+            return Succeeded(None, ended.text)
+        case wire.RETRY_IN:
+            return RetryIn(ended.when)
+        case wire.RETRY_AT:
+            return RetryAt(Moment(int(ended.when)))
+        case wire.HELD:
+            return Hold(text)
+        case wire.RELEASED:
+            return Released(text)
+        case _:
+            return Failed(text)
+
+
+def stopped(reason: StopReason) -> Outcome:
+    """What became of an attempt that was stopped."""
+    match reason:
+        case StopReason.CANCEL:
+            return Cancelled("cancelled")
+        case StopReason.RELEASE:
+            return Released("its node stopped it")
+        case StopReason.DISOWN:
+            return Released("it is no longer its node's")
+
+
+def killed_beside(blamed: str) -> Released:
+    """What became of an attempt whose process was killed because of another one."""
+    return Released(f"its worker process was ended, because run {blamed} did not end in time")

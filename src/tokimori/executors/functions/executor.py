@@ -1,0 +1,250 @@
+"""Runs functions: gives runs to the worker processes of the node's app, and makes outcomes of what they tell."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from tokimori.clock import SECOND, Clock, Moment
+from tokimori.errors import Bug, Refused
+from tokimori.executors.functions import wire
+from tokimori.executors.functions.endings import killed_beside, outcome_of, stopped
+from tokimori.executors.functions.process import AppSettings, Attempt, WorkerProcess
+from tokimori.executors.functions.processes import Processes
+from tokimori.executors.keeper.kernel import boottime
+from tokimori.model.ids import RunId, Token
+from tokimori.model.outcome import Lost, Outcome, Released, TimedOut
+from tokimori.model.run import Output
+from tokimori.model.suspicion import Suspicion, after_death, after_end
+from tokimori.model.target import Function
+from tokimori.ports.executor import Ended, Grew, Report, Started, StopReason, Task
+
+log = logging.getLogger(__name__)
+
+WHY = {
+    StopReason.CANCEL: "it was cancelled",
+    StopReason.RELEASE: "its node stops",
+    StopReason.DISOWN: "it is no longer its node's",
+}
+
+
+class FunctionExecutor:
+    """Runs each function in a worker process, never in this one: user code holds up no lease.
+
+    A node without an app has none of them, and is given nothing to run.
+    """
+
+    def __init__(self, clock: Clock, app: AppSettings | None = None) -> None:
+        self._clock = clock
+        self._report: Callable[[Report], None] | None = None
+        self._attempts: dict[tuple[RunId, Token], Attempt] = {}
+        self._waiting: deque[Attempt] = deque()
+        self._suspicion = Suspicion()
+        self._last = 0
+        self._processes: Processes | None = None
+        if app is not None:
+            self._processes = Processes(app, heard=self._heard, ready=self._fill, died=self._died)
+
+    async def load(self) -> wire.Hello | None:
+        """Start the worker processes, and what the first of them says of the app. Raises `Refused`."""
+        return None if self._processes is None else await self._processes.open()
+
+    async def open(self, report: Callable[[Report], None]) -> None:
+        """From now on tell `report`."""
+        self._report = report
+
+    def reload(self) -> None:
+        """Let new processes with the code of now take over; the old ones finish what they have."""
+        if self._processes is not None:
+            self._processes.reload()
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        """Begin these attempts, or have them wait for a place in a process."""
+        for task in tasks:
+            self._last += 1
+            attempt = self._attempts[task.run_id, task.token] = Attempt(task, self._last)
+            self._waiting.append(attempt)
+        self._fill()
+
+    def _fill(self) -> None:
+        """Give to processes what waits. What waits for a process of its own holds up nobody else."""
+        processes = self._pool
+        waiting, self._waiting = self._waiting, deque()
+        while waiting:
+            attempt = waiting.popleft()
+            cell = self._suspicion.cell_of(attempt.task.job_id)
+            process = processes.place(cell)
+            if process is not None:
+                self._give(process, attempt)
+                continue
+            self._waiting.append(attempt)
+            processes.need(cell, self._suspicion.pause_of(attempt.task.job_id))
+        processes.flush()
+
+    def _give(self, process: WorkerProcess, attempt: Attempt) -> None:
+        task, now = attempt.task, boottime()
+        was_bound = process.lease_bound
+        process.give(attempt, _begin(attempt, now), now)
+        if process.lease_bound is not was_bound:
+            self._pool.bind(process)
+        if task.timeout is not None:
+            self._in(attempt, task.timeout, self._time_over)
+        if process.pid is not None:
+            self._tell(Started(run_id=task.run_id, token=task.token, pid=process.pid, at=self._moment(now)))
+
+    def _in(self, attempt: Attempt, seconds: float, act: Callable[[Attempt], None]) -> None:
+        attempt.alarms.append(asyncio.get_running_loop().call_later(seconds, act, attempt))
+
+    # Stopping
+
+    def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
+        """End an attempt: it is told, and after the grace its process is killed. The first reason decides."""
+        attempt = self._attempts.get((run_id, token))
+        if attempt is None:
+            return
+        attempt.reason = attempt.reason or reason
+        if attempt.process is None:
+            self._waiting.remove(attempt)
+            self._end(attempt, stopped(attempt.reason), boottime())
+            return
+        attempt.process.end(attempt, WHY[reason], lost=reason is StopReason.DISOWN)
+        self._in(attempt, attempt.task.timeout_grace if grace is None else grace, self._grace_over)
+
+    def _time_over(self, attempt: Attempt) -> None:
+        process = attempt.process
+        if process is not None and attempt.reason is None:
+            attempt.timed_out = True
+            process.end(attempt, "its time is over", lost=False)
+            self._in(attempt, attempt.task.timeout_grace, self._grace_over)
+
+    def _grace_over(self, attempt: Attempt) -> None:
+        process = attempt.process
+        if process is not None and process.blamed is None:
+            process.blamed = attempt
+            self._pool.kill(process)
+
+    def renew(self, sent: float) -> None:
+        """Move the lease's deadlines."""
+        if self._processes is not None:
+            self._processes.renew(sent)
+
+    def forget(self, before: Moment) -> None:
+        """Output lies where that of commands does, and is removed with it."""
+
+    async def close(self) -> None:
+        """Kill what is left. What it could no longer tell of is released."""
+        if self._processes is not None:
+            await self._processes.close()
+        for attempt in list(self._attempts.values()):
+            self._end(attempt, stopped(attempt.reason or StopReason.RELEASE), boottime())
+
+    # From the processes
+
+    def _heard(self, process: WorkerProcess, message: wire.FromWorker) -> None:
+        match message:
+            case wire.Ended():
+                self._ended(process, message)
+            case wire.Grew(number=number, size=size, tail=tail):
+                attempt = process.attempts.get(number)
+                if attempt is not None:
+                    task = attempt.task
+                    output = Output(run_id=task.run_id, attempt=task.attempt, size=size, tail=tail)
+                    self._tell(Grew(run_id=task.run_id, token=task.token, output=output))
+            case wire.Hello():
+                raise Bug("a worker process said hello twice")
+
+    def _ended(self, process: WorkerProcess, said: wire.Ended) -> None:
+        was_bound = process.lease_bound
+        attempt = process.take(said.number)
+        if attempt is None:
+            return
+        if process.lease_bound is not was_bound:
+            self._pool.bind(process)
+        task = attempt.task
+        attempt.began = said.began
+        outcome = outcome_of(said, attempt.reason, task.timeout if attempt.timed_out else None)
+        self._suspicion = after_end(self._suspicion, task.job_id, task.run_id)
+        output = None
+        if said.size:
+            output = Output(run_id=task.run_id, attempt=task.attempt, size=said.size, head=said.head, tail=said.tail)
+        self._end(attempt, outcome, said.at, output)
+        self._pool.look_at(process)
+        if self._waiting:
+            self._fill()
+
+    def _died(self, process: WorkerProcess, how: str, unasked: bool) -> None:
+        """A process ended, with whatever it had."""
+        lost = list(process.attempts.values())
+        process.attempts.clear()
+        counts: Mapping[RunId, int] = {}
+        if unasked and lost:
+            judged = after_death(self._suspicion, {each.task.run_id: each.task.job_id for each in lost})
+            self._suspicion, counts = judged.suspicion, judged.counts
+        for attempt in lost:
+            if process.blamed is not None:
+                otherwise: Outcome = killed_beside(process.blamed.task.run_id)
+            elif unasked:
+                otherwise = Lost(f"its worker process died ({how})", counts.get(attempt.task.run_id, 1))
+            else:
+                otherwise = Released(f"its worker process was ended ({how})")
+            self._end(attempt, _cut_off(attempt) or otherwise, boottime())
+        self._fill()
+
+    def _end(self, attempt: Attempt, outcome: Outcome, at: float, output: Output | None = None) -> None:
+        task = attempt.task
+        attempt.silence()
+        self._attempts.pop((task.run_id, task.token), None)
+        began = None if attempt.began is None else self._moment(attempt.began)
+        self._tell(
+            Ended(
+                run_id=task.run_id,
+                token=task.token,
+                outcome=outcome,
+                at=self._moment(at),
+                started=began,
+                pid=None if attempt.process is None else attempt.process.pid,
+                output=output,
+            )
+        )
+
+    def _moment(self, at: float) -> Moment:
+        return Moment(self._clock.now() - int((boottime() - at) * SECOND))
+
+    @property
+    def _pool(self) -> Processes:
+        if self._processes is None:
+            raise Refused("this node has no app: `tokimori serve --app MODULE:NAME` gives it one")
+        return self._processes
+
+    def _tell(self, report: Report) -> None:
+        if self._report is not None:
+            self._report(report)
+
+
+def _cut_off(attempt: Attempt) -> Outcome | None:
+    """The outcome of an attempt that was to end, and whose process is gone."""
+    if attempt.timed_out:
+        return TimedOut(f"it took longer than {attempt.task.timeout or 0:g} s")
+    return None if attempt.reason is None else stopped(attempt.reason)
+
+
+def _begin(attempt: Attempt, now: float) -> wire.Begin:
+    task = attempt.task
+    if not isinstance(task.target, Function):
+        raise Bug(f"a {type(task.target).__name__} was given to the executor of functions")
+    return wire.Begin(
+        number=attempt.number,
+        handler=task.target.name,
+        run_id=task.run_id,
+        job_id=task.job_id,
+        attempt=task.attempt,
+        token=task.token,
+        nominal=task.nominal,
+        due=task.due,
+        log=f"{task.run_id}/{task.attempt}.log",
+        time_zone=task.time_zone,
+        payload=task.payload,
+        parent_id=task.parent_id,
+        deadline=None if task.timeout is None else now + task.timeout,
+        returning_succeeds=task.auto_complete_success,
+    )

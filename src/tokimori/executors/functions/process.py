@@ -1,0 +1,140 @@
+"""One worker process as the engine sees it: what it was given, and what may still be given to it."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from tokimori.executors.functions.wire import Begin, End, Leave, ToWorker, frame
+from tokimori.ports.executor import StopReason, Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppSettings:
+    """The app of a node, and the processes that run it.
+
+    `app` is `MODULE:NAME` or `FILE.py:NAME`, `secret` a text that nobody can guess. Output goes below `runs_dir`;
+    `environ` is the environment of a process, which works on `concurrency` runs at a time. `include` are folders where
+    its modules are looked for first, `require` modules that are imported before it. After `most_runs` runs, or with
+    more than `most_memory` bytes in memory, a process is replaced when nothing runs in it (None: never).
+    """
+
+    app: str
+    secret: str
+    state_dir: Path
+    runs_dir: Path
+    environ: Mapping[str, str]
+    processes: int = 2
+    concurrency: int = 16
+    include: tuple[str, ...] = ()
+    require: tuple[str, ...] = ()
+    most_runs: int | None = None
+    most_memory: int | None = None
+
+
+class Phase(StrEnum):
+    """How far a worker process is."""
+
+    STARTING = "starting"
+    READY = "ready"
+    LEAVING = "leaving"
+    """It takes no more, and exits when nothing runs."""
+    GONE = "gone"
+
+
+class Attempt:
+    """An attempt that has not ended. `reason`: the first for which it was stopped. `began` is seconds since boot."""
+
+    __slots__ = ("alarms", "began", "number", "process", "reason", "task", "timed_out")
+
+    def __init__(self, task: Task, number: int) -> None:
+        self.task = task
+        self.number = number
+        self.process: WorkerProcess | None = None
+        self.began: float | None = None
+        self.reason: StopReason | None = None
+        self.timed_out = False
+        self.alarms: list[asyncio.TimerHandle] = []
+
+    def silence(self) -> None:
+        """Forget what was to be done about it later."""
+        for alarm in self.alarms:
+            alarm.cancel()
+        self.alarms = []
+
+
+class WorkerProcess:
+    """A process that runs functions. `cell` is that of the jobs which it serves (`tokimori.model.suspicion`).
+
+    `generation` grows with each reload of the code. `blamed` is an attempt because of which it is being killed.
+    """
+
+    def __init__(self, number: int, cell: int, generation: int, concurrency: int) -> None:
+        self.number = number
+        self.cell = cell
+        self.generation = generation
+        self.phase = Phase.STARTING
+        self.pid: int | None = None
+        self.attempts: dict[int, Attempt] = {}
+        self.blamed: Attempt | None = None
+        self.ended = 0
+        self._concurrency = concurrency
+        self._bound = 0
+        self._transport: asyncio.WriteTransport | None = None
+        self._unsent: list[ToWorker] = []
+
+    @property
+    def load(self) -> int:
+        """How many attempts it has."""
+        return len(self.attempts)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it may be given one more."""
+        return self.phase is Phase.READY and self.load < self._concurrency and self.blamed is None
+
+    @property
+    def lease_bound(self) -> bool:
+        """Whether anything in it has to end with the lease of the node."""
+        return self._bound > 0
+
+    def connect(self, transport: asyncio.WriteTransport, pid: int) -> None:
+        """It has said hello."""
+        self._transport, self.pid, self.phase = transport, pid, Phase.READY
+
+    def give(self, attempt: Attempt, begin: Begin, now: float) -> None:
+        """Have it run an attempt; sent by `flush`."""
+        attempt.process, attempt.began = self, now
+        self.attempts[attempt.number] = attempt
+        self._bound += attempt.task.kill_on_lost_lease
+        self._unsent.append(begin)
+
+    def take(self, number: int) -> Attempt | None:
+        """It no longer has this attempt."""
+        attempt = self.attempts.pop(number, None)
+        if attempt is not None:
+            self.ended += 1
+            self._bound -= attempt.task.kill_on_lost_lease
+        return attempt
+
+    def end(self, attempt: Attempt, why: str, *, lost: bool) -> None:
+        """Have it end an attempt, if it can."""
+        self.send([End(number=attempt.number, why=why, lost=lost)])
+
+    def leave(self) -> None:
+        """It is to take no more, and to exit when nothing runs in it."""
+        if self.phase is Phase.READY:
+            self.phase = Phase.LEAVING
+            self.send([Leave()])
+
+    def flush(self) -> None:
+        """Send what waits, as one frame."""
+        unsent, self._unsent = self._unsent, []
+        if unsent:
+            self.send(unsent)
+
+    def send(self, messages: Iterable[ToWorker]) -> None:
+        """Never waits."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(frame(messages))

@@ -1,0 +1,308 @@
+"""The worker processes of a node: they are started, replaced, reloaded and killed through a keeper."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+
+from tokimori.errors import Refused
+from tokimori.executors.functions.listener import Connection, Listener
+from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
+from tokimori.executors.functions.wire import FromWorker, Hello
+from tokimori.executors.keeper import wire as keeper_wire
+from tokimori.executors.keeper_deaths import how
+from tokimori.executors.keeper_post import KeeperPost
+from tokimori.executors.keeper_process import KeeperSettings
+from tokimori.executors.outcomes import signal_name
+from tokimori.model.lease import LEASE, LEASE_KILL
+from tokimori.model.suspicion import COMMON, pause_after
+
+log = logging.getLogger(__name__)
+
+OUTPUT_LIMIT = 2**20
+"""Bytes of what a worker process itself writes, outside of its runs, that are kept in a file."""
+KEPT_LOGS = 7 * 24 * 3600
+"""Seconds for which such a file is kept."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_MOST_SAID = 4000
+
+
+class Processes:
+    """The worker processes of an app.
+
+    `heard` is told what a process says, `ready` that there is room, `died` that a process ended, how, and whether it
+    did so by itself. The keeper of these processes is their own: it kills them with the lease, and when this process
+    dies.
+    """
+
+    def __init__(
+        self,
+        app: AppSettings,
+        *,
+        heard: Callable[[WorkerProcess, FromWorker], None],
+        ready: Callable[[], None],
+        died: Callable[[WorkerProcess, str, bool], None],
+    ) -> None:
+        self._app = app
+        self._settings = KeeperSettings(
+            state_dir=app.state_dir / "keepers", runs_dir=app.runs_dir, output_limit=OUTPUT_LIMIT, pidfd=True
+        )
+        self._heard = heard
+        self._ready = ready
+        self._died = died
+        self._post = self._new_post()
+        self._listener = Listener(app.secret, lambda: Connection(self._greet, self._hear))
+        self._processes: dict[int, WorkerProcess] = {}
+        self._hello: asyncio.Future[Hello] | None = None
+        self._lease: keeper_wire.Lease | None = None
+        self._generation = 1
+        self._last = 0
+        self._failures = 0
+        self._closing = False
+        self._work: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> Hello:
+        """Start them, and what the first one says. Raises `Refused` where the app can't be loaded."""
+        self._remove_old_logs()
+        self._hello = asyncio.get_running_loop().create_future()
+        await self._listener.open()
+        await self._post.open()
+        self._replenish()
+        try:
+            return await self._hello
+        except BaseException:
+            await self.close()
+            raise
+
+    def reload(self) -> None:
+        """Let processes with the code of now take over; each old one leaves when a new one is ready."""
+        self._generation += 1
+        self._failures = 0
+        self._replenish()
+
+    async def close(self) -> None:
+        """Kill them all, and the keeper."""
+        self._closing = True
+        self._listener.close()
+        for task in self._work:
+            task.cancel()
+        await self._post.close()
+
+    # Where a run may go
+
+    def place(self, cell: int) -> WorkerProcess | None:
+        """The process of the cell that has room and the least to do; one with newer code first."""
+        found = [each for each in self._processes.values() if each.cell == cell and each.has_room]
+        return min(found, key=lambda each: (-each.generation, each.load), default=None)
+
+    def need(self, cell: int, pause: float) -> None:
+        """A process of this cell is missing; those of suspects are started when they are needed."""
+        if cell != COMMON and not any(each.cell == cell for each in self._alive()):
+            self._start(cell, pause)
+
+    def flush(self) -> None:
+        """Send what was given to them."""
+        for process in self._processes.values():
+            process.flush()
+
+    def look_at(self, process: WorkerProcess) -> None:
+        """Replace it where it has done enough. Suspects' processes end when they have nothing to do."""
+        most = self._app.most_runs
+        if (process.cell != COMMON and not process.load) or (most is not None and process.ended >= most):
+            self._retire(process)
+
+    # What the keeper is told
+
+    def bind(self, process: WorkerProcess) -> None:
+        """What it works on has to end with the lease now, or need not any more."""
+        self._send(keeper_wire.Bind(process.number, process.lease_bound))
+
+    def kill(self, process: WorkerProcess) -> None:
+        """End it now, with all that it has started."""
+        self._send(keeper_wire.Stop(process.number, 0.0))
+
+    def renew(self, sent: float) -> None:
+        """Move the lease's deadlines; at times, look how much memory they take."""
+        self._lease = keeper_wire.Lease(sent + LEASE, sent + LEASE_KILL)
+        self._post.send([], self._lease)
+        if self._app.most_memory is not None:
+            for process in [each for each in self._processes.values() if _memory(each.pid) > self._app.most_memory]:
+                self._retire(process)
+
+    def _send(self, *orders: keeper_wire.Order) -> None:
+        self._post.send(orders, self._lease)
+
+    # Starting and replacing
+
+    def _alive(self) -> Iterator[WorkerProcess]:
+        return (each for each in self._processes.values() if each.phase in (Phase.STARTING, Phase.READY))
+
+    def _replenish(self) -> None:
+        """Start as many processes with the code of now as are missing."""
+        found = [each for each in self._alive() if each.cell == COMMON and each.generation == self._generation]
+        for _ in range(self._app.processes - len(found)):
+            self._start(COMMON, pause_after(self._failures))
+
+    def _retire(self, process: WorkerProcess) -> None:
+        if process.phase is Phase.READY:
+            process.leave()
+            if process.cell == COMMON:
+                self._replenish()
+
+    def _start(self, cell: int, pause: float) -> None:
+        self._last += 1
+        process = WorkerProcess(self._last, cell, self._generation, self._app.concurrency)
+        self._processes[process.number] = process
+        if pause:
+            self._see_to(self._order_later(process, pause))
+        else:
+            self._order(process)
+
+    async def _order_later(self, process: WorkerProcess, pause: float) -> None:
+        await asyncio.sleep(pause)
+        self._order(process)
+
+    def _order(self, process: WorkerProcess) -> None:
+        told = {
+            "address": self._listener.address,
+            "number": process.number,
+            "app": self._app.app,
+            "concurrency": self._app.concurrency,
+            "include": self._app.include,
+            "require": self._app.require,
+            "runs_dir": str(self._settings.runs_dir.absolute()),
+        }
+        start = keeper_wire.Start(
+            number=process.number,
+            argv=[sys.executable, "-m", "tokimori.apps.worker_process", json.dumps(told)],
+            env=dict(self._app.environ),
+            cwd=str(Path.cwd()),
+            log=f"workers/{os.getpid()}-{process.number}.log",
+            account=None,
+            stdin=None,
+            timeout=None,
+            grace=0.0,
+            lease_bound=False,
+        )
+        self._send(start)
+
+    # What is heard
+
+    def _greet(self, connection: Connection, hello: Hello) -> bool:
+        process = self._processes.get(hello.number)
+        if process is None or process.phase is not Phase.STARTING or connection.transport is None:
+            return False
+        process.connect(connection.transport, hello.pid)
+        self._failures = 0
+        if self._hello is not None and not self._hello.done():
+            self._hello.set_result(hello)
+        if process.generation < self._generation:
+            self._retire(process)
+        else:
+            self._retire_older(process)
+        self._ready()
+        return True
+
+    def _retire_older(self, fresh: WorkerProcess) -> None:
+        older = [p for p in self._processes.values() if p.phase is Phase.READY and p.generation < fresh.generation]
+        for process in older[:1]:
+            self._retire(process)
+
+    def _hear(self, number: int, message: FromWorker) -> None:
+        process = self._processes.get(number)
+        if process is not None:
+            self._heard(process, message)
+
+    def _told(self, _: KeeperPost, notice: keeper_wire.Notice) -> None:
+        match notice:
+            case keeper_wire.Grew(number=number, tail=tail):
+                log.info("worker process %d: %s", number, _said(keeper_wire.to_bytes(tail)))
+            case keeper_wire.Ended():
+                said = _said(keeper_wire.to_bytes(notice.tail) or keeper_wire.to_bytes(notice.head))
+                self._gone(notice.number, _how(notice), said, unasked=notice.cause == keeper_wire.Cause.EXIT)
+            case _:
+                pass
+
+    def _gone(self, number: int, ending: str, said: str = "", *, unasked: bool = True) -> None:
+        process = self._processes.pop(number, None)
+        if process is None or self._closing:
+            return
+        phase, process.phase = process.phase, Phase.GONE
+        if phase is Phase.STARTING:
+            self._never_ready(ending, said)
+        elif phase is Phase.READY and process.blamed is None:
+            log.warning("worker process %d (pid %s) died (%s): %s", number, process.pid, ending, said or "no output")
+        self._died(process, ending, unasked)
+        if process.cell == COMMON and not self._refused():
+            self._replenish()
+
+    def _never_ready(self, ending: str, said: str) -> None:
+        message = f"app: {self._app.app!r} can't be loaded ({ending})\n{said}"
+        self._failures += 1
+        if self._hello is not None and not self._hello.done():
+            self._hello.set_exception(
+                Refused(message, field="app", value=self._app.app, allowed="MODULE:NAME or FILE.py:NAME of an App")
+            )
+        else:
+            log.error("%s; the processes with the code of before go on", message)
+
+    def _refused(self) -> bool:
+        return self._hello is not None and self._hello.done() and self._hello.exception() is not None
+
+    # When the keeper dies
+
+    def _new_post(self) -> KeeperPost:
+        return KeeperPost(self._settings, COMMON, self._told, self._keeper_died)
+
+    def _keeper_died(self, post: KeeperPost) -> None:
+        self._post = self._new_post()
+        burial = self._see_to(self._bury(post))
+        self._post.open_later(0.0, burial)
+
+    async def _bury(self, post: KeeperPost) -> None:
+        pid, status = await post.bury()
+        ending = f"its keeper died: {how(pid, status)}"
+        log.warning("the keeper of the worker processes died (%s)", how(pid, status))
+        for number in list(self._processes):
+            self._gone(number, ending)
+
+    def _see_to(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return task
+
+    def _remove_old_logs(self) -> None:
+        """What worker processes wrote long ago; what can't be removed stays."""
+        old = time.time() - KEPT_LOGS
+        for file in (self._settings.runs_dir / "workers").glob("*.log"):
+            try:
+                if file.stat().st_mtime < old:
+                    file.unlink()
+            except OSError:
+                continue
+
+
+def _memory(pid: int | None) -> int:
+    """Bytes that a process has in memory."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _how(ended: keeper_wire.Ended) -> str:
+    if ended.cause == keeper_wire.Cause.NOT_STARTED:
+        return ended.error
+    status = ended.status or 0
+    by = {keeper_wire.Cause.LEASE: ", its node's lease ran out", keeper_wire.Cause.STOP: ", its node ended it"}
+    words = f"exit code {status}" if status >= 0 else f"signal {-status}, {signal_name(-status)}"
+    return words + by.get(keeper_wire.Cause(ended.cause), "")
+
+
+def _said(data: bytes) -> str:
+    return data[-_MOST_SAID:].decode(errors="replace").strip()

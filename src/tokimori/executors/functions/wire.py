@@ -1,0 +1,150 @@
+"""What the engine and a worker process say to each other: frames of MessagePack, each a list of messages.
+
+A frame is its length (four bytes, big-endian) and the list. Times are seconds of CLOCK_BOOTTIME, except where a moment
+is named: then microseconds since 1970 (UTC).
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+MOST_FRAME: Final = 64 * 2**20
+"""Bytes of a frame: whoever sends a larger one is no worker of ours."""
+
+
+class Begin(Struct, frozen=True, kw_only=True, tag="begin"):
+    """Run a function: a new attempt, `number` in every later message. `nominal` and `due` are moments.
+
+    `deadline` is when its time is over. `log` is the file of its output, below the folder of all runs. Without
+    `returning_succeeds` an attempt has to say how it ended.
+    """
+
+    number: int
+    handler: str
+    run_id: str
+    job_id: str
+    attempt: int
+    token: int
+    nominal: int
+    due: int
+    log: str
+    time_zone: str = "UTC"
+    payload: str | None = None
+    parent_id: str | None = None
+    deadline: float | None = None
+    returning_succeeds: bool = True
+
+
+class End(Struct, frozen=True, kw_only=True, tag="end"):
+    """An attempt is to end, because of `why`: it is told, and interrupted where that is possible.
+
+    `lost`: the run is no longer this node's, so that nothing that the attempt says counts.
+    """
+
+    number: int
+    why: str
+    lost: bool = False
+
+
+class Leave(Struct, frozen=True, tag="leave"):
+    """Take no more, and exit when nothing runs."""
+
+
+class Declared(Struct, frozen=True, kw_only=True):
+    """A job that the app declares: its id, and its fields as `add` takes them."""
+
+    id: str
+    fields: dict[str, Any]
+
+
+class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
+    """A worker process is ready: `number` as it was given to it, and what its app has.
+
+    `handlers` are names, `patterns` regular expressions for whole names. `vanished` says what becomes of jobs that the
+    app declared once and does not any more.
+    """
+
+    number: int
+    pid: int
+    app: str
+    handlers: list[str]
+    patterns: list[str]
+    jobs: list[Declared]
+    vanished: str = "report"
+
+
+class Grew(Struct, frozen=True, kw_only=True, tag="grew"):
+    """The attempt wrote more: `size` bytes so far, the last of them in `tail`."""
+
+    number: int
+    size: int
+    tail: bytes
+
+
+class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ended"):
+    """The attempt has ended. `end` is one of `ENDS`; `text` its result, error or reason; `when` what a retry waits for.
+
+    `when` is seconds for `retry in`, a moment for `retry at`. `size`, `head` and `tail` are of its output.
+    """
+
+    number: int
+    began: float
+    at: float
+    end: str
+    text: str | None = None
+    when: float = 0
+    size: int = 0
+    head: bytes = b""
+    tail: bytes = b""
+
+
+SUCCEEDED, FAILED, RETRY_IN, RETRY_AT, HELD, RELEASED = (
+    "succeeded",
+    "failed",
+    "retry in",
+    "retry at",
+    "held",
+    "released",
+)
+ENDS = (SUCCEEDED, FAILED, RETRY_IN, RETRY_AT, HELD, RELEASED)
+
+ToWorker = Begin | End | Leave
+"""What the engine says."""
+FromWorker = Hello | Grew | Ended
+"""What a worker process says."""
+
+_M = TypeVar("_M", bound=Struct)
+_encoder = msgspec.msgpack.Encoder()
+
+
+def frame(messages: Iterable[ToWorker | FromWorker]) -> bytes:
+    """The messages as one frame."""
+    body = _encoder.encode(list(messages))
+    return len(body).to_bytes(4, "big") + body
+
+
+class Frames(Generic[_M]):
+    """Puts frames together again from whatever pieces arrive."""
+
+    def __init__(self, kind: Any) -> None:
+        self._decoder = msgspec.msgpack.Decoder(list[kind])
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> list[_M]:
+        """The messages that are complete with this piece. Raises `ValueError` for what is no frame of ours."""
+        rest = self._rest
+        rest += data
+        messages: list[_M] = []
+        begin = 0
+        while len(rest) - begin >= 4:
+            length = int.from_bytes(rest[begin : begin + 4], "big")
+            if length > MOST_FRAME:
+                raise ValueError(f"a frame of {length} bytes")
+            if len(rest) - begin < 4 + length:
+                break
+            messages += self._decoder.decode(bytes(rest[begin + 4 : begin + 4 + length]))
+            begin += 4 + length
+        del rest[:begin]
+        return messages

@@ -1,0 +1,172 @@
+"""Jobs that an app declares in its code: they are put in the store, and follow the code, but never an edit by hand."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from tokimori.model.ids import RandomBytes
+from tokimori.model.job import Definition, Job
+from tokimori.ports.documents import Documents as DocumentStore
+from tokimori.service.arguments import JobArguments
+from tokimori.service.asking import retried
+from tokimori.service.definitions import definition_from, fields_of
+from tokimori.service.documents import DocumentKind, Documents
+from tokimori.service.jobs import JobService
+
+Vanished = Literal["report", "pause", "delete"]
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """What an app has declared so far: for each job a digest of what was declared last."""
+
+    jobs: dict[str, str]
+
+
+APPS = DocumentKind(
+    "app",
+    lambda known: msgspec.json.encode(known, order="sorted").decode(),
+    lambda text: msgspec.json.decode(text, type=Known),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """The jobs of an app as its code declares them, by id, with the fields that `add` takes."""
+
+    app: str
+    jobs: Mapping[str, Mapping[str, Any]]
+    vanished: Vanished = "report"
+
+
+async def declare(service: JobService, store: DocumentStore, random: RandomBytes, declared: Declared) -> Sequence[str]:
+    """Add new jobs, update changed ones, and report, pause or delete vanished ones. What to tell people, in lines.
+
+    Several nodes may do so at the same time. A job that somebody has edited since stays as it is. Raises `StoreError`,
+    and `InvalidInput` for a job that can't be added.
+    """
+    documents = Documents(store, APPS, random)
+    known = await _known(documents, declared.app)
+    lines: list[str] = []
+    now_known = dict(known.jobs)
+    for job_id, fields in declared.jobs.items():
+        said = {"owner": declared.app, **fields}
+        wanted = digest_of(definition_from(without_count(said), time_zone=service.time_zone))
+        line = await _put(service, job_id, said, wanted, known.jobs.get(job_id))
+        if line is None:
+            now_known[job_id] = wanted
+        else:
+            lines.append(line)
+    gone = [job_id for job_id in known.jobs if job_id not in declared.jobs]
+    lines += [line for job_id in gone if (line := await _vanish(service, job_id, declared, now_known)) is not None]
+    if now_known != known.jobs:
+        await _remember(documents, declared.app, now_known, gone)
+    return lines
+
+
+def digest_of(definition: Definition) -> str:
+    """Equal for definitions that mean the same."""
+    text = msgspec.json.encode(msgspec.to_builtins(fields_of(definition)), order="sorted")
+    return sha256(text).hexdigest()[:32]
+
+
+async def _known(documents: Documents[Known], app: str) -> Known:
+    try:
+        return await documents.get(app)
+    except NotFound:
+        return Known(jobs={})
+
+
+async def _remember(documents: Documents[Known], app: str, jobs: Mapping[str, str], gone: Iterable[str]) -> None:
+    """Keep what was declared; what another node of the app has declared meanwhile stays known."""
+    forgotten = {job_id for job_id in gone if job_id not in jobs}
+
+    def merged(known: Known) -> Known:
+        return Known(jobs={**{key: value for key, value in known.jobs.items() if key not in forgotten}, **jobs})
+
+    try:
+        await documents.change(app, merged)
+    except NotFound:
+        try:
+            await documents.add(app, Known(jobs=dict(jobs)))
+        except AlreadyExists:
+            await documents.change(app, merged)
+
+
+async def _put(service: JobService, job_id: str, said: Mapping[str, Any], wanted: str, known: str | None) -> str | None:
+    """Bring one job up to what is declared; a line for people where it is left alone."""
+
+    async def act() -> str | None:
+        try:
+            job = await service.get(job_id)
+        except NotFound:
+            await service.add(job_id, **cast(JobArguments, said))
+            return None
+        found = digest_of(job.definition)
+        if found == wanted:
+            return None
+        if found != known:
+            return _left_alone(job, known)
+        await service.update(job_id, **cast(JobArguments, _changes(job, said)))
+        return None
+
+    return await retried(act, AlreadyExists, Conflict)
+
+
+def without_count(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields without the one that is no part of a definition: it is counted down, and said only at the first."""
+    return {name: value for name, value in fields.items() if name != "runs_remaining"}
+
+
+def _changes(job: Job, said: Mapping[str, Any]) -> dict[str, Any]:
+    """The patch that makes the job's fields those that are said: what is not said any more gets its default back."""
+    old = dict[str, Any](fields_of(job.definition))
+    changes: dict[str, Any] = {name: None for name in old if name not in said and name != "time_zone"}
+    for name, value in without_count(said).items():
+        before = old.get(name)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            changes[name] = {**{key: None for key in before if key not in value}, **value}
+        elif value != before:
+            changes[name] = value
+    return changes
+
+
+def _left_alone(job: Job, known: str | None) -> str:
+    did = "somebody else has added it" if known is None else "it was edited by hand since"
+    return (
+        f"job {job.id} is declared by the app, but {did}: it stays as it is "
+        f"(`tokimori job delete {job.id}`, and the app's is added at its next start)"
+    )
+
+
+async def _vanish(service: JobService, job_id: str, declared: Declared, now_known: dict[str, str]) -> str | None:
+    """See to a job that the app does not declare any more; a line for people."""
+    try:
+        job = await service.get(job_id)
+    except NotFound:
+        now_known.pop(job_id, None)
+        return None
+    what = f"job {job_id} is not declared by the app {declared.app} any more"
+    if digest_of(job.definition) != now_known.get(job_id):
+        return f"{what}, but was edited by hand: it stays as it is"
+    match declared.vanished:
+        case "report":
+            return f"{what}: `tokimori job delete {job_id}` deletes it"
+        case "pause":
+            await service.pause(job_id, what)
+            return f"{what}: it is paused"
+        case "delete":
+            await service.delete(job_id)
+            now_known.pop(job_id, None)
+            return f"{what}: it was deleted"
+
+
+def check_vanished(word: str) -> Vanished:
+    """The word, if it says what becomes of vanished jobs. Raises `InvalidInput`."""
+    if word not in ("report", "pause", "delete"):
+        raise InvalidInput(f"prune: {word!r} is not allowed", field="prune", value=word, allowed="pause, delete, None")
+    return cast(Vanished, word)

@@ -1,0 +1,1 @@
+"""Apps on real nodes, with real worker processes."""

@@ -1,0 +1,112 @@
+"""A node with an app, in processes of its own, on SQLite."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli.conftest import Program, stop
+from tests.programs.forked import PROGRAM
+
+APP = """
+import asyncio, ctypes, os, subprocess, sys, time
+from pathlib import Path
+import tokimori
+
+app = tokimori.App("jobs")
+HOME = Path(os.environ["HOME"])
+
+@app.job()
+def double(number: int) -> int:
+    print("doubling", number)
+    return number * 2
+
+@app.job()
+async def sleeps(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+@app.job()
+def raises() -> None:
+    raise ValueError("no good")
+
+@app.job()
+def dies() -> None:
+    os.kill(os.getpid(), 9)
+
+@app.job(timeout=0.5, timeout_grace=0.5)
+def deaf() -> None:
+    child = subprocess.Popen(["sleep", "1000"])
+    (HOME / "child").write_text(str(child.pid))
+    ctypes.PyDLL(None).sleep(20)
+
+@app.job()
+def holds_the_interpreter(seconds: int) -> None:
+    ctypes.PyDLL(None).sleep(seconds)
+
+@app.job()
+def version() -> str:
+    return VERSION
+
+@app.job()
+def chain(number: int) -> None:
+    if number:
+        chain.enqueue(number - 1)
+
+VERSION = "one"
+"""
+
+
+class AppProgram(Program):
+    """`tokimori`, and an app in the folder where it is at home."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self.app = home / "jobs.py"
+        self.app.write_text(APP)
+        self.log = home / "node.log"
+        self.environment |= {"TOKIMORI_LOG_FILE": str(self.log)}
+
+    def work(self, *options: str) -> "subprocess.Popen[str]":
+        """A worker of the app, at work when this returns."""
+        node = subprocess.Popen(
+            [str(PROGRAM), "worker", "jobs:app", "--processes", "2", *options],
+            cwd=self.home,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+        )
+        assert node.stdout is not None
+        assert "runs jobs" in node.stdout.readline()
+        return node
+
+    def outcome(self, job: str, payload: str | None = None, code: int = 0) -> Any:
+        """The run of a job, when it has ended."""
+        said = [] if payload is None else ["--payload", payload]
+        return self.json("job", "trigger", job, "--wait", *said, code=code)
+
+
+def until(holds: Callable[[], bool], within: float = 30) -> None:
+    """Wait until this holds."""
+    end = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < end, "it never came to hold"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> AppProgram:
+    """One on a store of its own."""
+    return AppProgram(tmp_path)
+
+
+@pytest.fixture
+def working(program: AppProgram) -> Iterator[AppProgram]:
+    """One beside its worker."""
+    node = program.work()
+    try:
+        yield program
+    finally:
+        assert stop(node) == 0

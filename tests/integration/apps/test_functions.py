@@ -1,0 +1,140 @@
+"""Functions run in worker processes: what they return, raise and do to their process becomes the outcome of the run."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+from tests.integration.apps.conftest import APP, AppProgram, until
+from tests.integration.cli.conftest import stop
+
+
+def test_a_function_gets_its_arguments_and_gives_its_result(working: AppProgram) -> None:
+    """The payload is typed, and what it prints is the run's output; a payload that does not fit is a failure."""
+    run = working.outcome("double", '{"number": 21}')
+    assert (run["state"], run["result"]) == ("succeeded", "42")
+    assert working("run", "logs", run["id"]) == "doubling 21\n"
+    wrong = working.outcome("double", '{"number": "x"}', code=1)
+    assert wrong["error"].startswith("InvalidInput: payload: it does not fit double(number: int)")
+
+
+def test_an_exception_is_the_error_and_its_traceback_the_output(working: AppProgram) -> None:
+    """The process lives on."""
+    run = working.outcome("raises", code=1)
+    assert run["error"] == "ValueError: no good"
+    assert "in raises" in working("run", "logs", run["id"])
+    assert working.outcome("double", '{"number": 1}')["pid"] > 0
+
+
+def test_a_dead_process_is_replaced_and_its_run_settled_at_once(working: AppProgram) -> None:
+    """A function that kills its process loses its four attempts within seconds, and all others go on."""
+    began = time.monotonic()
+    run = working.outcome("dies", code=1)
+    assert (run["state"], run["lost"]) == ("failed", 4)
+    assert "its worker process died (signal 9, SIGKILL)" in run["error"]
+    assert time.monotonic() - began < 30
+    assert working.outcome("double", '{"number": 1}')["state"] == "succeeded"
+
+
+def test_who_ignores_its_time_out_is_killed_with_its_children(working: AppProgram) -> None:
+    """It holds the interpreter, so that nothing in its process can end it; the child that it started goes, too."""
+    run = working.outcome("deaf", code=1)
+    assert run["error"] == "it took longer than 0.5 s"
+    child = int((working.home / "child").read_text())
+    until(lambda: not Path(f"/proc/{child}").exists())
+
+
+def test_whoever_holds_the_interpreter_keeps_its_run(working: AppProgram) -> None:
+    """For longer than any lease: the node beats in a process of its own, and nobody takes the run over."""
+    run = working.outcome("holds_the_interpreter", '{"seconds": 9}')
+    assert (run["state"], run["attempt"], run["lost"]) == ("succeeded", 1, 0)
+
+
+def test_coroutines_share_a_process(working: AppProgram) -> None:
+    """Twenty that sleep a second take little more than one, in two processes."""
+    began = time.monotonic()
+    runs = [working.json("job", "trigger", "sleeps", "--payload", '{"seconds": 1}')["id"] for _ in range(20)]
+    until(lambda: all(working.json("run", "show", run)["state"] == "succeeded" for run in runs))
+    shown = [working.json("run", "show", run) for run in runs]
+    assert len({run["pid"] for run in shown}) <= 2
+    assert time.monotonic() - began < 60
+
+
+def test_a_function_asks_for_runs_of_its_app(working: AppProgram) -> None:
+    """`enqueue` within a run reaches the store of the node, and that run is the parent."""
+    first = working.outcome("chain", '{"number": 2}')
+
+    def found() -> list[str]:
+        return [run["state"] for run in working.json("run", "list", "--job", "chain")]
+
+    until(lambda: found() == ["succeeded"] * 3)
+    runs = working.json("run", "list", "--job", "chain")
+    assert first["id"] in {run.get("parent_id") for run in runs}
+
+
+def test_a_cancelled_function_is_interrupted(working: AppProgram) -> None:
+    """A coroutine is told at its next wait."""
+    run = working.json("job", "trigger", "sleeps", "--payload", '{"seconds": 1000}')
+    until(lambda: working.json("run", "show", run["id"])["state"] == "running")
+    working("run", "cancel", run["id"])
+    until(lambda: working.json("run", "show", run["id"])["state"] == "cancelled")
+
+
+def test_new_code_takes_over_while_old_code_finishes(program: AppProgram) -> None:
+    """HUP lets processes with the code of now take over: nothing that runs is disturbed, and nothing is lost.
+
+    Code that can't be loaded changes nothing.
+    """
+    node = program.work()
+    assert program.outcome("version")["result"] == '"one"'
+    slow = program.json("job", "trigger", "sleeps", "--payload", '{"seconds": 4}')["id"]
+    until(lambda: program.json("run", "show", slow)["state"] == "running")
+    program.app.write_text("nonsense(")
+    node.send_signal(signal.SIGHUP)
+    until(lambda: program.log.exists() and "can't be loaded" in program.log.read_text())
+    assert program.outcome("version")["result"] == '"one"'
+    program.app.write_text(APP.replace('"one"', '"two"'))
+    node.send_signal(signal.SIGUSR1)
+    until(lambda: program.outcome("version")["result"] == '"two"')
+    until(lambda: program.json("run", "show", slow)["state"] == "succeeded")
+    assert program.json("run", "show", slow)["attempt"] == 1
+    assert stop(node) == 0
+
+
+def test_an_app_that_cannot_be_loaded_starts_no_node(program: AppProgram) -> None:
+    """The traceback says why, and nothing is left."""
+    program.app.write_text("import nothing_of_that_name")
+    ended = program.run("--json", "worker", "jobs:app")
+    error = json.loads(ended.stderr.splitlines()[-1])["error"]
+    assert ended.returncode == 2
+    assert (error["code"], error["field"], error["value"]) == ("refused", "app", "jobs:app")
+    assert "No module named 'nothing_of_that_name'" in error["message"]
+    assert program.json("node", "list") == []
+
+
+def test_a_worker_runs_no_commands(working: AppProgram) -> None:
+    """A command waits for a node that runs commands; a function waits for one that has it."""
+    working("job", "add", "command", "--command", "true")
+    working("job", "add", "elsewhere", "--function", "other.function")
+    runs = [working.json("job", "trigger", job)["id"] for job in ("command", "elsewhere")]
+    working.outcome("double", '{"number": 1}')
+    time.sleep(1)
+    assert [working.json("run", "show", run)["state"] for run in runs] == ["ready", "ready"]
+
+
+def test_what_a_dead_node_leaves_ends(program: AppProgram) -> None:
+    """Worker processes of a node that is killed end with it; the keeper sees to that."""
+    node = program.work()
+    pid = program.outcome("double", '{"number": 1}')["pid"]
+    node.kill()
+    node.communicate()
+    until(lambda: not _lives(pid), within=10)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

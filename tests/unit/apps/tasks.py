@@ -1,0 +1,13 @@
+"""Tasks for tests."""
+
+from datetime import UTC, datetime
+
+from tokimori.apps.task import Facts, Task
+
+NOMINAL = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def a_task(payload: str | None = None, written: list[str] | None = None) -> Task:
+    """A task whose output goes to a list."""
+    facts = Facts(job_id="job", run_id="run", attempt=1, token=7, payload=payload, scheduled_at=NOMINAL, due_at=NOMINAL)
+    return Task(facts, (written if written is not None else []).append)

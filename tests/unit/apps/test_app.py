@@ -1,0 +1,111 @@
+"""What an app declares, and how its functions ask for runs."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tokimori.apps.app import App
+from tokimori.apps.loading import load_app
+from tokimori.errors import InvalidInput
+
+
+def test_a_function_is_declared_as_a_job() -> None:
+    """Its id is its name, its handler that below the app's; terms of the retry are keywords of their own."""
+    app = App("reports")
+
+    @app.job("0 3 * * *", time_zone="Europe/Paris", attempts=3, retry_delay=5)
+    def nightly(day: int = 1) -> int:
+        return day + 1
+
+    hello = app.hello(1, 2)
+    assert [(job.id, job.fields) for job in hello.jobs] == [
+        (
+            "nightly",
+            {
+                "function": "reports.nightly",
+                "schedule": "0 3 * * *",
+                "time_zone": "Europe/Paris",
+                "retry": {"attempts": 3, "delay": 5.0},
+            },
+        )
+    ]
+    assert hello.handlers == ["reports.nightly"]
+    assert nightly(4) == 5
+
+
+def test_a_zone_that_is_not_said_is_that_of_the_node() -> None:
+    """It is not part of what the app declares."""
+    app = App("a")
+
+    @app.job("@daily", runs_remaining=3)
+    def job() -> None:
+        pass
+
+    assert app.hello(1, 2).jobs[0].fields == {"function": "a.job", "schedule": "@daily", "runs_remaining": 3}
+
+
+def test_handlers_are_names_and_patterns() -> None:
+    """A node says both, so that lanes find it."""
+    app = App("a", prune="pause")
+    app.handler("lazy", "package.module:Class")
+
+    @app.handler(re.compile("import-.*"))
+    def imports(**data: Any) -> None:
+        pass
+
+    hello = app.hello(1, 2)
+    assert (hello.handlers, hello.patterns, hello.vanished) == (["lazy"], ["import-.*"], "pause")
+
+
+@pytest.mark.parametrize(
+    "fields", [{"schedule": "61 * * * *"}, {"attempts": 0}, {"id": "a b"}, {"attemps": 3}, {"priority": 101}]
+)
+def test_a_bad_term_is_found_when_it_is_declared(fields: dict[str, Any]) -> None:
+    """The error is raised at the decorator, where a person reads it."""
+
+    def job() -> None:
+        pass
+
+    schedule = fields.pop("schedule", None)
+    with pytest.raises(InvalidInput):
+        App("a").job(schedule, **fields)(job)
+
+
+def test_two_jobs_of_one_id_are_refused() -> None:
+    """The second one is named, and nothing of it is kept."""
+    app = App("a")
+
+    def job() -> None:
+        pass
+
+    app.job()(job)
+    with pytest.raises(InvalidInput, match="two jobs 'job'"):
+        app.job()(job)
+
+
+def test_arguments_are_checked_where_they_are_asked_for() -> None:
+    """`enqueue` raises before any store is touched; `at` and `asked` as well."""
+    app = App("a", url="sqlite:///nonexistent/t.db")
+
+    @app.job()
+    def job(number: int) -> None:
+        pass
+
+    for ask in (job, job.at("2030-01-01T00:00:00Z"), job.asked(key="k")):
+        with pytest.raises(InvalidInput, match=r"does not fit .*job\(number: int\)"):
+            ask.enqueue("x")  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="missing a required argument"):
+            ask.enqueue()  # type: ignore[call-arg]
+
+
+def test_what_is_no_app_is_named() -> None:
+    """A text that is not MODULE:NAME, a name that is not there, a thing that is no app."""
+    for said, why in (
+        ("module", "it is not MODULE:NAME"),
+        ("tests.unit.apps.test_app:nothing", "the module has no 'nothing'"),
+        ("tests.unit.apps.test_app:re", "it is a module"),
+        ("nowhere.py:app", "there is no such file"),
+    ):
+        with pytest.raises(InvalidInput, match=why):
+            load_app(said)

@@ -1,0 +1,167 @@
+"""Payloads become typed arguments, and arguments become payloads."""
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokimori.apps.arguments import Arguments
+from tokimori.apps.task import Task
+from tokimori.errors import InvalidInput
+
+
+@dataclass
+class Point:
+    """Two numbers."""
+
+    x: int
+    y: int = 0
+
+
+class Order(msgspec.Struct):
+    """An order."""
+
+    number: int
+
+
+def report(day: date, points: list[Point], *, full: bool = False) -> None:
+    """A function with types of its own."""
+
+
+class Model:
+    """What pydantic's models can do, without pydantic."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    @classmethod
+    def model_validate(cls, value: dict[str, Any]) -> "Model":
+        """Read one."""
+        return cls(int(value["number"]))
+
+    def model_dump(self, mode: str) -> dict[str, Any]:
+        """Write one."""
+        assert mode == "json"
+        return {"number": self.number}
+
+
+def test_arguments_come_back_with_their_types() -> None:
+    """Dates, dataclasses and structs go through JSON and come back as what they were; defaults are filled in."""
+    arguments = Arguments(report)
+    payload = arguments.encode([date(2030, 1, 2)], {"points": [Point(1), Point(2, 3)]})
+    assert payload == '{"day":"2030-01-02","points":[{"x":1,"y":0},{"x":2,"y":3}]}'
+    assert arguments.decode(payload) == {"day": date(2030, 1, 2), "points": [Point(1), Point(2, 3)], "full": False}
+
+
+def test_models_of_other_libraries_read_and_write_themselves() -> None:
+    """A class with `model_validate` and `model_dump`, as pydantic has, needs nothing else."""
+
+    def take(model: Model) -> None:
+        """Takes a model."""
+
+    arguments = Arguments(take)
+    payload = arguments.encode([Model(3)], {})
+    assert payload == '{"model":{"number":3}}'
+    assert arguments.decode(payload)["model"].number == 3
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        ('{"day":"yesterday","points":[]}', "$.day"),
+        ('{"day":"2030-01-02","points":[],"ful":true}', "unknown field `ful`"),
+        ('{"points":[]}', "missing required field `day`"),
+        ("[1]", "arguments need a JSON object"),
+        ("no json", "arguments need a JSON object"),
+    ],
+)
+def test_what_does_not_fit_is_named(payload: str, why: str) -> None:
+    """The error says which argument, and what the function takes."""
+    with pytest.raises(InvalidInput) as caught:
+        Arguments(report).decode(payload)
+    assert caught.value.field == "payload"
+    assert why in caught.value.message
+    assert "full: bool = False" in str(caught.value.allowed)
+
+
+def test_wrong_arguments_are_found_where_they_are_given() -> None:
+    """`enqueue` refuses what the function would not take: a wrong type, a missing one, what JSON can't hold."""
+    arguments = Arguments(report)
+    for given_args, kwargs in (
+        (["2030-13-01"], {"points": []}),
+        ([], {}),
+        ([date(2030, 1, 1)], {"points": [], "other": 1}),
+        ([date(2030, 1, 1)], {"points": object()}),
+    ):
+        with pytest.raises(InvalidInput):
+            arguments.encode(given_args, kwargs)
+
+
+def test_one_argument_takes_any_payload() -> None:
+    """What a parent returned, a number or a text that is no JSON, is the value of the only parameter."""
+
+    def take(value: Any) -> None:
+        """Takes anything."""
+
+    arguments = Arguments(take)
+    assert [arguments.decode(text)["value"] for text in ("[1]", "3", "plain", "null")] == [[1], 3, "plain", None]
+
+
+def test_the_task_is_no_argument_of_the_payload() -> None:
+    """A first parameter annotated `Task` gets the task in hand; all others come from the payload."""
+
+    def take(task: Task, number: int = 1) -> None:
+        """Takes the task."""
+
+    arguments = Arguments(take)
+    assert arguments.wants_task
+    assert arguments.decode('{"number": 2}') == {"number": 2}
+    assert arguments.decode(None) == {"number": 1}
+
+
+def test_named_others_are_taken_as_they_are() -> None:
+    """`**others` gets every member that is no parameter."""
+
+    def take(number: int, **others: Any) -> None:
+        """Takes more."""
+
+    arguments = Arguments(take)
+    assert arguments.decode(arguments.encode([1], {"a": 2, "b": [3]})) == {"number": 1, "a": 2, "b": [3]}
+
+
+def test_parameters_without_names_are_refused_at_once() -> None:
+    """A payload has names: a function that can't be called by them is refused when it is declared, and named."""
+
+    def take(*numbers: int) -> None:
+        """Takes many."""
+
+    with pytest.raises(InvalidInput, match="'numbers' has no name"):
+        Arguments(take)
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(codec="utf-8")),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(_json, st.integers(-(2**63), 2**63 - 1), st.dates())
+def test_a_payload_says_what_was_given(value: Any, number: int, day: date) -> None:
+    """Whatever arguments JSON can hold: decode(encode(arguments)) are the arguments."""
+
+    def take(value: Any, number: int, day: date) -> None:
+        """Takes three."""
+
+    arguments = Arguments(take)
+    assert arguments.decode(arguments.encode([value], {"number": number, "day": day})) == {
+        "value": value,
+        "number": number,
+        "day": day,
+    }

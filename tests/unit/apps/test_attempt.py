@@ -1,0 +1,145 @@
+"""One attempt: what a function returns, raises, prints and says becomes what the node is told."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tokimori.apps.attempt import Attempt
+from tokimori.apps.routes import act_of
+from tokimori.apps.task import Task, current_task, task_in_hand
+from tokimori.executors.functions import wire
+from tokimori.executors.reported import MOST_TEXT
+
+
+def attempt(function: Callable[..., object], tmp_path: Path, **said: Any) -> Attempt:
+    """An attempt at a function."""
+    begin = wire.Begin(
+        number=1, handler="f", run_id="r", job_id="j", attempt=1, token=1, nominal=0, due=0, log="r/1.log", **said
+    )
+    return Attempt(begin, act_of(function), tmp_path, 0, lambda _: None)
+
+
+def ended(function: Callable[..., object], tmp_path: Path, **said: Any) -> wire.Ended:
+    """How it ends."""
+    return attempt(function, tmp_path, **said).run()
+
+
+def test_what_is_returned_is_the_result(tmp_path: Path) -> None:
+    """As JSON; nothing is no result."""
+    assert ended(lambda: {"a": [1]}, tmp_path).text == '{"a":[1]}'
+    nothing = ended(lambda: None, tmp_path)
+    assert (nothing.end, nothing.text, nothing.size) == (wire.SUCCEEDED, None, 0)
+
+
+def test_an_exception_is_a_failure_with_its_traceback(tmp_path: Path) -> None:
+    """The error is short; the traceback is in the output, and begins at the function's own line."""
+
+    def fails() -> None:
+        raise ValueError("no good\0")
+
+    said = ended(fails, tmp_path)
+    assert (said.end, said.text) == (wire.FAILED, "ValueError: no good\\0")
+    lines = said.head.decode().splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert "in fails" in lines[1]
+    assert (tmp_path / "r/1.log").read_bytes() == said.head
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [(object(), "result:"), ("x" * MOST_TEXT, "can't be kept"), ("a\0", "can't be kept"), (float("nan"), None)],
+)
+def test_a_result_that_cannot_be_kept_is_a_failure(result: object, why: str | None, tmp_path: Path) -> None:
+    """What is no JSON, too large, or holds a NUL is told as the error; NaN is null in JSON."""
+    said = ended(lambda: result, tmp_path)
+    if why is None:
+        assert (said.end, said.text) == (wire.SUCCEEDED, "null")
+    else:
+        assert said.end == wire.FAILED
+        assert why in str(said.text)
+
+
+def test_exits_are_failures_of_the_run_alone(tmp_path: Path) -> None:
+    """`sys.exit` in a function ends neither the process nor its thread."""
+
+    def exits() -> None:
+        raise SystemExit(3)
+
+    assert (ended(exits, tmp_path).end, ended(exits, tmp_path).text) == (wire.FAILED, "SystemExit: 3")
+
+
+def test_what_was_said_counts_for_more_than_an_exception(tmp_path: Path) -> None:
+    """A function that has finished, and then falls, has finished; its traceback is kept."""
+
+    def falls() -> None:
+        current_task().finish(1)
+        raise ValueError
+
+    said = ended(falls, tmp_path)
+    assert (said.end, said.text) == (wire.SUCCEEDED, "1")
+    assert b"ValueError" in said.head
+
+
+def test_what_it_leaves_behind_writes_no_more(tmp_path: Path) -> None:
+    """A thread that goes on after the end changes nothing of the output, and the thread knows of no task any more."""
+
+    def leaves() -> None:
+        print_later.append(current_task())
+        current_task().log("one")
+
+    print_later: list[Task] = []
+    said = ended(leaves, tmp_path)
+    print_later[0].log("two")
+    assert (tmp_path / "r/1.log").read_bytes() == said.head == b"one\n"
+    assert task_in_hand() is None
+
+
+def test_where_it_has_to_say_returning_is_not_enough(tmp_path: Path) -> None:
+    """Without auto_complete_success (Kōjō) a function that says nothing has failed."""
+    assert ended(lambda: 1, tmp_path, returning_succeeds=False).end == wire.FAILED
+    assert ended(lambda: current_task().finish(), tmp_path, returning_succeeds=False).end == wire.SUCCEEDED
+
+
+def test_a_busy_function_is_interrupted(tmp_path: Path) -> None:
+    """One that never looks, and catches every error, is ended in its own thread all the same."""
+    begun = threading.Event()
+
+    def busy() -> None:
+        begun.set()
+        while True:
+            with suppress(Exception):
+                sum(range(100))
+
+    found = attempt(busy, tmp_path)
+    told: list[wire.Ended] = []
+    thread = threading.Thread(target=lambda: told.append(found.run()))
+    thread.start()
+    begun.wait()
+    found.end_because("its time is over", lost=False)
+    thread.join()
+    assert (told[0].end, told[0].text, told[0].size) == (wire.FAILED, "it was interrupted", 0)
+
+
+async def test_a_waiting_coroutine_is_cancelled(tmp_path: Path) -> None:
+    """It is told at its next wait, and can clean up."""
+    cleaned = False
+
+    async def waits() -> None:
+        nonlocal cleaned
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned = True
+
+    found = attempt(waits, tmp_path)
+    running = asyncio.ensure_future(found.run_async())
+    found.coroutine = running  # type: ignore[assignment]
+    await asyncio.sleep(0)
+    found.end_because("it was cancelled", lost=False)
+    assert (await running).text == "it was interrupted"
+    assert cleaned

@@ -1,0 +1,99 @@
+"""What a function says of its run: the first word counts, and none counts once the claim is lost."""
+
+from collections.abc import Callable
+from contextvars import copy_context
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.unit.apps.tasks import a_task
+from tokimori.apps.endings import Failed, Finished, Held, Released, RetryAt, RetryIn
+from tokimori.apps.task import Task, current_task, take_in_hand
+from tokimori.clock import parse_moment
+from tokimori.errors import ClaimLost, InvalidInput, Refused
+
+WORDS: list[tuple[Callable[[Task], None], object]] = [
+    (lambda task: task.finish({"a": 1}), Finished({"a": 1})),
+    (lambda task: task.fail("no"), Failed("no")),
+    (lambda task: task.retry(), RetryIn(0.0)),
+    (lambda task: task.retry(after=3), RetryIn(3)),
+    (lambda task: task.retry(after=timedelta(minutes=1)), RetryIn(60.0)),
+    (lambda task: task.retry(at=datetime(2030, 1, 1, tzinfo=UTC)), RetryAt(parse_moment("2030-01-01T00:00:00Z"))),
+    (lambda task: task.release(), Released("the function released it")),
+    (lambda task: task.hold("look"), Held("look")),
+]
+
+
+@pytest.mark.parametrize(("word", "end"), WORDS)
+def test_the_first_word_counts(word: Callable[[Task], None], end: object) -> None:
+    """Whatever is said afterwards changes nothing, and saying it twice is harmless."""
+    task = a_task()
+    word(task)
+    task.finish("later")
+    task.fail("later still")
+    word(task)
+    assert task.end() == end
+
+
+@pytest.mark.parametrize("word", [each for each, _ in WORDS] + [Task.heartbeat, lambda task: task.progress(0.5)])
+def test_a_lost_claim_changes_nothing(word: Callable[[Task], None]) -> None:
+    """Once the run is somebody else's, every word raises `ClaimLost`, and nothing is said."""
+    task = a_task()
+    task.end_because("it is no longer its node's", lost=True)
+    with pytest.raises(ClaimLost, match="no longer"):
+        word(task)
+    assert task.end() is None
+    assert task.cancelled
+
+
+def test_an_order_to_end_is_seen() -> None:
+    """A function that looks sees that it is to end; what it says still counts for its run."""
+    task = a_task()
+    seen = [task.cancelled]
+    task.end_because("its time is over", lost=False)
+    seen.append(task.cancelled)
+    assert seen == [False, True]
+    task.heartbeat()
+
+
+def test_what_is_no_retry_is_refused() -> None:
+    """Both a span and a moment, a moment without a zone, a span below nothing: the field is named."""
+    wrongs: list[tuple[dict[str, Any], str]] = [
+        ({"after": 1, "at": datetime(2030, 1, 1, tzinfo=UTC)}, "at"),
+        ({"at": datetime(2030, 1, 1)}, "at"),
+        ({"after": -1}, "after"),
+    ]
+    for wrong, field in wrongs:
+        with pytest.raises(InvalidInput) as caught:
+            a_task().retry(**wrong)
+        assert caught.value.field == field
+
+
+def test_data_is_the_payload_as_json() -> None:
+    """JSON is read; what is none is the text itself."""
+    assert [a_task(text).data for text in (None, '{"a":[1]}', "plain")] == [None, {"a": [1]}, "plain"]
+
+
+def test_progress_and_lines_go_to_the_output() -> None:
+    """Each is a line."""
+    written: list[str] = []
+    task = a_task(written=written)
+    task.progress(0.4, "loading")
+    task.log(3)
+    assert written == ["40% loading\n", "3\n"]
+    with pytest.raises(InvalidInput, match="out of range"):
+        task.progress(2)
+
+
+def test_outside_of_a_run_no_task_is_in_hand() -> None:
+    """`current_task` says so; within a run it is that run's."""
+    with pytest.raises(Refused, match="no task is in hand"):
+        current_task()
+    task = a_task()
+
+    def within() -> Task:
+        take_in_hand(task)
+        return current_task()
+
+    assert copy_context().run(within) is task

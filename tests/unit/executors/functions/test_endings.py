@@ -1,0 +1,45 @@
+"""From how an attempt of a function ended to its outcome."""
+
+from typing import Any
+
+import pytest
+
+from tokimori.executors.functions import wire
+from tokimori.executors.functions.endings import outcome_of
+from tokimori.model.outcome import Cancelled, Failed, Hold, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
+from tokimori.ports.executor import StopReason
+
+
+def ended(end: str, text: str | None = None, when: float = 0) -> wire.Ended:
+    """What a worker process says."""
+    return wire.Ended(number=1, began=0, at=1, end=end, text=text, when=when)
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        (ended(wire.SUCCEEDED, "{}"), Succeeded(None, "{}")),
+        (ended(wire.SUCCEEDED), Succeeded()),
+        (ended(wire.FAILED, "no"), Failed("no")),
+        (ended(wire.RETRY_IN, when=2.5), RetryIn(2.5)),
+        (ended(wire.RETRY_AT, when=3_000_000), RetryAt(3_000_000)),  # type: ignore[arg-type]
+        (ended(wire.HELD, "look"), Hold("look")),
+        (ended(wire.RELEASED, "x"), Released("x")),
+    ],
+)
+def test_what_is_said_is_the_outcome(said: wire.Ended, outcome: Outcome) -> None:
+    """Each end has its outcome."""
+    assert outcome_of(said, None, None) == outcome
+
+
+@pytest.mark.parametrize("said", [ended(end) for end in wire.ENDS])
+def test_an_end_that_was_asked_for_is_no_success(said: wire.Ended) -> None:
+    """Whatever a function says after it was told to end, the reason of the order counts; the time-out before all."""
+    reasons: dict[StopReason, Any] = {
+        StopReason.CANCEL: Cancelled,
+        StopReason.RELEASE: Released,
+        StopReason.DISOWN: Released,
+    }
+    for reason, kind in reasons.items():
+        assert isinstance(outcome_of(said, reason, None), kind)
+        assert outcome_of(said, reason, 2.0) == TimedOut("it took longer than 2 s")

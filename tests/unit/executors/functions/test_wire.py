@@ -1,0 +1,43 @@
+"""Frames between the engine and a worker process."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokimori.executors.functions.wire import Begin, End, Ended, Frames, FromWorker, Grew, Leave, ToWorker, frame
+
+BEGIN = Begin(number=1, handler="f", run_id="r", job_id="j", attempt=1, token=2, nominal=3, due=4, log="r/1.log")
+MESSAGES: list[Any] = [BEGIN, End(number=1, why="x", lost=True), Leave()]
+ANSWERS: list[Any] = [
+    Grew(number=1, size=3, tail=b"abc"),
+    Ended(number=1, began=1.5, at=2.5, end="succeeded", text="{}", size=3, head=b"\xff\x00a"),
+]
+
+
+@given(st.lists(st.integers(1, 50), max_size=20))
+def test_frames_arrive_whole_in_any_pieces(cuts: list[int]) -> None:
+    """However the bytes are cut, the messages are those that were sent, in order."""
+    data = frame(MESSAGES[:2]) + frame(MESSAGES[2:])
+    frames: Frames[Any] = Frames(ToWorker)
+    found = []
+    for cut in [*cuts, len(data)]:
+        piece, data = data[:cut], data[cut:]
+        found += frames.feed(piece)
+    assert found == MESSAGES
+
+
+def test_answers_come_back_as_they_were() -> None:
+    """Bytes of any kind are kept."""
+    frames: Frames[Any] = Frames(FromWorker)
+    assert frames.feed(frame(ANSWERS)) == ANSWERS
+
+
+@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x02\xc1\xc1", frame(MESSAGES)])
+def test_what_is_no_frame_of_ours_is_refused(data: bytes) -> None:
+    """A length beyond all measure, bytes that are no MessagePack, orders where answers are expected."""
+    frames: Frames[Any] = Frames(FromWorker)
+    with pytest.raises((ValueError, msgspec.DecodeError)):
+        frames.feed(data)

@@ -1,0 +1,102 @@
+"""Jobs that an app declares follow its code, and never an edit by hand."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from tests.unit.service.world import World
+from tokimori.errors import InvalidInput, NotFound
+from tokimori.model.job import JobState
+from tokimori.model.target import Function
+from tokimori.service.declared import Declared, Vanished, check_vanished, declare
+
+NIGHTLY = {"function": "app.nightly", "schedule": "0 3 * * *"}
+
+
+async def declared(world: World, jobs: Mapping[str, Mapping[str, Any]], vanished: Vanished = "report") -> Sequence[str]:
+    """What people are told when the app starts."""
+    return await declare(world.service, world.store, os.urandom, Declared(app="app", jobs=jobs, vanished=vanished))
+
+
+async def test_new_jobs_are_added_and_belong_to_the_app(world: World) -> None:
+    """The owner is the app; a second start changes nothing."""
+    assert await declared(world, {"nightly": NIGHTLY}) == []
+    job = await world.service.get("nightly")
+    assert (job.definition.target, job.definition.owner) == (Function(name="app.nightly"), "app")
+    assert await declared(world, {"nightly": NIGHTLY}) == []
+    assert await world.service.get("nightly") == job
+
+
+async def test_changed_ones_are_updated(world: World) -> None:
+    """What is said anew is changed, and what is not said any more gets its default back."""
+    await declared(world, {"nightly": {**NIGHTLY, "priority": 3, "retry": {"attempts": 3, "delay": 5}}})
+    assert await declared(world, {"nightly": {**NIGHTLY, "retry": {"attempts": 4}, "schedule": "0 4 * * *"}}) == []
+    definition = (await world.service.get("nightly")).definition
+    assert (definition.schedule, definition.priority) == ("0 4 * * *", 0)
+    assert (definition.retry.attempts, definition.retry.delay) == (4, type(definition.retry)().delay)
+
+
+async def test_an_edit_by_hand_is_never_overwritten_in_silence(world: World) -> None:
+    """Neither when the code stays as it was nor when it changes.
+
+    Each start says so. Undone by hand, the job follows the code again.
+    """
+    await declared(world, {"nightly": NIGHTLY})
+    await world.service.update("nightly", schedule="0 5 * * *")
+    for jobs in ({"nightly": NIGHTLY}, {"nightly": {**NIGHTLY, "priority": 1}}):
+        assert "edited by hand" in (await declared(world, jobs))[0]
+        assert (await world.service.get("nightly")).definition.schedule == "0 5 * * *"
+    await world.service.update("nightly", schedule="0 3 * * *")
+    assert await declared(world, {"nightly": {**NIGHTLY, "priority": 1}}) == []
+    assert (await world.service.get("nightly")).definition.priority == 1
+
+
+async def test_a_job_of_somebody_else_stays(world: World) -> None:
+    """The same id, added by hand before the app: it is reported, with the command that makes room."""
+    await world.service.add("nightly", noop=True)
+    said = await declared(world, {"nightly": NIGHTLY})
+    assert "somebody else has added it" in said[0]
+    assert "`tokimori job delete nightly`" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("vanished", "state"), [("report", JobState.ENABLED), ("pause", JobState.PAUSED), ("delete", None)]
+)
+async def test_vanished_jobs(world: World, vanished: Vanished, state: JobState | None) -> None:
+    """They are reported, and paused or deleted where the app says so; one edited by hand stays as it is."""
+    await declared(world, {"nightly": NIGHTLY, "kept": NIGHTLY, "edited": NIGHTLY})
+    await world.service.update("edited", priority=5)
+    said = await declared(world, {"kept": NIGHTLY}, vanished)
+    assert len(said) == 2
+    assert any("job edited is not declared by the app app any more, but was edited by hand" in line for line in said)
+    if state is None:
+        with pytest.raises(NotFound):
+            await world.service.get("nightly")
+    else:
+        assert (await world.service.get("nightly")).state is state
+    assert [(await world.service.get(each)).state for each in ("kept", "edited")] == [JobState.ENABLED] * 2
+
+
+async def test_a_job_deleted_by_hand_comes_back(world: World) -> None:
+    """The code declares it still."""
+    await declared(world, {"nightly": NIGHTLY})
+    await world.service.delete("nightly")
+    assert await declared(world, {"nightly": NIGHTLY}) == []
+    assert (await world.service.get("nightly")).definition.owner == "app"
+
+
+async def test_a_count_of_runs_is_said_once(world: World) -> None:
+    """`runs_remaining` counts down from the first start, and no later start sets it back."""
+    await declared(world, {"nightly": {**NIGHTLY, "runs_remaining": 5}})
+    await world.service.update("nightly", runs_remaining=2)
+    await declared(world, {"nightly": {**NIGHTLY, "runs_remaining": 5, "priority": 1}})
+    job = await world.service.get("nightly")
+    assert (job.runs_remaining, job.definition.priority) == (2, 1)
+
+
+def test_what_becomes_of_vanished_jobs_is_one_of_three_words() -> None:
+    """Another one is refused."""
+    with pytest.raises(InvalidInput, match="prune"):
+        check_vanished("burn")
