@@ -97,7 +97,11 @@ async def test_the_door_of_a_node_is_answered_while_its_own_reads_wait(tmp_path:
     node = Node(store, executors_of(clock, tmp_path), clock, os.urandom, identity_of(settings))
     waiting = asyncio.ensure_future(store._read(lambda _db: busy.wait()))
     try:
-        async with _http_door(node, store, None, settings, clock) as door, aiohttp.ClientSession() as session:
+        async with (
+            _http_door(node, store, None, settings, clock) as door,
+            aiohttp.ClientSession() as session,
+            asyncio.timeout(20),
+        ):
             assert door is not None
             async with session.get(f"{door.url.partition('?')[0].rstrip('/')}/api/v2/jobs") as answer:
                 assert (answer.status, await answer.json()) == (200, [])
