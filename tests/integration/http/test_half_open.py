@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
@@ -27,7 +28,8 @@ CLIENTS, EACH = 5, 1000
 SECONDS = 25.0
 ON_TIME = 2.0
 """Seconds: prove runs other tests at the same time."""
-BACK_WITHIN = 5.0
+BACK_WITHIN, PROCESSOR, GIVEN_UP = 5.0, 1.0, 60.0
+"""Seconds of the wall; where others leave the node less, seconds of the processor that it may need; and the end."""
 REPORT = """echo '{"outcome": "succeeded", "result": "42"}' > "$TOKIMORI_OUTCOME_FILE" """
 
 
@@ -82,6 +84,12 @@ async def healthy(port: int) -> bool:
         return False
 
 
+def processor(pid: int) -> float:
+    """Seconds of the processor that the process has used."""
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def seconds_late(run: dict[str, Any]) -> float:
     """From when it was due to when it started."""
     due, started = (datetime.fromisoformat(run[name]) for name in ("due", "started"))
@@ -98,9 +106,10 @@ def test_half_open_connections_delay_nothing(tmp_path: Path) -> None:
             sleep(SECONDS / 2)
             open_files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
             sleep(SECONDS / 2)
-        ended = monotonic()
+        ended, used = monotonic(), processor(pid)
         while not asyncio.run(healthy(port)):
-            assert monotonic() - ended < BACK_WITHIN
+            waited = monotonic() - ended
+            assert waited < BACK_WITHIN or (processor(pid) - used < PROCESSOR and waited < GIVEN_UP)
         runs = [run for run in json.loads(program("--json", "run", "list", "-n", "1000")) if run["started"]]
     assert MOST_CONNECTIONS <= open_files < FEW
     assert len(runs) >= SECONDS - 2
