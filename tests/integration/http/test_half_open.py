@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from time import monotonic, sleep
 from typing import Any
 
@@ -25,9 +27,10 @@ ROOT = Path(__file__).parents[3]
 FEW = 1024
 CLIENTS, EACH = 5, 1000
 SECONDS = 25.0
-ON_TIME = 2.0
-"""Seconds: prove runs other tests at the same time."""
-BACK_WITHIN = 5.0
+MOST_ON_TIME, ALL_ON_TIME = 1.0, 5.0
+"""Seconds that half of the runs and any of them may be late: other proofs take the processor at the same time."""
+BACK_WITHIN, PROCESSOR, GIVEN_UP = 5.0, 1.0, 60.0
+"""Seconds of the wall; where others leave the node less, seconds of the processor that it may need; and the end."""
 REPORT = """echo '{"outcome": "succeeded", "result": "42"}' > "$TOKIMORI_OUTCOME_FILE" """
 
 
@@ -82,6 +85,12 @@ async def healthy(port: int) -> bool:
         return False
 
 
+def processor(pid: int) -> float:
+    """Seconds of the processor that the process has used."""
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def seconds_late(run: dict[str, Any]) -> float:
     """From when it was due to when it started."""
     due, started = (datetime.fromisoformat(run[name]) for name in ("due", "started"))
@@ -98,14 +107,17 @@ def test_half_open_connections_delay_nothing(tmp_path: Path) -> None:
             sleep(SECONDS / 2)
             open_files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
             sleep(SECONDS / 2)
-        ended = monotonic()
+        ended, used = monotonic(), processor(pid)
         while not asyncio.run(healthy(port)):
-            assert monotonic() - ended < BACK_WITHIN
+            waited = monotonic() - ended
+            assert waited < BACK_WITHIN or (processor(pid) - used < PROCESSOR and waited < GIVEN_UP)
         runs = [run for run in json.loads(program("--json", "run", "list", "-n", "1000")) if run["started"]]
     assert MOST_CONNECTIONS <= open_files < FEW
     assert len(runs) >= SECONDS - 2
     assert {run["state"] for run in runs} <= {"succeeded", "running"}
-    assert max(map(seconds_late, runs)) < ON_TIME
+    late = [seconds_late(run) for run in runs]
+    assert median(late) < MOST_ON_TIME
+    assert max(late) < ALL_ON_TIME
     nominal = sorted(datetime.fromisoformat(run["nominal"]) for run in runs)
     assert [(later - sooner).total_seconds() for sooner, later in pairwise(nominal)] == [1.0] * (len(runs) - 1)
     told = log.read_text()
