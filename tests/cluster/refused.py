@@ -243,6 +243,5 @@ class RefusedWorld(World):
 
     def _outcome(self, run: RunId) -> Outcome:
         again = [outcome for outcome in self.told.get(run, ()) if isinstance(outcome, RetryIn)]
-        return self.chance.choice(
-            [Succeeded(0), Succeeded(0, result="so"), Failed("no", exit_code=1)] + ([] if again else [RetryIn(1.0)])
-        )
+        outcomes: list[Outcome] = [Succeeded(0), Succeeded(0, result="so"), Failed("no", exit_code=1)]
+        return self.chance.choice(outcomes if again else [*outcomes, RetryIn(1.0)])

@@ -26,7 +26,7 @@ reckoned                zset    the same jobs: by name, which is "tzdata incarna
 skips:<inc>             zset    rows of the ledger by their first moment: "first last count reason"
                                 in: births, counts, export_rows, import_rows, prelude, prune, skips
 moves                   hash    incarnation of a changed or deleted job -> how far its runs have followed it,
-                                MessagePack; in: add_run, claim, move_runs, moves, replace_job, tick
+                                MessagePack; in: add_run, claim, jobs.py, move_runs, moves, replace_job, tick
 deleted                 zset    jobs that are gone, whose rows are still to be pruned: by name, "incarnation id", padded
                                 as in due; in: counts, delete_job, deleted_jobs, export_rows, import_rows, prune
 deleted:<inc>           hash    version, definition, created, deleted of a job of which something ran when it was
