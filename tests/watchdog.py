@@ -39,7 +39,7 @@ class _Step:
 
 
 class Watchdog:
-    """Watches all loops of this process, in any thread."""
+    """Watches the loops of this process; one in another thread only while the main thread runs."""
 
     def __init__(self) -> None:
         self._steps: dict[int, _Step] = {}

@@ -1,7 +1,6 @@
 """The watchdog of the tests: it tells who holds a loop, and only that."""
 
 import asyncio
-import threading
 import time
 
 from tests.watchdog import MOST, Watchdog
@@ -34,18 +33,6 @@ async def test_a_step_of_the_product_that_holds_the_loop_is_told_with_its_stack(
     (told,) = watchdog.found()
     assert "held the loop" in told
     assert "next_moments" in told
-
-
-async def test_a_loop_of_another_thread_is_watched(watchdog: Watchdog) -> None:
-    """The synchronous client has its own."""
-
-    async def hold() -> None:
-        look_for_moments()
-
-    thread = threading.Thread(target=lambda: asyncio.run(hold()))
-    thread.start()
-    await asyncio.to_thread(thread.join)
-    assert "next_moments" in watchdog.found()[0]
 
 
 async def test_what_tests_compute_is_not_the_products_fault(watchdog: Watchdog) -> None:

@@ -65,7 +65,7 @@ class BusinessDays:
         first = self.base.next_after(moment)
         if first is not None and not self.is_off(first):
             return next(self._moved_after(moment, first), first)
-        moved = next(self._moved_after(moment, Moment(min(moment + _NEAR, LAST_MOMENT))), None)
+        moved = next(self._moved_after(moment, Moment(min((first or moment) + _NEAR, LAST_MOMENT))), None)
         kept = self._kept.next_after(moment, moved)
         if moved is None:
             return next(self._moved_after(moment, kept), kept)
@@ -82,7 +82,7 @@ class BusinessDays:
         if last is not None and not self.is_off(last):
             moved = self._moved_before(moment, last)
             return last if moved is None else moved
-        moved = self._moved_before(moment, Moment(max(moment - _NEAR, FIRST_MOMENT)))
+        moved = self._moved_before(moment, Moment(max((last or moment) - _NEAR, FIRST_MOMENT)))
         kept = self._kept.last_before(moment, moved)
         if moved is None:
             moved = self._moved_before(moment, kept)

@@ -18,6 +18,10 @@ from tokimori.schedules.schedule import Fold, Gap, Schedule
 T = TypeVar("T")
 MOST_READING, MOST_ANSWERING = 0.020, 0.010
 """Seconds of the processor that reading a text, and any answer about it, may take."""
+MOST = 0.100
+"""Seconds that nothing may take. Known: five moments beside six days of the week off, where one member is a time that
+its zone's rule always skips, which is looked for through sixty years each time (0.015 s on a busy machine).
+"""
 _TRIES, _LATER_TRIES = 3, 20
 """So often something is asked again that took longer, at once and when all is asked: a machine may be busy for a while.
 """
@@ -151,11 +155,15 @@ class Examination:
         for _ in range(moments):
             self._agree(schedule, moment(rng), case)
 
-    def assert_fast(self) -> None:
-        """Nothing takes longer than it may, at the best of some times."""
+    def assert_fast(self, exceptions: int = 0) -> None:
+        """Nothing takes longer than it may, at the best of some times, but so many exceptions; these at most `MOST`."""
+        slow = []
         for ask, case, most in self._slow:
             taken = min(_seconds(ask)[1] for _ in range(_LATER_TRIES))
-            assert taken <= most, f"{taken * 1_000:.1f} ms for {case}"
+            if taken > most:
+                slow.append(f"{taken * 1_000:.1f} ms for {case}")
+            assert taken <= MOST, slow[-1]
+        assert len(slow) <= exceptions, slow
 
     def within(self, seconds: float, ask: Callable[[], T], case: Case) -> T:
         """The answer; it is asked for again where it took too long, for a machine may be busy."""
