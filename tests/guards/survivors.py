@@ -32,4 +32,10 @@ SURVIVORS: tuple[Survivor, ...] = (
         "for planned, run_id in zip(plan.runs, ids, strict=False):",
         "a check against slips of ours: every caller makes an id for each run",
     ),
+    Survivor(
+        "stores/rules/settling.py",
+        "standing._replace(running=False, settled_by=by, settled_token=change.token)",
+        "standing._replace(running=True, settled_by=by, settled_token=change.token)",
+        "a second change with that token was applied already, and one with another token is refused for it",
+    ),
 )

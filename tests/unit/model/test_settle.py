@@ -77,6 +77,19 @@ def test_the_last_failure_keeps_the_moment() -> None:
     assert (found.error, found.exit_code) == ("no", 3)
 
 
+def test_an_attempt_that_asks_to_be_held_says_why() -> None:
+    """Its reason stays with the run; one that asks to be tried again is told from a failure."""
+    assert settle(a_run(), Hold("look at this"), Retry(), NOW, 0).error == "look at this"
+    assert settle(a_run(), RetryIn(60), Retry(), NOW, 0).outcome == "retry"
+
+
+@pytest.mark.parametrize("retry", [Retry(), TWICE])
+@pytest.mark.parametrize("outcome", [Failed("no", signal=11), TimedOut("late", signal=9)])
+def test_a_failure_keeps_the_signal(outcome: Failed | TimedOut, retry: Retry) -> None:
+    """Whether it is tried again or not, what ended its process is known."""
+    assert settle(a_run(), outcome, retry, NOW, 0).signal == outcome.signal
+
+
 def test_a_retry_later_than_epsilon_is_not_made() -> None:
     """Where the retry would come after nominal + epsilon, the run fails."""
     found = settle(a_run(), Failed("no"), Retry(attempts=9, delay=30, epsilon=120), NOW, 0)

@@ -2,12 +2,14 @@
 
 import pytest
 
+from tests.unit.examples import a_run
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, NodeId, RunId, Token
+from tokimori.model.run import Details
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Verdict
-from tokimori.stores.rules.settling import Standing, ending, judge
+from tokimori.stores.rules.settling import Standing, ending, judge, judged, settled_run
 
 OWNER, OTHER = NodeId("owner"), NodeId("other")
 HELD = Standing(running=True, node_id=OWNER, token=Token(2), settled_by=None, settled_token=None)
@@ -92,3 +94,31 @@ def test_without_its_job_a_run_does_not_go_on(state: RunState, *, goes_on: bool)
     """What would go on is cancelled; what ends, ends as it would."""
     after = ending(a_change(state=state, error="said"), cancel=None, job_exists=False)
     assert after == ((RunState.CANCELLED, "the job was deleted") if goes_on else (state, "said"))
+
+
+def test_each_change_is_judged_after_those_before_it() -> None:
+    """One that is refused changes nothing for the next of its run; one that holds is not written twice."""
+    stale, fresh = a_change(token=Token(1)), a_change()
+    nodes = {OWNER: NodeState.ALIVE}
+    verdicts = judged([stale, fresh, fresh, stale], {RunId("run"): HELD}, OWNER, nodes)
+    assert verdicts == [Verdict.LOST, Verdict.APPLIED, Verdict.ALREADY_APPLIED, Verdict.LOST]
+
+
+def test_what_a_change_says_is_written() -> None:
+    """All of it, to the run; what it does not know of the start and the details stays."""
+    run = a_run(state=RunState.RUNNING, started=Moment(3), pid=4, details=Details(tzdata="before"))
+    told = {"due": Moment(11), "rank": 12, "failures": 13, "lost": 14, "exit_code": 15, "signal": 16}
+    change = a_change(**told, ended=Moment(17), result="result")
+    after = settled_run(run, change, RunState.SUCCEEDED, "said")
+    assert {name: getattr(after, name) for name in told} == told
+    assert (after.state, after.error, after.ended, after.result) == (RunState.SUCCEEDED, "said", 17, "result")
+    assert (after.started, after.pid, after.details) == (3, 4, run.details)
+
+
+def test_a_change_may_know_more_than_the_run() -> None:
+    """Its start, its process and its details take the place of the run's; what goes on has neither end nor result."""
+    run = a_run(state=RunState.RUNNING, started=Moment(3), pid=4, details=Details(tzdata="before"))
+    change = a_change(started=Moment(5), pid=6, details=Details(tzdata="after"), ended=Moment(17), result="result")
+    after = settled_run(run, change, RunState.WAITING, None)
+    assert (after.started, after.pid, after.details) == (5, 6, Details(tzdata="after"))
+    assert (after.state, after.ended, after.result) == (RunState.WAITING, None, None)
