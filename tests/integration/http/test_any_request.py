@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from msgspec import json
 
-from tests.unit.api.asgi import Answer, Asker
+from tests.unit.api.asgi import BEARER, SECRET, Answer, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import PARTS, Health, create_app
 from tokimori.api.server import HttpDoor
@@ -239,7 +239,13 @@ def _encoded(value: object) -> bytes:
 def _door(world: World) -> Asker:
     page = Page(world.service, world.clock)
     app = create_app(
-        world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTH, pages=page.routes(), lost=page.lost
+        world.service,
+        world.clock,
+        interface="127.0.0.1",
+        secret=SECRET,
+        health=lambda: HEALTH,
+        pages=page.routes(),
+        lost=page.lost,
     )
     return Asker(app)
 
@@ -294,6 +300,7 @@ def _broken(hostile: Hostile) -> bytes:
     rng, (path, route) = hostile.rng, hostile.path()
     body = hostile.body(route)
     head = f"{rng.choice(_METHODS)} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += f"Authorization: {BEARER['authorization']}\r\n"
     sent = bytearray(head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
     for _ in range(rng.randrange(4)):
         at = rng.randrange(len(sent))
@@ -315,7 +322,7 @@ async def test_no_bytes_are_a_bug(caplog: pytest.LogCaptureFixture) -> None:
     """Whatever bytes come, the door answers or closes, never with 500, and answers the next one."""
     world, hostile = World(), Hostile(random.Random(os.urandom(1)[0]))
     await _prepare(world.service, hostile)
-    app = create_app(world.service, world.clock, interface="127.0.0.1", health=lambda: HEALTH)
+    app = create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTH)
     door = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)
     await door.start()
     for _ in range(OVER_A_SOCKET):

@@ -103,7 +103,9 @@ async def test_the_door_of_a_node_is_answered_while_its_own_reads_wait(tmp_path:
             asyncio.timeout(20),
         ):
             assert door is not None
-            async with session.get(f"{door.url.partition('?')[0].rstrip('/')}/api/v2/jobs") as answer:
+            url, secret = door
+            headers = {"Authorization": f"Bearer {secret}"}
+            async with session.get(f"{url.rstrip('/')}/api/v2/jobs", headers=headers) as answer:
                 assert (answer.status, await answer.json()) == (200, [])
         assert not waiting.done()
     finally:
