@@ -16,6 +16,7 @@ from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, Permit
 from tokimori.model.job import Definition, Job, schedule_of
 from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.outcome import Outcome, Succeeded
+from tokimori.model.policies import Retry
 from tokimori.model.run import Output, Run, manual_origin
 from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
@@ -42,7 +43,7 @@ def a_job(job_id: str = "job", *, next_due: Moment | None = None, **terms: objec
         id=JobId(job_id),
         incarnation=Incarnation(next(_numbers)),
         version=1,
-        definition=Definition(**{"target": Noop(), **terms}),  # type: ignore[arg-type]
+        definition=Definition(**{"target": Noop(), "retry": Retry(asked_delay=0), **terms}),  # type: ignore[arg-type]
         created=NOW,
         updated=NOW,
         anchor=NOW,

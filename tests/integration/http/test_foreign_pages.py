@@ -192,7 +192,8 @@ def test_a_page_of_others_gets_nothing(
         with watched(site) as meanwhile:
             read, statuses = attacked(page, site, canary)
     assert read == []
-    assert statuses and {status for each in statuses.values() for status in each} == {403}, statuses
+    seen = {status for each in statuses.values() for status in each}
+    assert 403 in seen and seen <= {403, 431}, statuses  # 431: a schedule of 48 KB is too long for an address
     assert {"GET /", "GET /api/v2/jobs", "POST /api/v2/jobs", "POST /api/v2/pause"} <= {*statuses}
     assert max(meanwhile) - max(before) < MOST_DELAY, (max(before), max(meanwhile))
     assert program.json("job", "list") == [] and program.json("run", "list") == []

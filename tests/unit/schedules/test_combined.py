@@ -145,10 +145,9 @@ def test_an_interval_passes_a_long_exclusion_quickly() -> None:
     assert schedule.count(at("2026-11-30 23:59:00"), at("2026-12-01 00:00:10")) == 59
 
 
-@pytest.mark.parametrize("base", ["every 1 second", "* * * * * *"])
-def test_a_long_interval_that_is_excluded_is_not_the_end(base: str) -> None:
+def test_a_long_interval_that_is_excluded_is_not_the_end() -> None:
     """Ten thousand seconds in a row are left out, and afterwards it goes on."""
-    schedule = parse_schedule(f"{base} except R9999/2026-06-01T00:00:00Z/PT0.5S; R9999/2026-06-01T00:00:00Z/PT1S")
+    schedule = parse_schedule("* * * * * * except R9999/2026-06-01T00:00:00Z/PT0.5S; R9999/2026-06-01T00:00:00Z/PT1S")
     assert schedule.next_after(at("2026-05-31 23:59:59")) == at("2026-06-01 02:46:40")
     assert schedule.last_before(at("2026-06-01 02:46:40")) == at("2026-05-31 23:59:59")
 
