@@ -14,7 +14,7 @@ store when a node starts with it.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 
 import msgspec
 
@@ -31,6 +31,9 @@ from tokimori.model.words import check_word
 from tokimori.service.arguments import JobArguments, RetryArguments
 from tokimori.service.definitions import definition_from, fields_of
 from tokimori.service.given import Span, job_fields
+
+if TYPE_CHECKING:
+    from tokimori.apps.running import Running
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -73,7 +76,7 @@ class App:
         check_word("app", name)
         self.name = name
         self.routes = Routes()
-        self._url = url
+        self.url = url
         self._vanished: Vanished = prune or "report"
         self._jobs: dict[str, Declared] = {}
         self._client: Client | None = None
@@ -82,7 +85,7 @@ class App:
     def client(self) -> Client:
         """A client for the store, opened when it is first used."""
         if self._client is None:
-            self._client = open_client(self._url, author=f"app {self.name}")
+            self._client = open_client(self.url, author=f"app {self.name}")
         return self._client
 
     def job(
@@ -138,6 +141,15 @@ class App:
             return target
 
         return declare
+
+    def running(self, *, concurrency: int = 16) -> "Running":
+        """The app at work within this program, while the context lasts: `with app.running():`, or `async with`.
+
+        So many runs at a time; functions that wait share a loop of their own thread, others get a thread each.
+        """
+        from tokimori.apps.running import Running  # noqa: PLC0415  worker processes need it not
+
+        return Running(self, concurrency)
 
     def hello(self, number: int, pid: int) -> Hello:
         """What a worker process says of the app."""

@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -44,9 +45,10 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 class WorkerProcess(asyncio.Protocol):
-    """The process's end of the line to its node."""
+    """The process's end of the line to its node. `lost` is called when the node has gone."""
 
-    def __init__(self, told: Told, app: App) -> None:
+    def __init__(self, told: Told, app: App, lost: Callable[[], None] = lambda: os._exit(1)) -> None:
+        self._lost = lost
         self._told = told
         self._app = app
         self._clock = SystemClock()
@@ -82,8 +84,10 @@ class WorkerProcess(asyncio.Protocol):
         self._leave_if_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by asyncio. The node is gone, and with it the right to work on its runs: the keeper ends the rest."""
-        os._exit(1)
+        """Called by asyncio. The node is gone, and with it the right to work on its runs."""
+        for attempt in list(self._attempts.values()):
+            attempt.end_because("its node is gone", lost=True)
+        self._lost()
 
     # Attempts
 

@@ -83,6 +83,7 @@ async def serve(
         rhythm = rhythm_of(settings)
         node = Node(store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping)
         await executor.open(node.hear)
+        functions.when_gone(node.stop)
         try:
             for fault in store.faults():
                 log.warning("%s", fault)
@@ -106,10 +107,11 @@ def functions_of(settings: Settings, clock: Clock, random: RandomBytes) -> Funct
     """What runs the functions of the app that the settings name. Its code gets the store's address: it may enqueue."""
     said = settings.app
     app = None
-    if said.load is not None:
+    if said.load is not None or said.attached is not None:
         app = AppSettings(
-            app=said.load,
-            secret=random(16).hex(),
+            app=said.load or "",
+            secret=said.attached or random(16).hex(),
+            attached=said.attached is not None,
             state_dir=settings.state_dir,
             runs_dir=settings.state_dir / "runs",
             environ={**os.environ, "TOKIMORI_STORE": settings.job_store},

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 import tokimori
+from tests.integration.apps.conftest import until
 from tests.integration.cli.conftest import Program, stop
 from tests.programs.forked import PROGRAM, ROOT
 from tokimori.client.client import Client
@@ -30,7 +31,7 @@ spec:
           restartPolicy: Never
           containers: [{name: one, image: debian, command: [echo, from a cluster]}]
 """
-ELSEWHERE = re.compile(r"(make|export|tokimori serve)\b")
+ELSEWHERE = re.compile(r"(make|export|tokimori serve|tokimori worker|tokimori job trigger weekly)\b")
 """What other tests start: the targets of make, a node, a store on a server."""
 NOT_YET = {"tokimori job resolve nightly-report": "the job 'nightly-report' is enabled, not parked"}
 """What the README says is for later, and what it answers before."""
@@ -116,6 +117,23 @@ def test_every_command_does_what_it_says(program: Program, monkeypatch: pytest.M
                     typed += 1
     assert typed > 30
     assert stop(node) == 0
+
+
+def test_the_function_of_the_readme_runs(program: Program) -> None:
+    """Its file, its worker and its trigger, as they stand there."""
+    block = next(text for language, text in blocks() if language == "python")
+    (program.home / "reports.py").write_text(block)
+    typed = [
+        command for _, text in blocks() for command in commands(text) if "worker" in command or "weekly -" in command
+    ]
+    node = program.start(*typed[0].split()[1:])
+    try:
+        until(lambda: program.run("job", "show", "weekly").returncode == 0)
+        assert typed[1].startswith("tokimori job trigger weekly --payload")
+        run = program.json("job", "trigger", "weekly", "--wait", "--payload", '{"region": "north"}')
+        assert program("run", "logs", run["id"]) == "a report of north\n"
+    finally:
+        assert stop(node) == 0
 
 
 def test_every_target_of_make_is_there() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tokimori.clock import SECOND, Clock, Moment
 from tokimori.errors import Bug, Refused
 from tokimori.executors.functions import wire
+from tokimori.executors.functions.attached import Attached
 from tokimori.executors.functions.endings import killed_beside, outcome_of, stopped
 from tokimori.executors.functions.process import AppSettings, Attempt, WorkerProcess
 from tokimori.executors.functions.processes import Processes
@@ -41,9 +42,10 @@ class FunctionExecutor:
         self._waiting: deque[Attempt] = deque()
         self._suspicion = Suspicion()
         self._last = 0
-        self._processes: Processes | None = None
+        self._processes: Processes | Attached | None = None
         if app is not None:
-            self._processes = Processes(app, heard=self._heard, ready=self._fill, died=self._died)
+            kind = Attached if app.attached else Processes
+            self._processes = kind(app, heard=self._heard, ready=self._fill, died=self._died)
 
     async def load(self) -> wire.Hello | None:
         """Start the worker processes, and what the first of them says of the app. Raises `Refused`."""
@@ -52,6 +54,11 @@ class FunctionExecutor:
     async def open(self, report: Callable[[Report], None]) -> None:
         """From now on tell `report`."""
         self._report = report
+
+    def when_gone(self, act: Callable[[], object]) -> None:
+        """Call `act` when the program that this node works for has gone."""
+        if isinstance(self._processes, Attached):
+            self._processes.gone = act
 
     def reload(self) -> None:
         """Let new processes with the code of now take over; the old ones finish what they have."""
@@ -119,9 +126,13 @@ class FunctionExecutor:
 
     def _grace_over(self, attempt: Attempt) -> None:
         process = attempt.process
-        if process is not None and process.blamed is None:
+        if process is None or process.blamed is not None:
+            return
+        if self._pool.kill(process):
             process.blamed = attempt
-            self._pool.kill(process)
+            return
+        process.take(attempt.number)
+        self._end(attempt, _cut_off(attempt) or stopped(StopReason.RELEASE), boottime())
 
     def renew(self, sent: float) -> None:
         """Move the lease's deadlines."""
@@ -211,7 +222,7 @@ class FunctionExecutor:
         return Moment(self._clock.now() - int((boottime() - at) * SECOND))
 
     @property
-    def _pool(self) -> Processes:
+    def _pool(self) -> Processes | Attached:
         if self._processes is None:
             raise Refused("this node has no app: `tokimori serve --app MODULE:NAME` gives it one")
         return self._processes

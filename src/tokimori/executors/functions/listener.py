@@ -25,9 +25,11 @@ class Connection(asyncio.Protocol):
         self,
         greet: "Callable[[Connection, Hello], bool]",
         hear: Callable[[int, FromWorker], None],
+        lost: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._greet = greet
         self._hear = hear
+        self._lost = lost
         self._frames: Frames[Any] = Frames(FromWorker)
         self._number: int | None = None
         self.transport: asyncio.WriteTransport | None = None
@@ -40,6 +42,11 @@ class Connection(asyncio.Protocol):
         if uid != os.geteuid():
             log.warning("a process of the user %d tried to reach the socket of worker processes", uid)
             self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by asyncio."""
+        if self._number is not None:
+            self._lost(self._number)
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""

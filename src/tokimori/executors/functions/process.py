@@ -17,7 +17,8 @@ class AppSettings:
     `app` is `MODULE:NAME` or `FILE.py:NAME`, `secret` a text that nobody can guess. Output goes below `runs_dir`;
     `environ` is the environment of a process, which works on `concurrency` runs at a time. `include` are folders where
     its modules are looked for first, `require` modules that are imported before it. After `most_runs` runs, or with
-    more than `most_memory` bytes in memory, a process is replaced when nothing runs in it (None: never).
+    more than `most_memory` bytes in memory, a process is replaced when nothing runs in it (None: never). `attached`:
+    another program runs the functions itself, and comes to the socket.
     """
 
     app: str
@@ -31,6 +32,7 @@ class AppSettings:
     require: tuple[str, ...] = ()
     most_runs: int | None = None
     most_memory: int | None = None
+    attached: bool = False
 
 
 class Phase(StrEnum):

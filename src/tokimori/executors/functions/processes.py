@@ -121,9 +121,10 @@ class Processes:
         """What it works on has to end with the lease now, or need not any more."""
         self._send(keeper_wire.Bind(process.number, process.lease_bound))
 
-    def kill(self, process: WorkerProcess) -> None:
+    def kill(self, process: WorkerProcess) -> bool:
         """End it now, with all that it has started."""
         self._send(keeper_wire.Stop(process.number, 0.0))
+        return True
 
     def renew(self, sent: float) -> None:
         """Move the lease's deadlines; at times, look how much memory they take."""

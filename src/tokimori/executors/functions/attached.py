@@ -1,0 +1,97 @@
+"""The one worker process of a node that works for another program: `App.running` in that program."""
+
+import asyncio
+from collections.abc import Callable
+
+from tokimori.errors import Refused
+from tokimori.executors.functions.listener import Connection, Listener
+from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
+from tokimori.executors.functions.wire import FromWorker, Hello
+from tokimori.model.suspicion import COMMON
+
+WITHIN = 30.0
+"""Seconds in which the program has to come."""
+
+
+class Attached:
+    """A program that runs the functions itself, and whose node this is. Nobody here starts or kills it.
+
+    `heard`, `ready` and `died` are as with `Processes`. When the program has gone, `gone` is called.
+    """
+
+    def __init__(
+        self,
+        app: AppSettings,
+        *,
+        heard: Callable[[WorkerProcess, FromWorker], None],
+        ready: Callable[[], None],
+        died: Callable[[WorkerProcess, str, bool], None],
+    ) -> None:
+        self._heard = heard
+        self._ready = ready
+        self._died = died
+        self._listener = Listener(app.secret, lambda: Connection(self._greet, self._hear, self._lost))
+        self._process = WorkerProcess(1, COMMON, 1, app.concurrency)
+        self._hello: asyncio.Future[Hello] | None = None
+        self.gone: Callable[[], object] = _nobody
+
+    async def open(self) -> Hello:
+        """Wait until the program has said what it has. Raises `Refused`."""
+        self._hello = asyncio.get_running_loop().create_future()
+        await self._listener.open()
+        try:
+            return await asyncio.wait_for(self._hello, WITHIN)
+        except TimeoutError:
+            raise Refused(f"app: the program that this node works for did not come within {WITHIN:g} s") from None
+
+    def reload(self) -> None:
+        """Its code is the program's own affair."""
+
+    async def close(self) -> None:
+        """Hear nothing more."""
+        self.gone = _nobody
+        self._listener.close()
+
+    def place(self, cell: int) -> WorkerProcess | None:
+        """The program, if it has room: it is one for all cells."""
+        return self._process if self._process.has_room else None
+
+    def need(self, cell: int, pause: float) -> None:
+        """There is no other."""
+
+    def flush(self) -> None:
+        """Send what was given to it."""
+        self._process.flush()
+
+    def look_at(self, process: WorkerProcess) -> None:
+        """Nobody replaces it."""
+
+    def bind(self, process: WorkerProcess) -> None:
+        """Nobody ends it with the lease: what is lost then is told so."""
+
+    def kill(self, process: WorkerProcess) -> bool:
+        """It is not ours to end."""
+        return False
+
+    def renew(self, sent: float) -> None:
+        """Nothing of ours outlives a lease."""
+
+    def _greet(self, connection: Connection, hello: Hello) -> bool:
+        if self._process.phase is not Phase.STARTING or connection.transport is None or self._hello is None:
+            return False
+        self._process.connect(connection.transport, hello.pid)
+        self._hello.set_result(hello)
+        self._ready()
+        return True
+
+    def _hear(self, _number: int, message: FromWorker) -> None:
+        self._heard(self._process, message)
+
+    def _lost(self, _number: int) -> None:
+        self._process.phase = Phase.GONE
+        self._died(self._process, "the program that ran it has gone", True)
+        self.gone()
+
+
+def _nobody() -> None:
+    """Nobody is told."""

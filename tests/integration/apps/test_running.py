@@ -1,0 +1,103 @@
+"""An app at work within a program of its own."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.apps.conftest import until
+from tokimori.apps.app import App
+from tokimori.apps.task import current_task
+from tokimori.errors import InvalidConfig, Refused
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
+    """One whose store and state are in a folder of the test."""
+    monkeypatch.setenv("TOKIMORI_STATE_DIR", str(tmp_path / "state"))
+    return App("here", url=f"sqlite://{tmp_path / 't.db'}")
+
+
+def state_of(app: App, run_id: str) -> str:
+    """The state of a run."""
+    return str(app.client.get_run(run_id).run.state)
+
+
+def test_functions_run_within_the_program(app: App) -> None:
+    """Sync and async alike they see its objects, and what they return is the result.
+
+    Afterwards nothing is left of the node.
+    """
+    seen: list[int] = []
+
+    @app.job()
+    def note(number: int) -> int:
+        current_task().log("noted")
+        seen.append(number)
+        return os.getpid()
+
+    @app.job()
+    async def later(number: int) -> None:
+        await asyncio.sleep(0.01)
+        seen.append(number)
+
+    with app.running():
+        runs = [note.enqueue(1).id, later.enqueue(2).id]
+        until(lambda: [state_of(app, run) for run in runs] == ["succeeded"] * 2)
+        assert sorted(seen) == [1, 2]
+        assert app.client.get_run(runs[0]).run.result == str(os.getpid())
+        assert app.client.output(runs[0])
+        nodes = app.client.nodes()
+    assert app.client.nodes() != nodes
+    assert not [thread for thread in threading.enumerate() if thread.name == "tokimori"]
+    app.client.close()
+
+
+async def test_an_asynchronous_program_may_hold_its_loop(app: App) -> None:
+    """A loop that is held for longer than a lease costs no run: the node is another process."""
+
+    @app.job()
+    def quick() -> None:
+        pass
+
+    async with app.running():
+        run = quick.enqueue()
+        time.sleep(0.1)  # noqa: ASYNC251  what such programs do
+        until(lambda: state_of(app, run.id) == "succeeded")
+    app.client.close()
+
+
+def test_a_node_that_dies_is_replaced(app: App) -> None:
+    """Its runs are told that they are lost, and run again; new ones run as before."""
+    told: list[bool] = []
+
+    @app.job()
+    def waits() -> None:
+        task = current_task()
+        while task.attempt == 1 and not task.cancelled:
+            time.sleep(0.01)
+        told.append(task.cancelled)
+
+    with app.running() as running:
+        run = waits.enqueue()
+        until(lambda: state_of(app, run.id) == "running")
+        node = running._node
+        assert node is not None
+        node.send_signal(signal.SIGKILL)
+        until(lambda: state_of(app, run.id) == "succeeded", within=60)
+    assert told[-1] is False
+    app.client.close()
+
+
+def test_a_node_that_cannot_start_is_told(app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program hears of it where it enters, of bad settings by their names, and goes on."""
+    (tmp_path / "state").write_text("no folder")
+    with pytest.raises(Refused, match="does not start"), app.running():
+        pass
+    monkeypatch.setenv("TOKIMORI_NODE_STOP_GRACE", "no number")
+    with pytest.raises(InvalidConfig, match="stop_grace"), app.running():
+        pass
