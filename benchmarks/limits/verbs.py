@@ -14,7 +14,7 @@ from benchmarks.limits.filling import Filled, Size
 from tokimori.clock import MINUTE, Moment, SystemClock, format_moment
 from tokimori.engine.prune import BATCH
 from tokimori.engine.settle import change_of
-from tokimori.errors import Refused, StoreTooSlow
+from tokimori.errors import Refused, StoreTooSlow, StoreUnavailable
 from tokimori.model.ids import ClaimId, Lane, NodeId, uuid7
 from tokimori.model.job import Job
 from tokimori.model.lanes import lane_of
@@ -67,7 +67,7 @@ class Bench:
             begun = monotonic()
             try:
                 await act()
-            except StoreTooSlow:
+            except (StoreTooSlow, StoreUnavailable):
                 taken.append(inf)
                 break
             taken.append(monotonic() - begun)
@@ -75,6 +75,8 @@ class Bench:
 
     async def note(self, verb: str, taken: Sequence[float], since: float, spent: float) -> None:
         """Tell of what has taken these times, since that moment and since processors had spent so much."""
+        if not taken:
+            return
         ordered, each = sorted(taken), (self.spent() - spent) / len(taken)
         late = await self.beats.latest(since)
         self.tell(Measured(verb, len(taken), ordered[len(ordered) // 2], ordered[-1], late, each))
@@ -132,10 +134,10 @@ async def _claims(bench: Bench) -> None:
     rounds = min(OFTEN, size.queues * 10 // AT_ONCE // 2)
     words = f"claim {AT_ONCE} of {size.queues:,} queues, a full job in front"
     await bench.measure(words, lambda: bench.claim(all_lanes), rounds)
-    await _settle_all(bench, f"settle {AT_ONCE} of these")
+    await _settle_all(bench, f"settle {AT_ONCE} of as many queues")
     often = max(1, size.payloads // AT_ONCE)
     await bench.measure(f"claim {AT_ONCE} with payloads of 1 MB", lambda: bench.claim([fat]), often)
-    await _settle_all(bench, f"settle {AT_ONCE} of these", "x" * 60_000)
+    await _settle_all(bench, f"settle {AT_ONCE} with payloads of 1 MB", "x" * 60_000)
 
 
 async def _settle_all(bench: Bench, verb: str, result: str | None = None) -> None:

@@ -56,3 +56,28 @@ async def test_what_a_claim_has_sent_to_the_line_stays_there(
     waiting = await scene.store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED}), limit=100))
     assert 10 <= len(waiting) < 59
     assert [each.run.job_id for each in await scene.worker.claim(10)] == ["free"]
+
+
+async def test_a_full_job_before_many_queues_costs_few_looks(
+    scene: Scene,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A claim passes hundreds of runs of a full job in a few looks at the heads of all queues, and keeps the order."""
+    full, others = a_job("full", max_running=1, queue="full"), [a_job(f"job-{n}", queue=f"q{n}") for n in range(50)]
+    await scene.store.add_jobs([full, *others])
+    for n in range(300):
+        await scene.store.add_run(a_request(full, rank=n), NOW)
+    for n in range(100):
+        await scene.store.add_run(a_request(others[n % 50], rank=1000 + n), NOW)
+    monkeypatch.setattr(working, "_MOST_AT_ONCE", 40)
+    asked, looks = Session.ask, list[str]()
+
+    async def watched(session: Session, *statements: str) -> list[Answer]:
+        looks.extend(each for each in statements if " AS head" in each)
+        return await asked(session, *statements)
+
+    monkeypatch.setattr(Session, "ask", watched)
+    claim = a_claim(scene.worker.id, [lane_of(job.definition) for job in (full, *others)], 8)
+    taken = await scene.store.claim(claim, NOW)
+    assert [each.run.rank for each in taken] == [0, *range(1000, 1007)]
+    assert len(looks) <= 25

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Incarnation, NodeId, RunId, Token
+from tokimori.model.ids import Incarnation, NodeId, RunId
 from tokimori.model.run import Output, Run
 from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
@@ -36,6 +37,7 @@ from tokimori.stores.rows import (
 )
 from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run, first_runs
+from tokimori.stores.rules.lines import Place
 from tokimori.stores.rules.settling import Standing, judged, settled_run
 from tokimori.stores.rules.settling import ending as ending_of
 from tokimori.stores.rules.turns import Freed, turn_of
@@ -112,21 +114,23 @@ class _Look(NamedTuple):
 
 
 async def _look(transaction: Transaction, catch: _Catch) -> _Look:
-    """Of several lanes the first are chosen without a lock: no more are locked than judged, however many there are."""
-    lanes, batch = catch.claim.lanes, catch.batch
+    """Of many lanes as many as it may take runs are read, without a lock, up to the head of the next: all it judges."""
+    lanes, batch, most, behind = catch.claim.lanes, catch.batch, max(2, catch.claim.limit), list[Place]()
     around = sql("AND incarnation NOT IN (%s)", sorted(catch.busy)) if catch.busy else ""
-    if len(lanes) > batch:
+    if len(lanes) > most:
         ours = "".join(sql(" UNION ALL SELECT %s", lane) for lane in lanes)
         (heads,) = await transaction.ask(_HEADS.format(_LANE, around, 1, ours))
-        lanes = tuple(lane for _, lane in sorted((place_of(head), lane) for head, lane in heads.rows)[:batch])
+        places = sorted((place_of(head), lane) for head, lane in heads.rows)
+        lanes, behind = tuple(lane for _, lane in places[:most]), [place for place, _ in places[most : most + 1]]
     if len(lanes) == 1:
         some = f"{batch} OFFSET {catch.claim.skip}"
         return _Look(_LOCKED % _IN_LINE.format(sql("%s", lanes[0]), around, some), batch, rest=False)
     each = min(batch, 4 * batch // max(1, len(lanes)))
     firsts = [f'(SELECT "rank", id, lane {_IN_LINE.format(sql("%s", lane), around, each)})' for lane in lanes]
     answers = await transaction.ask(" UNION ALL ".join(firsts)) if firsts else ()
-    chosen, rest = first_runs((row for answer in answers for row in answer.rows), each, batch)
-    return _Look(_LOCKED % sql(_THESE, chosen), len(chosen), rest)
+    rows = (row for answer in answers for row in answer.rows if not behind or row[:2] < behind[0])
+    chosen, rest = first_runs(rows, each, batch)
+    return _Look(_LOCKED % sql(_THESE, chosen), len(chosen), rest or bool(behind))
 
 
 async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch | frozenset[str]:
@@ -188,10 +192,7 @@ def _admit(
 
 
 _RANK, _ID = (RUN.split(", ").index(column) for column in ('"rank"', "id"))
-
-
-def _in_line(row: Row) -> tuple[int, RunId]:
-    return row[_RANK], row[_ID]
+_in_line = itemgetter(_RANK, _ID)
 
 
 @dataclass(slots=True)
@@ -334,7 +335,10 @@ async def _judge(
 ) -> tuple[_Batch, list[Verdict]]:
     """Those that hold, and the verdicts on all."""
     batch = _Batch()
-    standings = {run_id: _standing(run, *locked.settled[run_id]) for run_id, run in locked.runs.items()}
+    standings = {
+        run_id: Standing(run.state is RunState.RUNNING, run.node_id, run.token, *locked.settled[run_id][:2])
+        for run_id, run in locked.runs.items()
+    }
     standings |= await _finished(transaction, sorted({change.run_id for change in changes} - standings.keys()))
     verdicts = judged(changes, standings, by, locked.nodes)
     for change, verdict in zip(changes, verdicts, strict=True):
@@ -372,10 +376,6 @@ def _give_back(runs: Sequence[RunId]) -> Iterator[str]:
     if runs:
         yield sql("DELETE t FROM tokimori_permits t FORCE INDEX (tokimori_permits_run) WHERE t.run_id IN (%s)", [*runs])
         yield sql(f"UPDATE tokimori_runs {BY_KEY} SET holds = false WHERE id IN (%s)", [*runs])
-
-
-def _standing(run: Run, settled_by: NodeId | None, settled_token: Token | None, _holds: bool) -> Standing:
-    return Standing(run.state is RunState.RUNNING, run.node_id, run.token, settled_by, settled_token)
 
 
 async def _finished(transaction: Transaction, ids: Sequence[RunId]) -> dict[RunId, Standing]:

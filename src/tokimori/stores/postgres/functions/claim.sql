@@ -99,7 +99,6 @@ BEGIN
             _key_jobs := _key_jobs || _judged.key_jobs;
             _keys := _keys || _judged.keys;
             _names := _names || _judged.names;
-            EXIT WHEN clock_timestamp() > now() + interval '0.5 s';
         ELSIF _all AND cardinality(_ids) <= _left THEN
             UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = _node,
                 claim_id = _claim, pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL
@@ -136,6 +135,7 @@ BEGIN
             _wide := 4 * _wide;
         END IF;
         _batch := greatest(_left, least(4 * _batch, 1000));
+        EXIT WHEN clock_timestamp() > now() + interval '0.5 s';
     END LOOP;
     IF cardinality(_gates) + cardinality(_keys) + cardinality(_names) > 0 THEN
         PERFORM tokimori_wake(_gates);
