@@ -5,7 +5,7 @@ from tokimori.stores.documents import span
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import sql
 from tokimori.stores.rows import DOCUMENT, document_of, document_row
-from tokimori.stores.rules.errors import document_changed, no_document
+from tokimori.stores.rules.errors import document_changed, existing, no_document
 
 _FIND = f"SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = %s AND name = %s"
 _INSERT = f"""
@@ -25,9 +25,7 @@ async def put_document(transaction: Transaction, document: Document, replaces: i
 
 
 async def get_document(db: Sessions, kind: str, name: str) -> Document:
-    for row in await db.rows(sql(_FIND, kind, name)):
-        return document_of(row)
-    raise no_document(kind, name)
+    return document_of(existing(await db.row(sql(_FIND, kind, name)), no_document(kind, name)))
 
 
 async def list_documents(

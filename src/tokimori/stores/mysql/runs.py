@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Attempt, Output, Run
@@ -16,7 +15,7 @@ from tokimori.stores.mysql.requests import add_in_manner
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, attempt_of, output_of, run_of, run_row
-from tokimori.stores.rules.errors import full, stopped
+from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
@@ -38,9 +37,7 @@ async def add_run(transaction: Transaction, run: Run, now: Moment, manner: Manne
 async def get_run(db: Sessions, run_id: RunId) -> Run:
     """See `Runs.get_run`. One statement: a run that moves to the history meanwhile is in one of both."""
     statement = " UNION ALL ".join(f"SELECT {RUN} FROM {table} WHERE id = %s" for table in (_LIVE, _HISTORY))
-    for row in await db.rows(sql(statement, run_id, run_id)):
-        return run_of(row)
-    raise NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
+    return run_of(existing(await db.row(sql(statement, run_id, run_id)), no_run(run_id)))
 
 
 async def list_runs(db: Sessions, wanted: RunFilter) -> list[Run]:
@@ -70,9 +67,8 @@ async def attempts(db: Sessions, run_id: RunId) -> list[Attempt]:
 
 async def output(db: Sessions, run_id: RunId, attempt: int) -> Output | None:
     statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = %s AND attempt = %s"
-    for row in await db.rows(sql(statement, run_id, attempt)):
-        return output_of(row)
-    return None
+    row = await db.row(sql(statement, run_id, attempt))
+    return None if row is None else output_of(row)
 
 
 async def cancel_run(db: Sessions, run_id: RunId, reason: str, now: Moment) -> Run:
@@ -121,7 +117,7 @@ async def _add(transaction: Transaction, run: Run) -> Run:
             await transaction.commit()
         return run_of(row)
     if state is None:
-        raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
+        raise no_job(run.job_id)
     if lane is None:
         raise stopped(run.job_id, state)
     raise full(run.job_id, most)

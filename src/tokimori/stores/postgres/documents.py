@@ -4,7 +4,7 @@ from tokimori.model.document import Document
 from tokimori.stores.documents import span
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import DOCUMENT, document_of, document_row
-from tokimori.stores.rules.errors import document_changed, no_document
+from tokimori.stores.rules.errors import document_changed, existing, no_document
 
 _INSERT = f"""
 INSERT INTO tokimori_documents ({DOCUMENT}) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING RETURNING version"""
@@ -22,10 +22,7 @@ async def put_document(db: Connections, document: Document, replaces: int | None
 
 
 async def get_document(db: Connections, kind: str, name: str) -> Document:
-    document = await _find(db, kind, name)
-    if document is None:
-        raise no_document(kind, name)
-    return document
+    return existing(await _find(db, kind, name), no_document(kind, name))
 
 
 async def _find(db: Connections, kind: str, name: str) -> Document | None:

@@ -17,7 +17,7 @@ from tokimori.stores.job_rows import DELETED, JOB, JOB_STAMPS, due_of, job_of, j
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import SKIP, prefixed, skip_of
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
-from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, known_job, no_job, taken
+from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job, taken
 from tokimori.stores.rules.lanes import MOST_STEPS, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
@@ -92,7 +92,7 @@ async def family(db: Connections) -> Family:
 
 
 async def get_job(db: Connections, job_id: JobId) -> Job:
-    return job_of(known_job(await db.row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = $1", job_id), job_id))
+    return job_of(existing(await db.row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = $1", job_id), no_job(job_id)))
 
 
 async def list_jobs(db: Connections, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
@@ -156,11 +156,11 @@ async def move_runs(db: Connections, incarnation: Incarnation, steps: Iterable[i
 
 
 async def deleted_job(db: Connections, job_id: JobId) -> Job:
-    return tombstone_of(job_id, known_job(await db.row(DELETED.format("$1"), job_id), job_id))
+    return tombstone_of(job_id, existing(await db.row(DELETED.format("$1"), job_id), no_job(job_id)))
 
 
 async def get_due(db: Connections, job_id: JobId) -> Due:
-    return due_of(known_job(await db.row(f"{DUE} WHERE j.id = $1", job_id), job_id))
+    return due_of(existing(await db.row(f"{DUE} WHERE j.id = $1", job_id), no_job(job_id)))
 
 
 def skips_json(skips: Sequence[tuple[Incarnation, Skip]]) -> str:

@@ -6,7 +6,7 @@ from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Grant, InLine, NodeGone, Semaphore, Wish
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import PERMIT, semaphores_of
-from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, existing, in_use, no_semaphore
 
 _LIST = f"""
 SELECT s.name, s."limit", s."limit" - tokimori_unused(s.name),
@@ -32,10 +32,7 @@ async def list_semaphores(db: Connections, *, after: str = "", limit: int = 1000
 
 
 async def get_semaphore(db: Connections, name: str) -> Semaphore:
-    found = await _semaphores(db, "WHERE s.name = $1", name)
-    if not found:
-        raise no_semaphore(name)
-    return found[0]
+    return existing(next(iter(await _semaphores(db, "WHERE s.name = $1", name)), None), no_semaphore(name))
 
 
 async def _semaphores(db: Connections, which: str, *values: object) -> list[Semaphore]:

@@ -19,7 +19,7 @@ from tokimori.ports.semaphores import (
     Wish,
 )
 from tokimori.stores.redis.connections import Connections
-from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, existing, in_use, no_semaphore
 
 PAGE = 20
 """How many semaphores one script describes, with their holders: others wait meanwhile."""
@@ -43,10 +43,7 @@ async def list_semaphores(db: Connections, *, after: str = "", limit: int = 1000
 
 
 async def get_semaphore(db: Connections, name: str) -> Semaphore:
-    found = await _described(db, name=name, limit=1)
-    if not found:
-        raise no_semaphore(name)
-    return found[0]
+    return existing(next(iter(await _described(db, name=name, limit=1)), None), no_semaphore(name))
 
 
 async def _described(db: Connections, **asked: object) -> list[Semaphore]:

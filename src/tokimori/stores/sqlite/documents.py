@@ -5,7 +5,7 @@ import sqlite3
 from tokimori.model.document import Document
 from tokimori.stores.documents import span
 from tokimori.stores.rows import DOCUMENT, document_of, document_row, marks
-from tokimori.stores.rules.errors import document_changed, no_document
+from tokimori.stores.rules.errors import document_changed, existing, no_document
 
 _FIND = f"SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = ? AND name = ?"
 _INSERT = f"INSERT INTO tokimori_documents ({DOCUMENT}) VALUES ({marks(DOCUMENT)}) ON CONFLICT DO NOTHING"
@@ -23,10 +23,7 @@ def put_document(db: sqlite3.Connection, document: Document, replaces: int | Non
 
 
 def get_document(db: sqlite3.Connection, kind: str, name: str) -> Document:
-    document = _find(db, kind, name)
-    if document is None:
-        raise no_document(kind, name)
-    return document
+    return existing(_find(db, kind, name), no_document(kind, name))
 
 
 def _find(db: sqlite3.Connection, kind: str, name: str) -> Document | None:

@@ -14,7 +14,7 @@ from tokimori.model.settle import PARKED_BY
 from tokimori.stores.job_rows import DELETED, JOB, JOB_STAMPS, TOMBSTONE, due_of, job_of, job_row, tombstone_of
 from tokimori.stores.rows import SKIP, marks, prefixed, skip_of, skip_row
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
-from tokimori.stores.rules.errors import known_job, taken
+from tokimori.stores.rules.errors import existing, no_job, taken
 from tokimori.stores.rules.lanes import lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.rules.turns import Freed
@@ -53,7 +53,8 @@ def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job], family: int | None = N
 
 
 def get_job(db: sqlite3.Connection, job_id: JobId) -> Job:
-    return job_of(known_job(db.execute(f"SELECT {JOB} FROM tokimori_jobs WHERE id = ?", (job_id,)).fetchone(), job_id))
+    found = db.execute(f"SELECT {JOB} FROM tokimori_jobs WHERE id = ?", (job_id,)).fetchone()
+    return job_of(existing(found, no_job(job_id)))
 
 
 def list_jobs(
@@ -113,11 +114,11 @@ def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> Incarnatio
 
 
 def deleted_job(db: sqlite3.Connection, job_id: JobId) -> Job:
-    return tombstone_of(job_id, known_job(db.execute(DELETED.format("?"), (job_id,)).fetchone(), job_id))
+    return tombstone_of(job_id, existing(db.execute(DELETED.format("?"), (job_id,)).fetchone(), no_job(job_id)))
 
 
 def get_due(db: sqlite3.Connection, job_id: JobId) -> Due:
-    return due_of(known_job(db.execute(f"{DUE} WHERE j.id = ?", (job_id,)).fetchone(), job_id))
+    return due_of(existing(db.execute(f"{DUE} WHERE j.id = ?", (job_id,)).fetchone(), no_job(job_id)))
 
 
 def keep_skips(db: sqlite3.Connection, skips: Sequence[tuple[Incarnation, Skip]]) -> None:
