@@ -21,7 +21,7 @@ JOB_STAMPS = "max_running, lane, most_active, semaphores, max_per_key, priority,
 TOMBSTONE = "version, definition, created, deleted"
 """What is kept of a deleted job besides its id."""
 DELETED = f"""
-SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = {{}} AND definition IS NOT NULL
+SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = %s AND definition IS NOT NULL
     AND EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = d.incarnation)
 ORDER BY deleted DESC, incarnation DESC LIMIT 1"""
 """A deleted job of which something still runs, by its id, as `tombstone_of` reads it."""

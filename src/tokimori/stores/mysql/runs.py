@@ -7,14 +7,14 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, Manner
-from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.listing import STATE_LIVE, listed
 from tokimori.stores.mysql import ending, family, limits, lines
 from tokimori.stores.mysql.requests import add_in_manner
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
-from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, attempt_of, output_of, run_of, run_row
+from tokimori.stores.rows import RUN, RUN_COLUMNS, run_of, run_row
 from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 
@@ -58,17 +58,6 @@ async def runs_of(db: Sessions, incarnation: Incarnation, origins: Sequence[str]
         run_of(row)
         for row in await db.rows(f"{live} UNION ALL {_of_origins(_HISTORY, 'request', incarnation, origins)}")
     ]
-
-
-async def attempts(db: Sessions, run_id: RunId) -> list[Attempt]:
-    statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = %s ORDER BY number"
-    return [attempt_of(row) for row in await db.rows(sql(statement, run_id))]
-
-
-async def output(db: Sessions, run_id: RunId, attempt: int) -> Output | None:
-    statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = %s AND attempt = %s"
-    row = await db.row(sql(statement, run_id, attempt))
-    return None if row is None else output_of(row)
 
 
 async def cancel_run(db: Sessions, run_id: RunId, reason: str, now: Moment) -> Run:

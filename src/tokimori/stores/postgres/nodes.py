@@ -6,7 +6,7 @@ from tokimori.ports.nodes import Beat, NodeRecord, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.postgres.batches import columns, parameters
 from tokimori.stores.postgres.connections import Connections
-from tokimori.stores.rows import NODE, RUN, all_claimed, node_of, node_row, prefixed, pulse_of
+from tokimori.stores.rows import NODE, RUN, all_claimed, node_row, prefixed, pulse_of
 
 _REGISTER = f"""
 INSERT INTO tokimori_nodes ({NODE}, functions) VALUES ({", ".join(f"${n}" for n in range(1, NODE.count(",") + 3))})
@@ -69,9 +69,3 @@ async def leave(db: Connections, node: NodeId, now: Moment) -> bool:
 
 async def orphans(db: Connections, limit: int) -> list[Claimed]:
     return all_claimed(await db.rows(_ORPHANS, limit))
-
-
-async def list_nodes(db: Connections, *, limit: int = 1000) -> list[NodeRecord]:
-    newest = f"""SELECT {NODE} FROM tokimori_nodes
-        ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT $1"""
-    return [node_of(row) for row in await db.rows(newest, limit)]

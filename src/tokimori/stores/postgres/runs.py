@@ -9,13 +9,13 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
-from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.listing import RUNNING, listed
 from tokimori.stores.postgres.columns import without
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import get_job, move_runs
-from tokimori.stores.rows import ATTEMPT, BIRTH, OUTPUT, RUN, attempt_of, names_of, output_of, run_of, run_values
+from tokimori.stores.rows import BIRTH, RUN, names_of, run_of, run_values
 from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lanes import CLAIMABLE
@@ -116,17 +116,6 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
 
 async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int) -> list[Run]:
     return [run_of(row) for row in await db.rows(_LAST_RUNS, list(job_ids), limit)]
-
-
-async def attempts(db: Connections, run_id: RunId) -> list[Attempt]:
-    statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = $1 ORDER BY number"
-    return [attempt_of(row) for row in await db.rows(statement, run_id)]
-
-
-async def output(db: Connections, run_id: RunId, attempt: int) -> Output | None:
-    statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = $1 AND attempt = $2"
-    row = await db.row(statement, run_id, attempt)
-    return None if row is None else output_of(row)
 
 
 async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> Run:

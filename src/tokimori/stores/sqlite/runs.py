@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.request import PLAIN, PUT_OFF, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
-from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.listing import listed
-from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, marks, output_of, run_of, run_row
+from tokimori.stores.rows import RUN, marks, run_of, run_row
 from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lines import has_room
@@ -110,17 +110,6 @@ def list_runs(db: sqlite3.Connection, wanted: RunFilter) -> list[Run]:
 def last_runs(db: sqlite3.Connection, job_ids: Sequence[JobId], limit: int) -> list[Run]:
     runs = [run for job_id in job_ids for run in list_runs(db, RunFilter(job_id=job_id, limit=limit))]
     return sorted(runs, key=lambda run: run.id, reverse=True)
-
-
-def attempts(db: sqlite3.Connection, run_id: RunId) -> list[Attempt]:
-    statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = ? ORDER BY number"
-    return [attempt_of(row) for row in db.execute(statement, (run_id,))]
-
-
-def output(db: sqlite3.Connection, run_id: RunId, attempt: int) -> Output | None:
-    statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = ? AND attempt = ?"
-    row = db.execute(statement, (run_id, attempt)).fetchone()
-    return None if row is None else output_of(row)
 
 
 def cancel_run(db: sqlite3.Connection, run_id: RunId, reason: str, now: Moment) -> Run:
