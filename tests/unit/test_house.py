@@ -14,6 +14,8 @@ from docs import run_states
 
 ROOT = Path(__file__).parents[2]
 LONGEST_FILE, LONGEST_FUNCTION = 400, 60
+MOST_OF_STORES = 16_500
+"""Lines of all stores together, with their SQL and Lua. It may only be lowered."""
 VAGUE = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "managers", "misc"})
 
 Check = Callable[[str], Iterator[str]]
@@ -98,6 +100,13 @@ def untold_functions(text: str, told: frozenset[str] = frozenset()) -> Iterator[
 def test_source_files_are_short() -> None:
     """No file of the package is longer than 400 lines, whatever its language."""
     assert faults(long_files, "src/tokimori", endings="py sql lua js css html") == []
+
+
+def test_the_stores_are_short_together() -> None:
+    """All stores with their SQL and Lua have 16,500 lines at most."""
+    paths = [path for path in (ROOT / "src/tokimori/stores").rglob("*") if path.suffix in {".py", ".sql", ".lua"}]
+    assert len(paths) > 200
+    assert sum(len(path.read_text().splitlines()) for path in paths) <= MOST_OF_STORES
 
 
 def test_functions_are_short() -> None:

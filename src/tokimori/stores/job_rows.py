@@ -21,10 +21,14 @@ JOB_STAMPS = "max_running, lane, most_active, semaphores, max_per_key, priority,
 TOMBSTONE = "version, definition, created, deleted"
 """What is kept of a deleted job besides its id."""
 DELETED = f"""
-SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = {{}} AND definition IS NOT NULL
+SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = %s AND definition IS NOT NULL
     AND EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = d.incarnation)
 ORDER BY deleted DESC, incarnation DESC LIMIT 1"""
 """A deleted job of which something still runs, by its id, as `tombstone_of` reads it."""
+SOME_MOVE = """
+SELECT incarnation FROM tokimori_moves WHERE incarnation >= coalesce((
+    SELECT min(incarnation) FROM tokimori_moves WHERE incarnation >= {}), 0) ORDER BY incarnation LIMIT 1"""
+"""A job whose runs follow it, the first at or behind a random one: one that can't be moved keeps no other waiting."""
 EDGE = 'parent, child, "on", joins, declared_by'
 JOB_COLUMNS = JOB.count(",") + 1
 EDGE_COLUMNS = EDGE.count(",") + 1

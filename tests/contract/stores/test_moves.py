@@ -1,6 +1,8 @@
 """Jobs with more runs than follow a change at once: nothing of the old definition starts, and others get their turn."""
 
 import asyncio
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from msgspec.structs import replace
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_runs, later, state_of
 from tests.contract.stores.conftest import STORES
 from tests.contract.stores.refusing import DATABASES, opened
+from tokimori.errors import StoreError
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import lane_of
@@ -202,6 +205,24 @@ async def test_a_move_of_a_job_that_is_gone_hinders_no_other(kind: str, tmp_path
             await worker.tick()
         assert {run.lane for run in await live(store, job)} == {None}
         assert list(database.sql("SELECT incarnation FROM tokimori_moves")) in ([], [["incarnation"]])
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+async def test_a_move_that_fails_hinders_no_other(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beats that come upon it fail, or pass it over; others carry on what another job's runs have to follow."""
+    monkeypatch.setattr("tests.contract.stores.actors._numbers", count(2**62))  # as far from 0 as from the last
+    async with opened(kind, tmp_path) as database:
+        store, worker = database.store, await Worker.join(database.store)
+        job, _ = await with_many(store)
+        names = "'{}'" if kind == "postgres" else "'[]'"
+        row = f"INSERT INTO tokimori_moves (incarnation, origin, woken, names, since) VALUES (0, '', 0, {names}, 0)"
+        database.sql(f"{row};")
+        database.refuse("DELETE", "moves", "OLD.incarnation = 0")
+        await changed(store, job, state=JobState.PAUSED)
+        for _ in range(60):
+            with suppress(StoreError):
+                await worker.tick()
+        assert {run.lane for run in await live(store, job)} == {None}
 
 
 async def test_a_copy_takes_runs_along_as_their_job_is_now(store: Store, worker: Worker, tmp_path: Path) -> None:

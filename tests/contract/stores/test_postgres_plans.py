@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from copy import copy
 from itertools import product
 from pathlib import Path
 
@@ -280,9 +281,12 @@ async def test_no_statement_reads_a_whole_table(store: Store) -> None:
     await planning.promote(db, NOW, 500)
     await planning.outdated(db, "2030a", 500)
     await jobs.get_due(db, job.id)
-    await jobs.skips(db, job.id, limit=10)
+    reader = copy(store)
+    reader._opened = db, db  # type: ignore[attr-defined]
+    await reader.skips(job.id, limit=10)
+    await reader.attempts(run.id)
     for idle in (True, False):
-        await jobs.list_jobs(db, limit=100, idle=idle)
+        await reader.list_jobs(limit=100, idle=idle)
     await runs.get_run(db, run.id)
     for wanted in (RunFilter(), RunFilter(job_id=job.id), RunFilter(before=run.id)):
         await runs.list_runs(db, wanted)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
 from signal import SIGKILL
 
 import pytest
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, state_of
 from tests.servers.redis import Server
 from tokimori.clock import Moment, SystemClock
+from tokimori.errors import StoreError
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import lane_of
@@ -110,6 +112,21 @@ async def test_a_long_line_is_woken_by_and_by(store: Store) -> None:
     for _ in range(MANY // 250):
         await worker.tick()
     assert await store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED}))) == []
+
+
+async def test_a_move_that_fails_hinders_no_other(
+    server: Server, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beats that come upon one that nobody can read fail; others carry on what another job's runs have to follow."""
+    monkeypatch.setattr(jobs, "MOST_STEPS", 0)
+    worker = await Worker.join(store)
+    job, _ = await with_many(store, 1500)
+    server.command("HSET", "{tokimori}:moves", "0", "no move")
+    await in_lane("default", JobState.PAUSED)(store, job)
+    for _ in range(60):
+        with suppress(StoreError):
+            await worker.tick()
+    assert {run.lane for run in await store.list_runs(RunFilter(limit=1500))} == {None}
 
 
 @pytest.mark.parametrize("name", CHANGES)

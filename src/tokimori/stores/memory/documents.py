@@ -4,7 +4,7 @@ from itertools import islice
 
 from tokimori.model.document import Document
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules.errors import document_changed, no_document
+from tokimori.stores.rules.errors import document_changed, existing, no_document
 
 
 def put_document(tables: Tables, document: Document, replaces: int | None) -> None:
@@ -18,10 +18,7 @@ def put_document(tables: Tables, document: Document, replaces: int | None) -> No
 
 
 def get_document(tables: Tables, kind: str, name: str) -> Document:
-    document = tables.documents.get((kind, name))
-    if document is None:
-        raise no_document(kind, name)
-    return document
+    return existing(tables.documents.get((kind, name)), no_document(kind, name))
 
 
 def list_documents(tables: Tables, kind: str, *, prefix: str = "", after: str = "", limit: int = 100) -> list[Document]:

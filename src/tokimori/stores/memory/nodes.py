@@ -11,6 +11,7 @@ from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.memory.lines import drop_programs, sweep
 from tokimori.stores.memory.tables import RunRow, Tables, in_line
+from tokimori.stores.rows import pulse_of
 
 
 def register(tables: Tables, node: NodeRecord) -> None:
@@ -28,19 +29,10 @@ def tick(tables: Tables, beat: Beat, store_now: Moment) -> Pulse | None:
         row = owned.get(started.run_id)
         if row is not None and row.run.token == started.token:
             tables.put(row, replace(row.run, pid=started.pid, started=started.at))
-    runs = [row.run for row in owned.values()]
-    return Pulse(
-        now=store_now,
-        owned=frozenset((run.id, run.token) for run in runs),
-        cancels=tuple((run.id, run.token, run.cancel) for run in runs if run.cancel is not None),
-        peers=tuple(
-            (peer.id, peer.beat)
-            for peer in tables.nodes.values()
-            if peer.state is NodeState.ALIVE and peer.id != node.id
-        ),
-        orphans=bool(_orphans(tables)),
-        survey=survey(tables, store_now),
-    )
+    runs = ((row.run.id, row.run.token, row.run.cancel) for row in owned.values())
+    peers = (peer for peer in tables.nodes.values() if peer.state is NodeState.ALIVE and peer.id != node.id)
+    beats = ((peer.id, peer.beat) for peer in peers)
+    return pulse_of(store_now, runs, beats, survey(tables, store_now), orphans=bool(_orphans(tables)))
 
 
 def survey(tables: Tables, now: Moment, *, past: Moment | None = None) -> Survey:

@@ -19,7 +19,7 @@ from tokimori.ports.semaphores import (
 from tokimori.stores.memory import lines
 from tokimori.stores.memory.tables import SemaphoreRow, Tables
 from tokimori.stores.rules.claiming import joining
-from tokimori.stores.rules.errors import check_lowered, in_use, no_semaphore
+from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
 
 
 def put_semaphore(tables: Tables, name: str, limit: int, now: Moment) -> None:
@@ -36,9 +36,7 @@ def list_semaphores(tables: Tables, *, after: str = "", limit: int = 1000) -> li
 
 
 def get_semaphore(tables: Tables, name: str) -> Semaphore:
-    row = tables.semaphores.get(name)
-    if row is None:
-        raise no_semaphore(name)
+    row = existing(tables.semaphores.get(name), no_semaphore(name))
     held = [each for each in tables.permits.values() if each.semaphore == name and each.token is not None]
     waiting = len(lines.runs_in_line(tables, name)) + len(lines.programs_in_line(tables, name))
     return Semaphore(

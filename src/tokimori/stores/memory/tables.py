@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound
 from tokimori.model.dependents import Edge
 from tokimori.model.document import Document
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, PermitId, RunId, Token
@@ -20,7 +19,7 @@ from tokimori.ports.copying import Arrival
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.semaphores import Permit
 from tokimori.stores.rules.edits import Edges
-from tokimori.stores.rules.errors import check_family, known_job
+from tokimori.stores.rules.errors import check_family, existing, no_job, no_run
 from tokimori.stores.rules.lines import has_room
 
 
@@ -91,7 +90,7 @@ class Tables:
 
     def job(self, job_id: JobId) -> Job:
         """The job. Raises `NotFound`."""
-        return known_job(self.jobs.get(job_id), job_id)
+        return existing(self.jobs.get(job_id), no_job(job_id))
 
     def job_of(self, incarnation: Incarnation) -> Job | None:
         """The job that a run belongs to; None where it is gone."""
@@ -100,10 +99,7 @@ class Tables:
 
     def row(self, run_id: RunId) -> RunRow:
         """The run, live or finished. Raises `NotFound`."""
-        row = self.live.get(run_id) or self.history.get(run_id)
-        if row is None:
-            raise NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
-        return row
+        return existing(self.live.get(run_id) or self.history.get(run_id), no_run(run_id))
 
     def runs_of(self, incarnation: Incarnation, *states: RunState) -> list[RunRow]:
         """The live runs of a job in these states, next in line first."""

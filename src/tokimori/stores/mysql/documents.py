@@ -1,19 +1,16 @@
 """Documents: statements on their table."""
 
 from tokimori.model.document import Document
-from tokimori.stores.documents import span
-from tokimori.stores.mysql.sessions import Sessions, Transaction
+from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import sql
-from tokimori.stores.rows import DOCUMENT, document_of, document_row
-from tokimori.stores.rules.errors import document_changed, no_document
+from tokimori.stores.rows import DOCUMENT, document_row
+from tokimori.stores.rules.errors import document_changed
 
 _FIND = f"SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = %s AND name = %s"
 _INSERT = f"""
 INSERT INTO tokimori_documents ({DOCUMENT}) VALUES %s ON DUPLICATE KEY UPDATE version = tokimori_documents.version"""
 _REPLACE = "UPDATE tokimori_documents SET text = %s, version = %s WHERE kind = %s AND name = %s AND version = %s"
 _DELETE = "DELETE FROM tokimori_documents WHERE kind = %s AND name = %s AND version = %s"
-_LIST = f"""
-SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = %s AND name {{}} %s AND name <= %s ORDER BY name LIMIT %s"""
 
 
 async def put_document(transaction: Transaction, document: Document, replaces: int | None) -> None:
@@ -22,20 +19,6 @@ async def put_document(transaction: Transaction, document: Document, replaces: i
     _, found = await transaction.commit(statement, sql(_FIND, kind, name))
     if found.rows != [row]:
         raise document_changed(document.kind, document.name)
-
-
-async def get_document(db: Sessions, kind: str, name: str) -> Document:
-    for row in await db.rows(sql(_FIND, kind, name)):
-        return document_of(row)
-    raise no_document(kind, name)
-
-
-async def list_documents(
-    db: Sessions, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
-) -> list[Document]:
-    comparison, first, last = span(prefix, after)
-    rows = await db.rows(sql(_LIST.format(comparison), kind, first, last, limit))
-    return [document_of(row) for row in rows]
 
 
 async def delete_document(transaction: Transaction, kind: str, name: str, version: int) -> None:

@@ -8,14 +8,22 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
-from tokimori.stores.job_rows import JOB, JOB_COLUMNS, JOB_STAMPS, TOMBSTONE, due_of, job_of, job_row, tombstone_of
+from tokimori.stores.job_rows import (
+    JOB,
+    JOB_COLUMNS,
+    JOB_STAMPS,
+    TOMBSTONE,
+    due_of,
+    job_of,
+    job_row,
+)
 from tokimori.stores.mysql import ending, lines, moves
 from tokimori.stores.mysql.family import READ_FAMILY, change_edges, family_of, has_children
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import insert, sql
-from tokimori.stores.rows import SKIP, prefixed, skip_of, skip_row
+from tokimori.stores.rows import SKIP, prefixed, skip_row
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
-from tokimori.stores.rules.errors import is_parent, no_job, taken
+from tokimori.stores.rules.errors import existing, is_parent, no_job, taken
 from tokimori.stores.rules.lanes import lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.rules.turns import Freed
@@ -34,10 +42,6 @@ LEFT JOIN tokimori_skips s ON s.incarnation = j.incarnation AND s.last = j.fired
     AND s.first = (SELECT MAX(first) FROM tokimori_skips WHERE incarnation = j.incarnation)"""
 """Jobs as `due_of` reads them; a live run that is not held is active."""
 _COLUMNS = f"{JOB}, {JOB_STAMPS}"
-_DELETED = f"""
-SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = %s AND definition IS NOT NULL
-    AND EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = d.incarnation)
-ORDER BY deleted DESC, incarnation DESC LIMIT 1"""
 
 
 def keep_skips(skips: Sequence[tuple[Incarnation, Skip]]) -> Iterator[str]:
@@ -46,36 +50,8 @@ def keep_skips(skips: Sequence[tuple[Incarnation, Skip]]) -> Iterator[str]:
     return insert("REPLACE", "tokimori_skips", f"incarnation, {SKIP}", rows)
 
 
-async def get_job(db: Sessions, job_id: JobId) -> Job:
-    for row in await db.rows(sql(f"SELECT {JOB} FROM tokimori_jobs WHERE id = %s", job_id)):
-        return job_of(row)
-    raise no_job(job_id)
-
-
-async def list_jobs(db: Sessions, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
-    restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
-    index = "tokimori_jobs_due" if idle else "tokimori_jobs_id"
-    statement = f"""SELECT {JOB} FROM tokimori_jobs FORCE INDEX ({index})
-        WHERE id > %s {restriction} ORDER BY id LIMIT %s"""
-    return [job_of(row) for row in await db.rows(sql(statement, after or "", limit))]
-
-
-async def deleted_job(db: Sessions, job_id: JobId) -> Job:
-    for row in await db.rows(sql(_DELETED, job_id)):
-        return tombstone_of(job_id, row)
-    raise no_job(job_id)
-
-
 async def get_due(db: Sessions, job_id: JobId) -> Due:
-    for row in await db.rows(sql(f"{DUE} WHERE j.id = %s", job_id)):
-        return due_of(row)
-    raise no_job(job_id)
-
-
-async def skips(db: Sessions, job_id: JobId, *, limit: int = 100) -> list[Skip]:
-    job = await get_job(db, job_id)
-    statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = %s ORDER BY first DESC LIMIT %s"
-    return [skip_of(row) for row in await db.rows(sql(statement, job.incarnation, limit))]
+    return due_of(existing(await db.row(sql(f"{DUE} WHERE j.id = %s", job_id)), no_job(job_id)))
 
 
 async def family(transaction: Transaction) -> Family:

@@ -32,8 +32,6 @@ UPDATE tokimori_runs {BY_KEY} SET lane = CASE WHEN lane IS NULL THEN %s ELSE %s 
 WHERE id IN (%s)"""
 NAMES = "SELECT names FROM tokimori_moves WHERE incarnation IN (%s)"
 """Semaphores in whose lines runs of jobs may stand besides those that they state."""
-SOME_MOVE = "SELECT incarnation FROM tokimori_moves ORDER BY RAND() LIMIT 1"
-"""One that can't be carried out keeps no other from its turn."""
 
 
 def begin(job: Incarnation, forced: Lane | None = None, reason: str | None = None, since: int = 0) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from secrets import randbits
 
 from tokimori.clock import Moment
 from tokimori.errors import StoreError
@@ -10,12 +11,13 @@ from tokimori.model.pause import open_lanes
 from tokimori.model.semaphores import line_of
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
+from tokimori.stores.job_rows import SOME_MOVE
 from tokimori.stores.mysql import lines
-from tokimori.stores.mysql.moves import SOME_MOVE, move_runs
+from tokimori.stores.mysql.moves import move_runs
 from tokimori.stores.mysql.pauses import MAKE_GATE, PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import Answer, insert, sql
-from tokimori.stores.rows import CLAIMED, NODE, all_claimed, node_of, node_row, prefixed
+from tokimori.stores.rows import CLAIMED, NODE, all_claimed, node_of, node_row, prefixed, pulse_of
 from tokimori.stores.rules.turns import Freed
 
 OWNED = CLAIMED.replace("LEFT", "FORCE INDEX (tokimori_runs_owned) LEFT")
@@ -90,14 +92,8 @@ class Ticks:
                 await db.transact(lambda transaction: move_runs(transaction, moving.rows[0][0], "SKIP LOCKED"))
         if await _swept(db, [lane for _, lane in in_line.rows], ready):
             told = await survey(db, clock.rows[0][0])
-        return Pulse(
-            now=clock.rows[0][0],
-            owned=frozenset((run_id, token) for run_id, token, _ in owned.rows),
-            cancels=tuple((run_id, token, reason) for run_id, token, reason in owned.rows if reason is not None),
-            peers=tuple((node_id, counter) for node_id, counter in peers.rows),
-            orphans=any(state == NodeState.DEAD for _, state in owners.rows),
-            survey=told,
-        )
+        orphans = any(state == NodeState.DEAD for _, state in owners.rows)
+        return pulse_of(clock.rows[0][0], owned.rows, peers.rows, told, orphans=orphans)
 
     async def _rest(self, beats: Sessions, beat: Beat) -> tuple[bool, Pulse | None]:
         """Whether the node is dead; what a beat hears while nothing is to be done, None if there is something."""
@@ -106,14 +102,8 @@ class Ticks:
         self._at_rest = not busy
         if not own.changed or busy:
             return not own.changed, None
-        return False, Pulse(
-            now=clock,
-            owned=frozenset(),
-            cancels=(),
-            peers=tuple((node_id, counter) for node_id, counter in peers.rows),
-            orphans=False,
-            survey=Survey(next_due=_sooner(job, run), lanes=()),
-        )
+        survey = Survey(next_due=_sooner(job, run), lanes=())
+        return False, pulse_of(clock, (), peers.rows, survey, orphans=False)
 
 
 async def _swept(db: Sessions, lanes: Iterable[Lane | None], ready: frozenset[Lane]) -> bool:
@@ -155,7 +145,8 @@ def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:
     yield f"SELECT {_NOW}"
     yield sql("SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = %s", beat.node)
     yield sql(_PEERS, beat.node)
-    yield from (_OWNERS, lines.LINES, SOME_MOVE, sql(f"SELECT {_NEXT_DUE}", _EVER, _EVER), _LANES, PAUSED)
+    yield from (_OWNERS, lines.LINES, sql(SOME_MOVE.format("%s"), randbits(63)))
+    yield from (sql(f"SELECT {_NEXT_DUE}", _EVER, _EVER), _LANES, PAUSED)
 
 
 def _survey_of(next_due: Answer, lanes: Answer, paused: Answer) -> Survey:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from tokimori.model.ids import Lane
 from tokimori.model.pause import Pause, open_lanes
-from tokimori.stores.mysql.sessions import Sessions, Transaction
+from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import SHARED, Answer, sql
 from tokimori.stores.rows import PAUSE, pause_of, pause_row
 
@@ -19,11 +19,6 @@ SHARED_PAUSED = f"{PAUSED} {SHARED} SKIP LOCKED"
 
 async def delete_pause(transaction: Transaction, queue: str) -> None:
     await transaction.commit(sql("DELETE FROM tokimori_pauses WHERE queue = %s AND queue <> %s", queue, _GATE))
-
-
-async def list_pauses(db: Sessions) -> list[Pause]:
-    statement = sql(f"SELECT {PAUSE} FROM tokimori_pauses WHERE queue <> %s ORDER BY queue", _GATE)
-    return [pause_of(row) for row in await db.rows(statement)]
 
 
 async def add_pause(transaction: Transaction, pause: Pause) -> Pause:

@@ -30,12 +30,6 @@ _OLD_ARRIVALS = "FROM tokimori_arrivals WHERE incarnation = %s AND latest < %s"
 _HISTORY_JOB = "FORCE INDEX (tokimori_history_job)"
 
 
-async def deleted_jobs(db: Sessions, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
-    statement = "SELECT incarnation, job_id FROM tokimori_deleted_jobs WHERE incarnation > %s ORDER BY 1 LIMIT %s"
-    rows = await db.rows(sql(statement, -1 if after is None else after, limit))
-    return [(row[0], row[1]) for row in rows]
-
-
 async def counts(db: Sessions, job_id: JobId) -> list[DailyCount]:
     """See `Pruning.counts`. One statement: what is pruned meanwhile is in it once."""
     return daily_counts(await db.rows(COUNTS.format(index=_HISTORY_JOB, job=sql("%s", job_id), whole="SIGNED")))

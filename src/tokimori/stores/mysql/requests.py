@@ -3,7 +3,6 @@
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound
 from tokimori.model.ids import Lane
 from tokimori.model.request import PUT_OFF, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Run
@@ -12,7 +11,7 @@ from tokimori.stores.mysql.moves import check_moved
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, insert, sql
 from tokimori.stores.rows import RUN, RUN_COLUMNS, run_of, run_row
-from tokimori.stores.rules.errors import full, stopped
+from tokimori.stores.rules.errors import full, no_job, stopped
 
 # Held alone: two requests of one key see each other, and nobody counts beside this one.
 _GATE = f"SELECT state, lane, most_active FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s AND id = %s FOR UPDATE"
@@ -42,7 +41,7 @@ async def add_in_manner(transaction: Transaction, run: Run, manner: Manner, now:
     for row in known.rows:
         return run_of(row)
     if not job.rows:
-        raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
+        raise no_job(run.job_id)
     ((state, lane, most),) = job.rows
     if manner.forced and lane is None:
         await check_moved(transaction, run.incarnation)

@@ -5,18 +5,17 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, Manner
-from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.listing import STATE_LIVE, listed
 from tokimori.stores.mysql import ending, family, limits, lines
 from tokimori.stores.mysql.requests import add_in_manner
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
-from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, attempt_of, output_of, run_of, run_row
-from tokimori.stores.rules.errors import full, stopped
+from tokimori.stores.rows import RUN, RUN_COLUMNS, run_of, run_row
+from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
@@ -38,9 +37,7 @@ async def add_run(transaction: Transaction, run: Run, now: Moment, manner: Manne
 async def get_run(db: Sessions, run_id: RunId) -> Run:
     """See `Runs.get_run`. One statement: a run that moves to the history meanwhile is in one of both."""
     statement = " UNION ALL ".join(f"SELECT {RUN} FROM {table} WHERE id = %s" for table in (_LIVE, _HISTORY))
-    for row in await db.rows(sql(statement, run_id, run_id)):
-        return run_of(row)
-    raise NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
+    return run_of(existing(await db.row(sql(statement, run_id, run_id)), no_run(run_id)))
 
 
 async def list_runs(db: Sessions, wanted: RunFilter) -> list[Run]:
@@ -61,18 +58,6 @@ async def runs_of(db: Sessions, incarnation: Incarnation, origins: Sequence[str]
         run_of(row)
         for row in await db.rows(f"{live} UNION ALL {_of_origins(_HISTORY, 'request', incarnation, origins)}")
     ]
-
-
-async def attempts(db: Sessions, run_id: RunId) -> list[Attempt]:
-    statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = %s ORDER BY number"
-    return [attempt_of(row) for row in await db.rows(sql(statement, run_id))]
-
-
-async def output(db: Sessions, run_id: RunId, attempt: int) -> Output | None:
-    statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = %s AND attempt = %s"
-    for row in await db.rows(sql(statement, run_id, attempt)):
-        return output_of(row)
-    return None
 
 
 async def cancel_run(db: Sessions, run_id: RunId, reason: str, now: Moment) -> Run:
@@ -121,7 +106,7 @@ async def _add(transaction: Transaction, run: Run) -> Run:
             await transaction.commit()
         return run_of(row)
     if state is None:
-        raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
+        raise no_job(run.job_id)
     if lane is None:
         raise stopped(run.job_id, state)
     raise full(run.job_id, most)

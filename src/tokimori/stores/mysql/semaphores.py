@@ -9,7 +9,7 @@ from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
 from tokimori.stores.rows import PERMIT, permit_row, semaphores_of
 from tokimori.stores.rules.claiming import joining
-from tokimori.stores.rules.errors import check_lowered, in_use, no_semaphore
+from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
 from tokimori.stores.rules.turns import Freed
 
 _IN_LINE = f"""(
@@ -56,9 +56,7 @@ async def list_semaphores(db: Sessions, *, after: str = "", limit: int = 1000) -
 
 
 async def get_semaphore(db: Sessions, name: str) -> Semaphore:
-    for semaphore in await _read(db, sql("WHERE name = %s", name)):
-        return semaphore
-    raise no_semaphore(name)
+    return existing(next(iter(await _read(db, sql("WHERE name = %s", name))), None), no_semaphore(name))
 
 
 async def _read(db: Sessions, which: str) -> list[Semaphore]:

@@ -180,6 +180,10 @@ class Sessions:
         """What one statement finds."""
         return (await self.ask(statement))[0].rows
 
+    async def row(self, statement: str) -> tuple[Any, ...] | None:
+        """The first row that one statement finds."""
+        return next(iter(await self.rows(statement)), None)
+
     async def transact(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Have the work done in a transaction; what it does not commit is undone. Raises `StoreError`."""
 

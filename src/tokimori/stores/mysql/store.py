@@ -27,7 +27,10 @@ from tokimori.stores.mysql import (
 from tokimori.stores.mysql.address import Address
 from tokimori.stores.mysql.schema import LONGEST, known_migrations, migrate, status
 from tokimori.stores.mysql.sessions import Sessions, Transaction
+from tokimori.stores.mysql.statements import sql
 from tokimori.stores.notices import Notices, telling
+from tokimori.stores.reading import TableReader
+from tokimori.stores.rows import Row
 from tokimori.stores.rules.lanes import MOST_STEPS, StillMoving
 from tokimori.stores.server_store import ServerStore, forwarded
 
@@ -52,7 +55,7 @@ def transacted(
     return method
 
 
-class MysqlStore(ServerStore[Sessions]):
+class MysqlStore(ServerStore[Sessions], TableReader):
     """A `Store` in a MariaDB or MySQL database. The server's clock is the store's; `clock` only dates migrations.
 
     These servers notify nobody: only what this object's own callers ask wakes at once.
@@ -66,6 +69,9 @@ class MysqlStore(ServerStore[Sessions]):
 
     async def _greet(self, db: Sessions) -> Sequence[str]:
         return await _faults(db)
+
+    async def _select(self, statement: str, *values: object) -> Sequence[Row]:
+        return await self.db.rows(sql(statement, *values))
 
     async def schema(self) -> SchemaStatus:
         return await self.db.use(lambda session: status(session, self._known))
@@ -95,27 +101,18 @@ class MysqlStore(ServerStore[Sessions]):
 
     add_jobs = telling(transacted(jobs.add_jobs))
     family = transacted(jobs.family)
-    get_job = forwarded(jobs.get_job)
-    list_jobs = forwarded(jobs.list_jobs)
     _replace_job = transacted(jobs.replace_job)
     _delete_job = transacted(jobs.delete_job)
-    deleted_job = forwarded(jobs.deleted_job)
     get_due = forwarded(jobs.get_due)
-    skips = forwarded(jobs.skips)
     put_document = transacted(documents.put_document)
-    get_document = forwarded(documents.get_document)
-    list_documents = forwarded(documents.list_documents)
     delete_document = transacted(documents.delete_document)
     add_pause = transacted(pauses.add_pause)
     delete_pause = telling(transacted(pauses.delete_pause))
-    list_pauses = forwarded(pauses.list_pauses)
     add_run = telling(transacted(runs.add_run))
     get_run = forwarded(runs.get_run)
     list_runs = forwarded(runs.list_runs)
     last_runs = forwarded(runs.last_runs)
     runs_of = forwarded(runs.runs_of)
-    attempts = forwarded(runs.attempts)
-    output = forwarded(runs.output)
     cancel_run = telling(forwarded(runs.cancel_run))
     hold_run = telling(forwarded(runs.hold_run))
     resume_run = telling(forwarded(runs.resume_run))
@@ -146,7 +143,6 @@ class MysqlStore(ServerStore[Sessions]):
     export_rows = forwarded(copying.export_rows)
     import_rows = transacted(copying.import_rows)
     prune = transacted(pruning.prune)
-    deleted_jobs = forwarded(pruning.deleted_jobs)
     prune_nodes = transacted(pruning.prune_nodes)
     counts = forwarded(pruning.counts)
 

@@ -1,10 +1,9 @@
 """Documents: statements on their table. What one of them did not write, another one looks at: nobody waits between."""
 
 from tokimori.model.document import Document
-from tokimori.stores.documents import span
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import DOCUMENT, document_of, document_row
-from tokimori.stores.rules.errors import document_changed, no_document
+from tokimori.stores.rules.errors import document_changed
 
 _INSERT = f"""
 INSERT INTO tokimori_documents ({DOCUMENT}) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING RETURNING version"""
@@ -21,28 +20,9 @@ async def put_document(db: Connections, document: Document, replaces: int | None
         raise document_changed(document.kind, document.name)
 
 
-async def get_document(db: Connections, kind: str, name: str) -> Document:
-    document = await _find(db, kind, name)
-    if document is None:
-        raise no_document(kind, name)
-    return document
-
-
 async def _find(db: Connections, kind: str, name: str) -> Document | None:
     row = await db.row(f"SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = $1 AND name = $2", kind, name)
     return None if row is None else document_of(row)
-
-
-async def list_documents(
-    db: Connections, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
-) -> list[Document]:
-    comparison, first, last = span(prefix, after)
-    rows = await db.rows(
-        f"""SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = $1 AND name {comparison} $2 AND name <= $3
-        ORDER BY name LIMIT $4""",
-        *(kind, first, last, limit),
-    )
-    return [document_of(row) for row in rows]
 
 
 async def delete_document(db: Connections, kind: str, name: str, version: int) -> None:

@@ -13,11 +13,11 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
-from tokimori.stores.job_rows import DELETED, JOB, JOB_STAMPS, due_of, job_of, job_row, tombstone_of
+from tokimori.stores.job_rows import JOB, JOB_STAMPS, due_of, job_of, job_row
 from tokimori.stores.postgres.connections import Connections
-from tokimori.stores.rows import SKIP, prefixed, skip_of
+from tokimori.stores.rows import SKIP, prefixed
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
-from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, known_job, no_job, taken
+from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job, taken
 from tokimori.stores.rules.lanes import MOST_STEPS, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
@@ -92,13 +92,7 @@ async def family(db: Connections) -> Family:
 
 
 async def get_job(db: Connections, job_id: JobId) -> Job:
-    return job_of(known_job(await db.row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = $1", job_id), job_id))
-
-
-async def list_jobs(db: Connections, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
-    restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
-    statement = f"SELECT {JOB} FROM tokimori_jobs WHERE id > $1 {restriction} ORDER BY id LIMIT $2"
-    return [job_of(row) for row in await db.rows(statement, after or "", limit)]
+    return job_of(existing(await db.row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = $1", job_id), no_job(job_id)))
 
 
 async def replace_job(
@@ -155,20 +149,10 @@ async def move_runs(db: Connections, incarnation: Incarnation, steps: Iterable[i
             return
 
 
-async def deleted_job(db: Connections, job_id: JobId) -> Job:
-    return tombstone_of(job_id, known_job(await db.row(DELETED.format("$1"), job_id), job_id))
-
-
 async def get_due(db: Connections, job_id: JobId) -> Due:
-    return due_of(known_job(await db.row(f"{DUE} WHERE j.id = $1", job_id), job_id))
+    return due_of(existing(await db.row(f"{DUE} WHERE j.id = $1", job_id), no_job(job_id)))
 
 
 def skips_json(skips: Sequence[tuple[Incarnation, Skip]]) -> str:
     """Rows of the ledger as `tokimori_keep_skips` reads them."""
     return msgspec.json.encode([{"incarnation": job, **msgspec.to_builtins(skip)} for job, skip in skips]).decode()
-
-
-async def skips(db: Connections, job_id: JobId, *, limit: int = 100) -> list[Skip]:
-    job = await get_job(db, job_id)
-    statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = $1 ORDER BY first DESC LIMIT $2"
-    return [skip_of(row) for row in await db.rows(statement, job.incarnation, limit)]

@@ -1,12 +1,12 @@
 """Who takes part, and who is alive: statements on nodes, and what a beat tells of everything else."""
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Lane, NodeId, Token
+from tokimori.model.ids import Lane, NodeId
 from tokimori.ports.nodes import Beat, NodeRecord, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.postgres.batches import columns, parameters
 from tokimori.stores.postgres.connections import Connections
-from tokimori.stores.rows import NODE, RUN, all_claimed, node_of, node_row, prefixed
+from tokimori.stores.rows import NODE, RUN, all_claimed, node_row, prefixed, pulse_of
 
 _REGISTER = f"""
 INSERT INTO tokimori_nodes ({NODE}, functions) VALUES ({", ".join(f"${n}" for n in range(1, NODE.count(",") + 3))})
@@ -42,15 +42,9 @@ async def tick(db: Connections, beat: Beat) -> Pulse | None:
         return None
     now, *told, orphans, next_due, lanes = row
     ids, tokens, cancels, peers, beats = (each or () for each in told)
-    owned = list(zip(ids, map(Token, map(int, tokens)), strict=True))
-    return Pulse(
-        now=now,
-        owned=frozenset(owned),
-        cancels=tuple((*key, reason) for key, reason in zip(owned, cancels, strict=True) if reason is not None),
-        peers=tuple(zip(peers, map(int, beats), strict=True)),
-        orphans=orphans,
-        survey=_survey_of(next_due, lanes),
-    )
+    owned = zip(ids, map(int, tokens), cancels, strict=True)
+    heard = zip(peers, map(int, beats), strict=True)
+    return pulse_of(now, owned, heard, _survey_of(next_due, lanes), orphans=orphans)
 
 
 async def survey(db: Connections, now: Moment, *, past: Moment | None = None) -> Survey:
@@ -75,9 +69,3 @@ async def leave(db: Connections, node: NodeId, now: Moment) -> bool:
 
 async def orphans(db: Connections, limit: int) -> list[Claimed]:
     return all_claimed(await db.rows(_ORPHANS, limit))
-
-
-async def list_nodes(db: Connections, *, limit: int = 1000) -> list[NodeRecord]:
-    newest = f"""SELECT {NODE} FROM tokimori_nodes
-        ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT $1"""
-    return [node_of(row) for row in await db.rows(newest, limit)]

@@ -8,13 +8,9 @@ from tokimori.stores.rows import PAUSE, pause_of, pause_row
 async def add_pause(db: Connections, pause: Pause) -> Pause:
     """See `Pausing.add_pause`. The function waits for the claims that are under way."""
     await db.rows("SELECT tokimori_pause($1, $2, $3, $4)", *pause_row(pause))
-    kept = [each for each in await list_pauses(db) if each.queue == pause.queue]
-    return kept[0] if kept else pause
+    kept = await db.row(f"SELECT {PAUSE} FROM tokimori_pauses WHERE queue = $1", pause.queue)
+    return pause if kept is None else pause_of(kept)
 
 
 async def delete_pause(db: Connections, queue: str) -> None:
     await db.rows("DELETE FROM tokimori_pauses WHERE queue = $1", queue)
-
-
-async def list_pauses(db: Connections) -> list[Pause]:
-    return [pause_of(row) for row in await db.rows(f"SELECT {PAUSE} FROM tokimori_pauses ORDER BY queue")]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.ids import JobId
 from tokimori.model.retention import DailyCount, Expiry, daily_counts, rest_of
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.schema import LOCK_KEY
@@ -24,11 +24,6 @@ async def prune(db: Connections, expiries: Sequence[Expiry], limit: int) -> Sequ
     statement = "SELECT at, keep_runs, kept::text, after::text FROM tokimori_prune($1, $2)"
     (reached,) = await db.rows(statement, msgspec.json.encode(expiries).decode(), limit)
     return rest_of(expiries, *reached)
-
-
-async def deleted_jobs(db: Connections, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
-    statement = "SELECT incarnation, job_id FROM tokimori_deleted_jobs WHERE incarnation > $1 ORDER BY 1 LIMIT $2"
-    return [(row[0], row[1]) for row in await db.rows(statement, -1 if after is None else after, limit)]
 
 
 async def prune_nodes(db: Connections, before: Moment, limit: int) -> int:

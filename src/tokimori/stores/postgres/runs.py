@@ -6,18 +6,17 @@ from itertools import count
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
-from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.listing import RUNNING, listed
 from tokimori.stores.postgres.columns import without
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import get_job, move_runs
-from tokimori.stores.rows import ATTEMPT, BIRTH, OUTPUT, RUN, attempt_of, names_of, output_of, run_of, run_values
-from tokimori.stores.rules.errors import full, stopped
+from tokimori.stores.rows import BIRTH, RUN, names_of, run_of, run_values
+from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lanes import CLAIMABLE
 
@@ -65,7 +64,7 @@ async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Ru
             known = await _answered_by(db, run)
             if known is not None:
                 return known
-            raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
+            raise no_job(run.job_id)
         case "moving":
             await move_runs(db, run.incarnation, count())
             return await _ask_run(db, run, manner, now)
@@ -91,7 +90,7 @@ async def _add_run(db: Connections, run: Run) -> Run:
         return known
     job = await get_job(db, run.job_id)
     if job.incarnation != run.incarnation:
-        raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
+        raise no_job(run.job_id)
     if job.state not in CLAIMABLE:
         raise stopped(run.job_id, job.state)
     if most_active(job.definition) is not None:
@@ -106,10 +105,7 @@ async def runs_of(db: Connections, incarnation: Incarnation, origins: Sequence[s
 async def get_run(db: Connections, run_id: RunId) -> Run:
     """See `Runs.get_run`. One statement: a run that moves to the history meanwhile is in one of both."""
     statement = " UNION ALL ".join(f"SELECT {RUN} FROM {table} WHERE id = $1" for table in (_LIVE, _HISTORY))
-    row = await db.row(statement, run_id)
-    if row is None:
-        raise NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
-    return run_of(row)
+    return run_of(existing(await db.row(statement, run_id), no_run(run_id)))
 
 
 async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
@@ -120,17 +116,6 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
 
 async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int) -> list[Run]:
     return [run_of(row) for row in await db.rows(_LAST_RUNS, list(job_ids), limit)]
-
-
-async def attempts(db: Connections, run_id: RunId) -> list[Attempt]:
-    statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = $1 ORDER BY number"
-    return [attempt_of(row) for row in await db.rows(statement, run_id)]
-
-
-async def output(db: Connections, run_id: RunId, attempt: int) -> Output | None:
-    statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = $1 AND attempt = $2"
-    row = await db.row(statement, run_id, attempt)
-    return None if row is None else output_of(row)
 
 
 async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> Run:

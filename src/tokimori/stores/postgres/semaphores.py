@@ -1,12 +1,12 @@
 """Named semaphores as people and programs ask for them: what changes a line is a function of the database."""
 
 from tokimori.clock import Moment
-from tokimori.errors import Bug
 from tokimori.model.ids import NodeId, PermitId
-from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Grant, InLine, NodeGone, Semaphore, Wish
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Semaphore, Wish
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import PERMIT, semaphores_of
-from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.rules.claiming import answer_of
+from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
 
 _LIST = f"""
 SELECT s.name, s."limit", s."limit" - tokimori_unused(s.name),
@@ -32,10 +32,7 @@ async def list_semaphores(db: Connections, *, after: str = "", limit: int = 1000
 
 
 async def get_semaphore(db: Connections, name: str) -> Semaphore:
-    found = await _semaphores(db, "WHERE s.name = $1", name)
-    if not found:
-        raise no_semaphore(name)
-    return found[0]
+    return existing(next(iter(await _semaphores(db, "WHERE s.name = $1", name)), None), no_semaphore(name))
 
 
 async def _semaphores(db: Connections, which: str, *values: object) -> list[Semaphore]:
@@ -53,17 +50,7 @@ async def acquire(db: Connections, wish: Wish, now: Moment) -> Answer:
         "SELECT * FROM tokimori_acquire($1, $2, $3, $4, $5, $6, $7, $8)",
         *(wish.id, wish.node, wish.semaphore, wish.weight, wish.limit, wish.rank, now, MOST_COUNTED),
     )
-    match answer:
-        case "gone":
-            return NodeGone()
-        case "granted":
-            return Grant(token=told)
-        case "waiting":
-            return InLine(ahead=told)
-        case _:
-            check_same_limit(wish.semaphore, wish.limit, told)
-            check_weight(wish.semaphore, wish.weight, told)
-            raise Bug(f"tokimori_acquire answered {answer!r}")
+    return answer_of(answer, told, wish)
 
 
 async def release(db: Connections, permit: PermitId, node: NodeId, now: Moment) -> bool:

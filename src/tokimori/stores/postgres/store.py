@@ -28,13 +28,15 @@ from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.function_set import known_functions
 from tokimori.stores.postgres.notices import hear, notify
+from tokimori.stores.reading import TableReader
+from tokimori.stores.rows import Row
 from tokimori.stores.server_store import NotifyingStore, forwarded
 
 FIRST_SESSIONS = 4
 """Of its connections, what a node that registers has open before anything is due."""
 
 
-class PostgresStore(NotifyingStore[Connections]):
+class PostgresStore(NotifyingStore[Connections], TableReader):
     """A `Store` in a PostgreSQL database. The server's clock is the store's; `clock` only dates migrations."""
 
     def __init__(self, address: Address, clock: Clock) -> None:
@@ -54,6 +56,9 @@ class PostgresStore(NotifyingStore[Connections]):
         with suppress(StoreError):  # on a standby, or for a user who may only read
             await db.use(lambda session: schema.note_use(session, self._functions, self._clock.now()))
         return faults
+
+    async def _select(self, statement: str, *values: object) -> Sequence[Row]:
+        return await self.db.rows(statement % tuple(f"${n}" for n, _ in enumerate(values, 1)), *values)
 
     async def schema(self) -> SchemaStatus:
         return await self.db.use(lambda session: schema.status(session, self._known, self._functions))
@@ -77,27 +82,18 @@ class PostgresStore(NotifyingStore[Connections]):
 
     add_jobs = telling(forwarded(jobs.add_jobs))
     family = forwarded(jobs.family)
-    get_job = forwarded(jobs.get_job)
-    list_jobs = forwarded(jobs.list_jobs)
     replace_job = telling(forwarded(jobs.replace_job))
     delete_job = telling(forwarded(jobs.delete_job))
-    deleted_job = forwarded(jobs.deleted_job)
     get_due = forwarded(jobs.get_due)
-    skips = forwarded(jobs.skips)
     put_document = forwarded(documents.put_document)
-    get_document = forwarded(documents.get_document)
-    list_documents = forwarded(documents.list_documents)
     delete_document = forwarded(documents.delete_document)
     add_pause = forwarded(pauses.add_pause)
     delete_pause = telling(forwarded(pauses.delete_pause))
-    list_pauses = forwarded(pauses.list_pauses)
     add_run = telling(forwarded(runs.add_run))
     get_run = forwarded(runs.get_run)
     list_runs = forwarded(runs.list_runs)
     last_runs = forwarded(runs.last_runs)
     runs_of = forwarded(runs.runs_of)
-    attempts = forwarded(runs.attempts)
-    output = forwarded(runs.output)
     cancel_run = telling(forwarded(runs.cancel_run))
     hold_run = telling(forwarded(runs.hold_run))
     resume_run = telling(forwarded(runs.resume_run))
@@ -121,7 +117,6 @@ class PostgresStore(NotifyingStore[Connections]):
     bury = forwarded(nodes.bury)
     leave = forwarded(nodes.leave)
     orphans = forwarded(nodes.orphans)
-    list_nodes = forwarded(nodes.list_nodes)
     claim = forwarded(working.claim)
     _settle = forwarded(working.settle)
     save_outputs = forwarded(working.save_outputs)
@@ -134,7 +129,6 @@ class PostgresStore(NotifyingStore[Connections]):
     export_rows = forwarded(copying.export_rows)
     import_rows = forwarded(copying.import_rows)
     prune = forwarded(pruning.prune)
-    deleted_jobs = forwarded(pruning.deleted_jobs)
     prune_nodes = forwarded(pruning.prune_nodes)
     counts = forwarded(pruning.counts)
     finish_moves = forwarded(jobs.finish_moves)

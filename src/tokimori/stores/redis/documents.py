@@ -2,7 +2,7 @@
 
 from tokimori.model.document import Document
 from tokimori.stores.redis.connections import Connections
-from tokimori.stores.rules.errors import document_changed, no_document
+from tokimori.stores.rules.errors import document_changed, existing, no_document
 
 
 async def put_document(db: Connections, document: Document, replaces: int | None) -> None:
@@ -19,9 +19,7 @@ async def put_document(db: Connections, document: Document, replaces: int | None
 
 async def get_document(db: Connections, kind: str, name: str) -> Document:
     text, version = await db.run("get_document", key=document_key(kind, name))
-    if version is None:
-        raise no_document(kind, name)
-    return Document(kind=kind, name=name, text=text, version=int(version))
+    return Document(kind=kind, name=name, text=text, version=int(existing(version, no_document(kind, name))))
 
 
 async def list_documents(

@@ -17,7 +17,7 @@ from tokimori.stores.job_rows import tombstone_of
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
-from tokimori.stores.rules.errors import FAMILY_CHANGED, is_parent, known_job, no_job, taken
+from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job, taken
 from tokimori.stores.rules.lanes import MOST_STEPS, lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
@@ -61,7 +61,7 @@ def _edge_of(text: str) -> Edge:
 
 
 async def get_job(db: Connections, job_id: JobId) -> Job:
-    return job_of(known_job(await db.run("get_job", id=job_id), job_id))
+    return job_of(existing(await db.run("get_job", id=job_id), no_job(job_id)))
 
 
 async def list_jobs(db: Connections, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
@@ -141,14 +141,14 @@ async def finish_moves(db: Connections) -> None:
 
 
 async def deleted_job(db: Connections, job_id: JobId) -> Job:
-    found = known_job(await db.run("deleted_job", id=job_id), job_id)
+    found = existing(await db.run("deleted_job", id=job_id), no_job(job_id))
     incarnation, version, definition, created, deleted = found
     return tombstone_of(job_id, (Incarnation(int(incarnation)), int(version), definition, int(created), int(deleted)))
 
 
 async def get_due(db: Connections, job_id: JobId) -> Due:
-    return due_of(known_job(await db.run("get_due", id=job_id), job_id))
+    return due_of(existing(await db.run("get_due", id=job_id), no_job(job_id)))
 
 
 async def skips(db: Connections, job_id: JobId, *, limit: int = 100) -> list[Skip]:
-    return skips_of(known_job(await db.run("skips", id=job_id, limit=limit), job_id))
+    return skips_of(existing(await db.run("skips", id=job_id, limit=limit), no_job(job_id)))

@@ -7,7 +7,6 @@ import msgspec
 from msgspec.structs import replace
 
 from tokimori.clock import MILLISECOND, Moment
-from tokimori.errors import NotFound
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
@@ -16,7 +15,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import run_hash, run_of
 from tokimori.stores.redis.jobs import move_runs
-from tokimori.stores.rules.errors import full, no_job, stopped
+from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 
 PAGE = 1000
@@ -74,9 +73,7 @@ async def get_run(db: Connections, run_id: RunId) -> Run:
 
 
 def _known(flat: list[str] | None, run_id: RunId) -> Run:
-    if not flat:
-        raise NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
-    return run_of(flat)
+    return run_of(existing(flat or None, no_run(run_id)))
 
 
 async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:

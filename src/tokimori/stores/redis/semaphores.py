@@ -5,21 +5,11 @@ from typing import Any
 import msgspec
 
 from tokimori.clock import Moment
-from tokimori.errors import Bug
 from tokimori.model.ids import NodeId, PermitId
-from tokimori.ports.semaphores import (
-    MOST_COUNTED,
-    MOST_HOLDERS,
-    Answer,
-    Grant,
-    InLine,
-    NodeGone,
-    Permit,
-    Semaphore,
-    Wish,
-)
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Permit, Semaphore, Wish
 from tokimori.stores.redis.connections import Connections
-from tokimori.stores.rules.errors import check_lowered, check_same_limit, check_weight, in_use, no_semaphore
+from tokimori.stores.rules.claiming import answer_of
+from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
 
 PAGE = 20
 """How many semaphores one script describes, with their holders: others wait meanwhile."""
@@ -43,10 +33,7 @@ async def list_semaphores(db: Connections, *, after: str = "", limit: int = 1000
 
 
 async def get_semaphore(db: Connections, name: str) -> Semaphore:
-    found = await _described(db, name=name, limit=1)
-    if not found:
-        raise no_semaphore(name)
-    return found[0]
+    return existing(next(iter(await _described(db, name=name, limit=1)), None), no_semaphore(name))
 
 
 async def _described(db: Connections, **asked: object) -> list[Semaphore]:
@@ -74,17 +61,7 @@ async def delete_semaphore(db: Connections, name: str) -> None:
 
 async def acquire(db: Connections, wish: Wish, now: Moment) -> Answer:
     answer, told = await db.run("acquire", **msgspec.structs.asdict(wish), now=now, most=MOST_COUNTED)
-    match answer:
-        case "gone":
-            return NodeGone()
-        case "refused":
-            check_same_limit(wish.semaphore, wish.limit, told)
-            check_weight(wish.semaphore, wish.weight, told)
-            raise Bug(f"{wish} was refused by a limit of {told}")
-        case "in line":
-            return InLine(ahead=told)
-        case _:
-            return Grant(token=told)
+    return answer_of(answer, told, wish)
 
 
 async def release(db: Connections, permit: PermitId, node: NodeId, now: Moment) -> bool:

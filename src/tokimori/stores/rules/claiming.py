@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
+from tokimori.errors import Bug
 from tokimori.model.ids import Lane, NodeId, RunId, Token
 from tokimori.model.run import Run
 from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.model.transitions import Event, move
-from tokimori.ports.semaphores import Permit, Wish, permit_of
+from tokimori.ports.semaphores import Answer, Grant, InLine, NodeGone, Permit, Wish, permit_of
 from tokimori.stores.rules.errors import check_same_limit, check_weight
 
 MOST_EXAMINED = 10_000
@@ -59,6 +60,21 @@ def run_permit(run: Run, name: str, weight: int, now: Moment) -> Permit:
         token=run.token,
         since=now,
     )
+
+
+def answer_of(answer: str, told: int, wish: Wish) -> Answer:
+    """What a program hears, from a word of the store's server and the number that goes with it. Raises `Refused`."""
+    match answer:
+        case "gone":
+            return NodeGone()
+        case "granted":
+            return Grant(token=told)
+        case "waiting":
+            return InLine(ahead=told)
+        case _:
+            check_same_limit(wish.semaphore, wish.limit, told)
+            check_weight(wish.semaphore, wish.weight, told)
+            raise Bug(f"{wish} was answered with {answer!r} and {told}")
 
 
 def joining(wish: Wish, limit: int | None, now: Moment) -> tuple[int, Permit]:

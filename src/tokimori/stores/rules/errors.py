@@ -15,10 +15,15 @@ def no_job(job_id: str) -> NotFound:
     return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
 
 
-def known_job(found: T | None, job_id: str) -> T:
-    """What was found of the job. Raises `NotFound` where that is nothing."""
+def no_run(run_id: str) -> NotFound:
+    """The error for an id that no run has."""
+    return NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
+
+
+def existing(found: T | None, missing: NotFound) -> T:
+    """What was found. Raises the error where that is nothing."""
     if found is None:
-        raise no_job(job_id)
+        raise missing
     return found
 
 

@@ -3,9 +3,8 @@
 import sqlite3
 
 from tokimori.model.document import Document
-from tokimori.stores.documents import span
 from tokimori.stores.rows import DOCUMENT, document_of, document_row, marks
-from tokimori.stores.rules.errors import document_changed, no_document
+from tokimori.stores.rules.errors import document_changed
 
 _FIND = f"SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = ? AND name = ?"
 _INSERT = f"INSERT INTO tokimori_documents ({DOCUMENT}) VALUES ({marks(DOCUMENT)}) ON CONFLICT DO NOTHING"
@@ -22,28 +21,9 @@ def put_document(db: sqlite3.Connection, document: Document, replaces: int | Non
         raise document_changed(document.kind, document.name)
 
 
-def get_document(db: sqlite3.Connection, kind: str, name: str) -> Document:
-    document = _find(db, kind, name)
-    if document is None:
-        raise no_document(kind, name)
-    return document
-
-
 def _find(db: sqlite3.Connection, kind: str, name: str) -> Document | None:
     row = db.execute(_FIND, (kind, name)).fetchone()
     return None if row is None else document_of(row)
-
-
-def list_documents(
-    db: sqlite3.Connection, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
-) -> list[Document]:
-    comparison, first, last = span(prefix, after)
-    rows = db.execute(
-        f"""SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = ? AND name {comparison} ? AND name <= ?
-        ORDER BY name LIMIT ?""",
-        (kind, first, last, limit),
-    )
-    return [document_of(row) for row in rows]
 
 
 def delete_document(db: sqlite3.Connection, kind: str, name: str, version: int) -> None:

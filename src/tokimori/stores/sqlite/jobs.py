@@ -11,10 +11,10 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.model.settle import PARKED_BY
-from tokimori.stores.job_rows import DELETED, JOB, JOB_STAMPS, TOMBSTONE, due_of, job_of, job_row, tombstone_of
-from tokimori.stores.rows import SKIP, marks, prefixed, skip_of, skip_row
+from tokimori.stores.job_rows import JOB, JOB_STAMPS, TOMBSTONE, due_of, job_of, job_row
+from tokimori.stores.rows import SKIP, marks, prefixed, skip_row
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
-from tokimori.stores.rules.errors import known_job, taken
+from tokimori.stores.rules.errors import existing, no_job, taken
 from tokimori.stores.rules.lanes import lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.rules.turns import Freed
@@ -53,15 +53,8 @@ def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job], family: int | None = N
 
 
 def get_job(db: sqlite3.Connection, job_id: JobId) -> Job:
-    return job_of(known_job(db.execute(f"SELECT {JOB} FROM tokimori_jobs WHERE id = ?", (job_id,)).fetchone(), job_id))
-
-
-def list_jobs(
-    db: sqlite3.Connection, *, after: JobId | None = None, limit: int = 1000, idle: bool = False
-) -> list[Job]:
-    restriction = "AND state = 'enabled' AND next_due IS NULL" if idle else ""
-    statement = f"SELECT {JOB} FROM tokimori_jobs WHERE id > ? {restriction} ORDER BY id LIMIT ?"
-    return [job_of(row) for row in db.execute(statement, (after or "", limit))]
+    found = db.execute(f"SELECT {JOB} FROM tokimori_jobs WHERE id = ?", (job_id,)).fetchone()
+    return job_of(existing(found, no_job(job_id)))
 
 
 def replace_job(
@@ -112,12 +105,8 @@ def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> Incarnatio
     return job.incarnation
 
 
-def deleted_job(db: sqlite3.Connection, job_id: JobId) -> Job:
-    return tombstone_of(job_id, known_job(db.execute(DELETED.format("?"), (job_id,)).fetchone(), job_id))
-
-
 def get_due(db: sqlite3.Connection, job_id: JobId) -> Due:
-    return due_of(known_job(db.execute(f"{DUE} WHERE j.id = ?", (job_id,)).fetchone(), job_id))
+    return due_of(existing(db.execute(f"{DUE} WHERE j.id = ?", (job_id,)).fetchone(), no_job(job_id)))
 
 
 def keep_skips(db: sqlite3.Connection, skips: Sequence[tuple[Incarnation, Skip]]) -> None:
@@ -126,9 +115,3 @@ def keep_skips(db: sqlite3.Connection, skips: Sequence[tuple[Incarnation, Skip]]
         f"INSERT OR REPLACE INTO tokimori_skips (incarnation, {SKIP}) VALUES (?, {marks(SKIP)})",
         [(incarnation, *skip_row(skip)) for incarnation, skip in skips],
     )
-
-
-def skips(db: sqlite3.Connection, job_id: JobId, *, limit: int = 100) -> list[Skip]:
-    job = get_job(db, job_id)
-    statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = ? ORDER BY first DESC LIMIT ?"
-    return [skip_of(row) for row in db.execute(statement, (job.incarnation, limit))]

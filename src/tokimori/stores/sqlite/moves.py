@@ -3,10 +3,12 @@
 import json
 import sqlite3
 from contextlib import closing
+from secrets import randbits
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.ports.working import LARGE
+from tokimori.stores.job_rows import SOME_MOVE
 from tokimori.stores.rules.lanes import MOST_MOVED, StillMoving
 from tokimori.stores.rules.lines import room
 from tokimori.stores.rules.turns import Freed
@@ -27,7 +29,6 @@ WAKE_NOBODY = """
 UPDATE tokimori_moves AS m SET woken = (SELECT max_running FROM tokimori_jobs WHERE incarnation = m.incarnation)
 WHERE incarnation = ?"""
 """The move of a job of which a run has failed: the settle gives its place to who is next."""
-_SOME_MOVE = "SELECT incarnation FROM tokimori_moves ORDER BY random() LIMIT 1"
 FOLLOW = """
 UPDATE tokimori_runs SET lane = (
     SELECT coalesce(m.forced_lane, j.lane) FROM tokimori_moves m LEFT JOIN tokimori_jobs j USING (incarnation)
@@ -45,8 +46,8 @@ def begin_move(
 
 
 def some_move(db: sqlite3.Connection) -> Incarnation | None:
-    """A job whose runs follow it. Any: one that can't be carried out keeps no other from its turn."""
-    return next((job for (job,) in db.execute(_SOME_MOVE)), None)
+    """See `SOME_MOVE`."""
+    return next((job for (job,) in db.execute(SOME_MOVE.format("?"), (randbits(63),))), None)
 
 
 def check_moved(db: sqlite3.Connection, job: Incarnation) -> None:

@@ -7,7 +7,7 @@ from tokimori.model.ids import Lane, NodeId
 from tokimori.model.pause import open_lanes
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
-from tokimori.stores.rows import CLAIMED, NODE, all_claimed, marks, node_of, node_row, pulse_of
+from tokimori.stores.rows import CLAIMED, NODE, all_claimed, marks, node_row, pulse_of
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.moves import move_runs, some_move
 from tokimori.stores.sqlite.pauses import paused_queues
@@ -87,12 +87,6 @@ def orphans(db: sqlite3.Connection, limit: int) -> list[Claimed]:
     dead = _dead_owners(db)
     owned = f'{CLAIMED} AND r.node_id IN ({", ".join("?" for _ in dead)}) ORDER BY r."rank", r.id LIMIT ?'
     return all_claimed(db.execute(owned, (*dead, limit)).fetchall())
-
-
-def list_nodes(db: sqlite3.Connection, *, limit: int = 1000) -> list[NodeRecord]:
-    newest = f"""SELECT {NODE} FROM tokimori_nodes
-        ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT ?"""
-    return [node_of(row) for row in db.execute(newest, (limit,))]
 
 
 def _dead_owners(db: sqlite3.Connection) -> list[NodeId]:

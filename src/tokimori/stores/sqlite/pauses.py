@@ -17,10 +17,6 @@ def delete_pause(db: sqlite3.Connection, queue: str) -> None:
     db.execute("DELETE FROM tokimori_pauses WHERE queue = ?", (queue,))
 
 
-def list_pauses(db: sqlite3.Connection) -> list[Pause]:
-    return [pause_of(row) for row in db.execute(f"SELECT {PAUSE} FROM tokimori_pauses ORDER BY queue")]
-
-
 def paused_queues(db: sqlite3.Connection) -> set[str]:
     """From which nothing is claimed."""
     return {queue for (queue,) in db.execute("SELECT queue FROM tokimori_pauses")}

@@ -78,11 +78,6 @@ def _prune_skips(db: sqlite3.Connection, expiry: Expiry, limit: int, counted: Co
     return len(rows)
 
 
-def deleted_jobs(db: sqlite3.Connection, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
-    statement = "SELECT incarnation, job_id FROM tokimori_deleted_jobs WHERE incarnation > ? ORDER BY 1 LIMIT ?"
-    return db.execute(statement, (-1 if after is None else after, limit)).fetchall()
-
-
 def prune_nodes(db: sqlite3.Connection, before: Moment, limit: int) -> int:
     pruned = db.execute(
         """

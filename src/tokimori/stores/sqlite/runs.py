@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.request import PLAIN, PUT_OFF, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
-from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.listing import listed
-from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, attempt_of, marks, output_of, run_of, run_row
-from tokimori.stores.rules.errors import full, stopped
+from tokimori.stores.rows import RUN, marks, run_of, run_row
+from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lines import has_room
 from tokimori.stores.rules.turns import Freed
@@ -36,7 +35,7 @@ def add_run(db: sqlite3.Connection, run: Run, now: Moment, manner: Manner = PLAI
     statement = "SELECT state, lane, most_active FROM tokimori_jobs WHERE id = ? AND incarnation = ?"
     job = db.execute(statement, (run.job_id, run.incarnation)).fetchone()
     if job is None:
-        raise NotFound(f"there is no job {run.job_id!r}", field="id", value=run.job_id)
+        raise no_job(run.job_id)
     state, lane, most = job
     if manner.forced and lane is None:
         check_moved(db, run.incarnation)
@@ -95,11 +94,8 @@ def runs_of(db: sqlite3.Connection, incarnation: Incarnation, origins: Sequence[
 
 
 def get_run(db: sqlite3.Connection, run_id: RunId) -> Run:
-    for table in (_LIVE, _HISTORY):
-        row = db.execute(f"SELECT {RUN} FROM {table} WHERE id = ?", (run_id,)).fetchone()
-        if row is not None:
-            return run_of(row)
-    raise NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
+    statement = " UNION ALL ".join(f"SELECT {RUN} FROM {table} WHERE id = ?1" for table in (_LIVE, _HISTORY))
+    return run_of(existing(db.execute(statement, (run_id,)).fetchone(), no_run(run_id)))
 
 
 def list_runs(db: sqlite3.Connection, wanted: RunFilter) -> list[Run]:
@@ -114,17 +110,6 @@ def list_runs(db: sqlite3.Connection, wanted: RunFilter) -> list[Run]:
 def last_runs(db: sqlite3.Connection, job_ids: Sequence[JobId], limit: int) -> list[Run]:
     runs = [run for job_id in job_ids for run in list_runs(db, RunFilter(job_id=job_id, limit=limit))]
     return sorted(runs, key=lambda run: run.id, reverse=True)
-
-
-def attempts(db: sqlite3.Connection, run_id: RunId) -> list[Attempt]:
-    statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = ? ORDER BY number"
-    return [attempt_of(row) for row in db.execute(statement, (run_id,))]
-
-
-def output(db: sqlite3.Connection, run_id: RunId, attempt: int) -> Output | None:
-    statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = ? AND attempt = ?"
-    row = db.execute(statement, (run_id, attempt)).fetchone()
-    return None if row is None else output_of(row)
 
 
 def cancel_run(db: sqlite3.Connection, run_id: RunId, reason: str, now: Moment) -> Run:

@@ -18,7 +18,7 @@ from tokimori.ports.semaphores import (
 )
 from tokimori.stores.rows import PERMIT, marks, permit_of, permit_row
 from tokimori.stores.rules.claiming import joining
-from tokimori.stores.rules.errors import check_lowered, in_use, no_semaphore
+from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
 from tokimori.stores.sqlite.lines import free_units, grant_programs, heaviest_in_line, serve_semaphore, wake_runs
 from tokimori.stores.sqlite.nodes import state_of
 
@@ -50,9 +50,7 @@ def list_semaphores(db: sqlite3.Connection, *, after: str = "", limit: int = 100
 
 
 def get_semaphore(db: sqlite3.Connection, name: str) -> Semaphore:
-    limit = _limit_of(db, name)
-    if limit is None:
-        raise no_semaphore(name)
+    limit = existing(_limit_of(db, name), no_semaphore(name))
     (waiting,) = db.execute(_WAITING, (name,)).fetchone()
     return Semaphore(
         name=name,

@@ -18,6 +18,8 @@ from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.namespace import UNNAMED, Namespace
 from tokimori.stores.notices import telling
+from tokimori.stores.reading import TableReader
+from tokimori.stores.rows import Row
 from tokimori.stores.rules.lanes import MOST_STEPS, StillMoving
 from tokimori.stores.sqlite import connection as file
 from tokimori.stores.sqlite import (
@@ -75,7 +77,7 @@ def writing(
     return method
 
 
-class SqliteStore:
+class SqliteStore(TableReader):
     """A `Store` in the file at `path` (absolute). `clock` is this machine's, and with it the store's own.
 
     Belongs to the event loop that opened it. Not for files on a network: SQLite's locks don't hold there.
@@ -134,6 +136,9 @@ class SqliteStore:
     async def _read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._open.reader.run(lambda db: work(db, *args, **kwargs))
 
+    async def _select(self, statement: str, *values: object) -> Sequence[Row]:
+        return await self._read(lambda db: db.execute(statement.replace("%s", "?"), values).fetchall())
+
     async def _write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         while True:
             try:
@@ -189,25 +194,16 @@ class SqliteStore:
 
     add_jobs = telling(writing(jobs.add_jobs))
     family = reading(whole_family)
-    get_job = reading(jobs.get_job)
-    list_jobs = reading(jobs.list_jobs)
-    deleted_job = reading(jobs.deleted_job)
     get_due = reading(jobs.get_due)
-    skips = reading(jobs.skips)
     put_document = writing(documents.put_document)
-    get_document = reading(documents.get_document)
-    list_documents = reading(documents.list_documents)
     delete_document = writing(documents.delete_document)
     add_pause = writing(pauses.add_pause)
     delete_pause = telling(writing(pauses.delete_pause))
-    list_pauses = reading(pauses.list_pauses)
     add_run = telling(writing(runs.add_run))
     get_run = reading(runs.get_run)
     list_runs = reading(runs.list_runs)
     last_runs = reading(runs.last_runs)
     runs_of = reading(runs.runs_of)
-    attempts = reading(runs.attempts)
-    output = reading(runs.output)
     cancel_run = telling(writing(runs.cancel_run))
     hold_run = telling(writing(runs.hold_run))
     resume_run = telling(writing(runs.resume_run))
@@ -228,7 +224,6 @@ class SqliteStore:
     bury = writing(nodes.bury)
     leave = writing(nodes.leave)
     orphans = reading(nodes.orphans)
-    list_nodes = reading(nodes.list_nodes)
     claim = writing(working.claim)
     settle = writing(working.settle)
     save_outputs = writing(working.save_outputs)
@@ -241,6 +236,5 @@ class SqliteStore:
     export_rows = reading(copying.export_rows)
     import_rows = writing(copying.import_rows)
     prune = writing(pruning.prune)
-    deleted_jobs = reading(pruning.deleted_jobs)
     prune_nodes = writing(pruning.prune_nodes)
     counts = reading(pruning.counts)

@@ -15,9 +15,13 @@ BEGIN
         WHERE state = 'blocked' AND lane IS NOT NULL AND blocked_on >= 'semaphore:') THEN
         PERFORM tokimori_sweep(4);
     END IF;
-    -- One beat at a time moves runs: all others would stand behind it.
+    -- One beat at a time moves runs: all others would stand behind it. Of any job: one may be locked, or fail.
     IF EXISTS (SELECT FROM tokimori_moves) AND pg_try_advisory_xact_lock(hashtext('tokimori_moves'), 0) THEN
-        PERFORM tokimori_move_runs(m.incarnation) FROM (SELECT incarnation FROM tokimori_moves LIMIT 1) m
+        PERFORM tokimori_move_runs(m.incarnation) FROM (
+            SELECT incarnation FROM tokimori_moves WHERE incarnation >= coalesce((
+                SELECT min(incarnation) FROM tokimori_moves
+                WHERE incarnation >= (SELECT (random() * 9223372036854775807)::bigint)), 0)
+            ORDER BY incarnation LIMIT 1) m
         WHERE m.incarnation NOT IN (SELECT incarnation FROM tokimori_jobs WHERE incarnation = m.incarnation) OR EXISTS (
             SELECT FROM tokimori_jobs WHERE incarnation = m.incarnation FOR NO KEY UPDATE SKIP LOCKED);
     END IF;

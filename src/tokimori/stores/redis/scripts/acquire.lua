@@ -1,4 +1,4 @@
--- Units of a semaphore for a program, or a place in its line: {'granted', token}, {'in line', how many are before it},
+-- Units of a semaphore for a program, or a place in its line: {'granted', token}, {'waiting', how many are before it},
 -- {'refused', the semaphore's limit}, or {'gone'}: its node.
 local permit = P .. 'permit:' .. ask.id
 local programs = P .. 'programs:' .. ask.semaphore
@@ -38,4 +38,4 @@ local ahead = call('ZRANK', programs, ask.id)
 for _, head in ipairs(line_up(ask.semaphore).heads) do
     ahead = ahead + call('ZCOUNT', head.key, '-inf', '(' .. rank)
 end
-return {'in line', math.min(ahead, ask.most)}
+return {'waiting', math.min(ahead, ask.most)}

@@ -38,7 +38,7 @@ local function sweep()
             served = served + 1
         end
     end
-    local moved = call('HKEYS', P .. 'moves')[1]
+    local moved = call('HRANDFIELD', P .. 'moves') -- any: one that fails keeps no other waiting
     if moved then
         move_runs(moved, cmsgpack.unpack(call('HGET', P .. 'moves', moved)))
     end
