@@ -68,6 +68,11 @@ def is_answer(fault: BaseException) -> bool:
     return code > 0 and not _LEAST_OF_CLIENT <= code <= _MOST_OF_CLIENT and code not in GONE
 
 
+def is_refusal(fault: BaseException) -> bool:
+    """Whether the server would refuse the same again."""
+    return isinstance(store_error(fault, ""), StoreRefused)
+
+
 def store_error(fault: BaseException, name: str) -> StoreError:
     """What a driver's exception means for who uses the store `name`."""
     cause = fault.__cause__ if isinstance(fault.__cause__, OSError) else fault

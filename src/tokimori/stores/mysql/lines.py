@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
 from tokimori.model.pause import open_lanes
 from tokimori.model.semaphores import DEFAULT_LIMIT, KEY_LINE, line_of
+from tokimori.stores.mysql.faults import FAULTS, is_refusal
 from tokimori.stores.mysql.limits import Places, wake
 from tokimori.stores.mysql.pauses import PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Transaction
@@ -56,6 +57,13 @@ FROM (
 ) r STRAIGHT_JOIN tokimori_jobs j {BY_KEY} ON j.incarnation = r.incarnation
 ORDER BY r."rank", r.id"""
 _WAKE = f"UPDATE tokimori_runs {BY_KEY} SET state = 'ready', blocked_on = NULL WHERE id IN (%s) AND state = 'blocked'"
+_WAKE_LATER = """
+INSERT INTO tokimori_moves (incarnation, origin, woken, names, since)
+SELECT incarnation, '', (SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running'),
+    '[]', 0
+FROM tokimori_jobs j WHERE incarnation = %s AND EXISTS (
+    SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'blocked')
+ON DUPLICATE KEY UPDATE origin = '', woken = VALUES(woken)"""
 _WAKE_KEY = f"""
 UPDATE (
     SELECT id FROM tokimori_runs FORCE INDEX (tokimori_runs_keys)
@@ -155,8 +163,11 @@ async def serve(
     """Send the writes and look who is next then; what is still to be written. What was freed must be locked.
 
     `places` are those of the jobs whose gates are. Where nothing but places was freed nothing is sent: all writes are
-    given back.
+    given back. Beats serve later, the lines of jobs as a part of a move, where the database refused it before.
     """
+    transaction.woke = transaction.wakes
+    if not transaction.wakes:
+        return [*writes, *(sql(_WAKE_LATER, job) for job in sorted({*freed.places, *(job for job, _ in freed.keys)}))]
     writes = [*writes, *wake(freed.places, places)]
     if not freed.keys and not freed.semaphores:
         return writes
@@ -177,7 +188,16 @@ async def sweep(transaction: Transaction, stuck: Iterable[tuple[str, Lane]], rea
     (ours,) = await transaction.ask(sql(TRY_LOCK, names))
     lines, _ = await look(transaction, [name for name, _ in ours.rows], busy=ready)
     woken = [runs for line in lines if (runs := line.woken(()))]
-    await transaction.commit(*(wake for runs in woken[:MOST_SWEPT] for wake in _wake(runs)))
+    served = 0
+    for statement in (statement for runs in woken for statement in _wake(runs)):
+        try:
+            served += len(await transaction.ask(statement))
+        except FAULTS as fault:  # the server undid this statement alone
+            if not is_refusal(fault):
+                raise
+        if served == MOST_SWEPT:
+            break
+    await transaction.commit()
 
 
 async def look(

@@ -113,7 +113,8 @@ async def _swept(db: Sessions, lanes: Iterable[Lane | None], ready: frozenset[La
     stuck = [(name, lane) for name, lane in await db.rows(lines.STUCK) if lane is not None]
     if all(lane in ready for _, lane in stuck):
         return False
-    await db.transact(lambda transaction: lines.sweep(transaction, stuck, ready))
+    with suppress(StoreError):
+        await db.transact(lambda transaction: lines.sweep(transaction, stuck, ready))
     return True
 
 

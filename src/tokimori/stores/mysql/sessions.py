@@ -10,7 +10,7 @@ from asyncmy.constants import CLIENT
 
 from tokimori.errors import StoreError, StoreUnavailable
 from tokimori.stores.mysql.address import Address, SslMode
-from tokimori.stores.mysql.faults import FAULTS, NO_TLS, UNDONE, code_of, is_answer, store_error, too_large
+from tokimori.stores.mysql.faults import FAULTS, NO_TLS, UNDONE, code_of, is_answer, is_refusal, store_error, too_large
 from tokimori.stores.mysql.statements import Answer
 from tokimori.stores.namespace import Namespace
 
@@ -133,9 +133,13 @@ def _check_version(text: str, session: Session, address: Address) -> None:
 
 
 class Transaction:
-    """Statements that take effect together, when the last of them are sent with `commit`."""
+    """Statements that take effect together, when the last of them are sent with `commit`.
+
+    `wakes`: it may wake whom it makes room for; `woke`: it tried, and may do so later where it is refused.
+    """
 
     def __init__(self, session: Session) -> None:
+        self.wakes, self.woke = True, False
         self._session = session
         self._begun = False
 
@@ -190,6 +194,13 @@ class Sessions:
         async def in_transaction(session: Session) -> T:
             transaction = Transaction(session)
             try:
+                try:
+                    return await work(transaction)
+                except FAULTS as fault:
+                    if not transaction.woke or not is_refusal(fault):
+                        raise
+                await transaction.undo()
+                transaction.wakes = transaction.woke = False
                 return await work(transaction)
             finally:
                 if not session.is_lost:

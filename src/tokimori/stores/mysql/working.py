@@ -361,9 +361,12 @@ async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given
     for job, error in parks:
         *_, stopped = await transaction.ask(*writes, moves.begin_parking(job), sql(_PARK, error, PARKED_BY, job))
         writes = []
-        if stopped.changed:
+        transaction.woke = transaction.wakes
+        if stopped.changed and transaction.wakes:
             await moves.step(transaction, job, freed)
-    await transaction.commit(*await lines.serve(transaction, freed, writes, left))
+    served = await lines.serve(transaction, freed, writes, left)
+    transaction.woke &= len(batch.changes) == 1  # a refused batch comes again by halves
+    await transaction.commit(*served)
 
 
 def _wanted_by_parking(changes: Sequence[Change], semaphores: Mapping[Incarnation, str | None]) -> set[str]:

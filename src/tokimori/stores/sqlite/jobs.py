@@ -19,7 +19,7 @@ from tokimori.stores.rules.lanes import lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.rules.turns import Freed
 from tokimori.stores.sqlite.family import change_edges, leave_family
-from tokimori.stores.sqlite.moves import WAKE_NOBODY, begin_move, check_moved, move_runs, step
+from tokimori.stores.sqlite.moves import WAKE_NOBODY, begin_move, check_moved, move_runs, step, willing
 
 _ACTIVE = "FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held'"
 
@@ -89,7 +89,8 @@ def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None, fr
     if parked.rowcount:
         begin_move(db, incarnation, None)
         db.execute(WAKE_NOBODY, (incarnation,))
-        step(db, incarnation, freed)
+        with willing(db):
+            step(db, incarnation, freed)
 
 
 def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> Incarnation:

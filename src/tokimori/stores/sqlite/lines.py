@@ -2,9 +2,10 @@
 
 import json
 import sqlite3
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import islice
 from typing import Any
 
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
@@ -24,6 +25,11 @@ UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
     SELECT id FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NULL
     ORDER BY "rank", id LIMIT ?)"""
 """The first runs in the line of a job's limit."""
+_WAKE_LATER = """
+INSERT INTO tokimori_moves SELECT incarnation, '', (
+    SELECT count(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running'), NULL, '[]', NULL, 0
+FROM tokimori_jobs j WHERE incarnation = ?
+ON CONFLICT (incarnation) DO UPDATE SET origin = '', woken = excluded.woken"""
 _OF_KEY = """
 FROM tokimori_runs WHERE incarnation = ? AND concurrency_key = ? AND state = 'blocked' AND blocked_on = 'key'
 ORDER BY "rank", id LIMIT ?"""
@@ -100,16 +106,31 @@ def _serve_limits(db: sqlite3.Connection, places: Counter[Incarnation]) -> None:
         (json.dumps(list(places)),),
     ).fetchall()
     for incarnation, limit, running in waiting:
-        db.execute(WAKE, (incarnation, room(running, limit, places[incarnation])))
+        _serve_job(db, incarnation, WAKE, (incarnation, room(running, limit, places[incarnation])))
 
 
 def _serve_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> None:
     limit = db.execute("SELECT coalesce(max_per_key, 1) FROM tokimori_jobs WHERE incarnation = ?", (incarnation,))
     for (most,) in limit.fetchall():
-        db.execute(
-            f"UPDATE tokimori_runs SET state = 'ready', blocked_on = NULL WHERE id IN (SELECT id {_OF_KEY})",
-            (incarnation, key, room(running_of_key(db, incarnation, key), most, most)),
-        )
+        wake = f"UPDATE tokimori_runs SET state = 'ready', blocked_on = NULL WHERE id IN (SELECT id {_OF_KEY})"
+        _serve_job(db, incarnation, wake, (incarnation, key, room(running_of_key(db, incarnation, key), most, most)))
+
+
+def _serve_job(db: sqlite3.Connection, job: Incarnation, wake: str, values: Sequence[object]) -> None:
+    """Wake its runs, or have beats do so later (as a move of its runs) where the database refuses one of them."""
+    if not _taken(db, wake, values):
+        db.execute(_WAKE_LATER, (job,))
+
+
+def _taken(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> bool:
+    """Whether the database took it. A statement that is refused undoes nothing but itself."""
+    try:
+        db.execute(statement, values)
+    except sqlite3.Error:
+        if not db.in_transaction:
+            raise
+        return False
+    return True
 
 
 def running_of_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> int:
@@ -152,8 +173,10 @@ def wake_runs(db: sqlite3.Connection, name: str) -> None:
     _wake(db, _next_runs(db, name, lanes_in_line(db, name)))
 
 
-def _wake(db: sqlite3.Connection, runs: Sequence[str]) -> None:
-    db.executemany("UPDATE tokimori_runs SET state = 'ready', blocked_on = NULL WHERE id = ?", [(id_,) for id_ in runs])
+def _wake(db: sqlite3.Connection, runs: Sequence[str]) -> bool:
+    """Whether the database took any of them; sweeps try the others again."""
+    wake = "UPDATE tokimori_runs SET state = 'ready', blocked_on = NULL WHERE id = ?"
+    return sum(_taken(db, wake, (run_id,)) for run_id in runs) > 0
 
 
 def _next_runs(db: sqlite3.Connection, name: str, lanes: Sequence[Lane]) -> list[str]:
@@ -208,10 +231,8 @@ def sweep(db: sqlite3.Connection) -> None:
     for (name,) in db.execute(_NAMES, (MOST_LOOKED_AT,)):
         lanes = [lane for lane in lanes_in_line(db, name) if not _has_ready(db, lane)]
         stuck += filter(None, [_next_runs(db, name, lanes)])
-        if len(stuck) == MOST_SWEPT:
-            break
-    for runs in stuck:
-        _wake(db, runs)
+    served = (runs for runs in stuck if _wake(db, runs))
+    deque(islice(served, MOST_SWEPT), maxlen=0)
 
 
 def _has_ready(db: sqlite3.Connection, lane: Lane) -> bool:

@@ -2,7 +2,8 @@
 
 import json
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from secrets import randbits
 
 from tokimori.clock import Moment
@@ -67,6 +68,19 @@ def move_runs(db: sqlite3.Connection, job: Incarnation) -> bool:
     done = step(db, job, freed := Freed())
     serve(db, freed)
     return done
+
+
+@contextmanager
+def willing(db: sqlite3.Connection) -> Iterator[None]:
+    """What is done here is undone, and nothing else, where the database refuses it: beats try it again."""
+    db.execute("SAVEPOINT willing")
+    try:
+        yield
+    except sqlite3.Error:
+        if not db.in_transaction:
+            raise
+        db.execute("ROLLBACK TO willing")
+    db.execute("RELEASE willing")
 
 
 def step(db: sqlite3.Connection, job: Incarnation, freed: Freed) -> bool:

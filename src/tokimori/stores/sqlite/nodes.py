@@ -9,7 +9,7 @@ from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.rows import CLAIMED, NODE, all_claimed, marks, node_row, pulse_of
 from tokimori.stores.sqlite import lines
-from tokimori.stores.sqlite.moves import move_runs, some_move
+from tokimori.stores.sqlite.moves import move_runs, some_move, willing
 from tokimori.stores.sqlite.pauses import paused_queues
 
 _LANES = lines.each("lane", "state = 'ready' AND lane IS NOT NULL")
@@ -35,7 +35,8 @@ def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
     lines.sweep(db)
     moving = some_move(db)
     if moving is not None:
-        move_runs(db, moving)
+        with willing(db):
+            move_runs(db, moving)
     db.executemany(
         """UPDATE tokimori_runs SET pid = ?, started = ?
         WHERE id = ? AND state = 'running' AND node_id = ? AND token = ?""",

@@ -15,14 +15,14 @@ BEGIN
             SELECT (SELECT min(blocked_on) FROM tokimori_runs
                 WHERE state = 'blocked' AND lane IS NOT NULL AND blocked_on > walk.line)
             FROM walk WHERE walk.line IS NOT NULL)
-        SELECT DISTINCT s.name
+        SELECT s.name
         FROM (SELECT substr(line, 11) AS name FROM walk WHERE line IS NOT NULL LIMIT 1000) s
         CROSS JOIN LATERAL tokimori_heads(s.name) h LEFT JOIN tokimori_jobs j ON j.incarnation = h.incarnation
         WHERE coalesce(tokimori_weight(j.semaphores, s.name), 1) <= tokimori_unused(s.name)
             AND NOT EXISTS (SELECT FROM tokimori_runs WHERE state = 'ready' AND lane = h.lane)
             AND NOT EXISTS (
                 SELECT FROM tokimori_permits WHERE semaphore = s.name AND waiting AND "rank" <= h."rank")
-        ORDER BY 1 LIMIT _most);
+        GROUP BY s.name ORDER BY random() LIMIT _most);  -- those whose runs are refused stand before no others
     IF cardinality(_stuck) > 0 THEN
         FOR _name IN SELECT name FROM tokimori_semaphores WHERE name = ANY (_stuck) FOR NO KEY UPDATE SKIP LOCKED LOOP
             PERFORM tokimori_wake_line(_name, ARRAY(

@@ -17,13 +17,16 @@ BEGIN
     END IF;
     -- One beat at a time moves runs: all others would stand behind it. Of any job: one may be locked, or fail.
     IF EXISTS (SELECT FROM tokimori_moves) AND pg_try_advisory_xact_lock(hashtext('tokimori_moves'), 0) THEN
-        PERFORM tokimori_move_runs(m.incarnation) FROM (
-            SELECT incarnation FROM tokimori_moves WHERE incarnation >= coalesce((
-                SELECT min(incarnation) FROM tokimori_moves
-                WHERE incarnation >= (SELECT (random() * 9223372036854775807)::bigint)), 0)
-            ORDER BY incarnation LIMIT 1) m
-        WHERE m.incarnation NOT IN (SELECT incarnation FROM tokimori_jobs WHERE incarnation = m.incarnation) OR EXISTS (
-            SELECT FROM tokimori_jobs WHERE incarnation = m.incarnation FOR NO KEY UPDATE SKIP LOCKED);
+        BEGIN
+            PERFORM tokimori_move_runs(m.incarnation) FROM (
+                SELECT incarnation FROM tokimori_moves WHERE incarnation >= coalesce((
+                    SELECT min(incarnation) FROM tokimori_moves
+                    WHERE incarnation >= (SELECT (random() * 9223372036854775807)::bigint)), 0)
+                ORDER BY incarnation LIMIT 1) m
+            WHERE m.incarnation NOT IN (SELECT incarnation FROM tokimori_jobs WHERE incarnation = m.incarnation) OR EXISTS (
+                SELECT FROM tokimori_jobs WHERE incarnation = m.incarnation FOR NO KEY UPDATE SKIP LOCKED);
+        EXCEPTION WHEN OTHERS THEN NULL;  -- a refused one is tried again, and refuses no beat
+        END;
     END IF;
     IF cardinality(_ids) > 0 THEN
         UPDATE tokimori_runs r SET pid = s.pid, started = s.started

@@ -11,7 +11,7 @@ BEGIN
         WHERE incarnation IN (SELECT DISTINCT i FROM unnest(_freed) i) AND max_running > 0
         ORDER BY incarnation FOR NO KEY UPDATE);
     IF cardinality(_gates) > 0 THEN
-        UPDATE tokimori_runs SET state = 'ready' WHERE id = ANY (ARRAY(
+        PERFORM tokimori_ready(ARRAY(
             SELECT head.id
             FROM (SELECT i AS incarnation, count(*) AS places FROM unnest(_freed) i WHERE i = ANY (_gates) GROUP BY i) f
             JOIN tokimori_jobs j ON j.incarnation = f.incarnation

@@ -3,7 +3,7 @@ CREATE OR REPLACE FUNCTION tokimori_wake_keys(_jobs bigint[], _keys text[]) RETU
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    UPDATE tokimori_runs SET state = 'ready', blocked_on = NULL WHERE id = ANY (ARRAY(
+    PERFORM tokimori_ready(ARRAY(
         SELECT head.id
         FROM (SELECT DISTINCT incarnation, key FROM unnest(_jobs, _keys) AS f (incarnation, key)) f
         JOIN tokimori_jobs j ON j.incarnation = f.incarnation

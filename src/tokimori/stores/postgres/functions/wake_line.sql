@@ -10,7 +10,7 @@ BEGIN
     IF _left > 0 THEN
         SELECT "rank" INTO _before FROM tokimori_permits WHERE semaphore = _name AND waiting
         ORDER BY "rank", id LIMIT 1;
-        UPDATE tokimori_runs SET state = 'ready', blocked_on = NULL WHERE id = ANY (ARRAY(
+        PERFORM tokimori_ready(ARRAY(
             SELECT w.id FROM tokimori_heads(_name) h CROSS JOIN LATERAL (
                 SELECT r.id,
                     sum(coalesce(tokimori_weight(j.semaphores, _name), 1)) OVER (ORDER BY r."rank", r.id) AS units
