@@ -25,7 +25,17 @@ from tokimori.apps.loading import load_app
 from tokimori.apps.streams import RunLog, RunStream
 from tokimori.clock import SystemClock
 from tokimori.errors import TokimoriError
-from tokimori.executors.functions.wire import Begin, End, Ended, Frames, FromWorker, Leave, ToWorker, by_descriptor, frame
+from tokimori.executors.functions.wire import (
+    Begin,
+    End,
+    Ended,
+    Frames,
+    FromWorker,
+    Leave,
+    ToWorker,
+    by_descriptor,
+    frame,
+)
 from tokimori.executors.keeper.kernel import name_myself
 
 TELL_EVERY = 1.0

@@ -325,6 +325,29 @@ async def test_moments_have_a_bound(door: Asker, path: str) -> None:
     assert (await door.get(f"/api/v2/jobs/j/{path}?n=1000")).status == 200
 
 
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("0001-01-01T00:00:00Z", "0001-01-03T00:00:00Z"),
+        ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"),
+        ("9999-12-30T00:00:00Z", "9999-12-31T23:59:59.999999Z"),
+    ],
+)
+@pytest.mark.parametrize(
+    "terms", [{}, {"calendars": ["c"], "shift": "next"}, {"calendars": ["c"], "shift": "previous"}]
+)
+async def test_a_backfill_at_the_edges_of_time(door: Asker, start: str, end: str, terms: dict[str, object]) -> None:
+    """The years 1 and 9999 are answered, or refused with the field; and so are the moments after them."""
+    await door.post("/api/v2/calendars", {"name": "c", "weekdays": ["sat", "sun", "mon"]})
+    job = {"id": "j", "noop": True, "schedule": "0 * * * *", "time_zone": "Pacific/Auckland", **terms}
+    assert (await door.post("/api/v2/jobs", job)).status == 201
+    for more in ({"dry_run": True}, {}):
+        answer = await door.post("/api/v2/jobs/j/backfill", {"from": start, "to": end, **more})
+        assert answer.status == 200 or (answer.status, answer.error["field"]) == (422, "to")
+    assert (await door.get(f"/api/v2/jobs/j/explain?after={start}")).status in {200, 422}
+    assert (await door.get(f"/api/v2/jobs/j/next?after={end}")).status in {200, 422}
+
+
 async def test_a_backfill_by_this_door_has_a_bound(door: Asker) -> None:
     """Two centuries of days are more than one answer should hold, and the error says how many may be asked for."""
     await door.post("/api/v2/jobs", {"id": "j", "noop": True, "schedule": "0 0 * * *"})
