@@ -329,7 +329,6 @@ async def test_moments_have_a_bound(door: Asker, path: str) -> None:
     ("start", "end"),
     [
         ("0001-01-01T00:00:00Z", "0001-01-03T00:00:00Z"),
-        ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"),
         ("9999-12-30T00:00:00Z", "9999-12-31T23:59:59.999999Z"),
     ],
 )
@@ -346,6 +345,17 @@ async def test_a_backfill_at_the_edges_of_time(door: Asker, start: str, end: str
         assert answer.status == 200 or (answer.status, answer.error["field"]) == (422, "to")
     assert (await door.get(f"/api/v2/jobs/j/explain?after={start}")).status in {200, 422}
     assert (await door.get(f"/api/v2/jobs/j/next?after={end}")).status in {200, 422}
+
+
+async def test_a_backfill_spans_so_many_years(door: Asker) -> None:
+    """To count ten thousand years around days off takes the loop for seconds: the bound comes before."""
+    await door.post("/api/v2/calendars", {"name": "c", "weekdays": ["sat", "sun"]})
+    await door.post("/api/v2/jobs", {"id": "j", "noop": True, "schedule": "@yearly", "calendars": ["c"]})
+    span = {"from": "0001-01-01T00:00:00Z", "to": "9999-12-31T00:00:00Z"}
+    for path, more in (("backfill", {"dry_run": True}), ("backfill", {}), ("backfill/cancel", {})):
+        answer = await door.post(f"/api/v2/jobs/j/{path}", span | more)
+        assert (answer.status, answer.error["field"]) == (422, "to")
+        assert answer.error["allowed"] == "a range of at most 200 years; ask for the next ones then"
 
 
 async def test_a_backfill_by_this_door_has_a_bound(door: Asker) -> None:

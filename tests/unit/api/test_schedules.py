@@ -79,7 +79,7 @@ async def test_no_moment_is_beyond_the_door(text: str, after: Moment, zone: str,
 )
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Auckland", "America/Los_Angeles"])
 async def test_the_edges_of_time_are_answered(door: Asker, text: str, after: str, zone: str) -> None:
-    """The first and the last day of time are days as all others; an interval begins in none of them, and the refusal says so."""
+    """The first and the last day of time are answered; an interval begins in neither, and the refusal says so."""
     answer = await door.get(f"{EXPLAIN}?{urlencode({'text': text, 'after': after, 'time_zone': zone, 'n': '20'})}")
     assert answer.status == 200 or (answer.status, answer.error["allowed"]) == (422, "years 1 to 9998")
 
