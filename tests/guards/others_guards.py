@@ -1,40 +1,8 @@
-"""Guards against other users of the machine, owners of jobs, and texts that grow."""
+"""Guards against owners of jobs, and texts that grow."""
 
 from tests.guards.guard import DOOR, NOBODY_IN, Guard
 
 OTHERS_GUARDS = (
-    Guard(
-        NOBODY_IN,
-        "a state folder that others may write is refused",
-        "ownership.py",
-        "    if found.st_mode & stat.S_IWOTH or (found.st_mode",
-        "    if found.st_mode < 0 or (found.st_mode < 0 and found.st_mode",
-        "tests/integration/cli/test_other_users.py::test_a_state_folder_that_others_may_write_is_refused",
-    ),
-    Guard(
-        NOBODY_IN,
-        "files of a store are for their owner, whatever the folder",
-        "ownership.py",
-        ".chmod(PRIVATE)",
-        ".exists()",
-        "tests/integration/cli/test_other_users.py::test_another_users_lock_stops_nobody",
-    ),
-    Guard(
-        NOBODY_IN,
-        "root passes over settings that others may have written",
-        "config/file.py",
-        "return others_reach(path.parent) or others_reach(path)",
-        "return None",
-        "tests/integration/cli/test_other_users.py::test_root_passes_over_settings_that_another_user_may_have_written",
-    ),
-    Guard(
-        NOBODY_IN,
-        "no link in place of a command's folder leads elsewhere",
-        "executors/others_folder.py",
-        " | os.O_NOFOLLOW | os.O_CLOEXEC",
-        " | os.O_CLOEXEC",
-        "tests/integration/executors/test_exchange.py::test_an_attacker_who_swaps_folders_and_links_moves_root_nowhere",
-    ),
     Guard(
         DOOR,
         "what is merged in YAML has a bound",
@@ -60,14 +28,6 @@ OTHERS_GUARDS = (
         "tests/unit/model/test_retry.py::test_asking_has_an_end",
     ),
     Guard(
-        DOOR,
-        "a backfill by the door spans so many years",
-        "api/jobs.py",
-        "if last - first > MOST_SPAN:",
-        "if last < first:",
-        "tests/unit/api/test_jobs.py::test_a_backfill_spans_so_many_years",
-    ),
-    Guard(
         NOBODY_IN,
         "of what a run wrote only colours reach a terminal",
         "cli/terminal.py",
@@ -82,13 +42,5 @@ OTHERS_GUARDS = (
         "return visible(super().format(record))",
         "return super().format(record)",
         "tests/unit/logs/test_formats.py::test_texts_of_others_control_no_terminal",
-    ),
-    Guard(
-        NOBODY_IN,
-        "only the node's user reaches the socket of workers",
-        "executors/functions/listener.py",
-        "folder.chmod(0o700)",
-        "folder.chmod(0o755)",
-        "tests/integration/apps/test_strangers.py::test_another_user_does_not_reach_the_socket_of_workers",
     ),
 )
