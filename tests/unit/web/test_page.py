@@ -13,6 +13,7 @@ from tokimori.model.outcome import Failed, RetryIn, Succeeded
 from tokimori.model.pause import Pause
 from tokimori.model.run import Output
 from tokimori.ports.store import RunFilter
+from tokimori.service import runs
 from tokimori.web.page import KINDS, Page
 
 EVIL = "<script>alert(1)</script>\"'&"
@@ -209,11 +210,12 @@ async def test_a_run(world: World, door: Asker) -> None:
     assert "Output of attempt 1 first try" in other
 
 
-async def test_earlier_attempts_are_left_out(world: World, door: Asker) -> None:
+async def test_earlier_attempts_are_left_out(world: World, door: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a run that was tried often the page shows the newest attempts, and the command that shows the others."""
     await add(world, retry={"asked_retries": 1_000, "asked_delay": 0})
     run = await world.service.trigger("hello")
-    await world.work(*[RetryIn(0)] * 104, Succeeded())
+    monkeypatch.setattr(runs, "SHOWN_ATTEMPTS", 5)
+    await world.work(*[RetryIn(0)] * 9, Succeeded())
     page = elements(await door.get(f"/?run={run.id}"))
     assert f"5 earlier ones are not shown: tokimori run show {run.id} --before 6" in page.text
 
