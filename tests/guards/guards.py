@@ -27,6 +27,7 @@ from tests.guards.guard import (
     Guard,
     contract,
 )
+from tests.guards.others_guards import OTHERS_GUARDS
 from tests.guards.stores import STORE_GUARDS
 from tests.guards.survivors import SURVIVORS
 
@@ -558,6 +559,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     *STORE_GUARDS,
     *DOOR_GUARDS,
+    *OTHERS_GUARDS,
 )
 
 

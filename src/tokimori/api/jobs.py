@@ -14,7 +14,7 @@ from starlette.routing import Route
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of, read_body, read_query
 from tokimori.api.requests import TriggerRequest, ask
-from tokimori.clock import Moment, format_moment, parse_moment
+from tokimori.clock import DAY, Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.graph import direct
@@ -28,6 +28,9 @@ SHOWN_TIMES = 5
 """How many next moments are shown with a job."""
 MOST_BACKFILLED = 10_000
 """The most occurrences of a backfill that this door makes; a program, or the command line, may name more."""
+MOST_YEARS = 200
+"""Over so many years they are counted on the loop: with days off that takes 0.3 s, and over all years 12 s."""
+MOST_SPAN = MOST_YEARS * 366 * DAY
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -198,6 +201,13 @@ class Jobs:
     async def _span(self, request: Request, span: Range) -> tuple[Moment, Moment]:
         """Both ends of a backfill. Raises `InvalidInput` where one answer would hold too many occurrences."""
         first, last = span.moments()
+        if last - first > MOST_SPAN:
+            raise InvalidInput(
+                f"to: {span.last} is over {MOST_YEARS} years after `from`",
+                field="to",
+                value=span.last,
+                allowed=f"a range of at most {MOST_YEARS} years; ask for the next ones then",
+            )
         job = await self._service(request).get(_job_id(request))
         number = schedule_for(job).count(Moment(first - 1), last) if first <= last else 0
         if number > MOST_BACKFILLED:

@@ -7,6 +7,7 @@ main thread, all others get a thread each. It ends when the node is gone.
 import asyncio
 import logging
 import os
+import socket
 import sys
 import traceback
 from collections import deque
@@ -25,7 +26,17 @@ from tokimori.apps.loading import load_app
 from tokimori.apps.streams import RunLog, RunStream
 from tokimori.clock import SystemClock
 from tokimori.errors import TokimoriError
-from tokimori.executors.functions.wire import Begin, End, Ended, Frames, FromWorker, Leave, ToWorker, frame
+from tokimori.executors.functions.wire import (
+    Begin,
+    End,
+    Ended,
+    Frames,
+    FromWorker,
+    Leave,
+    ToWorker,
+    by_descriptor,
+    frame,
+)
 from tokimori.executors.keeper.kernel import name_myself
 
 TELL_EVERY = 1.0
@@ -151,8 +162,11 @@ class WorkerProcess(asyncio.Protocol):
 
 async def work(told: Told, app: App) -> None:
     """Serve the node until it has no more for this process."""
+    connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with by_descriptor(Path(told.address)) as path:
+        connected.connect(path)
     _, protocol = await asyncio.get_running_loop().create_unix_connection(
-        lambda: WorkerProcess(told, app), path=f"\0{told.address}"
+        lambda: WorkerProcess(told, app), sock=connected
     )
     await protocol.gone.wait()
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import click
 
-from tokimori.cli.terminal import visible
 from tokimori.errors import Bug, InvalidInput, TokimoriError
+from tokimori.logs.controls import visible, visible_json
 
 DONE = 0
 RUN_FAILED = 1
@@ -70,7 +70,8 @@ def _print_json(error: TokimoriError) -> None:
 
     from tokimori.service.views.errors import error_view
 
-    sys.stderr.write(json.encode(error_view(error)).decode() + "\n")
+    text = json.encode(error_view(error)).decode() + "\n"
+    sys.stderr.write(visible_json(text) if sys.stderr.isatty() else text)
 
 
 def _print_text(error: TokimoriError) -> None:

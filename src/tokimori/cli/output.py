@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tokimori.cli.terminal import visible
 from tokimori.clock import Moment
+from tokimori.logs.controls import visible, visible_json
 from tokimori.schedules.zones import on_clocks
 
 if TYPE_CHECKING:
@@ -20,11 +20,12 @@ STDOUT = 1
 
 
 def print_json(value: object) -> None:
-    """One JSON document, indented."""
+    """One JSON document, indented; on a terminal nothing in it controls that."""
 
     from msgspec import json
 
-    sys.stdout.write(json.format(json.encode(value), indent=2).decode() + "\n")
+    text = json.format(json.encode(value), indent=2).decode() + "\n"
+    sys.stdout.write(visible_json(text) if sys.stdout.isatty() else text)
 
 
 def print_lines(*lines: str) -> None:

@@ -4,7 +4,6 @@ Everything is imported when it is used, so that help need not wait for what only
 """
 
 import os
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum, auto
 from pathlib import Path
@@ -24,6 +23,7 @@ _T = TypeVar("_T")
 
 def load(flags: Mapping[str, object] | None = None, *, check_store: Callable[[str], object] | None = None) -> "Loaded":
     """The settings, with these flags and the global options; warnings go to stderr. Raises `InvalidConfig`."""
+    from tokimori.cli.output import print_notice
     from tokimori.config.settings import load_settings
 
     given = options()
@@ -36,7 +36,7 @@ def load(flags: Mapping[str, object] | None = None, *, check_store: Callable[[st
         check_store=check_store,
     )
     for warning in loaded.warnings:
-        sys.stderr.write(f"warning: {warning}\n")
+        print_notice(f"warning: {warning}")
     return loaded
 
 

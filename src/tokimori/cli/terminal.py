@@ -3,18 +3,12 @@
 import re
 from codecs import getincrementaldecoder
 
+from tokimori.logs.controls import CONTROL, written_out
+
 _COLOUR = r"\x1b\[[0-9;:]{0,60}m"
-_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-"""All but tabs and ends of lines; and what turns the order of letters round."""
-_HIDDEN = re.compile(_CONTROL)
-_OUTPUT = re.compile(rf"(?P<colour>{_COLOUR})|(?P<end>\r\n?)|{_CONTROL}")
+_OUTPUT = re.compile(rf"(?P<colour>{_COLOUR})|(?P<end>\r\n?)|{CONTROL}")
 _BEGUN = re.compile(r"(?:\x1b(?:\[[0-9;:]{0,60})?|\r)\Z")
 _PLAIN = b"\x1b[0m"
-
-
-def visible(text: str) -> str:
-    """The text with every control character but tabs and ends of lines written out, as `\\x1b`."""
-    return _HIDDEN.sub(_written_out, text)
 
 
 class TerminalOutput:
@@ -47,8 +41,4 @@ class TerminalOutput:
         if found["colour"]:
             self._coloured = True
             return found[0]
-        return "\n" if found["end"] else _written_out(found)
-
-
-def _written_out(found: "re.Match[str]") -> str:
-    return found[0].encode("unicode_escape").decode()
+        return "\n" if found["end"] else written_out(found)

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 
 from msgspec import UNSET, Struct, UnsetType, json
 
+from tokimori.logs.controls import visible, visible_json
+
 
 class TextFormatter(logging.Formatter):
     """`2030-01-01T00:00:00.123Z INFO tokimori.node: message`, an exception on the lines below."""
@@ -15,6 +17,10 @@ class TextFormatter(logging.Formatter):
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 the base's name
         """RFC 3339 in UTC, with milliseconds."""
         return _time_of(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, in which nothing controls the terminal that shows it."""
+        return visible(super().format(record))
 
 
 class JsonLine(Struct, frozen=True, kw_only=True):
@@ -40,7 +46,7 @@ class JsonFormatter(logging.Formatter):
             message=_unicode(record.getMessage()),
             exception=_unicode(exception) if exception else UNSET,
         )
-        return json.encode(line).decode()
+        return visible_json(json.encode(line).decode())
 
 
 def _unicode(text: str) -> str:

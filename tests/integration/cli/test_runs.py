@@ -265,3 +265,13 @@ def test_what_a_run_wrote_controls_no_terminal(served: Program) -> None:
     assert on_a_terminal(served, "run", "logs", "-f", run_id) == b"\x1b[31mred\\x1b[2J\n\x1b[0m"
     assert on_a_terminal(served, "run", "logs", "--raw", run_id) == raw
     assert b"\x1b" not in on_a_terminal(served, "job", "show", "no\x1b[2Jjob")
+    assert b"\xc2\x9b" not in on_a_terminal(served, "--json", "job", "show", "no\x9b2Jjob")
+
+
+def test_warnings_of_settings_control_no_terminal(served: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of a variable that nobody knows, and JSON, are shown as what they are."""
+    monkeypatch.setitem(served.environment, "TOKIMORI_\x1b[2J\x9b2J", "x")
+    for command in (("config", "check"), ("--json", "config", "check")):
+        shown = on_a_terminal(served, *command)
+        assert b"\x1b" not in shown and b"\xc2\x9b" not in shown
+        assert b"[2J" in shown

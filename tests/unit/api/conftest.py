@@ -14,8 +14,8 @@ def world() -> World:
     return World()
 
 
-@pytest.fixture
-def door(world: World) -> Asker:
+def door_of(world: World) -> Asker:
+    """The door of this world."""
     app = create_app(
         world.service,
         world.clock,
@@ -25,3 +25,8 @@ def door(world: World) -> Asker:
         author_of=lambda _: "ada",
     )
     return Asker(app)
+
+
+@pytest.fixture
+def door(world: World) -> Asker:
+    return door_of(world)

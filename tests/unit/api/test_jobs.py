@@ -325,6 +325,39 @@ async def test_moments_have_a_bound(door: Asker, path: str) -> None:
     assert (await door.get(f"/api/v2/jobs/j/{path}?n=1000")).status == 200
 
 
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("0001-01-01T00:00:00Z", "0001-01-03T00:00:00Z"),
+        ("9999-12-30T00:00:00Z", "9999-12-31T23:59:59.999999Z"),
+    ],
+)
+@pytest.mark.parametrize(
+    "terms", [{}, {"calendars": ["c"], "shift": "next"}, {"calendars": ["c"], "shift": "previous"}]
+)
+async def test_a_backfill_at_the_edges_of_time(door: Asker, start: str, end: str, terms: dict[str, object]) -> None:
+    """The years 1 and 9999 are answered, or refused with the field; and so are the moments after them."""
+    await door.post("/api/v2/calendars", {"name": "c", "weekdays": ["sat", "sun", "mon"]})
+    job = {"id": "j", "noop": True, "schedule": "0 * * * *", "time_zone": "Pacific/Auckland", **terms}
+    assert (await door.post("/api/v2/jobs", job)).status == 201
+    for more in ({"dry_run": True}, {}):
+        answer = await door.post("/api/v2/jobs/j/backfill", {"from": start, "to": end, **more})
+        assert answer.status == 200 or (answer.status, answer.error["field"]) == (422, "to")
+    assert (await door.get(f"/api/v2/jobs/j/explain?after={start}")).status in {200, 422}
+    assert (await door.get(f"/api/v2/jobs/j/next?after={end}")).status in {200, 422}
+
+
+async def test_a_backfill_spans_so_many_years(door: Asker) -> None:
+    """To count ten thousand years around days off takes the loop for seconds: the bound comes before."""
+    await door.post("/api/v2/calendars", {"name": "c", "weekdays": ["sat", "sun"]})
+    await door.post("/api/v2/jobs", {"id": "j", "noop": True, "schedule": "@yearly", "calendars": ["c"]})
+    span = {"from": "0001-01-01T00:00:00Z", "to": "9999-12-31T00:00:00Z"}
+    for path, more in (("backfill", {"dry_run": True}), ("backfill", {}), ("backfill/cancel", {})):
+        answer = await door.post(f"/api/v2/jobs/j/{path}", span | more)
+        assert (answer.status, answer.error["field"]) == (422, "to")
+        assert answer.error["allowed"] == "a range of at most 200 years; ask for the next ones then"
+
+
 async def test_a_backfill_by_this_door_has_a_bound(door: Asker) -> None:
     """Two centuries of days are more than one answer should hold, and the error says how many may be asked for."""
     await door.post("/api/v2/jobs", {"id": "j", "noop": True, "schedule": "0 0 * * *"})

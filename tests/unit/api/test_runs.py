@@ -2,7 +2,7 @@ import pytest
 
 from tests.unit.api.asgi import Asker
 from tests.unit.service.world import World
-from tokimori.model.outcome import Failed, Succeeded
+from tokimori.model.outcome import Failed, RetryIn, Succeeded
 from tokimori.model.run import Output
 
 RUNS = "/api/v2/runs"
@@ -25,6 +25,22 @@ async def test_trigger_and_show(world: World, door: Asker, job: str) -> None:
     assert (first["outcome"], first["exit_code"], first["error"]) == ("failed", 3, "no luck")
     assert (second["outcome"], second["host"], second["node_id"]) == ("succeeded", "h", "node")
     assert second["started"] == second["ended"] == "2030-01-01T00:00:00Z"
+
+
+async def test_attempts_have_pages(world: World, door: Asker) -> None:
+    """The newest hundred are shown, with how many earlier ones there are; `before` asks for those."""
+    await world.add({"noop": True, "retry": {"asked_retries": 1_000, "asked_delay": 0}}, "again")
+    path = (await door.post(RUNS, {"job_id": "again"})).headers["location"]
+    await world.work(*[RetryIn(0)] * 104, Succeeded())
+    newest = (await door.get(path)).json
+    assert [attempt["number"] for attempt in newest["attempts"]] == list(range(6, 106))
+    assert newest["attempts_left_out"] == 5
+    earlier = (await door.get(f"{path}?before=6")).json
+    assert [attempt["number"] for attempt in earlier["attempts"]] == [1, 2, 3, 4, 5]
+    assert "attempts_left_out" not in earlier or earlier["attempts_left_out"] == 0
+    for wrong in ("x", "-1", "1.5"):
+        answer = await door.get(f"{path}?before={wrong}")
+        assert (answer.status, answer.error["field"]) == (422, "before")
 
 
 async def test_list_by_pages_and_filters(world: World, door: Asker, job: str) -> None:

@@ -3,8 +3,14 @@
 from urllib.parse import urlencode
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.api.asgi import Asker
+from tests.unit.api.conftest import door_of
+from tests.unit.schedules.texts import anchors, edges, texts, zones
+from tests.unit.service.world import World
+from tokimori.clock import Moment, format_moment, parse_moment
 
 EXPLAIN = "/api/v2/schedules/explain"
 
@@ -46,6 +52,36 @@ async def test_bad_questions_name_the_field(door: Asker, query: dict[str, str], 
     answer = await door.get(f"{EXPLAIN}?{urlencode(query)}")
     assert (answer.status, answer.error["field"], answer.error["code"]) == (422, field, code)
     assert answer.error["allowed"]
+
+
+@settings(deadline=None, max_examples=100)
+@given(texts, st.one_of(edges, edges, anchors), zones, st.integers(1, 30))
+async def test_no_moment_is_beyond_the_door(text: str, after: Moment, zone: str, n: int) -> None:
+    """Whatever is explained from whatever moment of the years 1 to 9999 is answered, or refused with a reason."""
+    door = door_of(World())
+    query = {"text": text, "time_zone": zone, "after": format_moment(after), "n": str(n)}
+    answer = await door.get(f"{EXPLAIN}?{urlencode(query)}")
+    if answer.status != 200:
+        assert answer.status == 422 and answer.error["message"]
+        return
+    times = [parse_moment(moment["time"]) for moment in answer.json["moments"]]
+    assert times == sorted(set(times)) and all(time > after for time in times)
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("every 10 minutes", "9999-12-30T00:00:00Z"),
+        ("every 10 minutes", "0001-01-01T00:00:00Z"),
+        ("* * * * *", "9999-12-31T23:59:59.999999Z"),
+        ("R/0001-01-01T00:00:00Z/P1D", "0001-01-01T00:00:00Z"),
+    ],
+)
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Auckland", "America/Los_Angeles"])
+async def test_the_edges_of_time_are_answered(door: Asker, text: str, after: str, zone: str) -> None:
+    """The first and the last day of time are answered; an interval begins in neither, and the refusal says so."""
+    answer = await door.get(f"{EXPLAIN}?{urlencode({'text': text, 'after': after, 'time_zone': zone, 'n': '20'})}")
+    assert answer.status == 200 or (answer.status, answer.error["allowed"]) == (422, "years 1 to 9998")
 
 
 async def test_moments_have_a_bound(door: Asker) -> None:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.cli.terminal import TerminalOutput, visible
+from tokimori.cli.terminal import TerminalOutput
+from tokimori.logs.controls import visible
 
 
 def shown(*pieces: bytes) -> str:

@@ -25,6 +25,15 @@ def test_text_line() -> None:
     assert line == "2030-01-01T00:00:00.250Z WARNING tokimori.node: lost 3 runs"
 
 
+def test_texts_of_others_control_no_terminal() -> None:
+    """A line of the log shows what would move the cursor or turn letters round; JSON says the same as before."""
+    evil = "a\x1b[2J\x9b2J\u202eb\x7f\r"
+    assert TextFormatter().format(record("%s", evil)).endswith(r"a\x1b[2J\x9b2J\u202eb\x7f\r")
+    line = JsonFormatter().format(record("%s", evil))
+    assert line.isprintable()
+    assert json.decode(line)["message"] == evil
+
+
 def test_text_exception() -> None:
     """An exception stands below its line."""
     lines = TextFormatter().format(record("oops", failed=True)).splitlines()

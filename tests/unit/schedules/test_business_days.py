@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.schedules.test_cron_vectors import at
 from tests.unit.schedules.test_zones import ALL_ZONES
-from tests.unit.schedules.texts import coarse, modes
+from tests.unit.schedules.texts import Mode, coarse, edges, modes
 from tokimori.clock import DAY, HOUR, Moment, format_moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.business_days import BusinessDays, Shift, on_business_days
@@ -150,6 +150,29 @@ def by_hand(schedule: BusinessDays, start: Moment, stop: Moment) -> list[Moment]
 
 zones = st.sampled_from(["UTC", PARIS, "Australia/Lord_Howe", "Africa/Cairo", "America/Santiago", "America/St_Johns"])
 days = st.dates(date(2005, 9, 1), date(2011, 9, 1)).map(lambda day: (day - EPOCH).days)
+
+
+@settings(deadline=None, max_examples=150)
+@given(coarse, zones, modes, st.sets(st.sampled_from(["sun", "mon", "sat"])), st.sampled_from([None, *Shift]), edges)
+def test_the_first_and_the_last_days_of_time_are_days(  # noqa: PLR0917
+    text: str, zone: str, mode: Mode, weekdays: set[str], shift: Shift | None, start: Moment
+) -> None:
+    """In the years 1 and 9999 moments follow each other, lead back and are counted as in all other years."""
+    try:
+        base = parse_schedule(text, zone=zone, gap=mode[0], fold=mode[1])
+    except InvalidSchedule:
+        assume(condition=False)
+    schedule = on_business_days(base, parse_days_off([], sorted(weekdays)), shift, zone)
+    found = next_moments(schedule, start, 5)
+    assert all(before < after for before, after in pairwise([start, *found]))
+    if found:
+        assert schedule.count(start, found[-1]) == len(found)
+        assert schedule.last_before(found[-1]) == (found[-2] if len(found) > 1 else schedule.last_before(found[0]))
+    last = schedule.last_before(start)
+    if last is not None:
+        assert last < start
+        following = schedule.next_after(last)
+        assert following is None or following >= start
 
 
 @st.composite

@@ -5,14 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.schedules.test_cron_vectors import at
-from tests.unit.schedules.texts import crons, modes, single, zones
+from tests.unit.schedules.texts import crons, edges, modes, single, zones
 from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.combined import names
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, Schedule, next_moments
 
-moments = st.integers(800_000_000_000_000, 2_000_000_000_000_000).map(Moment)
+moments = st.one_of(*[st.integers(800_000_000_000_000, 2_000_000_000_000_000).map(Moment)] * 3, edges)
 law = settings(deadline=None, max_examples=200)
 
 

@@ -9,10 +9,11 @@ from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
 from tokimori.model.ids import Incarnation, JobId, RunId
-from tokimori.model.outcome import Failed, Succeeded
+from tokimori.model.outcome import Failed, RetryIn, Succeeded
 from tokimori.model.pause import Pause
 from tokimori.model.run import Output
 from tokimori.ports.store import RunFilter
+from tokimori.service import runs
 from tokimori.web.page import KINDS, Page
 
 EVIL = "<script>alert(1)</script>\"'&"
@@ -207,6 +208,16 @@ async def test_a_run(world: World, door: Asker) -> None:
     assert "Output of attempt 2 second try" in panel
     other = elements(await door.get(f"/?run={run.id}&attempt=1")).text
     assert "Output of attempt 1 first try" in other
+
+
+async def test_earlier_attempts_are_left_out(world: World, door: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a run that was tried often the page shows the newest attempts, and the command that shows the others."""
+    await add(world, retry={"asked_retries": 1_000, "asked_delay": 0})
+    run = await world.service.trigger("hello")
+    monkeypatch.setattr(runs, "SHOWN_ATTEMPTS", 5)
+    await world.work(*[RetryIn(0)] * 9, Succeeded())
+    page = elements(await door.get(f"/?run={run.id}"))
+    assert f"5 earlier ones are not shown: tokimori run show {run.id} --before 6" in page.text
 
 
 async def test_a_running_run_can_be_cancelled(world: World, door: Asker) -> None:

@@ -1,4 +1,4 @@
-"""The socket on which worker processes reach the engine: an abstract one, for processes of the same user only."""
+"""The socket on which worker processes reach the engine: for processes of the same user only."""
 
 import asyncio
 import logging
@@ -6,14 +6,17 @@ import os
 import socket
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
-from tokimori.executors.functions.wire import Frames, FromWorker, Hello
+from tokimori.executors.functions.wire import Frames, FromWorker, Hello, by_descriptor
 
 log = logging.getLogger(__name__)
 
+WAITING = 256
+"""Processes that may wait to be let in."""
 _CREDENTIALS = struct.Struct("3i")
 """pid, uid and gid of a peer (SO_PEERCRED, unix(7))."""
 
@@ -35,7 +38,7 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio. Whoever is not of our user is cut off: an abstract socket has no permissions."""
+        """Called by asyncio. Whoever is not of our user is cut off: root of another name space, for one."""
         self.transport = cast("asyncio.WriteTransport", transport)
         peer: socket.socket = transport.get_extra_info("socket")
         _, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
@@ -69,19 +72,45 @@ class Connection(asyncio.Protocol):
 
 
 class Listener:
-    """Where worker processes connect."""
+    """Where worker processes connect: a socket in a folder that only this user enters.
 
-    def __init__(self, name: str, new: Callable[[], Connection]) -> None:
-        self.address = f"tokimori-{name}"
+    An abstract socket would have no permissions: whoever is on the machine could keep the node busy by connecting.
+    """
+
+    def __init__(self, folder: Path, name: str, new: Callable[[], Connection]) -> None:
+        self.address = folder.absolute() / name
         self._new = new
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        """Begin to listen."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(self._new, path=f"\0{self.address}", backlog=256)
+        """Begin to listen. Raises `OSError`."""
+        folder = self.address.parent
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        _remove_dead(folder)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        fresh = self.address.with_name(f".{self.address.name}")
+        with by_descriptor(fresh) as path:
+            listening.bind(path)
+        listening.listen(WAITING)
+        fresh.rename(self.address)  # a node that starts at the same time removes what nobody listens on
+        self._server = await asyncio.get_running_loop().create_unix_server(self._new, sock=listening, backlog=WAITING)
 
     def close(self) -> None:
         """Listen no more."""
         if self._server is not None:
             self._server.close()
+            self.address.unlink(missing_ok=True)
+
+
+def _remove_dead(folder: Path) -> None:
+    """What killed nodes have left: nobody listens there."""
+    for file in folder.glob("[!.]*"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking, by_descriptor(file) as path:
+            asking.setblocking(False)  # who listens and is busy is not waited for
+            try:
+                asking.connect(path)
+            except ConnectionRefusedError:
+                file.unlink(missing_ok=True)
+            except OSError:
+                continue

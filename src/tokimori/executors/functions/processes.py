@@ -55,7 +55,7 @@ class Processes:
         self._ready = ready
         self._died = died
         self._post = self._new_post()
-        self._listener = Listener(app.secret, lambda: Connection(self._greet, self._hear))
+        self._listener = Listener(app.state_dir / "sockets", app.secret, lambda: Connection(self._greet, self._hear))
         self._processes: dict[int, WorkerProcess] = {}
         self._hello: asyncio.Future[Hello] | None = None
         self._lease: keeper_wire.Lease | None = None
@@ -169,7 +169,7 @@ class Processes:
 
     def _order(self, process: WorkerProcess) -> None:
         told = {
-            "address": self._listener.address,
+            "address": str(self._listener.address),
             "number": process.number,
             "app": self._app.app,
             "concurrency": self._app.concurrency,

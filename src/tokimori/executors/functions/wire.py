@@ -4,7 +4,10 @@ A frame is its length (four bytes, big-endian) and the list. Times are seconds o
 is named: then microseconds since 1970 (UTC).
 """
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -12,6 +15,16 @@ from msgspec import Struct
 
 MOST_FRAME: Final = 64 * 2**20
 """Bytes of a frame: whoever sends a larger one is no worker of ours."""
+
+
+@contextmanager
+def by_descriptor(socket: Path) -> Iterator[str]:
+    """The address of a socket, which has 107 bytes, however long its path is. Raises `OSError`."""
+    folder = os.open(socket.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{socket.name}"
+    finally:
+        os.close(folder)
 
 
 class Begin(Struct, frozen=True, kw_only=True, tag="begin"):
