@@ -1,6 +1,5 @@
 """The paths under `/api/v2/jobs`, and `/api/v2/graph`."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -17,9 +16,7 @@ from tokimori.api.requests import TriggerRequest, ask
 from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED, checked
-from tokimori.service.graph import direct
 from tokimori.service.jobs import schedule_for
-from tokimori.service.lines import stopped
 from tokimori.service.views.jobs import count_view, edge_view, job_view, skip_view
 from tokimori.service.views.runs import backfill_view
 from tokimori.service.views.schedules import explanation_view
@@ -139,15 +136,8 @@ class Jobs:
 
     async def show(self, request: Request) -> Response:
         """A job, its next moments (none while it is stopped), its edges, and what keeps its runs from starting."""
-        service = self._service(request)
-        job = await service.get(_job_id(request))
-        edges, moments, pauses, heavy = await asyncio.gather(  # together they cost the store one turn, not eight
-            service.graph(job.id),
-            service.next_times(job.id, SHOWN_TIMES),
-            service.pauses_of(job.id),
-            service.too_heavy(job.id),
-        )
-        return answer(job_view(job, () if stopped(job) else moments, direct(edges, job.id), pauses, heavy))
+        found = await self._service(request).shown(_job_id(request), SHOWN_TIMES)
+        return answer(job_view(found.job, found.moments, found.edges, found.pauses, found.too_heavy))
 
     async def update(self, request: Request) -> Response:
         """Change fields of a job: a JSON merge patch (RFC 7396)."""
