@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from heapq import merge
 from itertools import islice
@@ -31,23 +31,10 @@ from tokimori.service.graph import around, direct, how
 from tokimori.service.jobs import JobService, schedule_for
 from tokimori.service.lines import stopped, what_is_lost
 from tokimori.service.queues import binding, sentence
+from tokimori.service.shown import Facts, Shown
 
 MOST_MOMENTS = 10_000
 _EVER = parse_moment("9999-12-31T23:59:59Z")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A job; its next moments, none while it is stopped; the edges from and to it; what keeps its runs from starting.
-
-    That are the pauses of its queue and of everything, and a sentence for each weight that no limit lets in.
-    """
-
-    job: Job
-    moments: Sequence[Moment]
-    edges: Sequence[Edge]
-    pauses: Sequence[Pause]
-    too_heavy: Sequence[str]
 
 
 class Service(JobService):
@@ -82,13 +69,16 @@ class Service(JobService):
         """The job with all that is shown with it, and its next `n` moments. The store is asked all of it at once."""
         wanted, now = checked("n", n, MOST_MOMENTS), await self._now()
         job, family, pauses = await asyncio.gather(self.get(job_id), self._store.family(), self.queues.pauses())
-        return Shown(
+        facts = Facts(
             job=job,
-            moments=() if stopped(job) else await self._next_of(job, now, wanted),
             edges=direct(family.edges, job.id),
             pauses=binding(job.definition.queue, pauses),
             too_heavy=await self._weights.too_heavy(job.definition),
         )
+        if (known := self._foreseen.find(facts, now, wanted)) is not None:
+            return known
+        moments = () if stopped(job) else await self._next_of(job, now, wanted)
+        return self._foreseen.keep(facts, now, wanted, moments)
 
     async def _start(self, after: When | None, zone: str) -> Moment:
         return await self._now() if after is None else moment_of("after", after, zone)
