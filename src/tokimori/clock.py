@@ -3,7 +3,6 @@
 import re
 import time
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import NewType, Protocol
 
 from tokimori.errors import InvalidInput
@@ -59,7 +58,6 @@ def from_datetime(value: datetime) -> Moment:
     return Moment((value - _EPOCH) // _MICROSECOND)
 
 
-@lru_cache(maxsize=1024)
 def format_moment(moment: Moment) -> str:
     """RFC 3339 in UTC; a fraction only where there is one: `2030-01-01T00:00:00Z`."""
     return to_datetime(moment).isoformat().replace("+00:00", "Z")
