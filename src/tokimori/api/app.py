@@ -89,7 +89,11 @@ def create_app(
             Route("/api/v2/nodes", list_nodes),
             *pages,
         ],
-        middleware=[Middleware(GZipMiddleware, minimum_size=LEAST_PACKED, compresslevel=4), Middleware(Tagged)],
+        middleware=[
+            # No kind is excluded: what this door answers is text, whole, and Starlette reads its list for each request.
+            Middleware(GZipMiddleware, minimum_size=LEAST_PACKED, compresslevel=4, exclude_content_types=()),
+            Middleware(Tagged),
+        ],
         exception_handlers={
             TokimoriError: _on_error,
             HTTPException: on_http_error,
