@@ -26,6 +26,11 @@ def answer(value: object, status: int = 200, *, location: str | None = None) -> 
     return Response(json.encode(value), status, headers, JSON)
 
 
+def written(text: bytes) -> Response:
+    """A response with JSON that is written already."""
+    return Response(text, media_type=JSON)
+
+
 def page_of(request: Request, values: Sequence[object], limit: int, **after: str | None) -> Response:
     """A response with a list as JSON. If there may be more, a `Link` header (RFC 8288) names the next page."""
     response = answer(values)

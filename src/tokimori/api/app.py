@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 LEAST_PACKED = 2_000
 """Smaller answers are not compressed, in bytes."""
+_PACKED = Middleware(GZipMiddleware, minimum_size=LEAST_PACKED, compresslevel=4, exclude_content_types=())
+"""No kind is excluded: what this door answers is text, whole, and Starlette reads its list for each request."""
 PARTS = (Jobs, Runs, Schedules, Calendars, Semaphores, Queues)
 """The parts of the API; each has its own paths."""
 
@@ -89,7 +91,7 @@ def create_app(
             Route("/api/v2/nodes", list_nodes),
             *pages,
         ],
-        middleware=[Middleware(GZipMiddleware, minimum_size=LEAST_PACKED, compresslevel=4), Middleware(Tagged)],
+        middleware=[_PACKED, Middleware(Tagged)],
         exception_handlers={
             TokimoriError: _on_error,
             HTTPException: on_http_error,

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,14 +27,19 @@ _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 _OWN_SITES = frozenset({"same-origin", "none"})
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
-_HEADERS: Final = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "same-origin",
-    "x-content-type-options": "nosniff",
-}
+_HEADERS: Final = tuple(
+    (name.encode(), value.encode())
+    for name, value in {
+        "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "referrer-policy": "same-origin",
+        "x-content-type-options": "nosniff",
+        "cache-control": "no-store",
+    }.items()
+)
+"""What every response says, unless it says something else itself."""
 
 
 def guarded(
@@ -176,20 +181,27 @@ class ResponseHeaders:
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self._app = app
         self._clock = clock
+        self._second, self._date = -1, b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-                headers["date"] = formatdate(self._clock.now() / SECOND, usegmt=True)
-                headers.setdefault("cache-control", "no-store")
+                said = [(name, value) for name, value in message.get("headers", ()) if name != b"date"]
+                names = {name for name, _ in said}
+                said += [header for header in _HEADERS if header[0] not in names]
+                message["headers"] = [*said, (b"date", self._today())]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+    def _today(self) -> bytes:
+        """The date, made anew once a second."""
+        second = self._clock.now() // SECOND
+        if second != self._second:
+            self._second, self._date = second, formatdate(second, usegmt=True).encode()
+        return self._date
 
 
 async def _read(scope: Scope, receive: Receive) -> bytes | None:

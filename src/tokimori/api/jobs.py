@@ -1,25 +1,24 @@
 """The paths under `/api/v2/jobs`, and `/api/v2/graph`."""
 
-import asyncio
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
-from msgspec import Struct, field
+from msgspec import Struct, field, json
 from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from tokimori.api.acting import ServiceFor
-from tokimori.api.answers import answer, page_of, read_body, read_query
+from tokimori.api.answers import answer, page_of, read_body, read_query, written
 from tokimori.api.requests import TriggerRequest, ask
 from tokimori.clock import DAY, Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED, checked
-from tokimori.service.graph import direct
 from tokimori.service.jobs import schedule_for
-from tokimori.service.lines import stopped
+from tokimori.service.shown import MOST_KEPT, Shown
 from tokimori.service.views.jobs import count_view, edge_view, job_view, skip_view
 from tokimori.service.views.runs import backfill_view
 from tokimori.service.views.schedules import explanation_view
@@ -142,15 +141,7 @@ class Jobs:
 
     async def show(self, request: Request) -> Response:
         """A job, its next moments (none while it is stopped), its edges, and what keeps its runs from starting."""
-        service = self._service(request)
-        job = await service.get(_job_id(request))
-        edges, moments, pauses, heavy = await asyncio.gather(  # together they cost the store one turn, not eight
-            service.graph(job.id),
-            service.next_times(job.id, SHOWN_TIMES),
-            service.pauses_of(job.id),
-            service.too_heavy(job.id),
-        )
-        return answer(job_view(job, () if stopped(job) else moments, direct(edges, job.id), pauses, heavy))
+        return written(_shown(await self._service(request).shown(_job_id(request), SHOWN_TIMES)))
 
     async def update(self, request: Request) -> Response:
         """Change fields of a job: a JSON merge patch (RFC 7396)."""
@@ -249,3 +240,10 @@ class Jobs:
 def _job_id(request: Request) -> str:
     job_id: str = request.path_params["job_id"]
     return job_id
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _shown(found: Shown) -> bytes:
+    """Its JSON: the service gives the same object as long as it is the same."""
+    facts = found.facts
+    return json.encode(job_view(facts.job, found.moments, facts.edges, facts.pauses, facts.too_heavy))

@@ -79,6 +79,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     upcoming = synchronous(AsyncClient.upcoming)
     explain = synchronous(AsyncClient.explain)
     explain_job = synchronous(AsyncClient.explain_job)
+    shown = synchronous(AsyncClient.shown)
     pauses_of = synchronous(AsyncClient.pauses_of)
     too_heavy = synchronous(AsyncClient.too_heavy)
     skips = synchronous(AsyncClient.skips)

@@ -31,6 +31,7 @@ from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.semaphores import Semaphores
+from tokimori.service.shown import Foreseen
 from tokimori.service.store_time import Now
 from tokimori.service.weights import Weights
 
@@ -70,6 +71,7 @@ class JobService(RunService):
         self._semaphore_store = semaphore_store
         self._calendars = Documents(store, CALENDARS, random)
         self.semaphores = Semaphores(self._store_of_semaphores)
+        self._foreseen = Foreseen()
         self._act_as(author)
 
     def acting_as(self, author: str | None) -> Self:

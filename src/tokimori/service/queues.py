@@ -96,8 +96,7 @@ class Queues:
         A queue with a pause of its own stays paused when everything is resumed. Raises `InvalidInput`.
         """
         pauses = await self.pauses()
-        # Older versions took such names.
-        is_old = isinstance(queue, str) and queue in DOTS and any(pause.queue == queue for pause in pauses)
+        is_old = queue in tuple(DOTS) and any(pause.queue == queue for pause in pauses)  # older versions took these
         name = queue if queue is not None and is_old else _name(queue)
         known = [pause for pause in pauses if pause.queue == name]
         await retried(lambda: self._store.delete_pause(name), StoreUnavailable)

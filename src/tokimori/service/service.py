@@ -1,5 +1,6 @@
 """Everything that a door can ask for."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,10 +27,11 @@ from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.days_off import read_days_off
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
-from tokimori.service.graph import around, how
+from tokimori.service.graph import around, direct, how
 from tokimori.service.jobs import JobService, schedule_for
 from tokimori.service.lines import stopped, what_is_lost
 from tokimori.service.queues import binding, sentence
+from tokimori.service.shown import Facts, Shown
 
 MOST_MOMENTS = 10_000
 _EVER = parse_moment("9999-12-31T23:59:59Z")
@@ -52,7 +54,9 @@ class Service(JobService):
         """
         job = await self.get(job_id)
         start = await self._start(after, job.definition.time_zone)
-        wanted = checked("n", n, MOST_MOMENTS)
+        return await self._next_of(job, start, checked("n", n, MOST_MOMENTS))
+
+    async def _next_of(self, job: Job, start: Moment, wanted: int) -> Sequence[Moment]:
         if job.state is JobState.DELETED:
             return []
 
@@ -60,6 +64,21 @@ class Service(JobService):
             return [moment for _, moment in islice(_moments(job, start), wanted)]
 
         return found() if wanted <= AT_ONCE else await self._aside.compute(found)
+
+    async def shown(self, job_id: str, n: int = 5) -> Shown:
+        """The job with all that is shown with it, and its next `n` moments. The store is asked all of it at once."""
+        wanted, now = checked("n", n, MOST_MOMENTS), await self._now()
+        job, family, pauses = await asyncio.gather(self.get(job_id), self._store.family(), self.queues.pauses())
+        facts = Facts(
+            job=job,
+            edges=direct(family.edges, job.id),
+            pauses=binding(job.definition.queue, pauses),
+            too_heavy=await self._weights.too_heavy(job.definition),
+        )
+        if (known := self._foreseen.find(facts, now, wanted)) is not None:
+            return known
+        moments = () if stopped(job) else await self._next_of(job, now, wanted)
+        return self._foreseen.keep(facts, now, wanted, moments)
 
     async def _start(self, after: When | None, zone: str) -> Moment:
         return await self._now() if after is None else moment_of("after", after, zone)
