@@ -35,11 +35,11 @@ def watchdog() -> Iterator[Watchdog]:
 
 
 @pytest.fixture(autouse=True)
-def no_step_holds_a_loop(watchdog: Watchdog) -> Iterator[None]:
-    """The test fails if one step of an event loop takes the product more than 50 ms."""
+def no_step_holds_a_loop(watchdog: Watchdog, request: pytest.FixtureRequest) -> Iterator[None]:
+    """The test fails if one step of an event loop takes the product too long, unless it is marked to do so."""
     watchdog.found()
     yield
-    for stack in watchdog.found():
+    for stack in watchdog.found() if request.node.get_closest_marker("holds_its_loop") is None else ():
         pytest.fail(stack, pytrace=False)
 
 

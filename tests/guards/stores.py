@@ -298,7 +298,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
             "PERFORM tokimori_wake(CASE WHEN cardinality(applied)",
             "PERFORM (CASE WHEN cardinality(applied)",
         ),
-        _mariadb("working.py", "commit(*await lines.serve(transaction, freed, writes, left))", "commit(*writes)"),
+        _mariadb("working.py", "served = await lines.serve(transaction, freed, writes, left)", "served = writes"),
         _redis("settle.lua", "local served = serve()\n", "local served = 0\n"),
     ),
     *_everywhere(

@@ -49,6 +49,7 @@ from tokimori.service.queues import Queue
 from tokimori.service.requests import Asked, Became
 from tokimori.service.runs import AttemptDetails, RunDetails, RunSummary
 from tokimori.service.semaphores import SemaphoreDetails
+from tokimori.service.shown import Shown
 
 __all__ = [
     "AlreadyExists",
@@ -106,6 +107,7 @@ __all__ = [
     "SchemaMismatch",
     "SchemaStatus",
     "SemaphoreDetails",
+    "Shown",
     "Skip",
     "SkipReason",
     "StoreError",

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
@@ -19,6 +20,7 @@ from tokimori.apps.app import App
 from tokimori.apps.worker_process import Told, WorkerProcess
 from tokimori.client.opening import load_store
 from tokimori.errors import Refused
+from tokimori.executors.functions.wire import by_descriptor
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +78,7 @@ class Running:
     async def _one_node(self) -> None:
         loaded, _ = load_store(self._app.url, None, None)
         told = Told(
-            address=f"tokimori-{(secret := secrets.token_hex(16))}",
+            address=str(loaded.settings.state_dir.absolute() / "sockets" / (secret := secrets.token_hex(16))),
             number=1,
             app=self._app.name,
             concurrency=self._concurrency,
@@ -105,9 +107,8 @@ class Running:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                await loop.create_unix_connection(
-                    lambda: WorkerProcess(told, self._app, gone.set), path=f"\0{told.address}"
-                )
+                with by_descriptor(Path(told.address)) as path:
+                    await loop.create_unix_connection(lambda: WorkerProcess(told, self._app, gone.set), path=path)
                 break
             except OSError:
                 if node.poll() is not None:

@@ -295,10 +295,10 @@ async def test_a_slow_reader_gets_its_answer() -> None:
         client = await half_read(door)
         reader, writer = await asyncio.open_connection(sock=client, limit=1 << 16)
         size, began = 0, monotonic()
-        while part := await asyncio.wait_for(reader.read(1 << 18), 10):
+        while part := await asyncio.wait_for(reader.read(1 << 16), 10):
             size += len(part)
             if monotonic() - began < 4 * SOON:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.02)
         writer.close()
         assert size > LARGE
         assert monotonic() - began > 3 * SOON

@@ -13,6 +13,7 @@ from tokimori.schedules.schedule import Fold, Gap
 from tokimori.service.definitions import JobFields, definition_from, fields_of, patched
 
 WORDS = st.text("abcXYZ019._-", min_size=1, max_size=8)
+LABELS = WORDS.filter(lambda word: word not in {".", ".."})
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
 SECONDS = st.floats(0, 1_000_000)
 
@@ -43,7 +44,7 @@ def definitions(draw: st.DrawFn) -> Definition:
         on_overlap=draw(st.sampled_from(Overlap)),
         retry=Retry(attempts=draw(st.integers(1, 9)), delay=draw(SECONDS), cap=draw(st.none() | SECONDS)),
         priority=draw(st.integers(-100, 100)),
-        labels=draw(st.dictionaries(WORDS, WORDS, max_size=2)),
+        labels=draw(st.dictionaries(LABELS, LABELS, max_size=2)),
         on_lost_lease=draw(st.none() | st.sampled_from(OnLostLease)),
     )
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from tokimori.errors import Refused
 from tokimori.executors.functions.listener import Connection, Listener
@@ -30,7 +31,9 @@ class Attached:
         self._heard = heard
         self._ready = ready
         self._died = died
-        self._listener = Listener(app.secret, lambda: Connection(self._greet, self._hear, self._lost))
+        self._listener = Listener(
+            app.state_dir / "sockets", app.secret, lambda: Connection(self._greet, self._hear, self._lost)
+        )
         self._process = WorkerProcess(1, COMMON, 1, app.concurrency)
         self._hello: asyncio.Future[Hello] | None = None
         self.gone: Callable[[], object] = _nobody
