@@ -31,7 +31,7 @@ from tokimori.stores.rules.errors import document_changed, existing, no_document
 
 
 class TableReader:
-    """The part of a store that reads what is asked for seldom, and keeps documents, each by one statement of its own.
+    """The part of a store that is asked for seldom, each by one statement of its own.
 
     `_if_new` ends the insert of a document: one of the same name stays as it is.
     """
@@ -45,6 +45,10 @@ class TableReader:
     @abstractmethod
     async def _change(self, statement: str, *values: object) -> int:
         """How many rows the statement has changed, in a transaction of its own."""
+
+    @abstractmethod
+    def tell(self) -> None:
+        """Tell whoever watches of a change."""
 
     async def _row(self, statement: str, *values: object) -> Row | None:
         return next(iter(await self._select(statement, *values)), None)
@@ -112,6 +116,10 @@ class TableReader:
         deleted = await self._change(statement, kind, name, version)
         if not deleted and await self._document(kind, name) is not None:
             raise document_changed(kind, name)
+
+    async def delete_pause(self, queue: str) -> None:
+        await self._change("DELETE FROM tokimori_pauses WHERE queue = %s AND queue <> ''", queue)
+        self.tell()
 
     async def list_pauses(self) -> list[Pause]:
         """See `Pausing.list_pauses`. Without the row of no queue, which MariaDB locks."""

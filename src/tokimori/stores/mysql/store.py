@@ -98,7 +98,6 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     _delete_job = transacted(jobs.delete_job)
     get_due = forwarded(jobs.get_due)
     add_pause = transacted(pauses.add_pause)
-    delete_pause = telling(transacted(pauses.delete_pause))
     add_run = telling(transacted(runs.add_run))
     get_run = forwarded(runs.get_run)
     list_runs = forwarded(runs.list_runs)

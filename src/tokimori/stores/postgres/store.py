@@ -77,7 +77,6 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
     delete_job = telling(forwarded(jobs.delete_job))
     get_due = forwarded(jobs.get_due)
     add_pause = forwarded(pauses.add_pause)
-    delete_pause = telling(forwarded(pauses.delete_pause))
     add_run = telling(forwarded(runs.add_run))
     get_run = forwarded(runs.get_run)
     list_runs = forwarded(runs.list_runs)

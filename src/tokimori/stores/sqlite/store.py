@@ -187,7 +187,6 @@ class SqliteStore(TableReader):
     family = reading(whole_family)
     get_due = reading(jobs.get_due)
     add_pause = writing(pauses.add_pause)
-    delete_pause = telling(writing(pauses.delete_pause))
     add_run = telling(writing(runs.add_run))
     get_run = reading(runs.get_run)
     list_runs = reading(runs.list_runs)
