@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 
+from tokimori.model.decide import Due
 from tokimori.model.document import Document
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import Job
@@ -10,7 +11,7 @@ from tokimori.model.pause import Pause
 from tokimori.model.run import Attempt, Output, Skip
 from tokimori.ports.nodes import NodeRecord
 from tokimori.stores.documents import span
-from tokimori.stores.job_rows import DELETED, JOB, job_of, tombstone_of
+from tokimori.stores.job_rows import DELETED, JOB, due_of, job_of, tombstone_of
 from tokimori.stores.rows import (
     ATTEMPT,
     DOCUMENT,
@@ -33,10 +34,12 @@ from tokimori.stores.rules.errors import document_changed, existing, no_document
 class TableReader:
     """The part of a store that is asked for seldom, each by one statement of its own.
 
-    `_if_new` ends the insert of a document: one of the same name stays as it is.
+    `_if_new` ends the insert of a document: one of the same name stays as it is. `_due` selects jobs `j` as
+    `due_of` reads them.
     """
 
     _if_new = "ON CONFLICT DO NOTHING"
+    _due: str
 
     @abstractmethod
     async def _select(self, statement: str, *values: object) -> Sequence[Row]:
@@ -63,6 +66,9 @@ class TableReader:
         statement = f"""SELECT {JOB} FROM tokimori_jobs /*! FORCE INDEX (tokimori_jobs_{index}) */
             WHERE id > %s {restriction} ORDER BY id LIMIT %s"""
         return [job_of(row) for row in await self._select(statement, after or "", limit)]
+
+    async def get_due(self, job_id: JobId) -> Due:
+        return due_of(existing(await self._row(f"{self._due} WHERE j.id = %s", job_id), no_job(job_id)))
 
     async def deleted_job(self, job_id: JobId) -> Job:
         return tombstone_of(job_id, existing(await self._row(DELETED, job_id), no_job(job_id)))

@@ -49,6 +49,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     These servers notify nobody: only what this object's own callers ask wakes at once.
     """
 
+    _due = jobs.DUE
     _if_new = "ON DUPLICATE KEY UPDATE version = version"
 
     def __init__(self, address: Address, clock: Clock) -> None:
@@ -96,7 +97,6 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     family = transacted(jobs.family)
     _replace_job = transacted(jobs.replace_job)
     _delete_job = transacted(jobs.delete_job)
-    get_due = forwarded(jobs.get_due)
     add_pause = transacted(pauses.add_pause)
     add_run = telling(transacted(runs.add_run))
     get_run = forwarded(runs.get_run)

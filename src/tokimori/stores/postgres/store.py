@@ -27,6 +27,8 @@ FIRST_SESSIONS = 4
 class PostgresStore(NotifyingStore[Connections], TableReader):
     """A `Store` in a PostgreSQL database. The server's clock is the store's; `clock` only dates migrations."""
 
+    _due = jobs.DUE
+
     def __init__(self, address: Address, clock: Clock) -> None:
         self._address = address
         self._clock = clock
@@ -75,7 +77,6 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
     family = forwarded(jobs.family)
     replace_job = telling(forwarded(jobs.replace_job))
     delete_job = telling(forwarded(jobs.delete_job))
-    get_due = forwarded(jobs.get_due)
     add_pause = forwarded(pauses.add_pause)
     add_run = telling(forwarded(runs.add_run))
     get_run = forwarded(runs.get_run)

@@ -71,6 +71,8 @@ class SqliteStore(TableReader):
     Belongs to the event loop that opened it. Not for files on a network: SQLite's locks don't hold there.
     """
 
+    _due = jobs.DUE
+
     def __init__(self, path: str, clock: Clock, namespace: Namespace = UNNAMED) -> None:
         self._path = path
         self._namespace = namespace
@@ -185,7 +187,6 @@ class SqliteStore(TableReader):
 
     add_jobs = telling(writing(jobs.add_jobs))
     family = reading(whole_family)
-    get_due = reading(jobs.get_due)
     add_pause = writing(pauses.add_pause)
     add_run = telling(writing(runs.add_run))
     get_run = reading(runs.get_run)

@@ -77,7 +77,7 @@ def work(db: sqlite3.Connection) -> None:
     runs.get_run(db, claimed.run.id)
     asyncio.run(read_seldom(Reader(db), job, claimed.run))
     runs.cancel_run(db, requests[-1].id, "enough", NOW)
-    jobs.get_due(db, job.id)
+    asyncio.run(Reader(db).get_due(job.id))
     stored = jobs.get_job(db, job.id)
     jobs.replace_job(db, stored, stored, [])
     old = expiry_of(stored, later(86400 * 90))
