@@ -31,7 +31,7 @@ from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import InLine
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Verdict
-from tokimori.stores.postgres import jobs, nodes, planning, runs, semaphores
+from tokimori.stores.postgres import nodes, planning, runs, semaphores
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.postgres.function_set import FunctionSet
@@ -280,9 +280,9 @@ async def test_no_statement_reads_a_whole_table(store: Store) -> None:
     await planning.due(db, NOW, 500)
     await planning.promote(db, NOW, 500)
     await planning.outdated(db, "2030a", 500)
-    await jobs.get_due(db, job.id)
     reader = copy(store)
     reader._opened = db, db  # type: ignore[attr-defined]
+    await reader.get_due(job.id)
     await reader.skips(job.id, limit=10)
     await reader.attempts(run.id)
     for idle in (True, False):

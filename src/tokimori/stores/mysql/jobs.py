@@ -3,27 +3,19 @@
 from collections.abc import Iterator, Sequence
 
 from tokimori.clock import Moment
-from tokimori.model.decide import MOST_CATCHING_UP, Due
+from tokimori.model.decide import MOST_CATCHING_UP
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
-from tokimori.stores.job_rows import (
-    JOB,
-    JOB_COLUMNS,
-    JOB_STAMPS,
-    TOMBSTONE,
-    due_of,
-    job_of,
-    job_row,
-)
+from tokimori.stores.job_rows import JOB, JOB_COLUMNS, JOB_STAMPS, TOMBSTONE, job_of, job_row
 from tokimori.stores.mysql import ending, lines, moves
 from tokimori.stores.mysql.family import READ_FAMILY, change_edges, family_of, has_children
-from tokimori.stores.mysql.sessions import Sessions, Transaction
+from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import insert, sql
 from tokimori.stores.rows import SKIP, prefixed, skip_row
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
-from tokimori.stores.rules.errors import existing, is_parent, no_job, taken
+from tokimori.stores.rules.errors import is_parent, no_job, taken
 from tokimori.stores.rules.lanes import lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.rules.turns import Freed
@@ -48,10 +40,6 @@ def keep_skips(skips: Sequence[tuple[Incarnation, Skip]]) -> Iterator[str]:
     """Write rows of the ledger; one that begins where a known one begins replaces it."""
     rows = [(incarnation, *skip_row(skip)) for incarnation, skip in skips]
     return insert("REPLACE", "tokimori_skips", f"incarnation, {SKIP}", rows)
-
-
-async def get_due(db: Sessions, job_id: JobId) -> Due:
-    return due_of(existing(await db.row(sql(f"{DUE} WHERE j.id = %s", job_id)), no_job(job_id)))
 
 
 async def family(transaction: Transaction) -> Family:

@@ -17,10 +17,6 @@ SHARED_PAUSED = f"{PAUSED} {SHARED} SKIP LOCKED"
 """The same until the claim ends; without the gate while somebody pauses anything: a claim waits for nothing."""
 
 
-async def delete_pause(transaction: Transaction, queue: str) -> None:
-    await transaction.commit(sql("DELETE FROM tokimori_pauses WHERE queue = %s AND queue <> %s", queue, _GATE))
-
-
 async def add_pause(transaction: Transaction, pause: Pause) -> Pause:
     """See `Pausing.add_pause`. Claims under way are waited for."""
     await transaction.ask(f"{_INSERT_GATE} ON DUPLICATE KEY UPDATE queue = tokimori_pauses.queue")

@@ -11,19 +11,7 @@ from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
-from tokimori.stores.mysql import (
-    copying,
-    documents,
-    jobs,
-    moves,
-    nodes,
-    pauses,
-    planning,
-    pruning,
-    runs,
-    semaphores,
-    working,
-)
+from tokimori.stores.mysql import copying, jobs, moves, nodes, pauses, planning, pruning, runs, semaphores, working
 from tokimori.stores.mysql.address import Address
 from tokimori.stores.mysql.schema import LONGEST, known_migrations, migrate, status
 from tokimori.stores.mysql.sessions import Sessions, Transaction
@@ -61,6 +49,9 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     These servers notify nobody: only what this object's own callers ask wakes at once.
     """
 
+    _due = jobs.DUE
+    _if_new = "ON DUPLICATE KEY UPDATE version = version"
+
     def __init__(self, address: Address, clock: Clock) -> None:
         super().__init__(address.name, partial(Sessions, address), Notices())
         self._clock = clock
@@ -72,6 +63,9 @@ class MysqlStore(ServerStore[Sessions], TableReader):
 
     async def _select(self, statement: str, *values: object) -> Sequence[Row]:
         return await self.db.rows(sql(statement, *values))
+
+    async def _change(self, statement: str, *values: object) -> int:
+        return (await self.db.ask(sql(statement, *values)))[0].changed
 
     async def schema(self) -> SchemaStatus:
         return await self.db.use(lambda session: status(session, self._known))
@@ -103,11 +97,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     family = transacted(jobs.family)
     _replace_job = transacted(jobs.replace_job)
     _delete_job = transacted(jobs.delete_job)
-    get_due = forwarded(jobs.get_due)
-    put_document = transacted(documents.put_document)
-    delete_document = transacted(documents.delete_document)
     add_pause = transacted(pauses.add_pause)
-    delete_pause = telling(transacted(pauses.delete_pause))
     add_run = telling(transacted(runs.add_run))
     get_run = forwarded(runs.get_run)
     list_runs = forwarded(runs.list_runs)

@@ -7,13 +7,13 @@ import msgspec
 
 from tokimori.clock import Moment
 from tokimori.errors import FamilyChanged
-from tokimori.model.decide import MOST_CATCHING_UP, Due
+from tokimori.model.decide import MOST_CATCHING_UP
 from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
-from tokimori.stores.job_rows import JOB, JOB_STAMPS, due_of, job_of, job_row
+from tokimori.stores.job_rows import JOB, JOB_STAMPS, job_of, job_row
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import SKIP, prefixed
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
@@ -147,10 +147,6 @@ async def move_runs(db: Connections, incarnation: Incarnation, steps: Iterable[i
     for _ in steps:
         if await db.value("SELECT tokimori_move_runs($1)", incarnation):
             return
-
-
-async def get_due(db: Connections, job_id: JobId) -> Due:
-    return due_of(existing(await db.row(f"{DUE} WHERE j.id = $1", job_id), no_job(job_id)))
 
 
 def skips_json(skips: Sequence[tuple[Incarnation, Skip]]) -> str:

@@ -6,7 +6,7 @@ from tokimori.ports.nodes import Beat, NodeRecord, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.postgres.batches import columns, parameters
 from tokimori.stores.postgres.connections import Connections
-from tokimori.stores.rows import NODE, RUN, all_claimed, node_row, prefixed, pulse_of
+from tokimori.stores.rows import CLAIMED, NODE, all_claimed, node_row, pulse_of
 
 _REGISTER = f"""
 INSERT INTO tokimori_nodes ({NODE}, functions) VALUES ({", ".join(f"${n}" for n in range(1, NODE.count(",") + 3))})
@@ -15,11 +15,7 @@ _BEGAN = ("uuid[]", "bigint[]", "integer[]", "bigint[]")
 _TICK = f"""
 SELECT now, owned::text[], tokens::text[], cancels, peers::text[], beats::text[], orphans, next_due, lanes
 FROM tokimori_tick($1, {parameters(_BEGAN, 2)})"""
-_ORPHANS = f"""
-SELECT {prefixed(RUN, "r")}, j.definition
-FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
-WHERE r.state = 'running' AND r.node_id = ANY (tokimori_dead_owners()) ORDER BY r."rank", r.id LIMIT $1"""
-
+_ORPHANS = f'{CLAIMED} AND r.node_id = ANY (tokimori_dead_owners()) ORDER BY r."rank", r.id LIMIT $1'
 _SURVEY_PAST = """
 SELECT least(
     (SELECT min(next_due) FROM tokimori_jobs WHERE state = 'enabled' AND next_due > $1),

@@ -10,7 +10,3 @@ async def add_pause(db: Connections, pause: Pause) -> Pause:
     await db.rows("SELECT tokimori_pause($1, $2, $3, $4)", *pause_row(pause))
     kept = await db.row(f"SELECT {PAUSE} FROM tokimori_pauses WHERE queue = $1", pause.queue)
     return pause if kept is None else pause_of(kept)
-
-
-async def delete_pause(db: Connections, queue: str) -> None:
-    await db.rows("DELETE FROM tokimori_pauses WHERE queue = $1", queue)

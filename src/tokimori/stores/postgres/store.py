@@ -11,19 +11,7 @@ from tokimori.errors import StoreError
 from tokimori.ports.nodes import Beat, NodeRecord, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
-from tokimori.stores.postgres import (
-    copying,
-    documents,
-    jobs,
-    nodes,
-    pauses,
-    planning,
-    pruning,
-    runs,
-    schema,
-    semaphores,
-    working,
-)
+from tokimori.stores.postgres import copying, jobs, nodes, pauses, planning, pruning, runs, schema, semaphores, working
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.function_set import known_functions
@@ -38,6 +26,8 @@ FIRST_SESSIONS = 4
 
 class PostgresStore(NotifyingStore[Connections], TableReader):
     """A `Store` in a PostgreSQL database. The server's clock is the store's; `clock` only dates migrations."""
+
+    _due = jobs.DUE
 
     def __init__(self, address: Address, clock: Clock) -> None:
         self._address = address
@@ -59,6 +49,9 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
 
     async def _select(self, statement: str, *values: object) -> Sequence[Row]:
         return await self.db.rows(statement % tuple(f"${n}" for n, _ in enumerate(values, 1)), *values)
+
+    async def _change(self, statement: str, *values: object) -> int:
+        return len(await self._select(f"{statement} RETURNING 1", *values))
 
     async def schema(self) -> SchemaStatus:
         return await self.db.use(lambda session: schema.status(session, self._known, self._functions))
@@ -84,11 +77,7 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
     family = forwarded(jobs.family)
     replace_job = telling(forwarded(jobs.replace_job))
     delete_job = telling(forwarded(jobs.delete_job))
-    get_due = forwarded(jobs.get_due)
-    put_document = forwarded(documents.put_document)
-    delete_document = forwarded(documents.delete_document)
     add_pause = forwarded(pauses.add_pause)
-    delete_pause = telling(forwarded(pauses.delete_pause))
     add_run = telling(forwarded(runs.add_run))
     get_run = forwarded(runs.get_run)
     list_runs = forwarded(runs.list_runs)

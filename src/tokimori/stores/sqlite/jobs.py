@@ -5,13 +5,13 @@ import sqlite3
 from collections.abc import Sequence
 
 from tokimori.clock import Moment
-from tokimori.model.decide import MOST_CATCHING_UP, Due
+from tokimori.model.decide import MOST_CATCHING_UP
 from tokimori.model.encoding import encode_definition
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.model.settle import PARKED_BY
-from tokimori.stores.job_rows import JOB, JOB_STAMPS, TOMBSTONE, due_of, job_of, job_row
+from tokimori.stores.job_rows import JOB, JOB_STAMPS, TOMBSTONE, job_of, job_row
 from tokimori.stores.rows import SKIP, marks, prefixed, skip_row
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import existing, no_job, taken
@@ -104,10 +104,6 @@ def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> Incarnatio
     db.execute(gone, (job.incarnation, job_id, job.version, definition, job.created, now))
     move_runs(db, job.incarnation)
     return job.incarnation
-
-
-def get_due(db: sqlite3.Connection, job_id: JobId) -> Due:
-    return due_of(existing(db.execute(f"{DUE} WHERE j.id = ?", (job_id,)).fetchone(), no_job(job_id)))
 
 
 def keep_skips(db: sqlite3.Connection, skips: Sequence[tuple[Incarnation, Skip]]) -> None:

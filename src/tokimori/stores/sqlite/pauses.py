@@ -13,10 +13,6 @@ def add_pause(db: sqlite3.Connection, pause: Pause) -> Pause:
     return pause_of(kept.fetchone())
 
 
-def delete_pause(db: sqlite3.Connection, queue: str) -> None:
-    db.execute("DELETE FROM tokimori_pauses WHERE queue = ?", (queue,))
-
-
 def paused_queues(db: sqlite3.Connection) -> set[str]:
     """From which nothing is claimed."""
     return {queue for (queue,) in db.execute("SELECT queue FROM tokimori_pauses")}

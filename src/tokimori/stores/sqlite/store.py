@@ -22,19 +22,7 @@ from tokimori.stores.reading import TableReader
 from tokimori.stores.rows import Row
 from tokimori.stores.rules.lanes import MOST_STEPS, StillMoving
 from tokimori.stores.sqlite import connection as file
-from tokimori.stores.sqlite import (
-    copying,
-    documents,
-    jobs,
-    moves,
-    nodes,
-    pauses,
-    planning,
-    pruning,
-    runs,
-    semaphores,
-    working,
-)
+from tokimori.stores.sqlite import copying, jobs, moves, nodes, pauses, planning, pruning, runs, semaphores, working
 from tokimori.stores.sqlite import schema as tables
 from tokimori.stores.sqlite.connection_thread import ConnectionThread, T
 from tokimori.stores.sqlite.family import whole_family
@@ -82,6 +70,8 @@ class SqliteStore(TableReader):
 
     Belongs to the event loop that opened it. Not for files on a network: SQLite's locks don't hold there.
     """
+
+    _due = jobs.DUE
 
     def __init__(self, path: str, clock: Clock, namespace: Namespace = UNNAMED) -> None:
         self._path = path
@@ -139,6 +129,9 @@ class SqliteStore(TableReader):
     async def _select(self, statement: str, *values: object) -> Sequence[Row]:
         return await self._read(lambda db: db.execute(statement.replace("%s", "?"), values).fetchall())
 
+    async def _change(self, statement: str, *values: object) -> int:
+        return await self._write(lambda db: db.execute(statement.replace("%s", "?"), values).rowcount)
+
     async def _write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         while True:
             try:
@@ -194,11 +187,7 @@ class SqliteStore(TableReader):
 
     add_jobs = telling(writing(jobs.add_jobs))
     family = reading(whole_family)
-    get_due = reading(jobs.get_due)
-    put_document = writing(documents.put_document)
-    delete_document = writing(documents.delete_document)
     add_pause = writing(pauses.add_pause)
-    delete_pause = telling(writing(pauses.delete_pause))
     add_run = telling(writing(runs.add_run))
     get_run = reading(runs.get_run)
     list_runs = reading(runs.list_runs)

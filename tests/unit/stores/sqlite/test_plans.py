@@ -20,7 +20,7 @@ from tokimori.model.run import Output, Run
 from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import Grant, Wish
 from tokimori.ports.store import RunFilter
-from tokimori.stores.sqlite import documents, jobs, nodes, planning, pruning, runs, schema, semaphores, working
+from tokimori.stores.sqlite import jobs, nodes, planning, pruning, runs, schema, semaphores, working
 from tokimori.stores.sqlite.store import SqliteStore
 
 T = TypeVar("T")
@@ -36,13 +36,15 @@ def db() -> Iterator[sqlite3.Connection]:
 
 
 class Reader(SqliteStore):
-    """A store that reads with this connection, at once."""
+    """A store that reads and writes with this connection, at once."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
 
     async def _read(self, work: Callable[..., T], *args: object, **kwargs: object) -> T:
         return work(self.db, *args, **kwargs)
+
+    _write = _read
 
 
 def work(db: sqlite3.Connection) -> None:
@@ -75,7 +77,7 @@ def work(db: sqlite3.Connection) -> None:
     runs.get_run(db, claimed.run.id)
     asyncio.run(read_seldom(Reader(db), job, claimed.run))
     runs.cancel_run(db, requests[-1].id, "enough", NOW)
-    jobs.get_due(db, job.id)
+    asyncio.run(Reader(db).get_due(job.id))
     stored = jobs.get_job(db, job.id)
     jobs.replace_job(db, stored, stored, [])
     old = expiry_of(stored, later(86400 * 90))
@@ -132,12 +134,12 @@ def wait_in_lines(db: sqlite3.Connection) -> None:
 def keep_documents(db: sqlite3.Connection) -> None:
     """Call what services call of documents."""
     document = Document(kind="calendar", name="de", text="{}", version=1)
-    documents.put_document(db, document, None)
-    documents.put_document(db, replace(document, version=2), 1)
+    asyncio.run(Reader(db).put_document(document, None))
+    asyncio.run(Reader(db).put_document(replace(document, version=2), 1))
     for prefix, after in (("", ""), ("d", ""), ("d", "de")):
         asyncio.run(Reader(db).list_documents("calendar", prefix=prefix, after=after))
     asyncio.run(Reader(db).get_document("calendar", "de"))
-    documents.delete_document(db, "calendar", "de", 2)
+    asyncio.run(Reader(db).delete_document("calendar", "de", 2))
 
 
 def test_no_statement_walks_a_table(db: sqlite3.Connection) -> None:
