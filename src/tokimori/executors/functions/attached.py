@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 
 from tokimori.errors import Refused
 from tokimori.executors.functions.listener import Connection, Listener
