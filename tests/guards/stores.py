@@ -27,6 +27,10 @@ def _rules(file: str, text: str, without: str) -> _Line:
     return _Line(RULES, f"stores/rules/{file}", text, without)
 
 
+def _tables(text: str, without: str) -> _Line:
+    return _Line(("sqlite", "postgres", "mariadb"), "stores/reading.py", text, without)
+
+
 def _memory(file: str, text: str, without: str) -> _Line:
     return _Line(("memory",), f"stores/memory/{file}", text, without)
 
@@ -410,17 +414,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "a document is replaced only from the version that its editor has read",
         "test_documents.py::test_of_many_editors_none_loses_anything",
         _memory("documents.py", "if (None if known is None else known.version) != replaces:", "if False:"),
-        _sqlite(
-            "documents.py",
-            "version = ? WHERE kind = ? AND name = ? AND version = ?",
-            "version = ? WHERE kind = ? AND name = ? AND ? > 0",
-        ),
-        _postgres("documents.py", "AND version = $5", "AND $5::bigint > 0"),
-        _mariadb(
-            "documents.py",
-            "SET text = %s, version = %s WHERE kind = %s AND name = %s AND version = %s",
-            "SET text = %s, version = %s WHERE kind = %s AND name = %s AND 0 < %s",
-        ),
+        _tables('f"{statement} AND version = %s", text, version', 'f"{statement} AND 0 < %s", text, version'),
         _redis("put_document.lua", "if version ~= (ask.replaces or false) then", "if false then"),
     ),
     *_everywhere(
@@ -428,14 +422,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "a document is deleted only in the version that was read",
         "test_documents.py::test_who_deletes_and_who_edits_do_not_both_succeed",
         _memory("documents.py", "if known is not None and known.version != version:", "if False:"),
-        _sqlite(
-            "documents.py",
-            "DELETE FROM tokimori_documents WHERE kind = ? AND name = ? AND version = ?",
-            "DELETE FROM tokimori_documents WHERE kind = ? AND name = ? AND ? > 0",
-        ),
-        _postgres("documents.py", "AND version = $3", "AND $3::bigint > 0"),
-        _mariadb(
-            "documents.py",
+        _tables(
             "DELETE FROM tokimori_documents WHERE kind = %s AND name = %s AND version = %s",
             "DELETE FROM tokimori_documents WHERE kind = %s AND name = %s AND 0 < %s",
         ),

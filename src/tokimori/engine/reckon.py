@@ -88,6 +88,6 @@ async def reckon(store: FiringStore, jobs: Sequence[Job], now: Moment, schedule_
 def _plan(job: Job, schedule_for: Callable[[Job], Schedule]) -> Plan:
     try:
         return reckoned(job, schedule_for(job))
-    except Exception:
-        log.exception("the next moment of job %s can't be reckoned", job.id)
+    except Exception as fault:
+        log.warning("the next moment of job %s can't be reckoned: %s", job.id, fault)
         return unchanged(job)

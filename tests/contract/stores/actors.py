@@ -41,7 +41,7 @@ def a_job(job_id: str = "job", *, next_due: Moment | None = None, **terms: objec
     """A job that nobody has added yet, decided up to the new year; on demand unless a schedule is given."""
     return Job(
         id=JobId(job_id),
-        incarnation=Incarnation(next(_numbers) * 0x9E3779B97F4A7C15 % 2**63),  # far from each other, as those of users
+        incarnation=Incarnation(next(_numbers)),
         version=1,
         definition=Definition(**{"target": Noop(), "retry": Retry(asked_delay=0.0), **terms}),  # type: ignore[arg-type]
         created=NOW,

@@ -96,8 +96,8 @@ async def test_a_beat_wakes_all_others(database: Database) -> None:
 async def test_a_beat_moves_all_others(database: Database) -> None:
     """Runs of two jobs have to follow them; the database refuses it to one: the other goes, and the node beats on."""
     store, worker = database.store, await Worker.join(database.store)
-    jobs = [await add_job(store, name) for name in ("bad", "good")]
-    bad, good = [await store.add_run(a_request(job), NOW) for job in jobs]
+    jobs = [await add_job(store, name) for name in ("good", "bad")]
+    good, bad = [await store.add_run(a_request(job), NOW) for job in jobs]
     empty = "{}" if database.kind == "postgres" else "[]"
     for job in jobs:
         database.sql(f"""

@@ -249,8 +249,9 @@ import os, shutil, sys, time
 from contextlib import suppress
 place, victim, seconds = os.path.dirname(os.environ["TOKIMORI_OUTCOME_FILE"]), sys.argv[1], float(sys.argv[2])
 def plain(path):
-    with open(path, "w") as file:
-        file.write('{"outcome": "succeeded", "result": "mine"}')
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, 0o644)  # the other one's pipe must not stop it
+    os.write(file, b'{"outcome": "succeeded", "result": "mine"}')
+    os.close(file)
 def swapped(path):
     os.rename(path, path + ".x")
     os.symlink(victim, path)

@@ -26,7 +26,7 @@ def test_nothing_lies_between_a_moment_and_its_next(schedule: Schedule, start: M
     """Asked from anywhere before the next moment, the answer is that moment again."""
     found = schedule.next_after(start)
     if found is not None:
-        between = Moment(start + int((found - start - 1) * part))
+        between = Moment(start + min(int((found - start - 1) * part), found - start - 1))
         assert schedule.next_after(between) == found
         assert schedule.next_after(Moment(found - 1)) == found
 
