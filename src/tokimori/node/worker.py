@@ -22,6 +22,9 @@ from tokimori.ports.working import Claim, Claimed, is_cut
 
 log = logging.getLogger(__name__)
 
+HARDLY = MILLISECOND // 10
+"""By less than this a machine's clock is not behind: what it tells stays as it is. A start must not seem too early."""
+
 
 class Worker:
     """Carries runs from where work is found to the executor, and their ends back, for one life of its node."""
@@ -71,7 +74,7 @@ class Worker:
         reports, self._reports = self._reports, []
         node, shift = self._membership.id, self._membership.now - self._clock.now()
         for report in reports:
-            self.work.take(report, node, self._chance(), shift if abs(shift) >= MILLISECOND else 0)
+            self.work.take(report, node, self._chance(), shift if abs(shift) >= HARDLY else 0)
 
     def start_tasks(self) -> None:
         """Fill the free places. What ends at once (a no-op) frees its place for the next one right away.

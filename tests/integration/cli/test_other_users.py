@@ -83,7 +83,7 @@ def test_another_users_lock_stops_nobody(shown: Program) -> None:
     lock = shown.home / "state/tokimori.db-lock"
     lock.chmod(0o644)
     (shown.home / "state/tokimori.db").chmod(0o644)
-    holder = as_nobody("/usr/bin/flock", str(lock), "/bin/sh", "-c", "echo locked; exec sleep 60")
+    holder = as_nobody("/usr/bin/flock", "--no-fork", str(lock), "/bin/sh", "-c", "echo locked; exec sleep 60")
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"locked\n"
     try:

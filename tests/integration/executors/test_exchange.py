@@ -245,7 +245,7 @@ async def test_what_a_killed_node_left_for_other_users_is_taken_away(home: Path)
 
 
 SWAPS = """
-import os, shutil, sys, time
+import os, sys, time
 from contextlib import suppress
 place, victim, seconds = os.path.dirname(os.environ["TOKIMORI_OUTCOME_FILE"]), sys.argv[1], float(sys.argv[2])
 def plain(path):
@@ -272,7 +272,7 @@ while time.monotonic() < end:
         path = os.path.join(place, name)
         turn += 1
         with suppress(OSError):
-            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+            os.rmdir(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
         with suppress(OSError):
             WAYS[turn % len(WAYS)](path)
 """
