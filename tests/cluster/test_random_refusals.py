@@ -25,7 +25,7 @@ MOST_ASKED = 40
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb", "redis"])
 async def test_whatever_is_refused_hinders_nothing_else(kind: str, tmp_path: Path) -> None:
-    """Every other run ends once, what is refused ends with the store's words or waits, and nothing loops or is lost."""
+    """Whatever rows the store refuses: every other run ends once, and nothing loops, is lost or keeps units."""
     began, seed = time.monotonic(), 0
     while time.monotonic() < began + SECONDS:
         folder = tmp_path / str(seed)

@@ -1,6 +1,7 @@
 """An app at work within a program of its own."""
 
 import asyncio
+import ctypes
 import os
 import signal
 import threading
@@ -58,16 +59,21 @@ def test_functions_run_within_the_program(app: App) -> None:
 
 
 async def test_an_asynchronous_program_may_hold_its_loop(app: App) -> None:
-    """A loop that is held for longer than a lease costs no run: the node is another process."""
+    """Whoever holds the loop and the interpreter for longer than a lease loses no run: the node is another process."""
+    go_on = threading.Event()
 
-    @app.job()
-    def quick() -> None:
-        pass
+    @app.job(max_running=1)
+    def waits() -> None:
+        go_on.wait()
 
     async with app.running():
-        run = quick.enqueue()
-        time.sleep(0.1)  # noqa: ASYNC251  what such programs do
+        run = waits.enqueue()
+        until(lambda: state_of(app, run.id) == "running")
+        ctypes.PyDLL(None).sleep(9)
+        go_on.set()
         until(lambda: state_of(app, run.id) == "succeeded")
+        ended = app.client.get_run(run.id).run
+        assert (ended.attempt, ended.lost) == (1, 0)
     app.client.close()
 
 
