@@ -16,6 +16,10 @@ settings.load_profile("tokimori")
 
 ALWAYS: dict[str, frozenset[str]] = {
     "contract/stores/test_crashes.py": frozenset({"memory", "sqlite"}),
+    "contract/stores/test_fights.py": frozenset({"memory", "sqlite", "postgres"}),
+    "contract/stores/test_struggles.py": frozenset({"memory", "sqlite", "postgres"}),
+    "contract/stores/test_families.py": frozenset({"memory", "sqlite", "mariadb"}),
+    "cluster/test_cancel.py": frozenset({"sqlite"}),
     "cluster/test_two_versions.py": frozenset(),
     "cluster/test_all_faults.py": frozenset({"redis"}),
     "cluster/test_three_nodes.py": frozenset({"sqlite"}),

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,12 @@ TESTS_FAILED = 1
 """Pytest's exit code: the tests were run, and some failed."""
 
 
+@cache
+def text_of(path: Path) -> str:
+    """Of a file that more than one guard is looked for in."""
+    return path.read_text()
+
+
 def test_the_page_shows_the_guards() -> None:
     """The page of guards is what the table says."""
     assert PAGE.read_text() == page(), "run: python -m tests.guards"
@@ -26,9 +33,9 @@ def test_the_page_shows_the_guards() -> None:
 @pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.name)
 def test_a_guard_stands_where_the_table_says(guard: Guard) -> None:
     """What would be taken out is there, and so is its test."""
-    assert any(guard.text in path.read_text() for path in (ROOT / "src/tokimori").glob(guard.files))
+    assert any(guard.text in text_of(path) for path in (ROOT / "src/tokimori").glob(guard.files))
     file, _, test = guard.test.partition("::")
-    assert f"def {test}(" in (ROOT / file).read_text()
+    assert f"def {test}(" in text_of(ROOT / file)
 
 
 def test_a_line_that_may_be_broken_is_there() -> None:

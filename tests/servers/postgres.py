@@ -210,14 +210,13 @@ class Loans:
     def give_back(self, folder: Path) -> None:
         """Empty the folder's database for the next test. A session that a test has cut may still be at work there."""
         name = self._lent.pop(folder)
-        server().sql(_END_SESSIONS, name)
-        server().sql(_EMPTY, name)
+        server().sql(_END_SESSIONS + _EMPTY, name)
         self._free.append(name)
 
 
 _END_SESSIONS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend';
 """
 _EMPTY = r"""
 DO $$ BEGIN

@@ -293,7 +293,7 @@ class Node:
 
     def _delay(self) -> float:
         """The loop asks everybody when there is more to do."""
-        if self._worker.has_more():
+        if self.finished or self._worker.has_more():
             return 0
         at = self._clock.monotonic()
         moments = [at + LONGEST_SLEEP, self._membership.next_tick(at), self._stopping.release_at, self._saver.next_at]

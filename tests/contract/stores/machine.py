@@ -68,7 +68,7 @@ class Machine(RuleBasedStateMachine):
         """The one answer of both stores; None where it is an error, the same one."""
         first, *others = [comparable(self.runner.run(answer_of(call(store)))) for store in self.stores]
         for other in others:
-            assert other == first
+            assert other == first, (other, first)
         return None if isinstance(first, type) else first
 
     def ask_repeatable(self, call: Call) -> Call:

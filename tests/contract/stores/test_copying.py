@@ -105,8 +105,14 @@ async def test_a_row_that_exists_stays(store: Store, tmp_path: Path) -> None:
             assert await rows_of(store, kind) == rows
 
 
-@pytest.mark.parametrize("target", STORES)
-@pytest.mark.parametrize("source", STORES)
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        pytest.param(source, target, marks=[] if (m - n) % len(STORES) < 2 else pytest.mark.prove)
+        for n, source in enumerate(STORES)
+        for m, target in enumerate(STORES)
+    ],
+)
 async def test_a_copy_is_the_same(source: str, target: str, tmp_path: Path) -> None:
     """Between any two stores all arrives; a second copy finds nothing to write; edges, claims, counts are as here."""
     async with opened(source, tmp_path / "from") as old, opened(target, tmp_path / "to") as new:

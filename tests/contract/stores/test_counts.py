@@ -1,6 +1,5 @@
 """How far a store counts what is active, and what is kept."""
 
-import asyncio
 import importlib
 import os
 
@@ -13,6 +12,7 @@ from tokimori.model.ids import RunId, uuid7
 from tokimori.model.outcome import Failed
 from tokimori.model.retention import MOST_COUNTED, day_of
 from tokimori.model.run import Skip, SkipReason, manual_origin
+from tokimori.ports.copying import Kind
 from tokimori.ports.store import Store
 from tokimori.stores.pruning import COUNTS
 
@@ -24,7 +24,8 @@ async def test_a_large_limit_is_counted_up_to(store: Store, max_running: int, co
     await store.add_jobs([job])
     ids = [RunId(uuid7(NEW_YEAR, os.urandom)) for _ in range(1100)]
     runs = [a_run(id=each, job_id=job.id, incarnation=job.incarnation, origin=manual_origin(each)) for each in ids]
-    await asyncio.gather(*(store.add_run(run, NEW_YEAR) for run in runs))
+    for first in range(0, len(runs), 500):
+        await store.import_rows(Kind.RUNS, runs[first : first + 500])
     assert counted <= (await store.get_due(job.id)).active <= len(runs)
 
 

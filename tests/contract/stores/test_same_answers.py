@@ -275,7 +275,7 @@ class SameAnswers(Machine):
     def work(self, node: NodeId, results: list[Outcome]) -> Call:
         """A second passes; a node takes what is ready and settles as much of it in one call."""
         now = self.now = Moment(self.now + SECOND)
-        self.ask(lambda store: store.promote(now, 5))
+        self.ask(lambda store: store.promote(now, ALL))  # as in `fire`
         claimed = sorted(self.take(node, 4), key=lambda each: each.run.id)
         changes = [
             change_of(each, outcome, owner=node, now=self.now, chance=0.5, started=self.now)

@@ -102,9 +102,10 @@ def program(tmp_path: Path) -> AppProgram:
     return AppProgram(tmp_path)
 
 
-@pytest.fixture
-def working(program: AppProgram) -> Iterator[AppProgram]:
-    """One beside its worker."""
+@pytest.fixture(scope="module")
+def working(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProgram]:
+    """One beside its worker, for the tests of a module: each has jobs of its own."""
+    program = AppProgram(tmp_path_factory.mktemp("working"))
     node = program.work()
     try:
         yield program

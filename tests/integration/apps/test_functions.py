@@ -6,6 +6,7 @@ import signal
 import time
 from pathlib import Path
 
+import tokimori
 from tests.integration.apps.conftest import APP, AppProgram, until
 from tests.integration.cli.conftest import stop
 
@@ -54,11 +55,12 @@ def test_whoever_holds_the_interpreter_keeps_its_run(working: AppProgram) -> Non
 def test_coroutines_share_a_process(working: AppProgram) -> None:
     """Twenty that sleep a second take little more than one, in two processes."""
     began = time.monotonic()
-    runs = [working.json("job", "trigger", "sleeps", "--payload", '{"seconds": 1}')["id"] for _ in range(20)]
-    until(lambda: all(working.json("run", "show", run)["state"] == "succeeded" for run in runs))
-    shown = [working.json("run", "show", run) for run in runs]
-    assert len({run["pid"] for run in shown}) <= 2
-    assert time.monotonic() - began < 60
+    with tokimori.open(working.environment["TOKIMORI_STORE"]) as client:
+        runs = [client.trigger("sleeps", payload={"seconds": 1}).id for _ in range(20)]
+        ended = [client.wait(run) for run in runs]
+    assert {run.state for run in ended} == {"succeeded"}
+    assert len({run.pid for run in ended}) <= 2
+    assert time.monotonic() - began < 15
 
 
 def test_a_function_asks_for_runs_of_its_app(working: AppProgram) -> None:

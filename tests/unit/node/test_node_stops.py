@@ -26,6 +26,17 @@ async def test_an_idle_node_leaves_at_once(world: World) -> None:
     assert await world.node_states() == {member.node.id: "left"}
 
 
+async def test_a_node_that_has_left_sleeps_no_more(world: World) -> None:
+    """The cycle in which it left asks for no sleep: whoever waits for the process waits for nothing else."""
+    member = await world.join()
+    await world.pass_time(1)
+    member.node.stop()
+    delays = []
+    while not member.node.finished:
+        delays.append(await member.node.cycle())
+    assert delays[-1] == 0
+
+
 async def test_a_draining_node_claims_nothing(world: World) -> None:
     """Asked once, it claims and fires no more, hands back its backlog unpenalised, and lets runs finish."""
     job = await world.add(schedule=None)

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha1
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -39,16 +39,20 @@ def load_scripts() -> dict[str, Script]:
         for entry in files("tokimori.stores.redis.scripts").iterdir()
         if entry.name.endswith(".lua")
     }
-    shared = [texts.pop(name) for name in ("prelude", "lines", "births", "moves")]
+    shared = {text: _names_in(text) for text in map(texts.pop, ("prelude", "lines", "births", "moves"))}
     whole = {name: _shared_by(body, shared) + _METHOD.format(body=body) for name, body in texts.items()}
     return {name: Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest()) for name, text in whole.items()}
 
 
-def _shared_by(body: str, shared: Sequence[str]) -> str:
+def _names_in(shared: str) -> set[str]:
+    return set(re.findall(r"^local (?:function )?(\w+)", shared, re.M))
+
+
+def _shared_by(body: str, shared: Mapping[str, set[str]]) -> str:
     """The shared texts up to the last one of which the script names anything: each costs every call some time."""
     named = set(re.findall(r"\w+", body))
-    used = [n for n, text in enumerate(shared) if named & set(re.findall(r"^local (?:function )?(\w+)", text, re.M))]
-    return "".join(shared[: max(used, default=0) + 1])
+    used = [n for n, names in enumerate(shared.values()) if named & names]
+    return "".join(list(shared)[: max(used, default=0) + 1])
 
 
 async def connect(address: Address) -> AbstractConnection:
