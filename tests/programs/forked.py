@@ -4,14 +4,18 @@ Everything else is as in a process of its own: arguments, environment, folder, o
 starts every noun for real too, and compares.
 """
 
+import atexit
 import contextlib
+import gc
 import json
 import os
 import select
 import socket
 import subprocess
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -131,12 +135,30 @@ def _become(arguments: list[str], cwd: str, env: dict[str, str], stdout: int, st
     os.dup2(stderr, 2)
     os.closerange(3, 64)
     sys.argv = [str(PROGRAM), *arguments]
-    import_module("tokimori.cli.main").main()
-    raise AssertionError("main ends the process")
+    try:
+        import_module("tokimori.cli.main").main()
+    except SystemExit as end:
+        _exit(end.code)
+    finally:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def _exit(code: object) -> NoReturn:
+    """End as Python does, but leave the memory to the system: to tidy it up costs more than most commands."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    if isinstance(code, str):
+        print(code, file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 if __name__ == "__main__":
     for name in LOADED:
         import_module(name)
+    gc.collect()
+    gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as connection:
         _serve(connection)
