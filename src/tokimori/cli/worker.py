@@ -14,6 +14,7 @@ from tokimori.cli.session import load
 @click.option("--concurrency", type=int, metavar="N", help="Runs at a time in each of them; by default 16.")
 @click.option("-I", "--include", multiple=True, metavar="PATH", help="Look for modules in this folder first.")
 @click.option("-r", "--require", multiple=True, metavar="MODULE", help="Import this module before the app.")
+@click.option("--reload", is_flag=True, help="For development: let new code take over whenever a Python file changes.")
 @click.option("--most-runs", type=int, metavar="N", help="Replace a worker process after so many runs.")
 @click.option("--most-memory", type=int, metavar="MIB", help="Replace a worker process that takes more memory.")
 def worker(
@@ -23,6 +24,7 @@ def worker(
     concurrency: int | None,
     include: tuple[str, ...],
     require: tuple[str, ...],
+    reload: bool,
     most_runs: int | None,
     most_memory: int | None,
 ) -> int:
@@ -40,6 +42,7 @@ def worker(
             "app.only": True,
             "app.include": list(include) or None,
             "app.require": list(require) or None,
+            "app.reload": True if reload else None,
             "app.most_runs": most_runs,
             "app.most_memory": most_memory,
         }

@@ -39,6 +39,9 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     include: Annotated[tuple[str, ...], Meta(description="Folders where modules of the app are looked for first.")] = ()
     require: Annotated[tuple[str, ...], Meta(description="Modules that are imported before the app.")] = ()
     attached: Annotated[str | None, Meta(description="The socket of a program that runs the functions itself.")] = None
+    reload: Annotated[
+        bool, Meta(description="Whether new worker processes take over when a Python file changes: for development.")
+    ] = False
     processes: Annotated[int, Meta(ge=1, le=1000, description="Worker processes; by default one for each core.")]
     concurrency: Annotated[int, Meta(ge=1, le=10_000, description="Runs at a time in each worker process.")] = 16
     most_runs: Annotated[

@@ -5,8 +5,9 @@ import logging
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 
 from tokimori.api.app import Health, create_app
 from tokimori.api.server import HttpDoor
@@ -23,6 +24,7 @@ from tokimori.locks.session import Session
 from tokimori.model.ids import RandomBytes
 from tokimori.model.lanes import APART_LABEL
 from tokimori.node.apart import ApartExecutor, ApartSource
+from tokimori.node.code_watch import told_of_changes
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.node.open_doors import noted_door, told_at_start
@@ -90,7 +92,10 @@ async def serve(
             # The door first: a port that is taken leaves no node behind.
             if app is not None:
                 await _declare(app, service, store, random)
-            async with _http_door(node, store, semaphore_store, settings, clock) as door:
+            async with (
+                _reloading(settings, functions),
+                _http_door(node, store, semaphore_store, settings, clock) as door,
+            ):
                 told = () if door is None else told_at_start(*door, with_secret=tells_secret)
                 await _take_part(node, store, service, told, announce, joined=joined)
             announce(f"Node {node.id} has stopped.")
@@ -101,6 +106,13 @@ async def serve(
             await semaphore_store.close()
         await store.close()
     return 0
+
+
+def _reloading(settings: Settings, functions: FunctionExecutor) -> AbstractAsyncContextManager[None]:
+    """For development: the code of an app is loaded anew whenever a file of it changes."""
+    if not settings.app.reload:
+        return nullcontext()
+    return told_of_changes([Path.cwd(), *map(Path, settings.app.include)], functions.reload)
 
 
 def functions_of(settings: Settings, clock: Clock, random: RandomBytes) -> FunctionExecutor:

@@ -104,6 +104,15 @@ def test_new_code_takes_over_while_old_code_finishes(program: AppProgram) -> Non
     assert stop(node) == 0
 
 
+def test_code_that_changes_takes_over_by_itself(program: AppProgram) -> None:
+    """With --reload nobody has to tell the node."""
+    node = program.work("--reload")
+    assert program.outcome("version")["result"] == '"one"'
+    program.app.write_text(APP.replace('"one"', '"two"'))
+    until(lambda: program.outcome("version")["result"] == '"two"')
+    assert stop(node) == 0
+
+
 def test_an_app_that_cannot_be_loaded_starts_no_node(program: AppProgram) -> None:
     """The traceback says why, and nothing is left."""
     program.app.write_text("import nothing_of_that_name")
