@@ -28,6 +28,14 @@ def others_reach(path: Path, *, most: int | None = None) -> str | None:
     return None
 
 
+def others_add(folder: Path) -> str | None:
+    """Why somebody else may put a file of his into this folder; None: nobody but root can. Raises `OSError`."""
+    found = folder.stat()
+    if found.st_mode & stat.S_ISVTX and found.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
+        return f"others may add files to {folder} (mode {stat.S_IMODE(found.st_mode):04o})"
+    return others_reach(folder)
+
+
 def _reached(place: Path, found: os.stat_result) -> str | None:
     if found.st_uid not in {0, os.geteuid()}:
         them, us = owner_of(found.st_uid), owner_of(os.geteuid())

@@ -23,7 +23,7 @@ DOOR_GUARDS = (
         NOBODY_IN,
         "an address with the secret is for the page alone",
         "api/secret.py",
-        'request.scope["path"] != "/" or',
+        'scope["path"] == "/" and ',
         "",
         "tests/unit/api/test_secret.py::test_only_the_address_of_the_page_carries_it",
     ),

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from msgspec import DecodeError, Struct, convert, json
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.model.encoding import invalid_json
@@ -65,6 +66,11 @@ def refused(
 def is_browser(request: Request) -> bool:
     """Whether somebody wants to look at a page."""
     return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
+
+
+def said(scope: Scope, header: bytes) -> list[str]:
+    """The values of all headers of this name (in lower case), as they came."""
+    return [value.decode("latin-1") for name, value in scope["headers"] if name == header]
 
 
 async def read_body(request: Request, kind: type[_T]) -> _T:

@@ -3,13 +3,12 @@
 import logging
 import socket
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from http import HTTPStatus
 
 from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
@@ -24,7 +23,6 @@ from tokimori.api.queues import Queues
 from tokimori.api.runs import Runs
 from tokimori.api.schedules import Schedules
 from tokimori.api.semaphores import Semaphores
-from tokimori.api.tags import Tagged
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
 from tokimori.service.service import Service
@@ -32,10 +30,8 @@ from tokimori.service.views.nodes import node_view
 
 log = logging.getLogger(__name__)
 
-LEAST_PACKED = 2_000
-"""Smaller answers are not compressed, in bytes."""
-_PACKED = Middleware(GZipMiddleware, minimum_size=LEAST_PACKED, compresslevel=4, exclude_content_types=())
-"""No kind is excluded: what this door answers is text, whole, and Starlette reads its list for each request."""
+MOST_AUTHORS = 256
+"""For so many the service that acts in their name is kept."""
 PARTS = (Jobs, Runs, Schedules, Calendars, Semaphores, Queues)
 """The parts of the API; each has its own paths."""
 
@@ -68,8 +64,10 @@ def create_app(
     their request. `lost` answers a browser that asks for a page that there is not, `closed` one that is not let in.
     """
 
+    acting_as = lru_cache(maxsize=MOST_AUTHORS)(service.acting_as)
+
     def service_for(request: Request) -> Service:
-        return service.acting_as(author_of(request))
+        return acting_as(author_of(request))
 
     async def show_health(_: Request) -> Response:
         state = health()
@@ -91,7 +89,6 @@ def create_app(
             Route("/api/v2/nodes", list_nodes),
             *pages,
         ],
-        middleware=[_PACKED, Middleware(Tagged)],
         exception_handlers={
             TokimoriError: _on_error,
             HTTPException: on_http_error,

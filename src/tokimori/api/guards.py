@@ -6,18 +6,18 @@ And a form that the browser sends without asking us first is never JSON.
 """
 
 from collections.abc import Callable
-from email.utils import formatdate
+from functools import lru_cache
 from ipaddress import ip_address
-from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tokimori.api.answers import RefusalPage, refusal, refused
+from tokimori.api.answers import RefusalPage, refusal, refused, said
+from tokimori.api.finishing import Finished
 from tokimori.api.secret import Secret
-from tokimori.clock import SECOND, Clock
+from tokimori.clock import Clock
 
 MOST_BODY = 1 << 20
 """The size of the largest body that is read, in bytes."""
@@ -26,20 +26,6 @@ _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 _OWN_SITES = frozenset({"same-origin", "none"})
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-
-_HEADERS: Final = tuple(
-    (name.encode(), value.encode())
-    for name, value in {
-        "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-        "cross-origin-opener-policy": "same-origin",
-        "cross-origin-resource-policy": "same-origin",
-        "referrer-policy": "same-origin",
-        "x-content-type-options": "nosniff",
-        "cache-control": "no-store",
-    }.items()
-)
-"""What every response says, unless it says something else itself."""
 
 
 def guarded(
@@ -58,7 +44,7 @@ def guarded(
     page for a browser that is not let in.
     """
     inner = Secret(JsonBody(app, is_answered), secret, clock, closed)
-    return ResponseHeaders(HostAndOrigin(inner, host_rule(interface, host_name), closed), clock)
+    return Finished(HostAndOrigin(inner, host_rule(interface, host_name), closed), clock)
 
 
 def host_rule(interface: str, host_name: str) -> Callable[[str], bool]:
@@ -74,6 +60,7 @@ def host_rule(interface: str, host_name: str) -> Callable[[str], bool]:
     return lambda name: name in names or _is_address(name)
 
 
+@lru_cache(maxsize=64)
 def host_of(header: str) -> str | None:
     """The name or address in a `Host` header, without port and brackets; None if the header is not valid."""
     try:
@@ -99,10 +86,8 @@ class HostAndOrigin:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        headers = Headers(scope=scope)
-        hosts = headers.getlist("host")
+        hosts, origins = said(scope, b"host"), said(scope, b"origin")
         name = host_of(hosts[0]) if len(hosts) == 1 else None
-        origins = headers.getlist("origin")
         if name is None or not self._is_ours(name):
             response = refusal(
                 403,
@@ -121,7 +106,7 @@ class HostAndOrigin:
                 value=", ".join(origins),
                 allowed="none, or the same host and port as in Host",
             )
-        elif foreign := [site for site in headers.getlist("sec-fetch-site") if site not in _OWN_SITES]:
+        elif foreign := [site for site in said(scope, b"sec-fetch-site") if site not in _OWN_SITES]:
             response = refused(
                 Request(scope),
                 self._page,
@@ -173,35 +158,6 @@ class JsonBody:
             await self._app(scope, _replayed(body, receive), send)
             return
         await response(scope, receive, send)
-
-
-class ResponseHeaders:
-    """Adds the date to every response, and headers that restrict what a browser does with it."""
-
-    def __init__(self, app: ASGIApp, clock: Clock) -> None:
-        self._app = app
-        self._clock = clock
-        self._second, self._date = -1, b""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                said = [(name, value) for name, value in message.get("headers", ()) if name != b"date"]
-                names = {name for name, _ in said}
-                said += [header for header in _HEADERS if header[0] not in names]
-                message["headers"] = [*said, (b"date", self._today())]
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)
-
-    def _today(self) -> bytes:
-        """The date, made anew once a second."""
-        second = self._clock.now() // SECOND
-        if second != self._second:
-            self._second, self._date = second, formatdate(second, usegmt=True).encode()
-        return self._date
 
 
 async def _read(scope: Scope, receive: Receive) -> bytes | None:

@@ -29,6 +29,40 @@ PIECE = 4 * 1024
 """Bytes that are looked at together."""
 
 
+class Joined:
+    """What an answer is written to: its head goes out with the first piece of its body, in one call of the kernel."""
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+        self._transport = cycle.transport
+        self._has_head = False
+        self._held = b""
+
+    def write(self, data: bytes) -> None:
+        """Send it; hold it if it is a head that is not all. What comes before a head is `100 Continue`."""
+        if self._cycle.response_started and not self._has_head:
+            self._has_head = True
+            if self._cycle.scope["method"] != "HEAD":
+                self._held = data
+                return
+        self.flush(data)
+
+    def flush(self, data: bytes = b"") -> None:
+        """Send what is held, and this."""
+        data, self._held = self._held + data, b""
+        if data:
+            self._transport.write(data)
+
+    def is_closing(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        """Send what is held, then close."""
+        self.flush()
+        self._transport.close()
+
+
 class HttpConnection(HttpToolsProtocol):
     """A connection. Whatever it waits for has an end; whatever it keeps has a bound."""
 
@@ -143,6 +177,7 @@ class HttpConnection(HttpToolsProtocol):
             message = f"more than {MOST_AHEAD} requests were sent ahead of the answers"
             self._give_up(_refused(HTTPStatus.TOO_MANY_REQUESTS, message, "requests", f"at most {MOST_AHEAD} ahead"))
         super().on_headers_complete()
+        self.cycle.transport = Joined(self.cycle)  # type: ignore[assignment]
         self._look()
 
     def on_body(self, body: bytes) -> None:

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tokimori.api.answers import RefusalPage, refused
+from tokimori.api.answers import RefusalPage, refused, said
 from tokimori.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Secret:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        if self._is_entry(request):
+        if scope["path"] == "/" and self._is_entry(request):
             await self._let_in(request)(scope, receive, send)
         elif self._is_known(request):
             await self._app(scope, receive, send)
@@ -55,13 +55,13 @@ class Secret:
 
     def _is_entry(self, request: Request) -> bool:
         """Whether somebody opens the printed address."""
-        if request.scope["path"] != "/" or request.method not in ("GET", "HEAD"):
+        if request.method not in ("GET", "HEAD"):
             return False
         given = [value for name, value in _query(request) if name == PARAMETER]
         return bool(given) and self._is_right(request, given, self._secret)
 
     def _is_known(self, request: Request) -> bool:
-        headers = request.headers.getlist("authorization")
+        headers = said(request.scope, b"authorization")
         given = [value.strip() for scheme, _, value in (each.partition(" ") for each in headers) if _is_bearer(scheme)]
         if given:
             return self._is_right(request, given, self._secret)

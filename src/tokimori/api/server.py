@@ -58,7 +58,7 @@ class HttpDoor:
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
-                date_header=False,  # uvicorn's comes from its ticking loop; ours from `ResponseHeaders`
+                date_header=False,  # uvicorn's comes from its ticking loop; ours from `Finished`
                 timeout_graceful_shutdown=STOP_GRACE,
             )
         )

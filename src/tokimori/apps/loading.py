@@ -1,5 +1,6 @@
 """How an app is found: `package.module:name`, or `path/to/file.py:name`."""
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -8,7 +9,8 @@ from pathlib import Path
 from types import ModuleType
 
 from tokimori.apps.app import App
-from tokimori.errors import InvalidInput
+from tokimori.errors import InvalidInput, Refused
+from tokimori.ownership import others_add
 
 ALLOWED = "MODULE:NAME or FILE.py:NAME, where NAME is a tokimori.App"
 
@@ -16,9 +18,22 @@ ALLOWED = "MODULE:NAME or FILE.py:NAME, where NAME is a tokimori.App"
 def load_app(said: str, include: Sequence[str] = (), require: Sequence[str] = ()) -> App:
     """Import the app. `include` are folders that are looked at first, `require` modules that are imported before.
 
-    Raises `InvalidInput` for what names no app, and whatever importing it raises.
+    The working folder comes next. Root looks at no folder where others may put a module of theirs.
+
+    Raises `InvalidInput` for what names no app, `Refused` for such a folder, and whatever importing it raises.
     """
-    sys.path[:0] = [str(Path(folder).absolute()) for folder in include]
+    here = Path.cwd()
+    foreign = _foreign(here)
+    sys.path[:0] = [*map(_folder, include), *([] if foreign else [str(here)])]
+    try:
+        return _load(said, require)
+    except ModuleNotFoundError as fault:
+        if foreign is None:
+            raise
+        raise _refused(here, f"{foreign}; there may be {fault.name!r}") from fault
+
+
+def _load(said: str, require: Sequence[str]) -> App:
     for name in require:
         import_module(name)
     place, _, name = said.rpartition(":")
@@ -39,7 +54,7 @@ def load_app(said: str, include: Sequence[str] = (), require: Sequence[str] = ()
 def _from_file(file: Path) -> ModuleType:
     """The module in a file, under the name of the file: what it pickles and logs says that name."""
     file = file.absolute()
-    sys.path.insert(0, str(file.parent))
+    sys.path.insert(0, _folder(str(file.parent)))
     spec = spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None or not file.is_file():
         raise _not_an_app(str(file), "there is no such file")
@@ -47,6 +62,31 @@ def _from_file(file: Path) -> ModuleType:
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _folder(said: str) -> str:
+    """The folder as Python looks for modules in it. Raises `Refused`."""
+    folder = Path(said).absolute()
+    if fault := _foreign(folder):
+        raise _refused(folder, fault)
+    return str(folder)
+
+
+def _foreign(folder: Path) -> str | None:
+    """Why a module in this folder may be another user's, where that matters: to root."""
+    try:
+        return others_add(folder) if os.geteuid() == 0 else None
+    except OSError:
+        return None  # there is no module either
+
+
+def _refused(folder: Path, fault: str) -> Refused:
+    return Refused(
+        f"app: root imports nothing from {folder}: {fault}",
+        field="app",
+        value=str(folder),
+        allowed="a folder that only root may write to, and the way to it",
+    )
 
 
 def _not_an_app(said: str, why: str) -> InvalidInput:

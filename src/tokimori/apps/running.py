@@ -88,7 +88,7 @@ class Running:
         said |= {"TOKIMORI_APP_ONLY": "true", "TOKIMORI_APP_CONCURRENCY": str(self._concurrency)}
         said |= {"TOKIMORI_NODE_CONCURRENCY": str(self._concurrency)}
         self._node = node = subprocess.Popen(  # noqa: ASYNC220
-            [sys.executable, "-m", "tokimori", "serve", "--no-http"],
+            [sys.executable, "-P", "-m", "tokimori", "serve", "--no-http"],
             env={**os.environ, **said},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

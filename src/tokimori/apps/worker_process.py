@@ -1,4 +1,4 @@
-"""Where a worker process begins: `python -m tokimori.apps.worker_process JSON`. A node starts it, through its keeper.
+"""Where a worker process begins: `python -P -m tokimori.apps.worker_process JSON`, which a node starts by its keeper.
 
 It loads the app, says hello on the node's socket, and runs what it is given: coroutine functions share the loop of its
 main thread, all others get a thread each. It ends when the node is gone.

@@ -6,7 +6,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Outcome, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
-from tokimori.model.retry import asked_retry
+from tokimori.model.retry import after_asking, asked_retry
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.settle import Settlement, settle
 from tokimori.model.transitions import RunState
@@ -28,7 +28,7 @@ def change_of(
     run = claimed.run
     retry = Retry() if claimed.definition is None else claimed.definition.retry
     if started is not None:  # an attempt that never began was put off by its node, not by itself
-        outcome = asked_retry(run, outcome, retry, now)
+        outcome, retry = asked_retry(run, outcome, retry, now), after_asking(outcome, retry)
     settlement = settle(run, outcome, retry, now, chance)
     if settlement.error is not None:
         settlement = replace(settlement, error=storable(settlement.error))

@@ -1,5 +1,7 @@
 """When a failed attempt is tried again: arithmetic only."""
 
+from msgspec.structs import replace
+
 from tokimori.clock import SECOND, Moment
 from tokimori.model.outcome import Failed, Outcome, RetryAt, RetryIn
 from tokimori.model.policies import Retry
@@ -44,3 +46,11 @@ def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcom
     if run.attempt - run.failures - run.lost > retry.asked_retries:
         return Failed(f"it asked to be tried again more than {retry.asked_retries} times (retry.asked_retries)")
     return RetryAt(max(wanted, Moment(now + round(retry.asked_delay * SECOND))))
+
+
+def after_asking(outcome: Outcome, retry: Retry) -> Retry:
+    """The policy for a run that asks to be tried again: what then counts as a failure waits no less than its wish."""
+    if not isinstance(outcome, RetryAt | RetryIn):
+        return retry
+    cap = None if retry.cap is None else max(retry.cap, retry.asked_delay)
+    return replace(retry, delay=max(retry.delay, retry.asked_delay), cap=cap)

@@ -238,3 +238,10 @@ class Runs(Protocol):
 
 class Store(Schema, Jobs, Documents, Pausing, Runs, Planning, Nodes, Working, Semaphores, Copying, Pruning, Protocol):
     """The shared database, and the only truth."""
+
+    def mark(self) -> object:
+        """Another value once anything was written, by whomever; None: this store can't tell without waiting.
+
+        What was read after it was taken is what the store holds, as long as it stays the same.
+        """
+        ...

@@ -68,6 +68,9 @@ class Service(JobService):
     async def shown(self, job_id: str, n: int = 5) -> Shown:
         """The job with all that is shown with it, and its next `n` moments. The store is asked all of it at once."""
         wanted, now = checked("n", n, MOST_MOMENTS), await self._now()
+        mark = self._store.mark() if self._semaphore_store is None else None
+        if (known := self._foreseen.unchanged(job_id, mark, now, wanted)) is not None:
+            return known
         job, family, pauses = await asyncio.gather(self.get(job_id), self._store.family(), self.queues.pauses())
         facts = Facts(
             job=job,
@@ -75,10 +78,12 @@ class Service(JobService):
             pauses=binding(job.definition.queue, pauses),
             too_heavy=await self._weights.too_heavy(job.definition),
         )
-        if (known := self._foreseen.find(facts, now, wanted)) is not None:
-            return known
-        moments = () if stopped(job) else await self._next_of(job, now, wanted)
-        return self._foreseen.keep(facts, now, wanted, moments)
+        shown = self._foreseen.find(facts, now, wanted)
+        if shown is None:
+            moments = () if stopped(job) else await self._next_of(job, now, wanted)
+            shown = Shown(facts=facts, moments=moments)
+        self._foreseen.keep(shown, mark, now, wanted)
+        return shown
 
     async def _start(self, after: When | None, zone: str) -> Moment:
         return await self._now() if after is None else moment_of("after", after, zone)

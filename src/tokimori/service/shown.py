@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from tokimori.clock import Moment
 from tokimori.model.dependents import Edge
-from tokimori.model.ids import JobId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
 
@@ -37,26 +36,44 @@ class Shown:
     moments: Sequence[Moment]
 
 
-class Foreseen:
-    """The next moments of jobs: computed anew where the job has changed, the first of them is over, or time went back.
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was shown of a job: since when, how many moments were asked for, and the store's mark from before."""
 
-    What is asked of the store is asked each time: this only saves the computing.
+    since: Moment
+    number: int
+    shown: Shown
+    mark: object
+
+    def serves(self, now: Moment, n: int) -> bool:
+        """Whether its moments are the next `n`: the first of them is not over, and time did not go back."""
+        moments = self.shown.moments
+        return self.number == n and now >= self.since and (not moments or now < moments[0])
+
+
+class Foreseen:
+    """What was shown of jobs. As long as the store has the same mark, nothing is asked of it.
+
+    Where it has another one, or none, it is asked, and only what follows from the same facts is not computed again.
     """
 
     def __init__(self) -> None:
-        self._known: dict[JobId, tuple[Moment, int, Shown]] = {}
+        self._known: dict[str, _Known] = {}
+
+    def unchanged(self, job_id: str, mark: object, now: Moment, n: int) -> Shown | None:
+        """What was shown of this job, if nothing was written since."""
+        known = self._known.get(job_id)
+        if known is None or mark is None or known.mark != mark or not known.serves(now, n):
+            return None
+        return known.shown
 
     def find(self, facts: Facts, now: Moment, n: int) -> Shown | None:
-        """What was kept of this job, if that is still so."""
-        since, number, shown = self._known.get(facts.job.id, (now, -1, None))
-        if shown is None or number != n or now < since or shown.facts != facts:
-            return None
-        return shown if not shown.moments or now < shown.moments[0] else None
+        """What was shown of this job, if that follows from these facts."""
+        known = self._known.get(facts.job.id)
+        return known.shown if known is not None and known.serves(now, n) and known.shown.facts == facts else None
 
-    def keep(self, facts: Facts, now: Moment, n: int, moments: Sequence[Moment]) -> Shown:
-        """Remember it for the next who asks."""
+    def keep(self, shown: Shown, mark: object, now: Moment, n: int) -> None:
+        """Remember it for the next who asks; `mark` was taken before the store was asked."""
         if len(self._known) >= MOST_KEPT:
             self._known.clear()
-        shown = Shown(facts=facts, moments=moments)
-        self._known[facts.job.id] = now, n, shown
-        return shown
+        self._known[shown.facts.job.id] = _Known(now, n, shown, mark)

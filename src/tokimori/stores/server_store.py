@@ -63,6 +63,9 @@ class ServerStore(Generic[DB]):
         self._closing.push_async_callback(doors.db.close)
         return doors
 
+    def mark(self) -> None:
+        """The server would have to be asked."""
+
     @abstractmethod
     async def _greet(self, db: DB) -> Sequence[str]:
         """What is first said to the server, and what its settings can't promise."""

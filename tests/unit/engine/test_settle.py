@@ -143,3 +143,13 @@ def test_only_an_attempt_that_began_asks_for_itself() -> None:
     begun = change(RetryIn(0))
     assert begun.due == seconds(6)
     assert change(RetryIn(0), began=False).due == seconds(5)
+
+
+def test_asking_without_end_never_begins_at_once() -> None:
+    """Beyond the budget it is a failure: the job's own retries, which may come at once, then wait as the wish did."""
+    impatient = a_definition(retry=Retry(attempts=1_000_000, asked_retries=2))
+    for attempt, failures in ((1, 0), (2, 0), (3, 0), (4, 1), (900, 897)):
+        run = a_run(token=Token(4), node_id=NODE, attempt=attempt, failures=failures)
+        found = change(RetryIn(0), Claimed(run=run, definition=impatient))
+        assert (found.state, found.due) == (RunState.WAITING, seconds(6))
+        assert found.failures == (failures + 1 if attempt > 2 else 0)

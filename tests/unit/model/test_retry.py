@@ -8,7 +8,7 @@ from tests.unit.examples import NEW_YEAR, a_run, seconds
 from tokimori.clock import SECOND, to_datetime
 from tokimori.model.outcome import Failed, Hold, Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import LONGEST, Retry
-from tokimori.model.retry import LONGEST_DELAY, asked_retry, next_try, retry_delay
+from tokimori.model.retry import LONGEST_DELAY, after_asking, asked_retry, next_try, retry_delay
 
 
 @pytest.mark.parametrize(
@@ -131,3 +131,13 @@ def test_asking_has_an_end() -> None:
     assert isinstance(asked_retry(a_run(attempt=1), RetryIn(5), Retry(asked_retries=0), seconds(0)), Failed)
     for other in (Succeeded(0), Hold("look"), Failed("no")):
         assert asked_retry(a_run(attempt=2_000), other, Retry(), seconds(0)) == other
+
+
+@pytest.mark.parametrize("cap", [None, 0, 5])
+def test_who_asks_beyond_its_budget_is_no_faster(cap: float | None) -> None:
+    """What is a failure then waits as long as a wish does; other failures wait as their job says."""
+    retry = Retry(attempts=1_000_000, cap=cap, asked_delay=2, asked_retries=0)
+    slow = after_asking(RetryIn(0), retry)
+    assert [next_try(slow, nominal=NEW_YEAR, failures=n, now=NEW_YEAR, chance=0) for n in (1, 2)] == [seconds(2)] * 2
+    assert after_asking(Failed("no"), retry) == retry
+    assert after_asking(RetryAt(NEW_YEAR), Retry(delay=9)).delay == 9

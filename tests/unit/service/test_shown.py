@@ -1,5 +1,7 @@
 """A job with all that is shown with it."""
 
+import pytest
+
 from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import World
 from tokimori.model.pause import Pause
@@ -48,3 +50,25 @@ async def test_what_is_shown_follows_every_change(world: World) -> None:
     assert (await world.service.shown("timed", 1)).facts.pauses == (pause,)
     await world.service.queues.resume()
     assert (await world.service.shown("timed", 1)).facts.pauses == ()
+
+
+async def test_a_store_that_says_nothing_was_written_is_not_asked(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until its mark is another one, the first moment has come, or another number of moments is wanted."""
+    await world.add({"noop": True, "schedule": "every 10 seconds"}, "timed")
+    marks = ["a"]
+    monkeypatch.setattr(world.service._store, "mark", lambda: marks[-1])
+    first = await world.service.shown("timed")
+    asked = world.count("get_job")
+    assert await world.service.shown("timed") is first
+    assert asked == []
+    await world.service.shown("timed", 1)
+    assert len(asked) == 1
+    world.pass_seconds(10)
+    assert (await world.service.shown("timed", 1)).moments == [seconds(20)]
+    assert len(asked) == 2
+    await world.service.queues.pause()
+    marks.append("b")
+    assert (await world.service.shown("timed", 1)).facts.pauses
+    assert len(asked) == 3

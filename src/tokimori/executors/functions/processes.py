@@ -179,7 +179,7 @@ class Processes:
         }
         start = keeper_wire.Start(
             number=process.number,
-            argv=[sys.executable, "-m", "tokimori.apps.worker_process", json.dumps(told)],
+            argv=[sys.executable, "-P", "-m", "tokimori.apps.worker_process", json.dumps(told)],
             env=dict(self._app.environ),
             cwd=str(Path.cwd()),
             log=f"workers/{os.getpid()}-{process.number}.log",

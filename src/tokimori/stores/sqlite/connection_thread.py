@@ -22,8 +22,6 @@ Lock = Callable[[], AbstractContextManager[None]]
 
 GROUP_SECONDS = 0.05
 """A group takes up nothing more after so long, so that no caller's reply waits for many others'."""
-
-
 _STEPS = 10_000
 """Of SQLite's machine, between two looks at the time: some tenths of a millisecond."""
 
@@ -53,7 +51,8 @@ class ConnectionThread:
 
     With `longest`, only for what reads, a request is broken off after so many seconds, or where nobody waits any more.
 
-    Each request is a savepoint: one that fails takes none of its group with it. Nobody is answered before the commit.
+    A request that writes is a savepoint: one that fails takes none of its group with it. Nobody is answered before the
+    commit.
     Whoever stops waiting (`CancelledError`) leaves the work to be done or not: it may be asked for again.
     """
 
@@ -65,6 +64,9 @@ class ConnectionThread:
         self._begin = begin
         self._lock = lock
         self._longest = longest
+        self._reads = longest < math.inf
+        self._under_way: _Request | None = None
+        self._late = math.inf
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name=f"tokimori-store-{begin.lower()}", daemon=True)
@@ -94,6 +96,7 @@ class ConnectionThread:
             with self._lock():
                 db = connect(self._path, self._namespace)
             file = file_at(self._path)
+            db.set_progress_handler(self._is_late if self._reads else None, _STEPS)
         except (sqlite3.Error, StoreError) as fault:
             self._opened.error = _told(fault, self._path)
             self._answer([self._opened, self._closed])
@@ -137,7 +140,7 @@ class ConnectionThread:
                 end = time.monotonic() + GROUP_SECONDS
                 for request in waiting:
                     group.append(request)
-                    _do(db, request, self._path, self._longest)
+                    self._do(db, request)
                     if time.monotonic() > end:
                         break
                 db.execute("COMMIT")
@@ -148,30 +151,37 @@ class ConnectionThread:
                 request.error = _told(fault, self._path)
         return group, waiting[len(group) :]
 
+    def _do(self, db: sqlite3.Connection, request: _Request) -> None:
+        """The work; of what writes, in a savepoint. Raises what ended all of the group."""
+        if self._reads:
+            if request.future.done():
+                return
+            self._under_way, self._late = request, time.monotonic() + self._longest
+        else:
+            db.execute("SAVEPOINT request")
+        try:
+            request.result = request.work(db)
+        except Exception as fault:
+            if not db.in_transaction:
+                raise
+            request.error = _told(fault, self._path)
+            if not self._reads:
+                db.execute("ROLLBACK TO request")
+        finally:
+            self._under_way = None
+        if not self._reads:
+            db.execute("RELEASE request")
+
+    def _is_late(self) -> bool:
+        """SQLite asks it now and then. It counts the steps of a statement through all its uses, BEGIN's too."""
+        request = self._under_way
+        return request is not None and (request.future.done() or time.monotonic() > self._late)
+
     def _answer(self, requests: Sequence[_Request]) -> None:
         try:
             self._loop.call_soon_threadsafe(_answer_all, requests)
         except RuntimeError:
             pass  # the loop is closed: nobody waits any more
-
-
-def _do(db: sqlite3.Connection, request: _Request, path: str, longest: float) -> None:
-    """The work, in a savepoint; for so long at most, and while somebody waits. Raises what ended all of the group."""
-    late = time.monotonic() + longest
-    if longest < math.inf:
-        if request.future.done():
-            return
-        db.set_progress_handler(lambda: time.monotonic() > late or request.future.done(), _STEPS)
-    db.execute("SAVEPOINT request")
-    try:
-        request.result = request.work(db)
-    except Exception as fault:
-        if not db.in_transaction:
-            raise
-        db.set_progress_handler(None, _STEPS)
-        db.execute("ROLLBACK TO request")
-        request.error = _told(fault, path)
-    db.execute("RELEASE request")
 
 
 def _roll_back(db: sqlite3.Connection) -> None:

@@ -1,11 +1,11 @@
 """The SQLite store: a writing and a reading connection, each with its thread, and one for doors."""
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack, closing, nullcontext
 from copy import copy
 from functools import wraps
 from itertools import count
-from sqlite3 import Connection
+from sqlite3 import Connection, Error, connect
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Self
 
 from tokimori.clock import Clock, Moment
@@ -39,6 +39,7 @@ class _Connections(NamedTuple):
 
     writer: ConnectionThread
     reader: ConnectionThread
+    looks: Connection
 
 
 def reading(
@@ -93,22 +94,30 @@ class SqliteStore(TableReader):
             stack.callback(lock.close)
             await writer.open()
             stack.push_async_callback(writer.close)
-            self._connections = _Connections(writer, await self._reader(stack))
+            looks = stack.enter_context(closing(connect(self._path, timeout=0)))
+            self._connections = _Connections(writer, await self._reader(stack), looks)
             self._closing = stack.pop_all()
 
-    async def _reader(self, closing: AsyncExitStack) -> ConnectionThread:
+    async def _reader(self, stack: AsyncExitStack) -> ConnectionThread:
         """A reading connection, until it is closed there."""
         reader = ConnectionThread(
             self._path, begin="BEGIN", lock=nullcontext, namespace=self._namespace, longest=LONGEST_READ
         )
         await reader.open()
-        closing.push_async_callback(reader.close)
+        stack.push_async_callback(reader.close)
         return reader
 
     async def for_doors(self) -> Self:
         doors = copy(self)
         doors._connections = self._open._replace(reader=await self._reader(self._closing))
         return doors
+
+    def mark(self) -> object:
+        """SQLite's word, from the memory that all connections share; and which file is at the path."""
+        try:
+            return file.file_at(self._path), self._open.looks.execute("PRAGMA data_version").fetchone()
+        except Error:
+            return None
 
     async def close(self) -> None:
         """See `Schema.close`. The writer goes last: whoever leaves a file last makes a checkpoint, under the lock."""

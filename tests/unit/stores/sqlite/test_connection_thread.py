@@ -198,3 +198,23 @@ async def test_a_file_that_others_would_not_find_is_not_written(
     away.rename(file)
     await thread.run(put(3))
     assert await thread.run(kept) == [1, 3]
+
+
+async def test_reads_that_were_answered_do_not_stop_later_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many short reads there were: SQLite's steps are counted through them all."""
+    monkeypatch.setattr(connection_thread, "_STEPS", 10)
+    reader = ConnectionThread(str(tmp_path / "a.db"), begin="BEGIN", lock=nullcontext, longest=60)
+    await reader.open()
+    for _ in range(50):
+        assert await reader.run(lambda db: db.execute("SELECT 1").fetchone()) == (1,)
+    await reader.close()
+
+
+async def test_a_read_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
+    """Its group goes on and is answered, in one transaction."""
+    reader = ConnectionThread(str(tmp_path / "a.db"), begin="BEGIN", lock=nullcontext, longest=60)
+    await reader.open()
+    answers = await together(reader, [lambda db: db.execute("SELECT 1").fetchone(), kept, lambda _: 3])
+    assert answers[::2] == [(1,), 3]
+    assert isinstance(answers[1], StoreError)
+    await reader.close()

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.contract.stores.actors import add_job, add_runs
-from tokimori.clock import SystemClock
+from tokimori.clock import Moment, SystemClock
 from tokimori.errors import SchemaMismatch
+from tokimori.model.pause import Pause
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.sqlite.schema import known_migrations
 from tokimori.stores.sqlite.store import SqliteStore
@@ -105,3 +106,25 @@ async def test_nobody_writes_between_a_methods_reading_and_its_writing(tmp_path:
     await store._write(work)
     stranger.close()
     await store.close()
+
+
+async def test_a_mark_is_another_one_after_each_write(tmp_path: Path) -> None:
+    """Of this process or another, and where another file takes the place of the one that is open; reads change none."""
+    path = tmp_path / "a.db"
+    ours, other = (SqliteStore(str(path), SystemClock()) for _ in range(2))
+    await ours.open()
+    await ours.migrate()
+    await other.open()
+    doors = await ours.for_doors()
+    marks = [doors.mark()]
+    await doors.list_jobs()
+    assert doors.mark() == marks[0] is not None
+    for writer in (ours, doors, other):
+        await writer.add_pause(Pause(queue=f"q{len(marks)}", since=Moment(0)))
+        marks.append(doors.mark())
+        assert doors.mark() == marks[-1]
+    path.rename(tmp_path / "b.db")
+    marks.append(doors.mark())
+    assert len(set(marks)) == 5
+    await other.close()
+    await ours.close()

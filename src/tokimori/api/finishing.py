@@ -1,0 +1,109 @@
+"""What is done to every answer when it is whole: its tag, how it is packed, and what it tells a browser."""
+
+import asyncio
+import gzip
+from email.utils import formatdate
+from hashlib import blake2b
+from http import HTTPStatus
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tokimori.api.answers import said
+from tokimori.clock import SECOND, Clock
+
+LEAST_PACKED = 2_000
+"""Smaller answers are not compressed, in bytes."""
+MOST_ON_THE_LOOP = 128 << 10
+"""Larger ones are compressed in a thread, in bytes."""
+_LEVEL = 4
+_HEADERS: Final = tuple(
+    (name.encode(), value.encode())
+    for name, value in {
+        "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "referrer-policy": "same-origin",
+        "x-content-type-options": "nosniff",
+        "cache-control": "no-store",
+    }.items()
+)
+"""What every answer says, unless it says something else itself."""
+
+Headers = dict[bytes, bytes]
+
+
+class Finished:
+    """Tags answers, packs them, dates them, and restricts what a browser does with them.
+
+    Who names the tag of an answer to GET in `If-None-Match` is told 304, that it is still the same (RFC 9110 §13.1.2).
+    The tag is weak: the answer may be compressed for one reader and not for another. All answers of this door are
+    whole; one that came in pieces would be neither tagged nor packed.
+    """
+
+    def __init__(self, app: ASGIApp, clock: Clock) -> None:
+        self._app = app
+        self._clock = clock
+        self._second, self._date = -1, b""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        start: Message | None = None
+
+        async def finish(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start":
+                start = message
+                return
+            if start is not None:
+                held, start = start, None
+                message = await self._finish(scope, held, message)
+                await send(held)
+            await send(message)
+
+        await self._app(scope, receive, finish)
+
+    async def _finish(self, scope: Scope, start: Message, body: Message) -> Message:
+        """The body as it is sent; the start is changed."""
+        ours: Headers = {b"date": self._today()}
+        if not body.get("more_body", False):
+            body = await _packed(scope, ours, _tagged(scope, start, ours, body))
+        given = [pair for pair in start.get("headers", ()) if pair[0] not in ours]
+        names = {name for name, _ in given}
+        start["headers"] = [*given, *(pair for pair in _HEADERS if pair[0] not in names), *ours.items()]
+        return body
+
+    def _today(self) -> bytes:
+        """The date, made anew once a second."""
+        second = self._clock.now() // SECOND
+        if second != self._second:
+            self._second, self._date = second, formatdate(second, usegmt=True).encode()
+        return self._date
+
+
+def _tagged(scope: Scope, start: Message, ours: Headers, body: Message) -> Message:
+    if scope["method"] != "GET" or start["status"] != HTTPStatus.OK:
+        return body
+    tag = f'W/"{blake2b(body.get("body", b""), digest_size=12).hexdigest()}"'
+    ours[b"etag"] = tag.encode()
+    if not any(tag in map(str.strip, each.split(",")) for each in said(scope, b"if-none-match")):
+        return body
+    start["status"] = int(HTTPStatus.NOT_MODIFIED)
+    start["headers"] = [pair for pair in start["headers"] if pair[0] != b"content-length"]
+    return {**body, "body": b""}
+
+
+async def _packed(scope: Scope, ours: Headers, body: Message) -> Message:
+    text: bytes = body.get("body", b"")
+    if len(text) < LEAST_PACKED:
+        return body
+    ours[b"vary"] = b"Accept-Encoding"
+    if not any("gzip" in each for each in said(scope, b"accept-encoding")):
+        return body
+    if len(text) < MOST_ON_THE_LOOP:
+        packed = gzip.compress(text, _LEVEL, mtime=0)
+    else:
+        packed = await asyncio.to_thread(gzip.compress, text, _LEVEL, mtime=0)
+    ours |= {b"content-encoding": b"gzip", b"content-length": str(len(packed)).encode()}
+    return {**body, "body": packed}
