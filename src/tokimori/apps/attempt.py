@@ -155,7 +155,7 @@ def _said_as(end: End) -> tuple[str, str | None, float]:
         case Failed(error):
             return wire.FAILED, _clean(error), 0.0
         case RetryIn(seconds):
-            return wire.RETRY_IN, None, seconds
+            return (wire.RETRY, None, 0.0) if seconds is None else (wire.RETRY_IN, None, seconds)
         case RetryAt(moment):
             return wire.RETRY_AT, None, moment
         case Held(reason):

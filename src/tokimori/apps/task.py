@@ -114,7 +114,10 @@ class Task:
         self._decide(Failed(error))
 
     def retry(self, *, after: float | timedelta | None = None, at: datetime | None = None) -> None:
-        """It is to be tried again: `after` so many seconds (default 0), or `at` a moment. Raises `InvalidInput`."""
+        """It is to be tried again: `after` so many seconds (default: the job's `retry.wait`), or `at` a moment.
+
+        Raises `InvalidInput`.
+        """
         if at is not None and after is not None:
             raise InvalidInput(
                 "at: a retry is either at or after", field="at", value=str(at), allowed="one of at, after"
@@ -124,13 +127,13 @@ class Task:
                 raise InvalidInput("at: it has no time zone", field="at", value=str(at), allowed="an aware datetime")
             self._decide(RetryAt(from_datetime(at)))
             return
-        seconds = after.total_seconds() if isinstance(after, timedelta) else after or 0.0
-        if not 0 <= seconds <= LONGEST:
+        seconds = after.total_seconds() if isinstance(after, timedelta) else after
+        if seconds is not None and not 0 <= seconds <= LONGEST:
             raise InvalidInput(f"after: {after!r} is out of range", field="after", value=after, allowed=f"0..{LONGEST}")
         self._decide(RetryIn(seconds))
 
     def release(self) -> None:
-        """Somebody else is to do it: the attempt does not count."""
+        """Somebody else is to do it, after the job's `retry.wait`: the attempt does not count."""
         self._decide(Released("the function released it"))
 
     def hold(self, reason: str = "the function asks for a person") -> None:

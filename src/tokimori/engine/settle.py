@@ -5,9 +5,10 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Outcome, Succeeded
+from tokimori.model.payload import payload_for
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.retry import asked_retry
-from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.run import Attempt, Details, Output, Run
 from tokimori.model.settle import Settlement, settle
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import Change, Claimed
@@ -52,9 +53,21 @@ def change_of(
         error=settlement.error,
         attempt=attempt,
         output=output,
+        details=None if started is None else _details(claimed),
         result=None if not isinstance(outcome, Succeeded) or outcome.result is None else storable(outcome.result),
         parks=settlement.state is RunState.FAILED and _parks(claimed),
     )
+
+
+def _details(claimed: Claimed) -> Details | None:
+    """The facts of a run of which an attempt has begun; None where they are as before.
+
+    What it got from its job stays the payload of this run, however the job is edited meanwhile.
+    """
+    run = claimed.run
+    payload = payload_for(run, claimed.definition)
+    after = run.details if payload == run.payload else replace(run.details, payload=payload)
+    return None if after == run.details or run.details.as_kept is not None else after
 
 
 def _parks(claimed: Claimed) -> bool:

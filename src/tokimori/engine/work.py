@@ -11,6 +11,7 @@ from tokimori.engine.unsettled import Key, Unsettled
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import kills_on_lost_lease
 from tokimori.model.outcome import Released, RetryIn
+from tokimori.model.payload import payload_for
 from tokimori.model.run import Output
 from tokimori.model.target import Unreadable
 from tokimori.ports.executor import Ended, Grew, Report, Started, Task
@@ -266,7 +267,7 @@ def task_of(claimed: Claimed) -> Task | None:
         timeout_grace=definition.timeout_grace,
         kill_on_lost_lease=kills_on_lost_lease(definition, keyed=run.concurrency_key is not None),
         time_zone=definition.time_zone,
-        payload=run.payload,
+        payload=payload_for(run, definition),
         parent_id=run.parent_id,
         auto_complete_success=definition.auto_complete_success,
     )

@@ -14,6 +14,7 @@ from tokimori.model.backfill import Backfill
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
 from tokimori.model.job import Job, JobState
 from tokimori.model.pause import Pause, queue_of
+from tokimori.model.payload import payload_for
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.model.words import check_text
@@ -166,7 +167,7 @@ class RunService:
         )
         job = (await self._jobs_of([run])).get(run.job_id)
         return RunDetails(
-            run=run,
+            run=structs.replace(run, payload=_payload_of(run, job)),
             attempts=tuple(details),
             attempts_left_out=left_out,
             time_zone=self._zone_of(job),
@@ -284,6 +285,12 @@ class RunService:
         if attempt is not None and attempt > found.attempt:
             raise NotFound(f"the run {run_id} has no attempt {attempt}", field="attempt", value=attempt)
         return await self._store.output(found.id, found.attempt if attempt is None else attempt)
+
+
+def _payload_of(run: Run, job: Job | None) -> str | None:
+    """What its attempts got; of a run that has not ended, what the next one will get as its job is now."""
+    is_to_come = job is not None and job.incarnation == run.incarnation and run.state not in ENDS
+    return payload_for(run, job.definition if job is not None and is_to_come else None)
 
 
 def _is_deleted(job: Job | None, run: Run) -> bool:

@@ -138,3 +138,17 @@ def _lives(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_a_jobs_payload_is_what_its_runs_get(working: AppProgram) -> None:
+    """From the command line: shown, edited, and another one where it is asked for; commands get it, too."""
+    working("job", "add", "six", "--function", "jobs.double", "--payload", '{"number": 3}')
+    run = working.outcome("six")
+    assert (run["result"], run["payload"]) == ("6", '{"number": 3}')
+    assert '{"number": 3}' in working("job", "show", "six")
+    working("job", "update", "six", "--payload", '{"number": 4}')
+    assert working.outcome("six")["result"] == "8"
+    assert working.outcome("six", '{"number": 5}')["result"] == "10"
+    working("job", "update", "six", "--payload", "{number: 4}", code=2)
+    working("job", "add", "told", "--payload", '{"number": 3}', "--command", 'echo "$TOKIMORI_PAYLOAD"')
+    until(lambda: working.json("job", "show", "told")["payload"] == '{"number": 3}')

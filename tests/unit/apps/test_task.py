@@ -16,7 +16,8 @@ from tokimori.errors import ClaimLost, InvalidInput, Refused
 WORDS: list[tuple[Callable[[Task], None], object]] = [
     (lambda task: task.finish({"a": 1}), Finished({"a": 1})),
     (lambda task: task.fail("no"), Failed("no")),
-    (lambda task: task.retry(), RetryIn(0.0)),
+    (lambda task: task.retry(), RetryIn(None)),
+    (lambda task: task.retry(after=0), RetryIn(0)),
     (lambda task: task.retry(after=3), RetryIn(3)),
     (lambda task: task.retry(after=timedelta(minutes=1)), RetryIn(60.0)),
     (lambda task: task.retry(at=datetime(2030, 1, 1, tzinfo=UTC)), RetryAt(parse_moment("2030-01-01T00:00:00Z"))),

@@ -113,15 +113,16 @@ class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ended"):
     tail: bytes = b""
 
 
-SUCCEEDED, FAILED, RETRY_IN, RETRY_AT, HELD, RELEASED = (
+SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED = (
     "succeeded",
     "failed",
+    "retry",
     "retry in",
     "retry at",
     "held",
     "released",
 )
-ENDS = (SUCCEEDED, FAILED, RETRY_IN, RETRY_AT, HELD, RELEASED)
+ENDS = (SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED)
 
 ToWorker = Begin | End | Leave
 """What the engine says."""

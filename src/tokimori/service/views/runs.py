@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import format_moment
 from tokimori.model.backfill import Backfill
 from tokimori.model.pause import Pause
+from tokimori.model.payload import given_to
 from tokimori.model.run import Output, Run
 from tokimori.service.lines import waits_for
 from tokimori.service.requests import Became
@@ -120,7 +121,7 @@ def run_view(
         due=format_moment(run.due),
         priority=run.priority,
         created=format_moment(run.created),
-        payload=run.payload,
+        payload=given_to(run),
         attempt=run.attempt,
         failures=run.failures,
         lost=run.lost,
