@@ -4,11 +4,11 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
+from tokimori.model.notes import Notes, details_after
 from tokimori.model.outcome import Outcome, Succeeded
-from tokimori.model.payload import payload_for
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.retry import asked_retry
-from tokimori.model.run import Attempt, Details, Output, Run
+from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.settle import Settlement, settle
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import Change, Claimed
@@ -24,10 +24,12 @@ def change_of(
     started: Moment | None = None,
     pid: int | None = None,
     output: Output | None = None,
+    notes: Notes | None = None,
 ) -> Change:
     """The change for an attempt that ended at `now`. `chance` in [0, 1) picks the jitter of a retry."""
     run = claimed.run
     retry = Retry() if claimed.definition is None else claimed.definition.retry
+    began = started is not None or notes is not None
     if started is not None:  # an attempt that never began was put off by its node, not by itself
         outcome = asked_retry(run, outcome, retry, now)
     settlement = settle(run, outcome, retry, now, chance)
@@ -53,21 +55,10 @@ def change_of(
         error=settlement.error,
         attempt=attempt,
         output=output,
-        details=None if started is None else _details(claimed),
+        details=details_after(run, claimed.definition, notes, settlement.state) if began else None,
         result=None if not isinstance(outcome, Succeeded) or outcome.result is None else storable(outcome.result),
         parks=settlement.state is RunState.FAILED and _parks(claimed),
     )
-
-
-def _details(claimed: Claimed) -> Details | None:
-    """The facts of a run of which an attempt has begun; None where they are as before.
-
-    What it got from its job stays the payload of this run, however the job is edited meanwhile.
-    """
-    run = claimed.run
-    payload = payload_for(run, claimed.definition)
-    after = run.details if payload == run.payload else replace(run.details, payload=payload)
-    return None if after == run.details or run.details.as_kept is not None else after
 
 
 def _parks(claimed: Claimed) -> bool:

@@ -6,10 +6,11 @@ import pytest
 
 from tests.unit.service.world import World
 from tokimori.errors import InvalidInput
+from tokimori.model.notes import Notes, notes_row
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Run
 from tokimori.service.views.jobs import job_view
-from tokimori.service.views.runs import run_view
+from tokimori.service.views.runs import ProgressView, run_details_view, run_view
 
 
 async def seen(world: World, run: Run) -> str | None:
@@ -85,3 +86,18 @@ async def test_a_child_has_what_it_gets_from_its_parent_else_its_own(world: Worl
         (claimed,) = await world.begin(1)
         assert claimed.run.job_id == "c"
         assert await seen(world, claimed.run) == expected
+
+
+async def test_what_runs_is_shown_with_what_it_got_and_tells(world: World) -> None:
+    """Also where its job is edited meanwhile; notes are no output."""
+    await world.add({"noop": True, "payload": "1"}, "j")
+    run = await world.trigger("j")
+    (claimed,) = await world.begin(1)
+    notes = Notes(attempt=1, payload="1", progress=0.25, text="a quarter", checkpoint="[1]")
+    await world.store.save_outputs([notes_row(run.id, notes)])
+    await world.update("j", {"payload": "2"})
+    view = run_details_view(await world.service.get_run(run.id))
+    assert (view.payload, view.progress, view.checkpoint) == ("1", ProgressView(fraction=0.25, text="a quarter"), "[1]")
+    assert await world.service.output(run.id) is None
+    assert await world.service.output(run.id, 0) is None
+    assert claimed.run.attempt == 1
