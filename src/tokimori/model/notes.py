@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tokimori.model.ids import RunId
 from tokimori.model.job import Definition
 from tokimori.model.payload import payload_for
-from tokimori.model.run import Details, Output, Run
+from tokimori.model.run import NO_DETAILS, Details, Output, Run
 from tokimori.model.transitions import ENDS, RunState
 
 NUMBER = 0
@@ -63,7 +63,9 @@ def details_after(run: Run, definition: Definition | None, notes: Notes | None, 
         progress_text=None if notes is None else notes.text,
         checkpoint=None if state in ENDS else checkpoint,
     )
-    return None if after == before else after
+    if after == before:
+        return None
+    return Details(progress_text="") if after == NO_DETAILS else after  # of nothing stores think that nothing changes
 
 
 def shown_of(run: Run, notes: Notes | None) -> Details:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.unit.examples import a_definition, a_run
 from tokimori.model.ids import RunId
 from tokimori.model.notes import NUMBER, Notes, details_after, notes_in, notes_row, shown_of
-from tokimori.model.run import NO_DETAILS, Details, Output
+from tokimori.model.run import Details, Output
 from tokimori.model.transitions import ENDS, RunState
 
 TOLD = Notes(attempt=1, progress=0.5, text="half", checkpoint="[1]")
@@ -49,7 +49,7 @@ def test_a_checkpoint_goes_to_the_next_attempt() -> None:
 def test_a_checkpoint_ends_with_its_run(state: RunState) -> None:
     """Nobody needs it any more; how far the run was stays known."""
     assert details_after(a_run(), PLAIN, TOLD, state) == Details(progress=0.5, progress_text="half")
-    assert details_after(a_run(details=Details(checkpoint="1")), PLAIN, None, state) == NO_DETAILS
+    assert details_after(a_run(details=Details(checkpoint="1")), PLAIN, None, state) == Details(progress_text="")
 
 
 def test_nothing_is_written_where_nothing_changes() -> None:
