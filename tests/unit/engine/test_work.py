@@ -1,7 +1,5 @@
 """What a node has in hand, from claim to settle."""
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
@@ -11,13 +9,12 @@ from tokimori.engine.unsettled import MOST_AT_ONCE, Key
 from tokimori.engine.work import MOST_CLAIMED, Pace, Work, task_of
 from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.job import Definition
-from tokimori.model.notes import Notes, notes_row
 from tokimori.model.outcome import Failed, Released, Succeeded
 from tokimori.model.policies import Retry
-from tokimori.model.run import Details, Output, Run
+from tokimori.model.run import Output, Run
 from tokimori.model.target import Command
 from tokimori.model.transitions import RunState
-from tokimori.ports.executor import Ended, Grew, Noted, Started, Task
+from tokimori.ports.executor import Ended, Grew, Started, Task
 from tokimori.ports.nodes import StartedRun
 from tokimori.ports.working import Claimed, Verdict
 
@@ -370,55 +367,3 @@ def test_a_release_of_a_started_run_keeps_its_row() -> None:
     assert (change.state, change.failures, change.lost) == (RunState.READY, 0, 0)
     assert change.attempt is not None
     assert change.attempt.outcome == "released"
-
-
-def noted(name: str, **said: Any) -> Noted:
-    """The report of what an attempt told of itself."""
-    return Noted(run_id=RunId(name), token=Token(1), notes=Notes(attempt=1, **said))
-
-
-def test_what_is_noted_is_saved_and_goes_with_the_end() -> None:
-    """While it runs the store gets the newest; the end brings it even if the store never got it."""
-    work = working("a")
-    for progress in (0.1, 0.2):
-        work.take(noted("a", progress=progress), ME, 0)
-    assert work.take_outputs() == [notes_row(RunId("a"), Notes(attempt=1, progress=0.2))]
-    assert work.take_outputs() == []
-    work.take(noted("a", checkpoint="1"), ME, 0)
-    work.take(replace(ended("a"), outcome=Released("stop")), ME, 0)
-    assert not work.has_outputs
-    (change,) = work.unsettled.batch(0)
-    assert change.details == Details(checkpoint="1")
-
-
-def test_notes_that_the_store_did_not_take_are_saved_again() -> None:
-    """A function that has kept something may tell nothing more."""
-    work = working("a")
-    work.take(noted("a", checkpoint="1"), ME, 0)
-    taken = work.take_outputs()
-    work.not_saved()
-    assert work.take_outputs() == taken
-
-
-def test_the_payload_of_its_job_is_noted_of_a_run_that_lasts() -> None:
-    """Once the store knows of its process; nothing is written of one that has ended by then, or has its own."""
-    work = Work(10)
-    with_payload = a_definition(payload="1")
-    runs = [claimed("lasts", with_payload), claimed("ends", with_payload), claimed("own", with_payload, payload="2")]
-    work.accept(runs, ME, NEW_YEAR)
-    assert [task.payload for task in work.next_tasks()] == ["1", "1", "2"]
-    for name in ("lasts", "ends", "own"):
-        work.take(Started(run_id=RunId(name), token=Token(1), pid=1, at=seconds(1)), ME, 0)
-    started = work.started()
-    work.take(ended("ends"), ME, 0)
-    work.told(started)
-    assert work.take_outputs() == [notes_row(RunId("lasts"), Notes(attempt=1, payload="1"))]
-    work.take(noted("lasts", progress=0.5), ME, 0)
-    assert work.take_outputs() == [notes_row(RunId("lasts"), Notes(attempt=1, payload="1", progress=0.5))]
-
-
-def test_the_next_attempt_gets_what_was_kept() -> None:
-    """Its task has the checkpoint."""
-    task = task_of(claimed("a", details=Details(checkpoint="[1]")))
-    assert task is not None
-    assert task.checkpoint == "[1]"
