@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from tests.simulation.cluster import EVERYTHING, UNITS, Cluster
 from tests.simulation.executor import Execution
@@ -118,9 +119,10 @@ def _run(evidence: Evidence, run: Run, cluster: Cluster) -> Iterator[str]:
     rows, executions = evidence.attempts[run.id], evidence.executions.get(run.id, [])
     if run.state not in ENDS:
         yield f"{name} is {run.state}"
-    if run.failures > retry.attempts or run.lost > retry.lost_attempts + 1:
+    most_lost = inf if retry.lost_attempts == "unlimited" else retry.lost_attempts
+    if run.failures > retry.attempts or run.lost > most_lost + 1:
         yield f"{name} failed {run.failures} times and was lost {run.lost} times"
-    if run.state is RunState.FAILED and run.failures < retry.attempts and run.lost <= retry.lost_attempts:
+    if run.state is RunState.FAILED and run.failures < retry.attempts and run.lost <= most_lost:
         yield f"{name} failed with a retry left: {run.error}"
     tokens = [execution.task.token for execution in executions]
     if len(set(tokens)) < len(tokens) or any(token > run.token for token in tokens):

@@ -43,7 +43,10 @@ Vanished = Literal["report", "pause", "delete"]
 
 
 class DeclaredArguments(JobArguments, total=False):
-    """What is said of a job beside its schedule: the fields of a job, and those of its `retry` by themselves."""
+    """What is said of a job beside its schedule: the fields of a job, and those of its `retry` by themselves.
+
+    Values of a `payload` are those of the function's arguments, which JSON can hold: dates, dataclasses, models.
+    """
 
     attempts: int | None
     retry_delay: Span | None
@@ -51,7 +54,8 @@ class DeclaredArguments(JobArguments, total=False):
     retry_cap: Span | None
     retry_jitter: float | None
     epsilon: Span | None
-    lost_attempts: int | None
+    lost_attempts: int | Literal["unlimited"] | None
+    retry_wait: Span | None
 
 
 _OF_RETRY = {
@@ -62,6 +66,7 @@ _OF_RETRY = {
     "retry_jitter": "jitter",
     "epsilon": "epsilon",
     "lost_attempts": "lost_attempts",
+    "retry_wait": "wait",
 }
 
 
@@ -104,7 +109,9 @@ class App:
                     f"id: the app {self.name!r} has two jobs {job_id!r}", field="id", value=job_id, allowed="another id"
                 )
             handler = f"{self.name}.{job_id}"
+            made = JobFunction(function, job_id, lambda: self.client)
             said = {**_spread(cast("Mapping[str, object]", fields)), "function": handler}
+            said |= {"payload": made.check_payload(fields.get("payload"), is_scheduled=schedule is not None)}
             if schedule is not None:
                 said["schedule"] = schedule
             definition = definition_from(job_fields(cast("Any", said)))
@@ -116,7 +123,7 @@ class App:
                 kept["runs_remaining"] = fields["runs_remaining"]
             self.routes.add(handler, function)
             self._jobs[job_id] = Declared(id=job_id, fields=kept)
-            return JobFunction(function, job_id, lambda: self.client)
+            return made
 
         return declare
 

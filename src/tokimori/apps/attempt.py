@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import assert_never
 
 from tokimori.apps.endings import End, Failed, Finished, Held, Released, RetryAt, RetryIn
-from tokimori.apps.json_text import text_of
+from tokimori.apps.json_text import clean, kept, text_of
 from tokimori.apps.routes import Act
-from tokimori.apps.task import Facts, Task, take_in_hand, utc
+from tokimori.apps.task import Facts, Task, Told, take_in_hand, utc
 from tokimori.clock import SECOND
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
@@ -32,10 +32,17 @@ class Interrupted(BaseException):
 
 
 class Attempt:
-    """An attempt. `grew` is called when it has written something, from whatever thread."""
+    """An attempt. `grew` is called when it has written something, `told` when it told of itself, in any thread."""
 
     def __init__(
-        self, begin: wire.Begin, act: Act, runs_dir: Path, now: int, grew: "Callable[[Attempt], None]"
+        self,
+        begin: wire.Begin,
+        act: Act,
+        runs_dir: Path,
+        now: int,
+        grew: "Callable[[Attempt], None]",
+        *,
+        told: "Callable[[Attempt], None]" = lambda _: None,
     ) -> None:
         self.begin = begin
         self._act = act
@@ -47,7 +54,9 @@ class Attempt:
         self._thread: int | None = None
         self._is_over = False
         self.coroutine: asyncio.Task[None] | None = None
-        self.task = Task(_facts(begin, now), self.write)
+        self._tells = told
+        self._untold: Told | None = None
+        self.task = Task(_facts(begin, now), self.write, self._tell)
 
     # The work
 
@@ -103,6 +112,19 @@ class Attempt:
             self.write("".join(traceback.format_exception(_below(fault))))
         return self.task.end() or Failed("it was interrupted" if interrupted else _words(fault))
 
+    # What it tells of itself
+
+    def _tell(self, told: Told) -> None:
+        self._untold = told
+        self._tells(self)
+
+    def noted(self) -> wire.Noted | None:
+        """What it has told of itself, if that is new."""
+        told, self._untold = self._untold, None
+        if told is None:
+            return None
+        return wire.Noted(number=self.begin.number, progress=told.progress, text=told.text, checkpoint=told.checkpoint)
+
     # Its output
 
     def write(self, text: str) -> None:
@@ -151,11 +173,11 @@ def _said_as(end: End) -> tuple[str, str | None, float]:
     """Kind, text and time of an end. Raises `InvalidInput` for a result that can't be kept."""
     match end:
         case Finished(result):
-            return wire.SUCCEEDED, None if result is None else _kept(text_of(result, "result")), 0.0
+            return wire.SUCCEEDED, None if result is None else kept(text_of(result, "result"), "result"), 0.0
         case Failed(error):
             return wire.FAILED, _clean(error), 0.0
         case RetryIn(seconds):
-            return wire.RETRY_IN, None, seconds
+            return (wire.RETRY, None, 0.0) if seconds is None else (wire.RETRY_IN, None, seconds)
         case RetryAt(moment):
             return wire.RETRY_AT, None, moment
         case Held(reason):
@@ -166,22 +188,13 @@ def _said_as(end: End) -> tuple[str, str | None, float]:
             assert_never(end)
 
 
-def _kept(result: str) -> str:
-    size = len(result.encode())
-    if size > MOST_TEXT or "\\u0000" in result:
-        raise InvalidInput(
-            f"result: {size} bytes of JSON can't be kept", field="result", value=size, allowed=f"{MOST_TEXT}, no NUL"
-        )
-    return result
-
-
 def _clean(text: str) -> str:
     """A text that every store can keep."""
-    clean = text.replace("\0", "\\0").encode("utf-8", "backslashreplace")
-    if len(clean) > MOST_TEXT:
+    found = clean(text).encode()
+    if len(found) > MOST_TEXT:
         edge = MOST_TEXT // 2 - len(_CUT)
-        return clean[:edge].decode(errors="ignore") + _CUT + clean[-edge:].decode(errors="ignore")
-    return clean.decode()
+        return found[:edge].decode(errors="ignore") + _CUT + found[-edge:].decode(errors="ignore")
+    return found.decode()
 
 
 def _words(fault: BaseException) -> str:
@@ -213,6 +226,7 @@ def _facts(begin: wire.Begin, now: int) -> Facts:
         attempt=begin.attempt,
         token=begin.token,
         payload=begin.payload,
+        checkpoint=begin.checkpoint,
         scheduled_at=utc(begin.nominal),
         due_at=utc(begin.due),
         deadline=None if deadline is None else utc(now + int((deadline - boottime()) * SECOND)),

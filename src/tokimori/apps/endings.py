@@ -21,9 +21,9 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class RetryIn:
-    """It is to be tried again after so many seconds."""
+    """It is to be tried again after so many seconds; None: when its job says."""
 
-    seconds: float
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)

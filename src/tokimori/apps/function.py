@@ -5,12 +5,13 @@ from functools import update_wrapper
 from typing import Generic, ParamSpec, TypeVar, Unpack, cast
 
 from tokimori.apps.arguments import Arguments
+from tokimori.apps.json_text import text_of
 from tokimori.apps.task import task_in_hand
 from tokimori.client.client import Client
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
 from tokimori.model.run import Run
-from tokimori.service.arguments import RequestArguments
+from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.given import When
 
 _P = ParamSpec("_P")
@@ -36,6 +37,13 @@ class JobFunction(Generic[_P, _R]):
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call the function."""
         return self._function(*args, **kwargs)
+
+    def check_payload(self, payload: Payload | None, *, is_scheduled: bool) -> str | None:
+        """The payload of the job as JSON. Raises `InvalidInput` where it does not fit, or a schedule would need one."""
+        text = payload if payload is None or isinstance(payload, str) else text_of(payload, "payload")
+        if text is not None or is_scheduled:
+            self._arguments.decode(text)
+        return text
 
     def enqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Run:
         """Ask for a run with these arguments, on whatever node has the app. Raises what `Client.trigger` does."""

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from tokimori.errors import InvalidInput
+from tokimori.executors.reported import MOST_TEXT
 
 
 def text_of(value: object, what: str) -> str:
@@ -16,6 +17,21 @@ def text_of(value: object, what: str) -> str:
         raise InvalidInput(
             f"{what}: {fault}", field=what, allowed="JSON, dataclasses, msgspec structs, pydantic models, dates, UUIDs"
         ) from None
+
+
+def kept(text: str, what: str) -> str:
+    """The JSON itself, if it can be kept. Raises `InvalidInput`."""
+    size = len(text.encode())
+    if size > MOST_TEXT or "\\u0000" in text:
+        raise InvalidInput(
+            f"{what}: {size} bytes of JSON can't be kept", field=what, value=size, allowed=f"{MOST_TEXT}, no NUL"
+        )
+    return text
+
+
+def clean(text: str) -> str:
+    """A text that every store can keep."""
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
 def value_of(payload: str) -> Any:

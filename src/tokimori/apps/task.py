@@ -2,19 +2,32 @@
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any
 
 from tokimori.apps.endings import End, Failed, Finished, Held, Released, RetryAt, RetryIn
-from tokimori.apps.json_text import value_of
+from tokimori.apps.json_text import clean, kept, text_of, value_of
 from tokimori.clock import from_datetime
 from tokimori.errors import ClaimLost, InvalidInput, Refused
 from tokimori.model.policies import LONGEST
 from tokimori.model.words import check_text
 
 _current: ContextVar["Task | None"] = ContextVar("tokimori_task", default=None)
+
+
+MOST_PROGRESS = 1000
+"""Characters of the text of a progress; what is longer is cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a function has told of itself so far."""
+
+    progress: float | None = None
+    text: str | None = None
+    checkpoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +41,7 @@ class Facts:
     payload: str | None
     scheduled_at: datetime
     due_at: datetime
+    checkpoint: str | None = None
     deadline: datetime | None = None
     parent_run_id: str | None = None
 
@@ -40,9 +54,11 @@ class Task:
     function's: another node may work on it by then.
     """
 
-    def __init__(self, facts: Facts, write: Callable[[str], None]) -> None:
+    def __init__(self, facts: Facts, write: Callable[[str], None], tell: Callable[[Told], None] | None = None) -> None:
         self._facts = facts
         self._write = write
+        self._tell = tell
+        self._told = Told()
         self._lock = Lock()
         self._end: End | None = None
         self._ends_because: str | None = None
@@ -114,7 +130,10 @@ class Task:
         self._decide(Failed(error))
 
     def retry(self, *, after: float | timedelta | None = None, at: datetime | None = None) -> None:
-        """It is to be tried again: `after` so many seconds (default 0), or `at` a moment. Raises `InvalidInput`."""
+        """It is to be tried again: `after` so many seconds (default: the job's `retry.wait`), or `at` a moment.
+
+        Raises `InvalidInput`.
+        """
         if at is not None and after is not None:
             raise InvalidInput(
                 "at: a retry is either at or after", field="at", value=str(at), allowed="one of at, after"
@@ -124,13 +143,13 @@ class Task:
                 raise InvalidInput("at: it has no time zone", field="at", value=str(at), allowed="an aware datetime")
             self._decide(RetryAt(from_datetime(at)))
             return
-        seconds = after.total_seconds() if isinstance(after, timedelta) else after or 0.0
-        if not 0 <= seconds <= LONGEST:
+        seconds = after.total_seconds() if isinstance(after, timedelta) else after
+        if seconds is not None and not 0 <= seconds <= LONGEST:
             raise InvalidInput(f"after: {after!r} is out of range", field="after", value=after, allowed=f"0..{LONGEST}")
         self._decide(RetryIn(seconds))
 
     def release(self) -> None:
-        """Somebody else is to do it: the attempt does not count."""
+        """Somebody else is to do it, after the job's `retry.wait`: the attempt does not count."""
         self._decide(Released("the function released it"))
 
     def hold(self, reason: str = "the function asks for a person") -> None:
@@ -147,12 +166,32 @@ class Task:
         self._write(f"{text}\n")
 
     def progress(self, fraction: float, text: str = "") -> None:
-        """Write to the run's output how far it is: a fraction from 0 to 1. Raises `InvalidInput` and `ClaimLost`."""
+        """Tell how far it is: a fraction from 0 to 1. `run show` shows it, and the run's output has a line of it.
+
+        Raises `InvalidInput` and `ClaimLost`.
+        """
         if not 0 <= fraction <= 1:
             message = f"progress: {fraction!r} is out of range"
             raise InvalidInput(message, field="progress", value=fraction, allowed="0..1")
         self._check()
         self._write(f"{fraction:.0%} {text}".rstrip() + "\n")
+        self._note(progress=float(fraction), text=clean(text)[:MOST_PROGRESS] or None)
+
+    def checkpoint(self, data: object) -> None:
+        """Have this kept, as JSON: if the run is tried again, on whatever node, it is `checkpointed` there.
+
+        The newest one counts. It is kept when the attempt ends, whatever its end, and within about a second where its
+        process or its node dies. Raises `InvalidInput` where it can't be kept, and `ClaimLost`.
+        """
+        text = kept(text_of(data, "checkpoint"), "checkpoint")
+        self._check()
+        self._note(checkpoint=text)
+
+    @property
+    def checkpointed(self) -> Any:
+        """What this attempt or an earlier one has kept last; None at the first, and where nothing was."""
+        text = self._told.checkpoint or self._facts.checkpoint
+        return None if text is None else value_of(text)
 
     # For whoever runs the function
 
@@ -168,6 +207,12 @@ class Task:
     def write(self, text: str) -> None:
         """Write to the run's output."""
         self._write(text)
+
+    def _note(self, **told: Any) -> None:
+        with self._lock:
+            self._told = replace(self._told, **told)
+        if self._tell is not None:
+            self._tell(self._told)
 
     def _decide(self, end: End) -> None:
         self._check()

@@ -70,6 +70,7 @@ class WorkerProcess(asyncio.Protocol):
         self._unsent: deque[FromWorker] = deque()
         self._flushing = False
         self._grown: set[int] = set()
+        self._noting: set[int] = set()
         self._leaving = False
         self._transport: asyncio.WriteTransport | None = None
         self.gone = asyncio.Event()
@@ -105,7 +106,7 @@ class WorkerProcess(asyncio.Protocol):
     def _begin(self, begin: Begin) -> None:
         try:
             act = self._app.routes.find(begin.handler)
-            attempt = Attempt(begin, act, Path(self._told.runs_dir), self._clock.now(), self._grew)
+            attempt = Attempt(begin, act, Path(self._told.runs_dir), self._clock.now(), self._grew, told=self._noted)
         except Exception as fault:
             self._tell(failed(begin, fault))
             return
@@ -116,10 +117,16 @@ class WorkerProcess(asyncio.Protocol):
             self._threads.submit(self._run, attempt)
 
     def _run(self, attempt: Attempt) -> None:
-        self._tell(attempt.run())
+        self._end(attempt, attempt.run())
 
     async def _run_async(self, attempt: Attempt) -> None:
-        self._tell(await attempt.run_async())
+        self._end(attempt, await attempt.run_async())
+
+    def _end(self, attempt: Attempt, ended: Ended) -> None:
+        """It has ended; what it told last comes before that."""
+        if (noted := attempt.noted()) is not None:
+            self._tell(noted)
+        self._tell(ended)
 
     # To the node
 
@@ -154,6 +161,22 @@ class WorkerProcess(asyncio.Protocol):
         attempt = self._attempts.get(number)
         if attempt is not None:
             self._tell(attempt.growth())
+
+    def _noted(self, attempt: Attempt) -> None:
+        """It has told of itself: the node hears it at once, but not twice within a second. Called in any thread."""
+        number = attempt.begin.number
+        if number not in self._noting:
+            self._noting.add(number)
+            self._loop.call_soon_threadsafe(self._tell_noted, number)
+
+    def _tell_noted(self, number: int) -> None:
+        self._noting.discard(number)
+        attempt = self._attempts.get(number)
+        noted = None if attempt is None else attempt.noted()
+        if noted is not None:
+            self._noting.add(number)
+            self._tell(noted)
+            self._loop.call_later(TELL_EVERY, self._tell_noted, number)
 
     def _leave_if_idle(self) -> None:
         if self._leaving and not self._attempts and not self._unsent:

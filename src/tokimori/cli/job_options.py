@@ -23,6 +23,11 @@ def _choice(kind: type[StrEnum]) -> click.Choice[str]:
     return click.Choice([member.value for member in kind])
 
 
+def _count_or_unlimited(_context: click.Context, _option: click.Parameter, text: str | None) -> int | str | None:
+    """A number where it is one; what else is allowed is the service's affair."""
+    return int(text) if text is not None and text.lstrip("-").isdecimal() else text
+
+
 _OPTIONS = (
     click.option("--command", metavar="TEXT", help="A command line for the shell; or give a program after `--`."),
     click.option("--function", metavar="NAME", help="Run the handler of this name, which a node's app has."),
@@ -61,9 +66,13 @@ _OPTIONS = (
     _seconds("--retry-cap", "retry_cap", "The longest delay."),
     click.option("--retry-jitter", type=float, metavar="0..1", help="Up to this part of a delay is added to it."),
     _seconds("--retry-epsilon", "retry_epsilon", "No retry later than this after the nominal time."),
-    click.option("--lost-attempts", type=int, metavar="N", help="How many lost attempts are repeated."),
+    click.option(
+        "--lost-attempts", metavar="N", callback=_count_or_unlimited, help="How many lost are repeated; or unlimited."
+    ),
     click.option("--asked-delay", type=float, metavar="SECONDS", help="Least wait where a run asks to be tried again."),
     click.option("--asked-retries", type=int, metavar="N", help="How often a run may ask for that; by default 1000."),
+    _seconds("--retry-wait", "retry_wait", "How long a run waits that asks for it without a time, or is released."),
+    click.option("--payload", metavar="JSON", help="Data for each of its runs; a request may bring others."),
     click.option("--priority", type=int, metavar="-100..100", help="Larger numbers run first."),
     click.option("--queue", metavar="NAME", help="The queue to which it belongs."),
     click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label that the node must carry."),
@@ -104,6 +113,7 @@ _RETRY = {
     "lost_attempts": "lost_attempts",
     "asked_delay": "asked_delay",
     "asked_retries": "asked_retries",
+    "retry_wait": "wait",
 }
 """The fields of `Retry` by their options."""
 

@@ -233,6 +233,12 @@ def _write(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+def _progress(found: "Run") -> str:
+    """How far it is, as it told last."""
+    fraction = found.details.progress
+    return "" if fraction is None else f"{fraction:.0%} {found.details.progress_text or ''}".rstrip()
+
+
 def _print_details(details: "RunDetails") -> None:
     from tokimori.service.queues import sentence
 
@@ -252,6 +258,8 @@ def _print_details(details: "RunDetails") -> None:
             *([("cancel asked for", found.cancel)] if found.cancel else []),
             *(("waits", sentence(pause)) for pause in details.pauses),
             *([("error", found.error)] if found.error and not details.attempts else []),
+            *([("progress", progress)] if (progress := _progress(found)) else []),
+            *([("checkpoint", found.details.checkpoint)] if found.details.checkpoint is not None else []),
             *([("payload", found.payload)] if found.payload is not None else []),
             *([("result", found.result)] if found.result is not None else []),
         ]

@@ -1,6 +1,7 @@
 """Reap: take the runs of dead nodes, and have them settled as lost."""
 
 import logging
+from asyncio import gather
 from collections.abc import Callable
 from math import inf
 from typing import Protocol
@@ -9,8 +10,11 @@ from tokimori.clock import Moment
 from tokimori.engine.refusals import blames_the_asked, tell
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Unsettled
-from tokimori.model.ids import NodeId
+from tokimori.model.ids import NodeId, RunId
+from tokimori.model.notes import NUMBER, Notes, notes_in
 from tokimori.model.outcome import Lost
+from tokimori.model.run import Output
+from tokimori.model.target import Function
 from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.nodes import Nodes, Pulse
 from tokimori.ports.working import Change, Claimed, Verdict, Working
@@ -22,6 +26,10 @@ BATCH = 500
 
 class Reaping(Nodes, Working, Protocol):
     """What reaping asks of the store."""
+
+    async def output(self, run_id: RunId, attempt: int) -> Output | None:
+        """See `Runs.output`."""
+        ...
 
 
 class Reaper:
@@ -46,10 +54,18 @@ class Reaper:
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`. What the store refuses hinders no other run."""
         if not self._unsettled.ready(at):
-            for orphan in await self._store.orphans(BATCH + self._unsettled.refused):
-                self._unsettled.add(_lost(orphan, now, self._chance()))
+            orphans = await self._store.orphans(BATCH + self._unsettled.refused)
+            for orphan, notes in zip(orphans, await gather(*map(self._notes_of, orphans)), strict=True):
+                self._unsettled.add(_lost(orphan, notes, now, self._chance()))
         self._orphans = await self._settle(by, now, at)
         return True
+
+    async def _notes_of(self, orphan: Claimed) -> Notes | None:
+        """What its node has noted of its attempt: the next one goes on from there."""
+        run, definition = orphan.run, orphan.definition
+        if definition is None or (not isinstance(definition.target, Function) and definition.payload is None):
+            return None
+        return notes_in(await self._store.output(run.id, NUMBER), run)
 
     async def _settle(self, by: NodeId, now: Moment, at: float) -> bool:
         """Whether there may be more. Where nothing took effect, none is left, or others were faster."""
@@ -70,7 +86,7 @@ class Reaper:
         return Verdict.APPLIED in verdicts
 
 
-def _lost(orphan: Claimed, now: Moment, chance: float) -> Change:
+def _lost(orphan: Claimed, notes: Notes | None, now: Moment, chance: float) -> Change:
     owner = orphan.run.node_id or NodeId("")
     return change_of(
         orphan,
@@ -80,4 +96,5 @@ def _lost(orphan: Claimed, now: Moment, chance: float) -> Change:
         chance=chance,
         started=orphan.run.started,
         pid=orphan.run.pid,
+        notes=notes,
     )

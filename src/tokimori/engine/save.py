@@ -16,7 +16,10 @@ log = logging.getLogger(__name__)
 
 
 class Saver:
-    """Saves what attempts in hand wrote, whenever there is anything. What a failure lost comes with the next report."""
+    """Saves what attempts in hand wrote, whenever there is anything, and what is noted of them.
+
+    What a failure lost of outputs comes with the next report; notes are saved again.
+    """
 
     def __init__(self, source: WorkSource, work: Work) -> None:
         self._source = source
@@ -33,7 +36,11 @@ class Saver:
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`."""
         if outputs := self._work.take_outputs():
-            await self._save(outputs)
+            try:
+                await self._save(outputs)
+            except Exception:
+                self._work.not_saved()
+                raise
         return False
 
     async def _save(self, outputs: Sequence[Output]) -> None:

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
+from tokimori.model.notes import Notes, details_after
 from tokimori.model.outcome import Outcome, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.retry import after_asking, asked_retry
@@ -23,10 +24,12 @@ def change_of(
     started: Moment | None = None,
     pid: int | None = None,
     output: Output | None = None,
+    notes: Notes | None = None,
 ) -> Change:
     """The change for an attempt that ended at `now`. `chance` in [0, 1) picks the jitter of a retry."""
     run = claimed.run
     retry = Retry() if claimed.definition is None else claimed.definition.retry
+    began = started is not None or notes is not None
     if started is not None:  # an attempt that never began was put off by its node, not by itself
         outcome, retry = asked_retry(run, outcome, retry, now), after_asking(outcome, retry)
     settlement = settle(run, outcome, retry, now, chance)
@@ -52,6 +55,7 @@ def change_of(
         error=settlement.error,
         attempt=attempt,
         output=output,
+        details=details_after(run, claimed.definition, notes, settlement.state) if began else None,
         result=None if not isinstance(outcome, Succeeded) or outcome.result is None else storable(outcome.result),
         parks=settlement.state is RunState.FAILED and _parks(claimed),
     )

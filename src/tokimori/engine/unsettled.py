@@ -10,6 +10,7 @@ from tokimori.engine.refusals import MOST_WORDS, PATIENCE, pause_after
 from tokimori.engine.settle import storable
 from tokimori.errors import StoreTooSlow
 from tokimori.model.ids import RunId, Token
+from tokimori.model.run import encode_details
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.working import LARGE, Change
 
@@ -181,7 +182,7 @@ def lesser_forms(change: Change, fault: Exception) -> Iterator[Change]:
 def size_of(change: Change) -> int:
     """About how many bytes the change brings to the store."""
     output = 0 if change.output is None else len(change.output.head) + len(change.output.tail)
-    return output + len(change.result or "")
+    return output + len(change.result or "") + len(encode_details(change.details) or "")
 
 
 def key_of(change: Change) -> Key:

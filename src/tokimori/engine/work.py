@@ -10,10 +10,12 @@ from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Key, Unsettled
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import kills_on_lost_lease
+from tokimori.model.notes import Notes, notes_row
 from tokimori.model.outcome import Released, RetryIn
+from tokimori.model.payload import given_to, payload_for
 from tokimori.model.run import Output
 from tokimori.model.target import Unreadable
-from tokimori.ports.executor import Ended, Grew, Report, Started, Task
+from tokimori.ports.executor import Ended, Grew, Noted, Report, Started, Task
 from tokimori.ports.nodes import StartedRun
 from tokimori.ports.working import Change, Claimed, Verdict
 
@@ -83,6 +85,8 @@ class Work:
         self.unsettled = Unsettled()
         self._started: dict[Key, StartedRun] = {}
         self._outputs: dict[RunId, Output] = {}
+        self._notes: dict[Key, Notes] = {}
+        self._unsaved: set[Key] = set()
 
     @property
     def busy(self) -> bool:
@@ -96,8 +100,8 @@ class Work:
 
     @property
     def has_outputs(self) -> bool:
-        """Whether running attempts wrote anything since that was last asked."""
-        return bool(self._outputs)
+        """Whether running attempts wrote or told anything since that was last asked."""
+        return bool(self._outputs) or bool(self._unsaved)
 
     @property
     def startable(self) -> bool:
@@ -152,6 +156,8 @@ class Work:
                 self._started[key] = StartedRun(run_id=report.run_id, token=report.token, pid=pid, at=at)
             case Grew(output=output):
                 self._outputs[report.run_id] = output
+            case Noted(notes=notes):
+                self._note(key, notes)
             case Ended() as ended:
                 self._end(key, claimed, ended, owner, chance)
 
@@ -160,6 +166,7 @@ class Work:
         self._running.discard(key)
         self._started.pop(key, None)
         self._outputs.pop(report.run_id, None)
+        self._unsaved.discard(key)
         self.unsettled.add(
             change_of(
                 claimed,
@@ -170,9 +177,15 @@ class Work:
                 started=report.started,
                 pid=report.pid,
                 output=report.output,
+                notes=self._notes.pop(key, None),
             ),
             claimed.run.payload,
         )
+
+    def _note(self, key: Key, notes: Notes) -> None:
+        known = self._notes.get(key)
+        self._notes[key] = notes if known is None else replace(notes, payload=known.payload)
+        self._unsaved.add(key)
 
     def hand_back_backlog(self, owner: NodeId, now: Moment, reason: str) -> None:
         """Give back, unpenalised, what has not begun."""
@@ -194,15 +207,28 @@ class Work:
         return tuple(self._started.values())
 
     def told(self, started: Iterable[StartedRun]) -> None:
-        """The store knows of these."""
+        """The store knows of these. It gets to know, too, which payload of its job one got that runs longer."""
         for run in started:
-            self._started.pop((run.run_id, run.token), None)
+            key = run.run_id, run.token
+            self._started.pop(key, None)
+            claimed = self._owned.get(key)
+            if claimed is not None and key in self._running:
+                payload = payload_for(claimed.run, claimed.definition)
+                if payload != given_to(claimed.run):
+                    known = self._notes.get(key, Notes(attempt=claimed.run.attempt))
+                    self._notes[key] = replace(known, payload=payload)
+                    self._unsaved.add(key)
 
     def take_outputs(self) -> list[Output]:
-        """What running attempts wrote since this was last asked."""
-        outputs = list(self._outputs.values())
+        """What running attempts wrote, and what was noted of them, since this was last asked."""
+        outputs = [*self._outputs.values(), *(notes_row(key[0], self._notes[key]) for key in self._unsaved)]
         self._outputs.clear()
+        self._unsaved.clear()
         return outputs
+
+    def not_saved(self) -> None:
+        """The store may not have what was taken last: of notes there may be no next report."""
+        self._unsaved.update(self._notes)
 
     def compare(self, owned: frozenset[Key]) -> tuple[list[Key], list[Key]]:
         """Against what the store says this node owns: (unknown here, unknown there)."""
@@ -235,6 +261,8 @@ class Work:
         self.unsettled.drop(key)
         self._started.pop(key, None)
         self._outputs.pop(key[0], None)
+        self._notes.pop(key, None)
+        self._unsaved.discard(key)
 
 
 def shifted(report: Report, shift: int) -> Report:
@@ -242,7 +270,7 @@ def shifted(report: Report, shift: int) -> Report:
     match report:
         case Started():
             return replace(report, at=Moment(report.at + shift))
-        case Grew():
+        case Grew() | Noted():
             return report
         case Ended():
             started = None if report.started is None else Moment(report.started + shift)
@@ -266,7 +294,8 @@ def task_of(claimed: Claimed) -> Task | None:
         timeout_grace=definition.timeout_grace,
         kill_on_lost_lease=kills_on_lost_lease(definition, keyed=run.concurrency_key is not None),
         time_zone=definition.time_zone,
-        payload=run.payload,
+        payload=payload_for(run, definition),
+        checkpoint=run.details.checkpoint,
         parent_id=run.parent_id,
         auto_complete_success=definition.auto_complete_success,
     )

@@ -6,10 +6,8 @@ from tokimori.errors import InvalidInput
 from tokimori.model.encoding import invalid_json
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import Definition, limit_of
-from tokimori.model.policies import (
-    Overlap,
-    retention_of,
-)
+from tokimori.model.payload import check_payload
+from tokimori.model.policies import Overlap, retention_of
 from tokimori.model.semaphores import check_concurrency_key, wanted
 from tokimori.model.target import kind_of
 from tokimori.model.words import check_text, check_word, texts_in
@@ -37,6 +35,7 @@ def check_definition(definition: Definition) -> Definition:
     for key, value in definition.labels.items():
         check_word("labels", key)
         check_word(f"labels.{key}", value)
+    check_payload(definition.payload)
     _check_waiting(definition)
     _check_dependents(definition)
     wanted(definition.semaphores)

@@ -47,6 +47,8 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
     `retention` (an ISO 8601 duration) is how long what has ended is kept; the newest `keep_runs` runs stay longer.
 
+    `payload` is JSON that each run gets which brings none of its own; what a run that waits gets is what it is then.
+
     A run holds permits of all its `semaphores` (`NAME`, or `NAME:WEIGHT` for several units) while it runs.
     `max_running_per_key` runs of one concurrency key may run at a time; `concurrency_key` is that of runs that bring
     none (None: those have no such limit). A key counts within its job alone.
@@ -82,6 +84,7 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     on_exhausted: OnExhausted = OnExhausted.FAIL
     on_failure_job: str | None = None
     auto_complete_success: bool = True
+    payload: str | None = None
     parents: tuple[Parent, ...] = ()
     join: Join = Join.ANY
     retention: str = DEFAULT_RETENTION

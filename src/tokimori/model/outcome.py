@@ -31,9 +31,9 @@ class RetryAt:
 
 @dataclass(frozen=True, slots=True)
 class RetryIn:
-    """It asks to be tried again, not before so many seconds have passed since its end."""
+    """It asks to be tried again, not before so many seconds have passed since its end; None: as its job says."""
 
-    seconds: float
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,12 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Its node gave it back; it counts for nothing."""
+    """Its node gave it back, or (`asked`) it did so itself; it counts for nothing."""
 
     reason: str
     exit_code: int | None = None
     signal: int | None = None
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -70,8 +70,10 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     """When a failed attempt is tried again.
 
     The nth retry waits `delay × backoff^(n-1)` seconds, at most `cap`, plus up to `jitter` of itself; none comes later
-    than nominal time + `epsilon`. `attempts` counts the first try; lost attempts have a budget of their own.
-    A run that asks to be tried again waits `asked_delay` seconds at least, and may do so `asked_retries` times.
+    than nominal time + `epsilon`. `attempts` counts the first try; lost attempts have a budget of their own, which may
+    be `"unlimited"`. A run that asks to be tried again waits `asked_delay` seconds at least, and may do so
+    `asked_retries` times. `wait` is how many seconds it waits where it names none; so does one that its function
+    releases.
     """
 
     attempts: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
@@ -80,9 +82,14 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     cap: Seconds | None = None
     jitter: Annotated[float, Meta(ge=0, le=1)] = 0
     epsilon: Seconds | None = None
-    lost_attempts: Annotated[int, Meta(ge=0, le=1_000_000)] = 3
+    lost_attempts: Annotated[int, Meta(ge=0, le=1_000_000)] | Literal["unlimited"] = 3
     asked_delay: Seconds = 1
     asked_retries: Annotated[int, Meta(ge=0, le=1_000_000)] = 1_000
+    wait: Seconds = 0
+
+    def may_lose(self, lost: int) -> bool:
+        """Whether a run of which so many attempts were lost is begun again."""
+        return self.lost_attempts == "unlimited" or 0 < self.lost_attempts >= lost
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment
-from tokimori.model.outcome import Failed, Outcome, RetryAt, RetryIn
+from tokimori.model.outcome import Failed, Outcome, Released, RetryAt, RetryIn
 from tokimori.model.policies import Retry
 from tokimori.model.run import Run
 
@@ -31,6 +31,12 @@ def next_try(retry: Retry, *, nominal: Moment, failures: int, now: Moment, chanc
     return moment
 
 
+def after_wait(outcome: RetryIn | Released, retry: Retry, now: Moment) -> Moment:
+    """When the wait is over for which an attempt that ended now asks, or which its job says."""
+    said = outcome.seconds if isinstance(outcome, RetryIn) else None
+    return Moment(now + round((retry.wait if said is None else said) * SECOND))
+
+
 def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcome:
     """What a run's wish to be tried again comes to: later where it is too soon, a failure where its budget is used up.
 
@@ -39,8 +45,8 @@ def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcom
     match outcome:
         case RetryAt(moment):
             wanted = moment
-        case RetryIn(seconds):
-            wanted = Moment(now + round(seconds * SECOND))
+        case RetryIn():
+            wanted = after_wait(outcome, retry, now)
         case _:
             return outcome
     if run.attempt - run.failures - run.lost > retry.asked_retries:

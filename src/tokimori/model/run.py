@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
 from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token
@@ -45,18 +46,24 @@ def asked_by(origin: str) -> str:
 class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of a run that no store looks at: they are kept as one text, so that a new fact costs no store anything.
 
-    `tzdata` is the version of the time zone data by which an occurrence got its moment, None for a request. `as_kept`
-    is the text itself where a program of another version wrote more, or something else, than this one can read.
+    `tzdata` is the version of the time zone data by which an occurrence got its moment, None for a request. `payload`
+    is what its first attempt got where that was its job's. `progress` (0 to 1) and its text are what the newest attempt
+    told last, `checkpoint` (JSON) is what the next one gets (`tokimori.model.notes`). `as_kept` is the text itself
+    where a program of another version wrote more, or something else, than this one can read.
     """
 
     tzdata: str | None = None
+    payload: str | None = None
+    progress: float | None = None
+    progress_text: str | None = None
+    checkpoint: str | None = None
     as_kept: str | None = None
 
 
 NO_DETAILS = Details()
 
 
-@lru_cache(maxsize=256)  # most runs have the same few facts
+@lru_cache(maxsize=64)  # most runs have the same few facts
 def encode_details(details: Details | None) -> str | None:
     """The text that stores keep; None where there is nothing to tell."""
     if details is None or details == NO_DETAILS:
@@ -64,7 +71,7 @@ def encode_details(details: Details | None) -> str | None:
     return msgspec.json.encode(details).decode() if details.as_kept is None else details.as_kept
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def decode_details(text: str | None) -> Details:
     """The facts in a text of `encode_details`. Of what this program can't read the text is kept as it is."""
     if text is None:
@@ -73,7 +80,7 @@ def decode_details(text: str | None) -> Details:
         details = msgspec.json.decode(text, type=Details)
     except msgspec.DecodeError:
         return Details(as_kept=text)
-    return details if msgspec.json.encode(details).decode() == text else Details(tzdata=details.tzdata, as_kept=text)
+    return details if msgspec.json.encode(details).decode() == text else replace(details, as_kept=text)
 
 
 class Run(Struct, frozen=True):

@@ -5,7 +5,7 @@ from typing import assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tokimori.clock import MINUTE, SECOND, Moment
+from tokimori.clock import MINUTE, Moment
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import (
     Cancelled,
@@ -20,7 +20,7 @@ from tokimori.model.outcome import (
     TimedOut,
 )
 from tokimori.model.policies import Retry
-from tokimori.model.retry import next_try
+from tokimori.model.retry import after_wait, next_try
 from tokimori.model.run import Run
 from tokimori.model.transitions import Event, RunState, move
 
@@ -63,14 +63,16 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float)
         case RetryAt():
             return _settlement(run, Event.RETRY, _word(outcome), due=max(outcome.moment, now))
         case RetryIn():
-            return _settlement(run, Event.RETRY, _word(outcome), due=Moment(now + round(outcome.seconds * SECOND)))
+            return _settlement(run, Event.RETRY, _word(outcome), due=after_wait(outcome, retry, now))
         case Hold():
             return _settlement(run, Event.HOLD, _word(outcome), error=outcome.reason)
         case Released():
+            waits = outcome.asked and retry.wait > 0
             return _settlement(
                 run,
-                Event.REQUEUE,
+                Event.RETRY if waits else Event.REQUEUE,
                 _word(outcome),
+                due=after_wait(outcome, retry, now) if waits else None,
                 error=outcome.reason,
                 exit_code=outcome.exit_code,
                 signal=outcome.signal,
@@ -111,8 +113,7 @@ def _lost(run: Run, outcome: Lost, retry: Retry) -> Settlement:
     Where none may be lost, the run is not begun again, whoever is at fault.
     """
     lost = run.lost + outcome.counts
-    fails = lost > retry.lost_attempts or retry.lost_attempts == 0
-    event = Event.FAIL if fails else Event.REQUEUE
+    event = Event.REQUEUE if retry.may_lose(lost) else Event.FAIL
     return _settlement(run, event, _word(outcome), rank=run.rank + MINUTE, lost=lost, error=outcome.reason)
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from tokimori.clock import Moment
 from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.notes import Notes
 from tokimori.model.outcome import Outcome
 from tokimori.model.run import Output
 from tokimori.model.target import Target
@@ -16,9 +17,9 @@ from tokimori.model.target import Target
 class Task(Struct, frozen=True, kw_only=True):
     """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds.
 
-    `parent_id` is the run after whose end, or by whose code, this one was asked for. Without `auto_complete_success`
-    the attempt has to report how it ended. `permits` are the units that it holds in another store, as
-    `tokimori.model.semaphores.permits_text` writes them.
+    `parent_id` is the run after whose end, or by whose code, this one was asked for. `checkpoint` is what an earlier
+    attempt has kept. Without `auto_complete_success` the attempt has to report how it ended. `permits` are the units
+    that it holds in another store, as `tokimori.model.semaphores.permits_text` writes them.
     """
 
     run_id: RunId
@@ -33,6 +34,7 @@ class Task(Struct, frozen=True, kw_only=True):
     kill_on_lost_lease: bool
     time_zone: str = "UTC"
     payload: str | None = None
+    checkpoint: str | None = None
     parent_id: RunId | None = None
     auto_complete_success: bool = True
     permits: str = ""
@@ -66,6 +68,14 @@ class Grew(Struct, frozen=True, kw_only=True):
     output: Output
 
 
+class Noted(Struct, frozen=True, kw_only=True):
+    """The attempt has told how far it is, or what is to be kept; at most about once a second."""
+
+    run_id: RunId
+    token: Token
+    notes: Notes
+
+
 class Ended(Struct, frozen=True, kw_only=True):
     """The attempt has ended, and nothing of it is left. `started` is None where it never began."""
 
@@ -78,7 +88,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     output: Output | None = None
 
 
-Report = Started | Grew | Ended
+Report = Started | Grew | Noted | Ended
 
 
 class Executor(Protocol):

@@ -7,7 +7,7 @@ stands for the default.
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from os import PathLike
-from typing import TypedDict
+from typing import Literal, TypedDict
 from zoneinfo import ZoneInfo
 
 from tokimori.service.given import Span, When
@@ -26,9 +26,10 @@ class RetryArguments(TypedDict, total=False):
     cap: Span | None
     jitter: float | None
     epsilon: Span | None
-    lost_attempts: int | None
+    lost_attempts: int | Literal["unlimited"] | None
     asked_delay: Span | None
     asked_retries: int | None
+    wait: Span | None
 
 
 class _Parent(TypedDict):
@@ -70,6 +71,7 @@ class JobArguments(TypedDict, total=False):
     labels: Mapping[str, str | None] | None
     timeout: Span | None
     timeout_grace: Span | None
+    payload: Payload | None
     on_lost_lease: str | None
     on_exhausted: str | None
     on_failure_job: str | None

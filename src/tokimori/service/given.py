@@ -104,6 +104,8 @@ def job_fields(fields: Mapping[str, object]) -> dict[str, object]:
 
 def _plain(name: str, value: object) -> object:
     match value:
+        case _ if name == "payload":
+            return payload_of(value)
         case timedelta() if name == "retention":
             return f"PT{value.total_seconds():f}S"
         case timedelta():

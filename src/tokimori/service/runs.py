@@ -13,7 +13,9 @@ from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.backfill import Backfill
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
 from tokimori.model.job import Job, JobState
+from tokimori.model.notes import NUMBER, notes_in, shown_of
 from tokimori.model.pause import Pause, queue_of
+from tokimori.model.payload import payload_for
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.model.words import check_text
@@ -65,7 +67,8 @@ class RunDetails(RunSummary):
     """A run with its newest attempts by number, and why it waits.
 
     `attempts_left_out`: how many earlier ones there are. `pauses` are the pauses that keep it from starting.
-    `waits_for` is any other reason in words, and if so why it would wait for ever.
+    `waits_for` is any other reason in words, and if so why it would wait for ever. `run.details` has what the attempt
+    that runs has told of itself, and `run.payload` what it got, or what the next one will get.
     """
 
     attempts: tuple[AttemptDetails, ...]
@@ -149,7 +152,7 @@ class RunService:
 
     async def get_run(self, run_id: str, before: int | None = None) -> RunDetails:
         """The run with its newest attempts, at most `SHOWN_ATTEMPTS`: of those before a number, if one is given."""
-        run = await self._store.get_run(_run_id(run_id))
+        run = await self._as_now(await self._store.get_run(_run_id(run_id)))
         attempts = await self._store.attempts(run.id)
         newest = _newest_attempt(run)
         if newest is not None and all(attempt.number != newest.number for attempt in attempts):
@@ -166,7 +169,7 @@ class RunService:
         )
         job = (await self._jobs_of([run])).get(run.job_id)
         return RunDetails(
-            run=run,
+            run=structs.replace(run, payload=_payload_of(run, job)),
             attempts=tuple(details),
             attempts_left_out=left_out,
             time_zone=self._zone_of(job),
@@ -174,6 +177,12 @@ class RunService:
             pauses=await self._pauses_of(run),
             waits_for=await self._waits_for(run, job),
         )
+
+    async def _as_now(self, run: Run) -> Run:
+        """The run, with what is noted of its attempt while that runs."""
+        running = run.state is RunState.RUNNING
+        notes = notes_in(await self._store.output(run.id, NUMBER), run) if running else None
+        return structs.replace(run, details=shown_of(run, notes))
 
     async def _waits_for(self, run: Run, job: Job | None) -> str | None:
         words = waits_for(run)
@@ -283,7 +292,14 @@ class RunService:
         found = await self._store.get_run(_run_id(run_id))
         if attempt is not None and attempt > found.attempt:
             raise NotFound(f"the run {run_id} has no attempt {attempt}", field="attempt", value=attempt)
-        return await self._store.output(found.id, found.attempt if attempt is None else attempt)
+        number = found.attempt if attempt is None else attempt
+        return None if number == NUMBER else await self._store.output(found.id, number)
+
+
+def _payload_of(run: Run, job: Job | None) -> str | None:
+    """What its attempts got; of a run that has not ended, what the next one will get as its job is now."""
+    is_to_come = job is not None and job.incarnation == run.incarnation and run.state not in ENDS
+    return payload_for(run, job.definition if job is not None and is_to_come else None)
 
 
 def _is_deleted(job: Job | None, run: Run) -> bool:

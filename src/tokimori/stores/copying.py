@@ -120,7 +120,7 @@ TARGETS = {kind: (source.table, source.columns) for kind, source in SOURCES.item
 
 
 def row_of(value: Copied) -> Row:
-    """The columns of the kind's target. Nobody writes on to an output that was copied: it is settled."""
+    """The columns of the kind's target. Nobody writes on to an output that was copied, but to notes."""
     match value:
         case Document():
             return document_row(value)
@@ -135,7 +135,7 @@ def row_of(value: Copied) -> Row:
         case DeletedJob():
             return value.incarnation, value.job_id
         case Output():
-            return *output_row(value), True
+            return *output_row(value), value.attempt > 0
         case Arrival():
             return arrival_row(value)
         case PrunedCount():

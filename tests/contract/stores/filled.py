@@ -22,6 +22,7 @@ from tokimori.model.document import Document
 from tokimori.model.ids import RunId, uuid7
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import lane_of
+from tokimori.model.notes import Notes, notes_row
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
 from tokimori.model.pause import Pause
 from tokimori.model.policies import Retry
@@ -79,6 +80,7 @@ async def _keep_some_open(store: Store, worker: Worker) -> None:
     again = await add_job(store, "again", retry=Retry(attempts=2, delay=60.0))
     await store.add_run(a_request(again), NOW)
     (claimed,) = await worker.claim()
+    await store.save_outputs([notes_row(claimed.run.id, Notes(attempt=1, checkpoint='"ü"'))])
     await worker.settle(claimed, Failed("once more"))
     limited = await add_job(store, "limited", max_running=1)
     await add_runs(store, limited, 4)

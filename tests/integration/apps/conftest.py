@@ -55,6 +55,23 @@ def chain(number: int) -> None:
     if number:
         chain.enqueue(number - 1)
 
+@app.job()
+def steps(first_ends: str = "returns") -> list[int]:
+    task = tokimori.current_task()
+    done = task.checkpointed or []
+    if done:
+        return [*done, 2]
+    task.checkpoint([1])
+    task.progress(0.4, "two of five")
+    if first_ends == "dies":
+        time.sleep(0.5)
+        os.kill(os.getpid(), 9)
+    if first_ends == "retries":
+        task.retry()
+        return []
+    time.sleep(1000)
+    return []
+
 VERSION = "one"
 """
 

@@ -6,6 +6,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 import tokimori
 from tests.integration.apps.conftest import APP, AppProgram, until
 from tests.integration.cli.conftest import stop
@@ -149,3 +151,44 @@ def _lives(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_a_jobs_payload_is_what_its_runs_get(working: AppProgram) -> None:
+    """From the command line: shown, edited, and another one where it is asked for; commands get it, too."""
+    working("job", "add", "six", "--function", "jobs.double", "--payload", '{"number": 3}')
+    run = working.outcome("six")
+    assert (run["result"], run["payload"]) == ("6", '{"number": 3}')
+    assert '{"number": 3}' in working("job", "show", "six")
+    working("job", "update", "six", "--payload", '{"number": 4}')
+    assert working.outcome("six")["result"] == "8"
+    assert working.outcome("six", '{"number": 5}')["result"] == "10"
+    working("job", "update", "six", "--payload", "{number: 4}", code=2)
+    working("job", "add", "told", "--payload", '{"number": 3}', "--command", 'echo "$TOKIMORI_PAYLOAD"')
+    until(lambda: working.json("job", "show", "told")["payload"] == '{"number": 3}')
+
+
+@pytest.mark.parametrize("first_ends", ["retries", "dies"])
+def test_what_an_attempt_has_kept_the_next_one_gets(working: AppProgram, first_ends: str) -> None:
+    """Whether it asked for that, or its process was killed."""
+    run = working.outcome("steps", json.dumps({"first_ends": first_ends}))
+    assert (run["result"], run["attempt"], run["checkpoint"]) == ("[1,2]", 2, None)
+
+
+def test_what_a_killed_node_has_kept_goes_on_elsewhere(program: AppProgram) -> None:
+    """The progress is seen while the run runs; another node takes the run over, and begins where the first was."""
+    first = program.work()
+    run = program.json("job", "trigger", "steps", "--payload", '{"first_ends": "sleeps"}')["id"]
+    until(lambda: program.json("run", "show", run)["progress"] is not None)
+    seen = program.json("run", "show", run)
+    assert (seen["state"], seen["progress"]) == ("running", {"fraction": 0.4, "text": "two of five"})
+    assert seen["checkpoint"] == "[1]"
+    assert "40% two of five" in program("run", "show", run)
+    first.kill()
+    first.communicate()
+    second = program.work()
+    try:
+        until(lambda: program.json("run", "show", run)["state"] == "succeeded", within=60)
+    finally:
+        assert stop(second) == 0
+    ended = program.json("run", "show", run)
+    assert (ended["result"], ended["attempt"], ended["lost"]) == ("[1,2]", 2, 1)

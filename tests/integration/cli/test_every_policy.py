@@ -49,6 +49,7 @@ SAID: dict[str, tuple[str, object]] = {
     "--priority=-4": ("priority", -4),
     "--queue=slow": ("queue", "slow"),
     "--label=gpu=yes": ("labels", {"gpu": "yes"}),
+    '--payload={"n": [1, null]}': ("payload", '{"n": [1, null]}'),
     "--timeout=60": ("timeout", 60.0),
     "--timeout-grace=4": ("timeout_grace", 4.0),
     "--on-lost-lease=kill": ("on_lost_lease", "kill"),
@@ -72,9 +73,10 @@ RETRY = {
     "--retry-cap=30": ("cap", 30.0),
     "--retry-jitter=0.5": ("jitter", 0.5),
     "--retry-epsilon=90": ("epsilon", 90.0),
-    "--lost-attempts=1": ("lost_attempts", 1),
+    "--lost-attempts=unlimited": ("lost_attempts", "unlimited"),
     "--asked-delay=0.5": ("asked_delay", 0.5),
     "--asked-retries=3": ("asked_retries", 3),
+    "--retry-wait=12": ("wait", 12.0),
 }
 CHILD: dict[str, tuple[str, object]] = {
     "--after=cli=failure": ("parents", [{"job": "cli", "on": "failure"}]),

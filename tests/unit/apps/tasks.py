@@ -7,7 +7,11 @@ from tokimori.apps.task import Facts, Task
 NOMINAL = datetime(2030, 1, 1, tzinfo=UTC)
 
 
+def a_facts(payload: str | None = None) -> Facts:
+    """What is known of a first attempt."""
+    return Facts(job_id="job", run_id="run", attempt=1, token=7, payload=payload, scheduled_at=NOMINAL, due_at=NOMINAL)
+
+
 def a_task(payload: str | None = None, written: list[str] | None = None) -> Task:
     """A task whose output goes to a list."""
-    facts = Facts(job_id="job", run_id="run", attempt=1, token=7, payload=payload, scheduled_at=NOMINAL, due_at=NOMINAL)
-    return Task(facts, (written if written is not None else []).append)
+    return Task(a_facts(payload), (written if written is not None else []).append)

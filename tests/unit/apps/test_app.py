@@ -1,6 +1,7 @@
 """What an app declares, and how its functions ask for runs."""
 
 import re
+from datetime import date
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ def test_a_function_is_declared_as_a_job() -> None:
     """Its id is its name, its handler that below the app's; terms of the retry are keywords of their own."""
     app = App("reports")
 
-    @app.job("0 3 * * *", time_zone="Europe/Paris", attempts=3, retry_delay=5)
+    @app.job(
+        "0 3 * * *", time_zone="Europe/Paris", attempts=3, retry_delay=5, retry_wait=300, lost_attempts="unlimited"
+    )
     def nightly(day: int = 1) -> int:
         return day + 1
 
@@ -26,7 +29,7 @@ def test_a_function_is_declared_as_a_job() -> None:
                 "function": "reports.nightly",
                 "schedule": "0 3 * * *",
                 "time_zone": "Europe/Paris",
-                "retry": {"attempts": 3, "delay": 5.0},
+                "retry": {"attempts": 3, "delay": 5.0, "lost_attempts": "unlimited", "wait": 300.0},
             },
         )
     ]
@@ -70,6 +73,33 @@ def test_a_bad_term_is_found_when_it_is_declared(fields: dict[str, Any]) -> None
     schedule = fields.pop("schedule", None)
     with pytest.raises(InvalidInput):
         App("a").job(schedule, **fields)(job)
+
+
+def test_a_payload_is_checked_against_the_function() -> None:
+    """Its names and types are checked where it is declared, and whether JSON can hold it; JSON is kept."""
+    app = App("a")
+
+    @app.job("@daily", payload={"day": date(2030, 1, 2), "names": ["x"]})
+    def job(day: date, names: list[str]) -> None:
+        pass
+
+    assert app.hello(1, 2).jobs[0].fields["payload"] == '{"day":"2030-01-02","names":["x"]}'
+    for payload in ({"day": 1, "names": []}, {"day": date(2030, 1, 2)}, {"dya": 1}, "no JSON", {"day": object()}, "17"):
+        with pytest.raises(InvalidInput, match="payload"):
+            app.job(id="other", payload=payload)(job)
+    assert [each.id for each in app.hello(1, 2).jobs] == ["job"]
+
+
+def test_a_scheduled_function_needs_its_arguments() -> None:
+    """Each of its runs would fail: the schedule has none to give."""
+
+    def job(number: int, more: int = 1) -> None:
+        pass
+
+    with pytest.raises(InvalidInput, match=r"payload: it does not fit .*job\(number: int"):
+        App("a").job("@daily")(job)
+    App("a").job("@daily", payload={"number": 1})(job)
+    App("a").job()(job)
 
 
 def test_two_jobs_of_one_id_are_refused() -> None:

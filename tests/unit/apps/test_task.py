@@ -2,21 +2,24 @@
 
 from collections.abc import Callable
 from contextvars import copy_context
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.unit.apps.tasks import a_task
+from tests.unit.apps.tasks import a_facts, a_task
 from tokimori.apps.endings import Failed, Finished, Held, Released, RetryAt, RetryIn
-from tokimori.apps.task import Task, current_task, take_in_hand
+from tokimori.apps.task import MOST_PROGRESS, Task, Told, current_task, take_in_hand
 from tokimori.clock import parse_moment
 from tokimori.errors import ClaimLost, InvalidInput, Refused
+from tokimori.executors.reported import MOST_TEXT
 
 WORDS: list[tuple[Callable[[Task], None], object]] = [
     (lambda task: task.finish({"a": 1}), Finished({"a": 1})),
     (lambda task: task.fail("no"), Failed("no")),
-    (lambda task: task.retry(), RetryIn(0.0)),
+    (lambda task: task.retry(), RetryIn(None)),
+    (lambda task: task.retry(after=0), RetryIn(0)),
     (lambda task: task.retry(after=3), RetryIn(3)),
     (lambda task: task.retry(after=timedelta(minutes=1)), RetryIn(60.0)),
     (lambda task: task.retry(at=datetime(2030, 1, 1, tzinfo=UTC)), RetryAt(parse_moment("2030-01-01T00:00:00Z"))),
@@ -36,7 +39,10 @@ def test_the_first_word_counts(word: Callable[[Task], None], end: object) -> Non
     assert task.end() == end
 
 
-@pytest.mark.parametrize("word", [each for each, _ in WORDS] + [Task.heartbeat, lambda task: task.progress(0.5)])
+@pytest.mark.parametrize(
+    "word",
+    [each for each, _ in WORDS] + [Task.heartbeat, lambda task: task.progress(0.5), lambda task: task.checkpoint(1)],
+)
 def test_a_lost_claim_changes_nothing(word: Callable[[Task], None]) -> None:
     """Once the run is somebody else's, every word raises `ClaimLost`, and nothing is said."""
     task = a_task()
@@ -97,3 +103,27 @@ def test_outside_of_a_run_no_task_is_in_hand() -> None:
         return current_task()
 
     assert copy_context().run(within) is task
+
+
+def test_what_is_told_is_all_that_was_told() -> None:
+    """Each word goes with the others; whoever asks gets the newest checkpoint, else that of an earlier attempt."""
+    told: list[Told] = []
+    task = Task(replace(a_facts(), checkpoint='{"page":1}'), lambda _: None, told.append)
+    assert task.checkpointed == {"page": 1}
+    task.checkpoint({"page": 2})
+    task.progress(0.5, "ha\0lf" + "x" * MOST_PROGRESS)
+    assert task.checkpointed == {"page": 2}
+    assert told[0] == Told(checkpoint='{"page":2}')
+    assert told[1] == Told(
+        progress=0.5, text=("ha\\0lf" + "x" * MOST_PROGRESS)[:MOST_PROGRESS], checkpoint='{"page":2}'
+    )
+    assert a_task().checkpointed is None
+
+
+@pytest.mark.parametrize("data", [object(), "x" * MOST_TEXT, "a\0"], ids=["no JSON", "too large", "NUL"])
+def test_what_can_not_be_kept_is_refused(data: object) -> None:
+    """The function hears it at once, and nothing is told."""
+    told: list[Told] = []
+    with pytest.raises(InvalidInput) as fault:
+        Task(a_facts(), lambda _: None, told.append).checkpoint(data)
+    assert (fault.value.field, told) == ("checkpoint", [])

@@ -11,8 +11,9 @@ from tokimori.clock import MINUTE
 from tokimori.engine.reap import Reaper, Reaping
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import ClaimId, Lane, NodeId, RunId
+from tokimori.model.notes import Notes, notes_row
 from tokimori.model.policies import Retry
-from tokimori.model.run import Run
+from tokimori.model.run import NO_DETAILS, Details, Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.meter import Unmetered
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, StartedRun
@@ -36,9 +37,9 @@ class World:
     def __init__(self) -> None:
         self.store = MemoryStore(VirtualClock())
 
-    async def begin(self, *names: str, retry: Retry | None = None) -> None:
+    async def begin(self, *names: str, retry: Retry | None = None, **terms: object) -> None:
         """Let the one claim these runs and die."""
-        await self.store.add_jobs([a_job(a_definition(schedule=None, retry=retry or Retry()))])
+        await self.store.add_jobs([a_job(a_definition(schedule=None, retry=retry or Retry(), **terms))])
         for node in (DEAD, ALIVE):
             await self.store.register(a_node(node))
         for name in names:
@@ -95,6 +96,16 @@ async def test_runs_of_a_dead_node_are_ready_again(world: World) -> None:
         assert (row.outcome, row.node_id, row.number, row.ended) == ("lost", DEAD, 1, seconds(9))
     assert (await world.store.attempts(RunId("a")))[0].started == seconds(1)
     assert (await world.store.attempts(RunId("b")))[0].started is None
+
+
+async def test_what_a_dead_node_noted_is_not_lost(world: World) -> None:
+    """The next attempt goes on from what the lost one has kept; notes of an earlier attempt are not its own."""
+    await world.begin("a", "b", payload='"as it is now"')
+    told = Notes(attempt=1, progress=0.5, checkpoint="[1]", payload="1")
+    await world.store.save_outputs([notes_row(RunId("a"), told)])
+    assert await reap(world.store, ALIVE) == 2
+    assert (await world.run("a")).details == Details(progress=0.5, checkpoint="[1]", payload="1")
+    assert (await world.run("b")).details == NO_DETAILS
 
 
 async def test_nothing_is_left_to_reap(world: World) -> None:

@@ -19,7 +19,7 @@ from tokimori.model.outcome import (
     TimedOut,
 )
 from tokimori.model.policies import Retry
-from tokimori.model.run import Attempt, Output
+from tokimori.model.run import Attempt, Details, Output, Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import Change, Claimed
 
@@ -153,3 +153,21 @@ def test_asking_without_end_never_begins_at_once() -> None:
         found = change(RetryIn(0), Claimed(run=run, definition=impatient))
         assert (found.state, found.due) == (RunState.WAITING, seconds(6))
         assert found.failures == (failures + 1 if attempt > 2 else 0)
+
+
+def test_what_a_job_gave_stays_with_the_run() -> None:
+    """From the end of its first attempt on: a retry gets the same, and who looks later sees it."""
+    claimed = replace(CLAIMED, definition=a_definition(payload="1"), run=a_run(details=Details(tzdata="2030a")))
+    assert change(Failed("no"), claimed).details == Details(tzdata="2030a", payload="1")
+    again = replace(claimed, run=a_run(details=Details(payload="0")))
+    assert change(Succeeded(0), again).details is None
+
+
+@pytest.mark.parametrize(
+    "run", [a_run(payload="{}"), a_run(details=Details(as_kept='{"of":"a newer version"}'))], ids=["its own", "newer"]
+)
+def test_nothing_is_noted_of_a_run_that_got_nothing_of_its_job(run: Run) -> None:
+    """It has a payload of its own, or facts that this version can't read, or it never began."""
+    claimed = replace(CLAIMED, definition=a_definition(payload="1"), run=run)
+    assert change(Failed("no"), claimed).details is None
+    assert change(Released("stop"), replace(claimed, run=a_run()), began=False).details is None

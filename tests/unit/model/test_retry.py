@@ -120,6 +120,13 @@ def test_a_run_that_asks_to_be_tried_again_waits_a_while(outcome: Outcome, retry
     assert asked_retry(a_run(attempt=1), outcome, retry, seconds(10)) == RetryAt(seconds(due))
 
 
+def test_who_names_no_moment_waits_as_its_job_says() -> None:
+    """For `wait`, but never shorter than `asked_delay`."""
+    assert asked_retry(a_run(), RetryIn(None), Retry(wait=30), seconds(10)) == RetryAt(seconds(40))
+    assert asked_retry(a_run(), RetryIn(None), Retry(), seconds(10)) == RetryAt(seconds(11))
+    assert asked_retry(a_run(), RetryIn(2), Retry(wait=30), seconds(10)) == RetryAt(seconds(12))
+
+
 def test_asking_has_an_end() -> None:
     """Attempts that failed or were lost have budgets of their own; then asking is a failure, which counts as one."""
     retry = Retry(asked_retries=3)

@@ -132,6 +132,33 @@ def test_lost_attempts_have_a_budget_of_their_own(lost: int, state: RunState) ->
     assert (found.due, found.rank, found.error) == (NEW_YEAR, NEW_YEAR + MINUTE, "node n died")
 
 
+def test_lost_attempts_may_be_unlimited() -> None:
+    """Then a run is begun again, however often it was lost."""
+    found = settle(a_run(lost=10**6), Lost("node n died", 4), Retry(lost_attempts="unlimited"), NOW, 0)
+    assert (found.state, found.lost) == (RunState.READY, 10**6 + 4)
+
+
+def test_a_run_waits_where_it_names_no_moment() -> None:
+    """Asked to be tried again, or given back by its function: after the job's wait, and no budget is used up."""
+    retry = Retry(wait=30)
+    for outcome in (RetryIn(None), Released("not mine", asked=True)):
+        found = settle(a_run(failures=1, lost=2), outcome, retry, NOW, 0)
+        assert (found.state, found.due, found.failures, found.lost) == (RunState.WAITING, seconds(130), 1, 2)
+    assert settle(a_run(), RetryIn(5), retry, NOW, 0).due == seconds(105)
+    assert settle(a_run(), RetryIn(0), retry, NOW, 0).due == NOW
+
+
+@pytest.mark.parametrize(
+    ("outcome", "retry"),
+    [(Released("its node stops"), Retry(wait=30)), (Released("not mine", asked=True), Retry())],
+    ids=["by its node", "without a wait"],
+)
+def test_other_releases_wait_for_nothing(outcome: Outcome, retry: Retry) -> None:
+    """What a node gives back is ready at once."""
+    found = settle(a_run(), outcome, retry, NOW, 0)
+    assert (found.state, found.due) == (RunState.READY, NEW_YEAR)
+
+
 def test_no_lost_attempt_is_forgiven_where_the_job_says_so() -> None:
     """A job that must never be executed twice allows no lost attempt."""
     for counts in (0, 1):

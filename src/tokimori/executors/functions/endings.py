@@ -20,6 +20,8 @@ def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | No
     match ended.end:
         case wire.SUCCEEDED:
             return Succeeded(None, ended.text)
+        case wire.RETRY:
+            return RetryIn(None)
         case wire.RETRY_IN:
             return RetryIn(ended.when)
         case wire.RETRY_AT:
@@ -27,7 +29,7 @@ def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | No
         case wire.HELD:
             return Hold(text)
         case wire.RELEASED:
-            return Released(text)
+            return Released(text, asked=True)
         case _:
             return Failed(text)
 

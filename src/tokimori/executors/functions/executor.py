@@ -14,11 +14,12 @@ from tokimori.executors.functions.process import AppSettings, Attempt, WorkerPro
 from tokimori.executors.functions.processes import Processes
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.model.ids import RunId, Token
+from tokimori.model.notes import Notes
 from tokimori.model.outcome import Lost, Outcome, Released, TimedOut
 from tokimori.model.run import Output
 from tokimori.model.suspicion import Suspicion, after_death, after_end
 from tokimori.model.target import Function
-from tokimori.ports.executor import Ended, Grew, Report, Started, StopReason, Task
+from tokimori.ports.executor import Ended, Grew, Noted, Report, Started, StopReason, Task
 
 log = logging.getLogger(__name__)
 
@@ -161,6 +162,12 @@ class FunctionExecutor:
                     task = attempt.task
                     output = Output(run_id=task.run_id, attempt=task.attempt, size=size, tail=tail)
                     self._tell(Grew(run_id=task.run_id, token=task.token, output=output))
+            case wire.Noted(number=number, progress=progress, text=text, checkpoint=checkpoint):
+                attempt = process.attempts.get(number)
+                if attempt is not None:
+                    task = attempt.task
+                    notes = Notes(attempt=task.attempt, progress=progress, text=text, checkpoint=checkpoint)
+                    self._tell(Noted(run_id=task.run_id, token=task.token, notes=notes))
             case wire.Hello():
                 raise Bug("a worker process said hello twice")
 
@@ -255,6 +262,7 @@ def _begin(attempt: Attempt, now: float) -> wire.Begin:
         log=f"{task.run_id}/{task.attempt}.log",
         time_zone=task.time_zone,
         payload=task.payload,
+        checkpoint=task.checkpoint,
         parent_id=task.parent_id,
         deadline=None if task.timeout is None else now + task.timeout,
         returning_succeeds=task.auto_complete_success,

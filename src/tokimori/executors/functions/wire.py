@@ -30,8 +30,8 @@ def by_descriptor(socket: Path) -> Iterator[str]:
 class Begin(Struct, frozen=True, kw_only=True, tag="begin"):
     """Run a function: a new attempt, `number` in every later message. `nominal` and `due` are moments.
 
-    `deadline` is when its time is over. `log` is the file of its output, below the folder of all runs. Without
-    `returning_succeeds` an attempt has to say how it ended.
+    `deadline` is when its time is over, `checkpoint` what an earlier attempt has kept. `log` is the file of its output,
+    below the folder of all runs. Without `returning_succeeds` an attempt has to say how it ended.
     """
 
     number: int
@@ -45,6 +45,7 @@ class Begin(Struct, frozen=True, kw_only=True, tag="begin"):
     log: str
     time_zone: str = "UTC"
     payload: str | None = None
+    checkpoint: str | None = None
     parent_id: str | None = None
     deadline: float | None = None
     returning_succeeds: bool = True
@@ -96,6 +97,15 @@ class Grew(Struct, frozen=True, kw_only=True, tag="grew"):
     tail: bytes
 
 
+class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="noted"):
+    """What the attempt has told of itself so far: how far it is (0 to 1, and a text), and what is to be kept (JSON)."""
+
+    number: int
+    progress: float | None = None
+    text: str | None = None
+    checkpoint: str | None = None
+
+
 class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ended"):
     """The attempt has ended. `end` is one of `ENDS`; `text` its result, error or reason; `when` what a retry waits for.
 
@@ -113,19 +123,20 @@ class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ended"):
     tail: bytes = b""
 
 
-SUCCEEDED, FAILED, RETRY_IN, RETRY_AT, HELD, RELEASED = (
+SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED = (
     "succeeded",
     "failed",
+    "retry",
     "retry in",
     "retry at",
     "held",
     "released",
 )
-ENDS = (SUCCEEDED, FAILED, RETRY_IN, RETRY_AT, HELD, RELEASED)
+ENDS = (SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED)
 
 ToWorker = Begin | End | Leave
 """What the engine says."""
-FromWorker = Hello | Grew | Ended
+FromWorker = Hello | Grew | Noted | Ended
 """What a worker process says."""
 
 _M = TypeVar("_M", bound=Struct)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import format_moment
 from tokimori.model.backfill import Backfill
 from tokimori.model.pause import Pause
+from tokimori.model.payload import given_to
 from tokimori.model.run import Output, Run
 from tokimori.service.lines import waits_for
 from tokimori.service.requests import Became
@@ -31,13 +32,22 @@ class AttemptView(Struct, frozen=True, kw_only=True):
     error: str | None
 
 
+class ProgressView(Struct, frozen=True, kw_only=True):
+    """How far an attempt is, as it told last: a fraction from 0 to 1, and a text."""
+
+    fraction: float
+    text: str | None
+
+
 class RunView(Struct, frozen=True, kw_only=True):
     """A run. `attempts`, `pauses` (which keep it from starting) and `job_deleted` are there if a single run is shown.
 
     `attempts` are the newest; `attempts_left_out` says how many earlier ones there are (`?before=` the first shown).
 
     `cancel` is the reason of an order to end that is not carried out yet. `waits_for` says in words why a blocked run
-    waits. `became` says what happened to the request that the run answers (`tokimori.service.requests.Became`).
+    waits. `progress` is what the newest attempt told last, and `checkpoint` (JSON) what the next one gets; in lists
+    only once the attempt has ended. `became` says what happened to the request that the run answers
+    (`tokimori.service.requests.Became`).
     """
 
     id: str
@@ -65,6 +75,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     result: str | None
     concurrency_key: str | None
     waits_for: str | None
+    progress: ProgressView | None
+    checkpoint: str | None
     attempts: tuple[AttemptView, ...] | UnsetType = UNSET
     attempts_left_out: int | UnsetType = UNSET
     pauses: tuple[PauseView, ...] | UnsetType = UNSET
@@ -120,7 +132,7 @@ def run_view(
         due=format_moment(run.due),
         priority=run.priority,
         created=format_moment(run.created),
-        payload=run.payload,
+        payload=given_to(run),
         attempt=run.attempt,
         failures=run.failures,
         lost=run.lost,
@@ -137,10 +149,17 @@ def run_view(
         result=run.result,
         concurrency_key=run.concurrency_key,
         waits_for=waits_for(run),
+        progress=_progress_view(run),
+        checkpoint=run.details.checkpoint,
         attempts=UNSET if attempts is None else tuple(map(attempt_view, attempts)),
         pauses=UNSET if pauses is None else tuple(map(pause_view, pauses)),
         became=UNSET if became is None else became.value,
     )
+
+
+def _progress_view(run: Run) -> ProgressView | None:
+    fraction = run.details.progress
+    return None if fraction is None else ProgressView(fraction=fraction, text=run.details.progress_text)
 
 
 def run_details_view(details: RunDetails) -> RunView:

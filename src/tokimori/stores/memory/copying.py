@@ -85,7 +85,7 @@ def import_rows(tables: Tables, kind: Kind, rows: Sequence[Copied]) -> None:
             case Attempt():
                 tables.attempts.setdefault(row.run_id, {}).setdefault(row.number, row)
             case Output():
-                tables.outputs.setdefault((row.run_id, row.attempt), OutputRow(row, settled=True))
+                tables.outputs.setdefault((row.run_id, row.attempt), OutputRow(row, settled=row.attempt > 0))
             case Arrival():
                 tables.arrived.setdefault((row.incarnation, row.root), row)
             case PrunedCount():

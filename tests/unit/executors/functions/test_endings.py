@@ -21,10 +21,11 @@ def ended(end: str, text: str | None = None, when: float = 0) -> wire.Ended:
         (ended(wire.SUCCEEDED, "{}"), Succeeded(None, "{}")),
         (ended(wire.SUCCEEDED), Succeeded()),
         (ended(wire.FAILED, "no"), Failed("no")),
+        (ended(wire.RETRY), RetryIn(None)),
         (ended(wire.RETRY_IN, when=2.5), RetryIn(2.5)),
         (ended(wire.RETRY_AT, when=3_000_000), RetryAt(3_000_000)),  # type: ignore[arg-type]
         (ended(wire.HELD, "look"), Hold("look")),
-        (ended(wire.RELEASED, "x"), Released("x")),
+        (ended(wire.RELEASED, "x"), Released("x", asked=True)),
     ],
 )
 def test_what_is_said_is_the_outcome(said: wire.Ended, outcome: Outcome) -> None:

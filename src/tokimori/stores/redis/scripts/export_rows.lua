@@ -43,7 +43,7 @@ local READ = {
         end
     end,
     outputs = function(id)
-        for n = 1, tonumber(call('HGET', P .. 'run:' .. id, 'attempt')) do
+        for n = 0, tonumber(call('HGET', P .. 'run:' .. id, 'attempt')) do
             if call('EXISTS', P .. 'output:' .. id .. ':' .. n) == 1 then
                 keep(id, n)
             end

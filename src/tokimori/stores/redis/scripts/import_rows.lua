@@ -43,7 +43,8 @@ local WRITE = {
     outputs = function(output)
         local key = P .. 'output:' .. output.run_id .. ':' .. output.attempt
         if call('EXISTS', key) == 0 then
-            call('HSET', key, 'size', output.size, 'head', output.head, 'tail', output.tail, 'settled', 1)
+            local settled = output.attempt > 0 and {'settled', 1} or {}
+            call('HSET', key, 'size', output.size, 'head', output.head, 'tail', output.tail, unpack(settled))
         end
     end,
     arrivals = function(inc, root, parents, latest)

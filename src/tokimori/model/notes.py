@@ -1,0 +1,82 @@
+"""What is noted of an attempt while it runs: how far it is, what it wants to be kept, and what its job gave it. Pure.
+
+The store keeps the notes of a run's newest attempt among its outputs, under a number that no attempt has. When the
+attempt has ended they are details of the run; its next attempt gets the checkpoint.
+"""
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tokimori.model.ids import RunId
+from tokimori.model.job import Definition
+from tokimori.model.payload import payload_for
+from tokimori.model.run import NO_DETAILS, Details, Output, Run
+from tokimori.model.transitions import ENDS, RunState
+
+NUMBER = 0
+"""In place of an attempt's number."""
+
+
+class Notes(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Of the attempt of this number. `progress` is from 0 to 1, with a text for people; `checkpoint` is JSON.
+
+    `payload` is there where the attempt got that of its job.
+    """
+
+    attempt: int
+    progress: float | None = None
+    text: str | None = None
+    checkpoint: str | None = None
+    payload: str | None = None
+
+
+def notes_row(run_id: RunId, notes: Notes) -> Output:
+    """As the store keeps them. Of two outputs the larger one stays: those of an earlier attempt never come back."""
+    return Output(run_id=run_id, attempt=NUMBER, size=notes.attempt, head=msgspec.json.encode(notes))
+
+
+def notes_in(row: Output | None, run: Run) -> Notes | None:
+    """The notes of the run's newest attempt, if the row has them and this version can read them."""
+    if row is None or row.size != run.attempt:
+        return None
+    try:
+        return msgspec.json.decode(row.head, type=Notes)
+    except msgspec.DecodeError:
+        return None
+
+
+def details_after(run: Run, definition: Definition | None, notes: Notes | None, state: RunState) -> Details | None:
+    """The facts of a run after an attempt that had begun, where they change; `state` is that of the run from now on.
+
+    What it got from its job stays its payload, however the job is edited meanwhile. A checkpoint lasts until the end.
+    """
+    before = run.details
+    if before.as_kept is not None:
+        return None
+    payload = notes.payload if notes is not None and notes.payload is not None else payload_for(run, definition)
+    checkpoint = before.checkpoint if notes is None or notes.checkpoint is None else notes.checkpoint
+    after = replace(
+        before,
+        payload=payload if run.payload is None else before.payload,
+        progress=None if notes is None else notes.progress,
+        progress_text=None if notes is None else notes.text,
+        checkpoint=None if state in ENDS else checkpoint,
+    )
+    if after == before:
+        return None
+    return Details(progress_text="") if after == NO_DETAILS else after  # of nothing stores think that nothing changes
+
+
+def shown_of(run: Run, notes: Notes | None) -> Details:
+    """The facts of a run as they are now: what is noted of its attempt while it runs, else what was noted last."""
+    if run.state is not RunState.RUNNING:
+        return run.details
+    current = Notes(attempt=run.attempt) if notes is None else notes
+    return replace(
+        run.details,
+        payload=run.details.payload if current.payload is None else current.payload,
+        progress=current.progress,
+        progress_text=current.text,
+        checkpoint=run.details.checkpoint if current.checkpoint is None else current.checkpoint,
+    )
