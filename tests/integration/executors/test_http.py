@@ -22,7 +22,7 @@ from tokimori.model.outcome import Cancelled, Failed, Released, Succeeded, Timed
 from tokimori.model.target import Http
 from tokimori.ports.executor import Ended, Grew, Report, StopReason, Task
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 TOKEN = Token(1)
 
 

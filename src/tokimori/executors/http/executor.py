@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,7 @@ class HttpExecutor:
             attempt = Attempt(task, task.target)
             self._attempts[task.run_id, task.token] = attempt
             attempt.work = asyncio.get_running_loop().create_task(self._carry_out(attempt))
-            attempt.work.add_done_callback(lambda work, attempt=attempt: self._ended(attempt, work))
+            attempt.work.add_done_callback(partial(self._ended, attempt))
         self._watch_lease()
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:

@@ -116,13 +116,13 @@ class Resolver(AbstractResolver):
         return [
             ResolveResult(
                 hostname=host,
-                host=socket.getnameinfo(place, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0],
+                host=address,
                 port=port,
                 family=kind,
                 proto=protocol,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for kind, _, protocol, _, place in found
+            for kind, protocol, address in found
         ]
 
     async def close(self) -> None:
@@ -130,11 +130,14 @@ class Resolver(AbstractResolver):
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _look_up(
-    host: str, port: int, family: socket.AddressFamily
-) -> list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int] | tuple[str, int, int, int]]]:
+def _look_up(host: str, port: int, family: socket.AddressFamily) -> list[tuple[int, int, str]]:
+    """The family, the protocol and the address of each place where the name leads."""
     found = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-    return [(kind, form, protocol, name, place) for kind, form, protocol, name, place in found if len(place) != 0]
+    return [
+        (kind, protocol, socket.getnameinfo(place, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0])
+        for kind, _, protocol, _, place in found
+        if isinstance(place[0], str)
+    ]
 
 
 def _words(fault: Exception) -> str:
