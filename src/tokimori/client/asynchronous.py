@@ -58,6 +58,7 @@ class AsyncClient(Service, Locking[Lock]):
             parent=program.run_id,
             semaphore_store=stores.semaphore,
         )
+        self._has_warned = False
         self._session = session_on(stores, clock, random, program)
 
     async def trigger(
@@ -90,6 +91,10 @@ class AsyncClient(Service, Locking[Lock]):
     ) -> tuple[Run, Outside]:
         """The run that is to be made in a transaction of the program, and the statements for that."""
         outside = await outside_of(self._store)
+        if outside.driver == "sqlite" and not self._has_warned:
+            self._has_warned = True
+            for fault in self._store.faults():
+                log.warning("%s", fault)
         check_asked(fields)
         _, job, run = await self._wanted(job_id, key, payload, fields)
         if job.state is not JobState.ENABLED and job.state is not JobState.FINISHED:
