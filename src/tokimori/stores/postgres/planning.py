@@ -114,7 +114,7 @@ _PROMOTE = f"""WITH promoted AS (
 ), orphans AS (
     INSERT INTO tokimori_moves (incarnation, origin, woken, names, reason, since)
     SELECT DISTINCT incarnation, '', 0, '{{}}'::text[], '{JOB_DELETED}', $1::bigint FROM promoted p
-    WHERE lane IS NULL AND NOT EXISTS (SELECT FROM tokimori_jobs WHERE incarnation = p.incarnation)
+    WHERE lane IS NULL AND (SELECT id FROM tokimori_jobs WHERE incarnation = p.incarnation) IS NULL
     ON CONFLICT DO NOTHING
 ) SELECT count(*) FROM promoted"""
 
