@@ -5,6 +5,22 @@ from tests.guards.guard import DOOR, NOBODY_IN, Guard
 DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
+        "a callback is signed for its run and its token",
+        "executors/http/callbacks.py",
+        "if not self._key or not hmac.compare_digest(signature.encode(), self._signature(key).encode()):",
+        "if not self._key:",
+        "tests/unit/executors/http/test_callbacks.py::test_a_signature_is_for_one_run_and_one_token",
+    ),
+    Guard(
+        NOBODY_IN,
+        "requests of jobs go to public addresses, unless the node's settings say otherwise",
+        "executors/http/session.py",
+        "if not may_be_asked(address, self._networks):",
+        "if not address:",
+        "tests/integration/executors/test_http.py::test_addresses_that_are_not_public_are_refused",
+    ),
+    Guard(
+        NOBODY_IN,
         "the door answers who brings the secret, and nobody else",
         "api/secret.py",
         "elif self._is_known(request):",

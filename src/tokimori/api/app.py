@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from tokimori.api.acting import AuthorOf, unknown_author
 from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
 from tokimori.api.calendars import Calendars
+from tokimori.api.callbacks import CallbackDoor, Hear, unheard
 from tokimori.api.guards import guarded
 from tokimori.api.jobs import Jobs
 from tokimori.api.queues import Queues
@@ -57,11 +58,13 @@ def create_app(
     closed: RefusalPage | None = None,
     host_name: str | None = None,
     author_of: AuthorOf = unknown_author,
+    hear: Hear = unheard,
 ) -> ASGIApp:
     """The HTTP door of a node that listens on the interface: `/healthz`, `/api/v2` and these pages, behind all guards.
 
-    All but `/healthz` is for who brings the secret. Orders are recorded under the author that `author_of` gives for
-    their request. `lost` answers a browser that asks for a page that there is not, `closed` one that is not let in.
+    All but `/healthz` is for who brings the secret, and callbacks (`hear`) for who brings their signature. Orders are
+    recorded under the author that `author_of` gives. `lost` answers a browser that asks for a page that there is not,
+    `closed` one that is not let in.
     """
 
     acting_as = lru_cache(maxsize=MOST_AUTHORS)(service.acting_as)
@@ -70,8 +73,7 @@ def create_app(
         return acting_as(author_of(request))
 
     async def show_health(_: Request) -> Response:
-        state = health()
-        return answer(state, 200 if state.status == "ok" else 503)
+        return answer(state := health(), 200 if state.status == "ok" else 503)
 
     async def list_nodes(_: Request) -> Response:
         return answer([node_view(node) for node in await service.nodes()])
@@ -102,6 +104,7 @@ def create_app(
         host_name=host_name or socket.gethostname(),
         secret=secret,
         closed=closed,
+        beside=lambda inner: CallbackDoor(inner, hear, service),
         is_answered=lambda scope: any(route.matches(scope)[0] is Match.FULL for route in app.routes),
     )
 

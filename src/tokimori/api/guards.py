@@ -15,12 +15,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tokimori.api.answers import RefusalPage, refusal, refused, said
+from tokimori.api.bodies import MOST_BODY, read_whole
 from tokimori.api.finishing import Finished
 from tokimori.api.secret import Secret
 from tokimori.clock import Clock
 
-MOST_BODY = 1 << 20
-"""The size of the largest body that is read, in bytes."""
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
@@ -37,14 +36,15 @@ def guarded(
     secret: str,
     closed: RefusalPage | None = None,
     is_answered: Callable[[Scope], bool] = lambda _: True,
+    beside: Callable[[ASGIApp], ASGIApp] = lambda app: app,
 ) -> ASGIApp:
     """The app behind all guards. `interface` is where the door listens, `host_name` the name of this machine.
 
     `is_answered` says whether the app does anything for a request but refuse its path or method. `closed` makes the
-    page for a browser that is not let in.
+    page for a browser that is not let in. `beside` puts before them what has a guard of its own.
     """
     inner = Secret(JsonBody(app, is_answered), secret, clock, closed)
-    return Finished(HostAndOrigin(inner, host_rule(interface, host_name), closed), clock)
+    return Finished(beside(HostAndOrigin(inner, host_rule(interface, host_name), closed)), clock)
 
 
 def host_rule(interface: str, host_name: str) -> Callable[[str], bool]:
@@ -135,7 +135,7 @@ class JsonBody:
             await self._app(scope, receive, send)
             return
         try:
-            body = await _read(scope, receive)
+            body = await read_whole(scope, receive)
         except ClientDisconnect:
             return
         content_type = Headers(scope=scope).get("content-type", "")
@@ -158,24 +158,6 @@ class JsonBody:
             await self._app(scope, _replayed(body, receive), send)
             return
         await response(scope, receive, send)
-
-
-async def _read(scope: Scope, receive: Receive) -> bytes | None:
-    """The whole body; None if it is too large. Raises `ClientDisconnect` if only a part of it arrives."""
-    length = Headers(scope=scope).get("content-length", "0")
-    if not length.isdecimal() or int(length) > MOST_BODY:
-        return None
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        chunk: bytes = message.get("body", b"")
-        body += chunk
-        if len(body) > MOST_BODY:
-            return None
-        if not message.get("more_body", False):
-            return bytes(body)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

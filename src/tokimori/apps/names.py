@@ -37,7 +37,7 @@ from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Output, Run, Skip, SkipReason
-from tokimori.model.target import Command, Function, Noop
+from tokimori.model.target import Command, Function, Http, Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.store import RunFilter, SchemaStatus
@@ -75,6 +75,7 @@ __all__ = [
     "FamilyChanged",
     "Function",
     "Held",
+    "Http",
     "Imported",
     "InvalidConfig",
     "InvalidFile",

@@ -1,5 +1,6 @@
 """`tokimori job …`. What only work needs is imported when it is used, so that help need not wait for it."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ job = Group(
         "import": ("tokimori.cli.job_import:import_jobs", "Read jobs from foreign files: crontab, Kubernetes."),
     },
 )
+_LETS_IN = re.compile(r"auth|cookie|token|secret|key|pass", re.IGNORECASE)
+"""Names of headers whose values are secrets, as far as names tell."""
 _SHOWN = 5
 """How many next moments a shown job has."""
 
@@ -117,7 +120,7 @@ def show(job_id: str) -> None:
     fields = {name: value for name, value in job_fields_of(found).items() if name != "parents"}
     unlimited = {"max_running": 0}.items()
     defined = [
-        (name.replace("_", " "), "no limit" if (name, value) in unlimited else _shown(value))
+        (name.replace("_", " "), "no limit" if (name, value) in unlimited else _shown(_masked(name, value)))
         for name, value in fields.items()
     ]
     print_fields(
@@ -324,10 +327,19 @@ def _next(found: "Job") -> str:
     return local(found.next_due, found.definition.time_zone)
 
 
+def _masked(name: str, value: object) -> object:
+    """The value of a field without what stands in headers that let in; `--json` shows it."""
+    if name != "headers" or not isinstance(value, dict):
+        return value
+    return {header: "***" if _LETS_IN.search(header) else said for header, said in value.items()}
+
+
 def _command(found: "Job") -> str:
     from tokimori.service.definitions import fields_of
 
     fields = fields_of(found.definition)
+    if "url" in fields:
+        return f"{fields.get('method', 'POST' if 'body' in fields else 'GET')} {fields['url']}"
     return f"function {fields['function']}" if "function" in fields else _shown(fields.get("command", "noop"))
 
 

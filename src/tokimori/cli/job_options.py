@@ -31,6 +31,7 @@ def _count_or_unlimited(_context: click.Context, _option: click.Parameter, text:
 _OPTIONS = (
     click.option("--command", metavar="TEXT", help="A command line for the shell; or give a program after `--`."),
     click.option("--function", metavar="NAME", help="Run the handler of this name, which a node's app has."),
+    click.option("--url", metavar="URL", help="Send a request to this address; see --method, --header, --body."),
     click.option("--noop", is_flag=True, default=None, help="Run nothing: for tests."),
     click.option("--schedule", metavar="TEXT", help='Such as "0 3 * * *" or "every 90 seconds".'),
     click.option("--timezone", "time_zone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris."),
@@ -76,7 +77,7 @@ _OPTIONS = (
     click.option("--priority", type=int, metavar="-100..100", help="Larger numbers run first."),
     click.option("--queue", metavar="NAME", help="The queue to which it belongs."),
     click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label that the node must carry."),
-    _seconds("--timeout", "timeout", "How long an attempt may take."),
+    _seconds("--timeout", "timeout", "How long an attempt may take; a request by default 30 seconds."),
     _seconds("--timeout-grace", "timeout_grace", "How long after TERM comes KILL."),
     click.option("--on-lost-lease", type=_choice(OnLostLease), help="What a node that is cut off does with its runs."),
     click.option("--on-exhausted", type=_choice(OnExhausted), help="What to do when the attempts are used up."),
@@ -101,6 +102,15 @@ _OPTIONS = (
     click.option("--user", metavar="NAME", help="The OS user that it runs as; the node must run as root."),
     click.option("--stdin", metavar="TEXT", help="What the command reads from standard input."),
     click.option("--shell-path", metavar="FILE", help="The shell that runs --command."),
+    click.option("--method", metavar="WORD", help="The request's method; by default GET, or POST with a body."),
+    click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header of the request."),
+    click.option(
+        "--body", metavar="TEXT", help="The request's body; by default the payload, where the method has one."
+    ),
+    click.option(
+        "--expect", type=int, multiple=True, metavar="STATUS", help="A status that is a success; by default all of 2xx."
+    ),
+    _seconds("--callback-within", "callback_within", "After 202 the service says within this how the run ended."),
     click.option("--mailto", metavar="ADDRESS", help="Kept for notifications; nothing is sent yet."),
 )
 _RETRY = {
@@ -132,6 +142,8 @@ def fields_given(values: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("labels", "env"):
         if name in given:
             given[name] = _pairs(name, given[name])
+    if "headers" in given:
+        given["headers"] = dict(_header(text) for text in given["headers"])
     if "parents" in given:
         given["parents"] = [_parent(text) for text in given["parents"]]
     if retry:
@@ -150,6 +162,14 @@ def _parent(text: str) -> dict[str, str]:
     """`ID` or `ID=ON`: no id holds an equals sign."""
     job, _, on = text.partition("=")
     return {"job": job, "on": on or On.SUCCESS.value}
+
+
+def _header(text: str) -> tuple[str, str]:
+    """`NAME: VALUE`, as curl has it."""
+    name, colon, value = text.partition(":")
+    if not colon or not name:
+        raise InvalidInput(f"header: {text!r} is not a header", field="header", value=text, allowed="'NAME: VALUE'")
+    return name.strip(), value.strip()
 
 
 def _pairs(name: str, texts: tuple[str, ...]) -> dict[str, str]:

@@ -4,16 +4,25 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
+
+from msgspec.structs import replace
 
 from tokimori.client.locks import Locking
 from tokimori.client.opening import Stores, load_store, missing_file, session_on, this_program
+from tokimori.client.transactions import add_within, check_asked, check_connection, check_job, outside_of
 from tokimori.clock import Clock, SystemClock
+from tokimori.errors import NotFound, Refused
 from tokimori.locks.holdings import Wanted
 from tokimori.locks.lock import Lock
 from tokimori.locks.program import Program
-from tokimori.model.ids import RandomBytes
+from tokimori.model.ids import RandomBytes, RunId
+from tokimori.model.job import JobState
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
+from tokimori.ports.outside import Outside
+from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.copying import KindCopied, copy_store
 from tokimori.service.jobs import check_author
 from tokimori.service.schema import open_prepared
@@ -49,7 +58,58 @@ class AsyncClient(Service, Locking[Lock]):
             parent=program.run_id,
             semaphore_store=stores.semaphore,
         )
+        self._has_warned = False
         self._session = session_on(stores, clock, random, program)
+
+    async def trigger(
+        self,
+        job_id: str,
+        key: str | None = None,
+        payload: Payload | None = None,
+        *,
+        connection: object = None,
+        **fields: Unpack[RequestArguments],
+    ) -> Run:
+        """Ask for a run of a job, now or at a moment, as `RunService.trigger` does.
+
+        With a `connection` of sqlite3, psycopg, psycopg2, SQLAlchemy or Django the run is made in its transaction, and
+        exists exactly if that commits. It has to be one to the store's own database, in PostgreSQL or SQLite. Such a
+        request can't `force`, `debounce`, `throttle` or `replace`. Errors of the driver come as they are.
+        """
+        if connection is None:
+            return await super().trigger(job_id, key, payload, **fields)
+        check_connection(connection)
+        run, outside = await self._wanted_within(job_id, key, payload, fields)
+        if hasattr(connection, "run_sync"):  # an asynchronous connection or session of SQLAlchemy
+            found = await connection.run_sync(lambda given: add_within(given, run, outside))
+        else:
+            found = add_within(connection, run, outside)
+        return await self._answering(run, found)
+
+    async def _wanted_within(
+        self, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments
+    ) -> tuple[Run, Outside]:
+        """The run that is to be made in a transaction of the program, and the statements for that."""
+        outside = await outside_of(self._store)
+        if outside.driver == "sqlite" and not self._has_warned:
+            self._has_warned = True
+            for fault in self._store.faults():
+                log.warning("%s", fault)
+        check_asked(fields)
+        _, job, run = await self._wanted(job_id, key, payload, fields)
+        if job.state is not JobState.ENABLED and job.state is not JobState.FINISHED:
+            raise Refused(f"the job {job_id!r} is {job.state}", field="id", value=job_id, allowed="one that is not")
+        check_job(job)
+        return replace(run, state=RunState.WAITING, lane=None), outside
+
+    async def _answering(self, run: Run, found: RunId) -> Run:
+        """The run of that id; one that was made in the same transaction nobody else sees yet."""
+        if found == run.id:
+            return run
+        try:
+            return await self._store.get_run(found)
+        except NotFound:
+            return replace(run, id=found)
 
     disable, enable = Service.pause, Service.resume
 

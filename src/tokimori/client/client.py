@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from copy import copy
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from tokimori.client.asynchronous import AsyncClient, client_maker
 from tokimori.client.facade import Background, Facade, Runner, synchronous
 from tokimori.client.locks import Locking, SyncLock
+from tokimori.client.transactions import add_within, check_connection
 from tokimori.locks.holdings import Wanted
+from tokimori.model.run import Run
+from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.calendars import Calendars as AsyncCalendars
 from tokimori.service.jobs import check_author
 from tokimori.service.queues import Queues as AsyncQueues
@@ -71,7 +74,6 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     resume = synchronous(AsyncClient.resume)
     disable, enable = pause, resume
     resolve = synchronous(AsyncClient.resolve)
-    trigger = synchronous(AsyncClient.trigger)
     ask = synchronous(AsyncClient.ask)
     backfill = synchronous(AsyncClient.backfill)
     cancel_backfill = synchronous(AsyncClient.cancel_backfill)
@@ -101,6 +103,23 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     schema_script = synchronous(AsyncClient.schema_script)
     check_schema = synchronous(AsyncClient.check_schema)
     copy_to = synchronous(AsyncClient.copy_to)
+
+    def trigger(
+        self,
+        job_id: str,
+        key: str | None = None,
+        payload: Payload | None = None,
+        *,
+        connection: object = None,
+        **fields: Unpack[RequestArguments],
+    ) -> Run:
+        """See `AsyncClient.trigger`."""
+        if connection is None:
+            return self._run(lambda client: client.trigger(job_id, key, payload, **fields))
+        check_connection(connection)
+        run, outside = self._run(lambda client: client._wanted_within(job_id, key, payload, fields))
+        found = add_within(connection, run, outside)  # in this thread: a connection is for the one that has opened it
+        return self._run(lambda client: client._answering(run, found))
 
     @property
     def time_zone(self) -> str:

@@ -1,7 +1,9 @@
 """The settings: each one's name, type, default and meaning, and how they are found."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
@@ -90,6 +92,22 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     insecure: Annotated[
         bool, Meta(description="Whether it may listen without TLS on an address that other machines reach.")
     ] = False
+    public_url: Annotated[
+        str | None,
+        Meta(description="The address by which services reach the door for callbacks; none: where it listens."),
+    ] = None
+
+
+class TargetsSettings(Struct, frozen=True, kw_only=True):
+    """What the targets of jobs may do from this node."""
+
+    private_addresses: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Networks such as 10.1.0.0/16 to which requests of jobs may go though not public; none:"
+            " public addresses alone."
+        ),
+    ] = ()
 
 
 class LogSettings(Struct, frozen=True, kw_only=True):
@@ -113,6 +131,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     worker: WorkerSettings
     schedule: ScheduleSettings
     http: HttpSettings
+    targets: TargetsSettings
     log: LogSettings
     datasource: DatasourceSettings
 
@@ -288,6 +307,7 @@ def _built(values: Mapping[str, object]) -> Settings:
         worker=WorkerSettings(**arguments["worker"]),
         schedule=ScheduleSettings(**arguments["schedule"]),
         http=HttpSettings(**arguments["http"]),
+        targets=TargetsSettings(**arguments["targets"]),
         log=LogSettings(**arguments["log"]),
         datasource=DatasourceSettings(
             job=StoreSettings(**arguments["datasource.job"]),
@@ -304,6 +324,7 @@ def _contradictions(settings: Settings) -> list[str]:
     if most and worker.minimum_interval_seconds >= most:
         shown = f"worker.minimum_interval_seconds: {worker.minimum_interval_seconds:g}"
         found.append(f"{shown} is not less than worker.interval_minutes; allowed: below {most}")
+    found += _bad_addresses(settings)
     job, semaphore = settings.datasource.job, settings.datasource.semaphore
     for section, said, otherwise in (("job", job, settings.store), ("semaphore", semaphore, job.url or settings.store)):
         try:
@@ -311,6 +332,18 @@ def _contradictions(settings: Settings) -> list[str]:
         except InvalidInput as fault:
             found.append(f"{fault.message}; allowed: {fault.allowed}")
     return found
+
+
+def _bad_addresses(settings: Settings) -> Iterator[str]:
+    """The addresses that are none."""
+    for text in settings.targets.private_addresses:
+        try:
+            ip_network(text)
+        except ValueError as fault:
+            yield f"targets.private_addresses: {fault}; allowed: networks such as 10.1.0.0/16, or addresses"
+    url = settings.http.public_url
+    if url is not None and not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
+        yield f"http.public_url: {url!r} is not an address; allowed: http://host:port or https://host:port"
 
 
 def _value_of(settings: Settings, name: str) -> object:

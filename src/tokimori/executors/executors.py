@@ -8,9 +8,10 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import Bug
 from tokimori.executors.command import CommandExecutor
 from tokimori.executors.functions.executor import FunctionExecutor
+from tokimori.executors.http.executor import HttpExecutor
 from tokimori.executors.noop import NoopExecutor
 from tokimori.model.ids import RunId, Token
-from tokimori.model.target import Command, Function, Noop, Target
+from tokimori.model.target import Command, Function, Http, Noop, Target
 from tokimori.ports.executor import Executor, Report, StopReason, Task
 
 
@@ -56,12 +57,15 @@ class Executors:
             await executor.close()
 
 
-def executors_of(clock: Clock, state_dir: Path, functions: FunctionExecutor | None = None) -> Executors:
+def executors_of(
+    clock: Clock, state_dir: Path, functions: FunctionExecutor | None = None, requests: HttpExecutor | None = None
+) -> Executors:
     """What runs the targets of a node with this folder. A new kind of target is a line here."""
     return Executors(
         {
             Noop: NoopExecutor(clock),
             Command: CommandExecutor(clock, runs_dir=state_dir / "runs", state_dir=state_dir),
             Function: functions or FunctionExecutor(clock),
+            Http: requests or HttpExecutor(clock),
         }
     )

@@ -61,16 +61,22 @@ def line_of(reported: ReportedEnd) -> bytes:
 
 def outcome_from(line: bytes, exit_code: int | None) -> Outcome:
     """The outcome that the line means; one that can't be understood is a failure that says so."""
-    if len(line) > MOST_LINE:
-        return Failed(f"what it reported can't be understood: it is longer than {MOST_LINE} bytes", exit_code)
     try:
-        reported = _decoder.decode(line)
-        _checked(reported)
-        return _outcome(reported, exit_code)
-    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-        return Failed(f"what it reported can't be understood: {fault}", exit_code)
+        return read_report(line, exit_code)
     except InvalidInput as fault:
         return Failed(f"what it reported can't be understood: {fault.message}", exit_code)
+
+
+def read_report(line: bytes, exit_code: int | None = None) -> Outcome:
+    """The outcome that the line means. Raises `InvalidInput` for one that can't be understood."""
+    if len(line) > MOST_LINE:
+        raise InvalidInput(f"it is longer than {MOST_LINE} bytes", allowed=f"at most {MOST_LINE} bytes")
+    try:
+        reported = _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+        raise InvalidInput(str(fault), allowed='such as {"outcome": "succeeded"}') from None
+    _checked(reported)
+    return _outcome(reported, exit_code)
 
 
 def _outcome(reported: ReportedEnd, exit_code: int | None) -> Outcome:

@@ -15,11 +15,12 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It ended otherwise; `signal` is the one that ended a process."""
+    """It ended otherwise; `signal` is the one that ended a process. `final`: trying again can't help."""
 
     error: str
     exit_code: int | None = None
     signal: int | None = None
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,8 @@ def _cancelled(run: Run, outcome: Outcome, reason: str) -> Settlement:
 
 def _failed(run: Run, outcome: Failed | TimedOut, retry: Retry, now: Moment, chance: float) -> Settlement:
     failures = run.failures + 1
-    again = next_try(retry, nominal=run.nominal, failures=failures, now=now, chance=chance)
+    is_final = isinstance(outcome, Failed) and outcome.final
+    again = None if is_final else next_try(retry, nominal=run.nominal, failures=failures, now=now, chance=chance)
     return _settlement(
         run,
         Event.FAIL if again is None else Event.RETRY,

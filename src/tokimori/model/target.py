@@ -1,11 +1,29 @@
 """Targets: what a run does. A new kind is one struct here, one executor, and one line in `executors_of`."""
 
+import re
 from typing import ClassVar
+from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidInput
 from tokimori.model.handlers import check_handler_name
+from tokimori.model.policies import Seconds
+from tokimori.model.templates import OPENING, check_template
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+"""What a request may be."""
+MOST_HEADERS = 100
+MOST_HEADER = 8_000
+"""The most characters of a header's value: servers take no longer lines."""
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,255}")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_NOT_THEIRS = frozenset(
+    ("connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade")
+)
+"""Headers that say how the request itself travels."""
+OUR_HEADERS = "tokimori-"
+"""So begin the headers that say which run it is."""
 
 
 class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="command"):
@@ -69,7 +87,85 @@ class Function(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         check_handler_name(self.name, field="function")
 
 
-Target = Command | Function | Noop
+class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="http"):
+    """A request to a service: `method` (by default GET, or POST with a body) to `url`, with these headers.
+
+    `url` behind the host, values of headers and `body` are templates (`tokimori.model.templates`). Without a `body`
+    the run's payload is sent, where the method has one. `expect` are the statuses that are a success; none: every 2xx.
+
+    With `callback_within` a service that answers 202 says later how the run ended, within so many seconds.
+    """
+
+    handler: ClassVar[str] = ""
+    can_report: ClassVar[bool] = False
+
+    url: str
+    method: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    body: str | None = None
+    expect: tuple[int, ...] = ()
+    callback_within: Seconds | None = None
+
+    def check(self) -> None:
+        """Raises `InvalidInput` for a request that no node could send."""
+        _check_url(self.url)
+        if self.method is not None and self.method not in METHODS:
+            message = f"method: {self.method!r} is not a method"
+            raise InvalidInput(message, field="method", value=self.method, allowed=f"one of {', '.join(METHODS)}")
+        if len(self.headers) > MOST_HEADERS:
+            message = f"headers: {len(self.headers)} are too many"
+            raise InvalidInput(message, field="headers", value=len(self.headers), allowed=f"at most {MOST_HEADERS}")
+        for name, value in self.headers.items():
+            _check_header(name, value)
+        check_template("body", self.body or "")
+        for status in self.expect:
+            if not 200 <= status <= 599:
+                message = f"expect: {status} is not the status of an answer"
+                raise InvalidInput(message, field="expect", value=status, allowed="200..599")
+        if self.callback_within == 0:
+            message = "callback_within: nobody answers within 0 seconds"
+            raise InvalidInput(message, field="callback_within", value=0, allowed="more than 0, or none")
+
+
+def _check_url(url: str) -> None:
+    parts = _split(url)
+    fault = None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"[^\x21-\x7e]", url):
+        fault = "is not the address of a service"
+    elif "@" in parts.netloc:
+        url = url.replace(parts.netloc, f"***@{parts.netloc.rpartition('@')[2]}")
+        fault = "holds a user or a password, which belong into a header (Authorization)"
+    elif OPENING in parts.netloc:
+        fault = "has a template in its host: who asks for a run must not choose who is asked"
+    if fault is not None:
+        allowed = "http://host/path or https://host/path"
+        raise InvalidInput(f"url: {url!r} {fault}", field="url", value=url, allowed=allowed)
+    check_template("url", url)
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
+
+
+def _check_header(name: str, value: str) -> None:
+    if not _HEADER_NAME.fullmatch(name):
+        message = f"headers: {name!r} is not the name of a header"
+        raise InvalidInput(message, field="headers", value=name, allowed="letters, digits and -")
+    if name.casefold() in _NOT_THEIRS or name.casefold().startswith(OUR_HEADERS):
+        message = f"headers: {name} is said by the node itself"
+        raise InvalidInput(message, field="headers", value=name, allowed="another header")
+    if len(value) > MOST_HEADER or _UNPRINTABLE.search(value):
+        message = f"headers.{name}: the value is not one line of at most {MOST_HEADER} characters"
+        raise InvalidInput(message, field=f"headers.{name}", allowed=f"one line of at most {MOST_HEADER} characters")
+    check_template(f"headers.{name}", value)
+
+
+Target = Command | Function | Http | Noop
 """Every kind that this program runs."""
 
 

@@ -20,6 +20,9 @@ from tokimori.executors.executors import executors_of
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
 from tokimori.executors.functions.wire import Hello
+from tokimori.executors.http.addresses import networks_of
+from tokimori.executors.http.callbacks import Callbacks
+from tokimori.executors.http.executor import HttpExecutor
 from tokimori.locks.session import Session
 from tokimori.model.ids import RandomBytes
 from tokimori.model.lanes import APART_LABEL
@@ -65,8 +68,9 @@ async def serve(
     random = os.urandom
     note_signals()
     make_state_dir(settings.state_dir)
-    functions = functions_of(settings, clock, random)
-    executor: Executor = executors_of(clock, settings.state_dir, functions)
+    functions, callbacks = functions_of(settings, clock, random), Callbacks()
+    requests = HttpExecutor(clock, networks_of(settings.targets.private_addresses), callbacks)
+    executor: Executor = executors_of(clock, settings.state_dir, functions, requests)
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
@@ -94,7 +98,7 @@ async def serve(
                 await _declare(app, service, store, random)
             async with (
                 _reloading(settings, functions),
-                _http_door(node, store, semaphore_store, settings, clock) as door,
+                _http_door(node, store, semaphore_store, settings, clock, callbacks=callbacks) as door,
             ):
                 told = () if door is None else told_at_start(*door, with_secret=tells_secret)
                 await _take_part(node, store, service, told, announce, joined=joined)
@@ -203,7 +207,13 @@ def _service_of(store: Store, semaphores: StoreOnDemand | None, settings: Settin
 
 @asynccontextmanager
 async def _http_door(
-    node: Node, store: Store, semaphores: StoreOnDemand | None, settings: Settings, clock: Clock
+    node: Node,
+    store: Store,
+    semaphores: StoreOnDemand | None,
+    settings: Settings,
+    clock: Clock,
+    *,
+    callbacks: Callbacks,
 ) -> AsyncIterator[tuple[str, str] | None]:
     """Its address and its secret. It stays open while the node drains: whoever asks why is answered.
 
@@ -226,9 +236,11 @@ async def _http_door(
         lost=page.lost,
         closed=page.closed,
         host_name=node.identity.host,
+        hear=callbacks.hear,
     )
     door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed, insecure=http.insecure)
     await door.start()
+    callbacks.open(http.public_url or door.url, secret)
     try:
         with noted_door(settings.state_dir, door.url):
             yield door.url, secret

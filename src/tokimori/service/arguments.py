@@ -87,12 +87,18 @@ class JobArguments(TypedDict, total=False):
     runs_remaining: int | None
     command: str | Sequence[Path] | None
     function: str | None
+    url: str | None
     noop: bool | None
     shell_path: Path | None
     env: Mapping[str, str | None] | None
     cwd: Path | None
     user: str | None
     stdin: str | None
+    method: str | None
+    headers: Mapping[str, str | None] | None
+    body: str | None
+    expect: Sequence[int] | None
+    callback_within: Span | None
 
 
 class CalendarArguments(TypedDict, total=False):

@@ -12,8 +12,8 @@ from tokimori.errors import InvalidInput, Refused
 from tokimori.model.checks import check_definition
 from tokimori.model.encoding import allowed_in
 from tokimori.model.job import Definition, Job, Terms
-from tokimori.model.policies import Retry
-from tokimori.model.target import Command, Function, Noop, Target, Unreadable
+from tokimori.model.policies import Retry, Seconds
+from tokimori.model.target import Command, Function, Http, Noop, Target, Unreadable
 from tokimori.service.arguments import JobArguments
 
 MOST_RUNS = 1_000_000_000
@@ -24,24 +24,37 @@ class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     """The fields in which a user describes a job, target and terms side by side.
 
     `command` is a text for the shell, or a program and its arguments; instead of it `function` names a handler of an
-    app, and `noop` runs nothing. `env`, `cwd`, `user`, `stdin` and `shell_path` are those of the command.
+    app, `url` is where a request goes, and `noop` runs nothing. `env`, `cwd`, `user`, `stdin` and `shell_path` are
+    those of the command, `method`, `headers`, `body`, `expect` and `callback_within` those of the request (`Http`).
     `runs_remaining` is not part of the definition: the job counts how many are left.
     """
 
     runs_remaining: Annotated[int, Meta(ge=1, le=MOST_RUNS)] | None = None
     command: str | tuple[str, ...] | None = None
     function: str | None = None
+    url: str | None = None
     noop: bool = False
     shell_path: str = "/bin/sh"
     env: dict[str, str] = field(default_factory=dict)
     cwd: str | None = None
     user: str | None = None
     stdin: str | None = None
+    method: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    body: str | None = None
+    expect: tuple[int, ...] = ()
+    callback_within: Seconds | None = None
 
 
-_OF_A_COMMAND = ("command", "shell_path", "env", "cwd", "user", "stdin")
-_OF_A_TARGET = (*_OF_A_COMMAND, "function", "noop")
-_DEFAULTS = {name: getattr(JobFields(), name) for name in _OF_A_COMMAND}
+_OF_KIND = {
+    "command": ("shell_path", "env", "cwd", "user", "stdin"),
+    "function": (),
+    "url": ("method", "headers", "body", "expect", "callback_within"),
+    "noop": (),
+}
+"""The fields that say a kind of target, each with the others that the kind has."""
+_OF_A_TARGET = (*_OF_KIND, *(name for names in _OF_KIND.values() for name in names))
+_DEFAULTS = {name: getattr(JobFields(), name) for name in _OF_A_TARGET}
 _INDEX = re.compile(r"\[[^]]*\]")
 _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
 
@@ -89,15 +102,21 @@ def target_fields(target: Target | Unreadable) -> dict[str, object]:
     """The fields of `JobFields` that describe this target, without defaults."""
     match target:
         case Command():
-            command = target.argv if target.shell is None else target.shell
-            others = {name: getattr(target, name) for name in _OF_A_COMMAND if name != "command"}
-            return {"command": command} | {name: value for name, value in others.items() if value != _DEFAULTS[name]}
+            return {"command": target.argv if target.shell is None else target.shell, **_others("command", target)}
         case Function(name=name):
             return {"function": name}
+        case Http(url=url):
+            return {"url": url, **_others("url", target)}
         case Noop():
             return {"noop": True}
         case Unreadable():
             return {}
+
+
+def _others(kind: str, target: Target) -> dict[str, object]:
+    """The other fields of this kind of target, without defaults."""
+    values = {name: getattr(target, name) for name in _OF_KIND[kind]}
+    return {name: value for name, value in values.items() if value != _DEFAULTS[name]}
 
 
 def patched(definition: Definition, changes: Mapping[str, object], *, time_zone: str = "UTC") -> Definition:
@@ -109,8 +128,8 @@ def patched(definition: Definition, changes: Mapping[str, object], *, time_zone:
     check_readable(definition)
     _check_names(changes)
     fields = dict[str, object](fields_of(definition))
-    if changes.get("noop") or any(changes.get(name) is not None for name in ("command", "function")):
-        kept = _OF_A_COMMAND if changes.get("command") is not None else ()
+    if kinds := [kind for kind in _OF_KIND if changes.get(kind) not in (None, False)]:
+        kept = (kinds[0], *_OF_KIND[kinds[0]])
         fields = {name: value for name, value in fields.items() if name not in _OF_A_TARGET or name in kept}
     return definition_from(_merge(fields, changes), time_zone=time_zone)
 
@@ -138,37 +157,37 @@ def _merge(old: Mapping[str, object], changes: Mapping[str, object]) -> dict[str
 
 
 def _target(fields: JobFields) -> Target:
-    kinds = (fields.command is not None, fields.function is not None, fields.noop)
-    if kinds.count(True) != 1:
+    kinds = [kind for kind in _OF_KIND if getattr(fields, kind) not in (None, False)]
+    if len(kinds) != 1:
         raise InvalidInput(
-            "command: a job runs either a command, or a function, or nothing (noop)",
+            "command: a job runs either a command, or a function, or sends a request (url), or does nothing (noop)",
             field="command",
-            allowed="one of command, function, noop",
+            allowed=f"one of {', '.join(_OF_KIND)}",
         )
+    _check_no_others(fields, kinds[0])
     if fields.function is not None:
-        _check_no_command(fields, "function")
         return Function(name=fields.function)
+    if fields.url is not None:
+        method = None if fields.method is None else fields.method.upper()
+        others = {name: getattr(fields, name) for name in _OF_KIND["url"] if name != "method"}
+        return Http(url=fields.url, method=method, **others)
     if fields.noop:
-        _check_no_command(fields, "noop")
         return Noop()
-    is_shell = isinstance(fields.command, str)
-    return Command(
-        shell=fields.command if isinstance(fields.command, str) else None,
-        argv=() if is_shell else tuple(fields.command or ()),
-        shell_path=fields.shell_path,
-        env=fields.env,
-        cwd=fields.cwd,
-        user=fields.user,
-        stdin=fields.stdin,
-    )
+    others = {name: getattr(fields, name) for name in _OF_KIND["command"]}
+    if isinstance(fields.command, str):
+        return Command(shell=fields.command, **others)
+    return Command(argv=tuple(fields.command or ()), **others)
 
 
-def _check_no_command(fields: JobFields, kind: str) -> None:
-    for name, value in (("env", fields.env), ("cwd", fields.cwd), ("user", fields.user), ("stdin", fields.stdin)):
-        if value:
-            raise InvalidInput(
-                f"{name}: only a command has this field", field=name, value=value, allowed=f"no value with {kind}"
-            )
+def _check_no_others(fields: JobFields, kind: str) -> None:
+    """Check that no field of another kind of target is said: it would have no effect. Raises `InvalidInput`."""
+    for other, names in _OF_KIND.items():
+        for name in names if other != kind else ():
+            if (value := getattr(fields, name)) != _DEFAULTS[name]:
+                what = "command" if other == "command" else "request"
+                raise InvalidInput(
+                    f"{name}: only a {what} has this field", field=name, value=value, allowed=f"no value with {kind}"
+                )
 
 
 def _check_names(fields: Mapping[str, object]) -> None:

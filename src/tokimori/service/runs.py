@@ -28,7 +28,7 @@ from tokimori.service.definitions import check_readable
 from tokimori.service.given import Span, When, flag_of, many, moment_of, seconds_of
 from tokimori.service.lines import stopped, waits_for
 from tokimori.service.queues import binding
-from tokimori.service.requests import Asked, became, manner_of, read_request, requested_run
+from tokimori.service.requests import Asked, Request, became, manner_of, read_request, requested_run
 from tokimori.service.store_time import Now, StoreTime
 from tokimori.service.weights import Weights
 
@@ -119,15 +119,21 @@ class RunService:
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
     ) -> Asked:
         """Do what `trigger` does, and say what became of the request."""
+        request, _, run = await self._wanted(job_id, key, payload, fields)
+        manner = manner_of(request, run.created)
+        found = await retried(lambda: self._store.add_run(run, run.created, manner), StoreUnavailable)
+        return Asked(run=found, became=became(request, run.id, found))
+
+    async def _wanted(
+        self, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments
+    ) -> tuple[Request, Job, Run]:
+        """The request that these arguments say, its job, and the run that it would make: nothing is kept yet."""
         fields.setdefault("parent", self._parent)
         request = read_request(key, payload, fields)
         now = await self._now()
         job = await self._store.get_job(check_job_id(job_id))
         check_readable(job.definition)
-        run_id = RunId(uuid7(now, self._random))
-        run, manner = requested_run(job, request, run_id, now), manner_of(request, now)
-        found = await retried(lambda: self._store.add_run(run, now, manner), StoreUnavailable)
-        return Asked(run=found, became=became(request, run_id, found))
+        return request, job, requested_run(job, request, RunId(uuid7(now, self._random)), now)
 
     async def backfill(
         self, job_id: str, first: When, last: When, *, max_running: int = 0, dry_run: bool = False

@@ -31,6 +31,11 @@ BIRTH = (
     "parent_id, root, concurrency_key"
 )
 """What a run is born with; the other columns are as yet empty."""
+OUTSIDE_ADD = f"""INSERT INTO tokimori_runs ({BIRTH}) SELECT {{}} FROM tokimori_jobs
+WHERE incarnation = ? AND id = ? AND lane IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tokimori_history
+    WHERE incarnation = ? AND origin = ? AND origin NOT LIKE 's:%') ON CONFLICT DO NOTHING RETURNING 1"""
+OUTSIDE_KNOWN = """SELECT CAST(id AS text) FROM tokimori_runs WHERE incarnation = ? AND origin = ? UNION ALL
+SELECT CAST(id AS text) FROM tokimori_history WHERE incarnation = ? AND origin = ?"""
 SETTLED = "settled_by, settled_token"
 PERMIT = 'id, semaphore, node_id, run_id, weight, "rank", token, since'
 ARRIVAL = "incarnation, root, parents, latest"

@@ -113,6 +113,8 @@ def _command(definition: Definition) -> str:
             return text
         case {"command": tuple() as argv}:
             return shlex.join(argv)
+        case {"url": str() as url, **others}:
+            return f"{others.get('method') or ('POST' if 'body' in others else 'GET')} {url}"
         case {"function": str() as name}:
             return f"function {name}"
         case _:

@@ -85,9 +85,19 @@ CHILD: dict[str, tuple[str, object]] = {
 }
 
 
+REQUEST: dict[str, tuple[str, object]] = {
+    "--url=https://a.example/{{run_id}}": ("url", "https://a.example/{{run_id}}"),
+    "--method=PUT": ("method", "PUT"),
+    "--header=X-Team: blue": ("headers", {"X-Team": "blue"}),
+    "--body={{payload}}": ("body", "{{payload}}"),
+    "--expect=204": ("expect", [204]),
+    "--callback-within=90": ("callback_within", 90.0),
+}
+
+
 def test_every_field_is_said_here() -> None:
     """A field that is new has to be reachable by the program: these tables name all of them."""
-    said = {name for name, _ in (SAID | CHILD).values()} | {"retry", "function"}
+    said = {name for name, _ in (SAID | CHILD | REQUEST).values()} | {"retry", "function"}
     assert said == {each.name for each in msgspec.structs.fields(JobFields)}
     assert {name for name, _ in RETRY.values()} == {each.name for each in msgspec.structs.fields(Retry)}
 
@@ -111,7 +121,9 @@ async def door(url: str) -> AsyncIterator[aiohttp.ClientSession]:
     await store.close()
 
 
-@pytest.mark.parametrize(("table", "retry"), [(SAID, RETRY), (CHILD, {})], ids=["scheduled", "dependent"])
+@pytest.mark.parametrize(
+    ("table", "retry"), [(SAID, RETRY), (CHILD, {}), (REQUEST, {})], ids=["scheduled", "dependent", "request"]
+)
 async def test_all_doors_keep_the_same(
     program: Program, table: dict[str, tuple[str, object]], retry: dict[str, tuple[str, object]]
 ) -> None:

@@ -55,6 +55,12 @@ def test_every_outcome(outcome: Outcome, word: str, without: RunState, with_retr
         assert (found.state, found.outcome) == (ordered, word)
 
 
+def test_a_final_failure_is_not_tried_again() -> None:
+    """However many attempts are left, trying again can't help; the failure counts as any other."""
+    found = settle(a_run(), Failed("404", final=True), TWICE, NOW, 0)
+    assert (found.state, found.outcome, found.failures) == (S.FAILED, "failed", 1)
+
+
 @pytest.mark.parametrize("outcome", [outcome for outcome, _ in OUTCOMES])
 @pytest.mark.parametrize("state", sorted(ENDS))
 def test_an_ended_run_is_not_settled(outcome: Outcome, state: RunState) -> None:

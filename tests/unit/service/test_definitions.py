@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition
 from tokimori.model.policies import Misfire, OnLostLease, Overlap, Retry
-from tokimori.model.target import Command, Function, Noop, Target
+from tokimori.model.target import Command, Function, Http, Noop, Target
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.service.definitions import JobFields, definition_from, fields_of, patched
 
@@ -16,6 +16,9 @@ WORDS = st.text("abcXYZ019._-", min_size=1, max_size=8)
 LABELS = WORDS.filter(lambda word: word not in {".", ".."})
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
 SECONDS = st.floats(0, 1_000_000)
+REQUEST = Http(
+    url="https://a.example/", method="PUT", headers={"A": "1"}, body="x", expect=(200, 404), callback_within=5
+)
 
 
 @st.composite
@@ -31,7 +34,7 @@ def definitions(draw: st.DrawFn) -> Definition:
         stdin=draw(st.none() | TEXTS),
     )
     return Definition(
-        target=draw(st.sampled_from([command, Noop()])),
+        target=draw(st.sampled_from([command, REQUEST, Noop()])),
         schedule=draw(st.none() | TEXTS),
         time_zone=draw(st.sampled_from(["UTC", "Europe/Paris"])),
         gap=draw(st.sampled_from(Gap)),
@@ -105,6 +108,17 @@ def test_a_function_is_a_target_of_its_own() -> None:
     assert patched(function, {"noop": True}).target == Noop()
 
 
+def test_a_request_is_a_target_of_its_own() -> None:
+    """An address is enough; the method may be written small; what belongs to a request goes with it."""
+    asked = definition_from({"url": "https://a.example/", "method": "post", "headers": {"A": "1"}})
+    assert asked.target == Http(url="https://a.example/", method="POST", headers={"A": "1"})
+    assert patched(asked, {"url": "https://b.example/"}).target == replace(asked.target, url="https://b.example/")
+    assert patched(asked, {"headers": {"A": None, "B": "2"}}).target == replace(asked.target, headers={"B": "2"})
+    assert patched(asked, {"noop": True}).target == Noop()
+    with pytest.raises(InvalidInput, match="only a request has this field"):
+        definition_from({"command": "x", "body": "y"})
+
+
 def test_naming_another_target_drops_the_old_one() -> None:
     """From a command to nothing and back, without naming what it had."""
     nothing = patched(definition_from({"command": "x", "cwd": "/tmp"}), {"noop": True})
@@ -115,11 +129,11 @@ def test_naming_another_target_drops_the_old_one() -> None:
 @pytest.mark.parametrize(
     ("fields", "field", "allowed"),
     [
-        ({}, "command", "one of command, function, noop"),
-        ({"command": "x", "noop": True}, "command", "one of command, function, noop"),
+        ({}, "command", "one of command, function, url, noop"),
+        ({"command": "x", "noop": True}, "command", "one of command, function, url, noop"),
         ({"noop": True, "cwd": "/"}, "cwd", "no value with noop"),
         ({"function": "f", "cwd": "/"}, "cwd", "no value with function"),
-        ({"function": "f", "noop": True}, "command", "one of command, function, noop"),
+        ({"function": "f", "noop": True}, "command", "one of command, function, url, noop"),
         ({"function": "a|b"}, "function", "1 to 255 printable characters without |"),
         ({"function": " "}, "function", "1 to 255 printable characters without |"),
         ({"command": 1}, "command", "a text or a list"),

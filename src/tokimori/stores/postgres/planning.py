@@ -16,6 +16,7 @@ from tokimori.stores.readable import readable
 from tokimori.stores.rows import names_of, row_writer, run_values
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
+from tokimori.stores.rules.settling import JOB_DELETED
 
 _Planned = tuple[Plan, Sequence[RunId]]
 DUE_NOW = f"""
@@ -105,13 +106,17 @@ async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
     return await readable(page, limit)
 
 
-_PROMOTE = """
-WITH promoted AS (
-    UPDATE tokimori_runs SET state = 'ready' WHERE id = ANY (ARRAY(
-        SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= $1
-        ORDER BY due LIMIT $2 OFFSET $3 FOR UPDATE SKIP LOCKED))
-    RETURNING 1)
-SELECT count(*) FROM promoted"""
+_PROMOTE = f"""WITH promoted AS (
+    UPDATE tokimori_runs r SET state = 'ready', lane = coalesce(lane, (
+        SELECT j.lane FROM tokimori_jobs j WHERE j.incarnation = r.incarnation FOR KEY SHARE))
+    WHERE id = ANY (ARRAY(SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= $1
+        ORDER BY due LIMIT $2 OFFSET $3 FOR UPDATE SKIP LOCKED)) RETURNING incarnation, lane
+), orphans AS (
+    INSERT INTO tokimori_moves (incarnation, origin, woken, names, reason, since)
+    SELECT DISTINCT incarnation, '', 0, '{{}}'::text[], '{JOB_DELETED}', $1::bigint FROM promoted p
+    WHERE lane IS NULL AND (SELECT id FROM tokimori_jobs WHERE incarnation = p.incarnation) IS NULL
+    ON CONFLICT DO NOTHING
+) SELECT count(*) FROM promoted"""
 
 
 async def promote(db: Connections, now: Moment, limit: int, skip: int = 0) -> int:

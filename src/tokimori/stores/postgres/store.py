@@ -9,17 +9,21 @@ from typing import Any
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
 from tokimori.ports.nodes import Beat, NodeRecord, Pulse
+from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
 from tokimori.stores.postgres import copying, jobs, nodes, pauses, planning, pruning, runs, schema, semaphores, working
 from tokimori.stores.postgres.address import Address
+from tokimori.stores.postgres.columns import types_of
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.function_set import known_functions
-from tokimori.stores.postgres.notices import hear, notify
+from tokimori.stores.postgres.notices import channel_of, hear, notify
 from tokimori.stores.reading import TableReader
-from tokimori.stores.rows import Row
+from tokimori.stores.rows import BIRTH, OUTSIDE_ADD, OUTSIDE_KNOWN, Row
 from tokimori.stores.server_store import NotifyingStore, forwarded
 
+_WHERE = """SELECT CAST(pg_postmaster_start_time() AS text), CAST(current_database() AS text),
+CAST(CAST(to_regclass('tokimori_jobs') AS oid) AS text)"""
 FIRST_SESSIONS = 4
 """Of its connections, what a node that registers has open before anything is due."""
 
@@ -72,6 +76,12 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
 
     async def differences(self) -> list[str]:
         return await self.db.use(lambda session: schema.check(session, self._known, self._functions), schema.LONGEST)
+
+    async def outside(self) -> Outside:
+        named, add = self._address.namespace.rendered, OUTSIDE_ADD.format(", ".join(f"?::{t}" for t in types_of(BIRTH)))
+        (here,), told = await self.db.rows(_WHERE), ("SELECT pg_notify(?, '')", (channel_of(self._address),))
+        where, add, known = named(_WHERE), named(add), named(OUTSIDE_KNOWN)
+        return Outside(driver="postgresql", where=where, here=tuple(here), add=add, known=known, told=told)
 
     add_jobs = telling(forwarded(jobs.add_jobs))
     family = forwarded(jobs.family)

@@ -18,6 +18,7 @@ from tokimori.stores.rows import Row, row_writer
 from tokimori.stores.rules.births import born
 from tokimori.stores.rules.lines import has_room
 from tokimori.stores.rules.plans import REPLACED, Cursor, is_readable, may_apply, was_applied
+from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.ending import cancel
 from tokimori.stores.sqlite.jobs import DUE, keep_skips
@@ -114,10 +115,12 @@ def outdated(db: sqlite3.Connection, tzdata: str, limit: int) -> list[Job]:
 
 
 def promote(db: sqlite3.Connection, now: Moment, limit: int, skip: int = 0) -> int:
-    promoted = db.execute(
-        """
-        UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
-            SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= ? ORDER BY due LIMIT ? OFFSET ?)""",
-        (now, limit, skip),
-    )
-    return promoted.rowcount
+    promote = """UPDATE tokimori_runs AS r SET state = 'ready', lane = coalesce(lane, (
+            SELECT lane FROM tokimori_jobs j WHERE j.incarnation = r.incarnation))
+        WHERE id IN (SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= ? ORDER BY due LIMIT ? OFFSET ?)
+        RETURNING lane, incarnation"""
+    promoted = db.execute(promote, (now, limit, skip)).fetchall()
+    orphan = """INSERT INTO tokimori_moves SELECT ?1, '', 0, NULL, '[]', ?2, ?3
+        WHERE NOT EXISTS (SELECT 1 FROM tokimori_jobs WHERE incarnation = ?1) ON CONFLICT DO NOTHING"""
+    db.executemany(orphan, {(job, JOB_DELETED, now) for lane, job in promoted if lane is None})
+    return len(promoted)

@@ -15,11 +15,12 @@ from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ownership import keep_private
 from tokimori.ports.nodes import Beat, Pulse
+from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.namespace import UNNAMED, Namespace
 from tokimori.stores.notices import telling
 from tokimori.stores.reading import TableReader
-from tokimori.stores.rows import Row
+from tokimori.stores.rows import BIRTH, OUTSIDE_ADD, OUTSIDE_KNOWN, Row, marks
 from tokimori.stores.rules.lanes import MOST_STEPS, StillMoving
 from tokimori.stores.sqlite import connection as file
 from tokimori.stores.sqlite import copying, jobs, moves, nodes, pauses, planning, pruning, runs, semaphores, working
@@ -193,6 +194,11 @@ class SqliteStore(TableReader):
         """Wake whoever watches."""
         for wake in self._watchers:
             wake()
+
+    async def outside(self) -> Outside:
+        named, here = self._namespace.rendered, (file.file_at(self._path),)
+        add, known = named(OUTSIDE_ADD.format(marks(BIRTH))), named(OUTSIDE_KNOWN)
+        return Outside(driver="sqlite", where="PRAGMA database_list", here=here, add=add, known=known)
 
     add_jobs = telling(writing(jobs.add_jobs))
     family = reading(whole_family)

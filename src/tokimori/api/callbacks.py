@@ -1,0 +1,121 @@
+"""The entrance for callbacks: a service that answered 202 says how the run ended, with the signature that it was given.
+
+It stands beside the secret of the door, not behind it: the signature lets in for one attempt of one run, and opens
+nothing else. Cookies are not looked at, so that it is no matter whose page sends this.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from msgspec import Struct
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tokimori.api.answers import answer, error_answer, refusal
+from tokimori.api.bodies import MOST_BODY, read_whole
+from tokimori.errors import NotFound, TokimoriError
+from tokimori.executors.http.callbacks import PATH, Heard
+from tokimori.model.transitions import RunState
+from tokimori.service.service import Service
+
+log = logging.getLogger(__name__)
+
+SIGNATURE = "tokimori-signature"
+"""The header that carries the signature, of the request to the service as of the callback."""
+PATIENCE = 5.0
+"""Seconds that a callback waits until the store has taken the end of its run."""
+_LOOK_EVERY = 0.02
+
+Hear = Callable[[str, str, str, bytes], Heard]
+"""Takes a callback: run, token, signature, body. Raises `InvalidInput`."""
+
+
+def unheard(_run_id: str, _token: str, _signature: str, _body: bytes) -> Heard:
+    """Nobody waits for callbacks."""
+    return Heard.FORGED
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """The run as the callback has left it."""
+
+    run_id: str
+    state: RunState
+
+
+class CallbackDoor:
+    """Answers callbacks itself, and leaves all else to the app."""
+
+    def __init__(self, app: ASGIApp, hear: Hear, service: Service) -> None:
+        self._app = app
+        self._hear = hear
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or not scope["path"].startswith(PATH):
+            await self._app(scope, receive, send)
+            return
+        try:
+            response = await self._answer(scope, receive)
+        except ClientDisconnect:
+            return
+        except TokimoriError as fault:
+            response = error_answer(fault)
+        await response(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+        run_id, _, token = scope["path"].removeprefix(PATH).partition("/")
+        signature = Headers(scope=scope).get(SIGNATURE, "")
+        body = await read_whole(scope, receive) if scope["method"] == "POST" else b""
+        if body is None:
+            return _closing(
+                refusal(413, "too_large", f"the body is larger than {MOST_BODY} bytes", allowed=f"at most {MOST_BODY}")
+            )
+        if scope["method"] != "POST":
+            response = refusal(405, "method_not_allowed", "a callback is a POST", allowed="POST")
+            response.headers["allow"] = "POST"
+            return response
+        match self._hear(run_id, token, signature, body):
+            case Heard.FORGED:
+                return refusal(
+                    401,
+                    "unauthorized",
+                    "this callback is not signed for this run and token",
+                    field="Tokimori-Signature",
+                    allowed="what the header Tokimori-Signature of the request said",
+                )
+            case Heard.LATE:
+                return refusal(
+                    410,
+                    "too_late",
+                    f"attempt {token} of run {run_id} is over, or this node does not have it: nothing was changed",
+                    allowed="one callback, within the job's callback_within",
+                )
+            case Heard.TAKEN:
+                return await self._settled(run_id, token)
+
+    async def _settled(self, run_id: str, token: str) -> Response:
+        """An answer is a promise: it waits until the store has the end."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + PATIENCE
+        while loop.time() < deadline:
+            try:
+                run = (await self._service.get_run(run_id)).run
+            except NotFound:  # its retention is over
+                return _late(run_id)
+            if run.state is not RunState.RUNNING or str(run.token) != token:
+                return answer(Told(run_id=run.id, state=run.state))
+            await asyncio.sleep(_LOOK_EVERY)
+        return refusal(503, "store_unavailable", "the store has not taken it yet", allowed="the same callback again")
+
+
+def _late(run_id: str) -> Response:
+    return refusal(410, "too_late", f"nothing is known of run {run_id} any more", allowed="one callback")
+
+
+def _closing(response: Response) -> Response:
+    response.headers["connection"] = "close"
+    return response

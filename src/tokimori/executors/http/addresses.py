@@ -1,0 +1,44 @@
+"""Which addresses a request may be sent to. Pure."""
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+_TRANSLATED = IPv6Network("64:ff9b::/96")
+"""A gateway sends what goes there to the IPv4 address in the last 32 bits (RFC 6052)."""
+
+
+def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
+    """The networks that these texts name; a single address is one too. Raises `ValueError`."""
+    return tuple(ip_network(text) for text in texts)
+
+
+def may_be_asked(address: str, allowed: Iterable[Network]) -> bool:
+    """Whether a request may go to the address: to any public one, and to others in the allowed networks alone.
+
+    Of an IPv6 address that stands for an IPv4 one, that one counts, too. Of several (a tunnel), all.
+    """
+    networks = tuple(allowed)
+    return all(_is_public(each) or any(each in network for network in networks) for each in _meant(address))
+
+
+def _is_public(address: Address) -> bool:
+    return address.is_global and not address.is_multicast
+
+
+def _meant(address: str) -> tuple[Address, ...]:
+    """The addresses at which a packet to this one may arrive."""
+    found = ip_address(address.partition("%")[0])
+    if isinstance(found, IPv4Address):
+        return (found,)
+    if found.ipv4_mapped is not None:
+        return (found.ipv4_mapped,)
+    if found in _TRANSLATED:
+        return (IPv4Address(int(found) & 0xFFFFFFFF),)
+    if found.sixtofour is not None:
+        return (found, found.sixtofour)
+    if found.teredo is not None:
+        return (found, *found.teredo)
+    return (found,)

@@ -1,0 +1,85 @@
+"""Callbacks: a service that answered 202 says later how the run ended. Its signature is for one attempt of one run.
+
+docs/decisions/0061 says what it lets in, and what not.
+"""
+
+import hashlib
+import hmac
+from collections import OrderedDict
+from collections.abc import Callable
+from enum import StrEnum
+
+from tokimori.errors import Refused
+from tokimori.executors.http.request import Callback
+from tokimori.executors.reported import read_report
+from tokimori.model.ids import RunId, Token
+from tokimori.model.outcome import Outcome
+
+PATH = "/callbacks/"
+_REMEMBERED = 1_000
+"""So many callbacks are known after they were taken, so that one whose answer was lost may come again."""
+
+_Key = tuple[str, str]
+
+
+class Heard(StrEnum):
+    """What became of a callback."""
+
+    TAKEN = "taken"
+    """The attempt ends with it, or has: the very same came before."""
+    FORGED = "forged"
+    """It is not signed for this run and token."""
+    LATE = "late"
+    """The attempt has ended, was taken over, or is one of another node."""
+
+
+class Callbacks:
+    """The attempts that may be ended by a callback. Until `open` there is no door through which one could come."""
+
+    def __init__(self) -> None:
+        self._address: str | None = None
+        self._key = b""
+        self._waiting: dict[_Key, Callable[[Outcome], bool]] = {}
+        self._taken: OrderedDict[_Key, bytes] = OrderedDict()
+
+    def open(self, address: str, secret: str) -> None:
+        """From now on callbacks come to this address. Who knows the node's secret can sign, nobody else."""
+        self._address = address.rstrip("/")
+        self._key = hmac.new(secret.encode(), b"the key of callbacks", hashlib.sha256).digest()
+
+    def expect(self, run_id: RunId, token: Token, act: Callable[[Outcome], bool]) -> Callback:
+        """Let a callback end this attempt by `act`, which says whether it did. Raises `Refused` without a door."""
+        if self._address is None:
+            raise Refused("this node does not answer over HTTP, so that no service can say how the run ended")
+        key = (str(run_id), str(token))
+        self._waiting[key] = act
+        return Callback(f"{self._address}{PATH}{run_id}/{token}", self._signature(key))
+
+    def forget(self, run_id: RunId, token: Token) -> None:
+        """No callback ends this attempt any more."""
+        self._waiting.pop((str(run_id), str(token)), None)
+
+    def hear(self, run_id: str, token: str, signature: str, line: bytes) -> Heard:
+        """A callback came, with a report as `tokimori run report` writes it. Raises `InvalidInput` for another one.
+
+        A signature is compared in a time that does not depend on how much of it is right, and before all else: who has
+        none learns nothing of the run.
+        """
+        key = (run_id, token)
+        if not self._key or not hmac.compare_digest(signature.encode(), self._signature(key).encode()):
+            return Heard.FORGED
+        if self._taken.get(key) == line:
+            return Heard.TAKEN
+        if key not in self._waiting:
+            return Heard.LATE
+        outcome = read_report(line)
+        if not self._waiting.pop(key)(outcome):
+            return Heard.LATE
+        self._taken[key] = line
+        if len(self._taken) > _REMEMBERED:
+            self._taken.popitem(last=False)
+        return Heard.TAKEN
+
+    def _signature(self, key: _Key) -> str:
+        signed = f"{len(key[0])}:{key[0]}:{key[1]}"
+        return hmac.new(self._key, signed.encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,145 @@
+"""Sends requests by aiohttp, over connections that are kept for the next ones. Loaded when the first is sent."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from tokimori.executors.http.addresses import Network, may_be_asked
+from tokimori.executors.http.body import Body
+from tokimori.executors.http.request import Request
+from tokimori.executors.http.response import Answer
+from tokimori.model.outcome import Failed
+
+KEPT_OPEN = 10.0
+"""Seconds for which a connection without a request is kept."""
+_RESOLVING = 8
+"""So many names are looked up at a time, in threads of their own: a silent server of names holds up nobody else."""
+_AddrInfo = tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
+
+
+@dataclass(slots=True)
+class Tried:
+    """The addresses that a request was to be sent to: those that were refused, and whether others were tried."""
+
+    refused: list[str] = field(default_factory=list)
+    others: bool = False
+
+
+_TRIED: ContextVar[Tried] = ContextVar("_TRIED")
+"""Of the request in hand: aiohttp opens connections in the task that asks, or in tasks of that one."""
+
+
+class Session:
+    """Requests to services. `networks` are those that may be asked though they are not public."""
+
+    def __init__(self, networks: Sequence[Network]) -> None:
+        self._networks = networks
+        connector = aiohttp.TCPConnector(
+            limit=0,  # the node bounds how many run at a time
+            keepalive_timeout=KEPT_OPEN,
+            resolver=Resolver(),
+            socket_factory=self._socket,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),  # what one job was given is nothing to another
+            timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
+            auto_decompress=False,  # a small answer can't become a large one
+            skip_auto_headers=("Accept-Encoding",),
+            trust_env=False,
+        )
+
+    async def send(self, request: Request, body: Body, grew: Callable[[], None]) -> Answer | Failed:
+        """Send the request, and take the answer's body into `body`; `grew` is called with each part of it."""
+        tried = Tried()
+        _TRIED.set(tried)
+        try:
+            async with self._session.request(
+                request.method,
+                URL(request.url, encoded=True),
+                headers=request.headers,
+                data=request.body,
+                allow_redirects=False,
+            ) as answer:
+                async for part in answer.content.iter_any():
+                    body.add(part)
+                    grew()
+                    if body.full:
+                        break
+                return Answer(answer.status, answer.headers.get("Location"))
+        except (aiohttp.InvalidURL, ValueError) as fault:
+            return Failed(f"the request can't be sent: {_words(fault)}", final=True)
+        except (aiohttp.ClientError, OSError) as fault:
+            if tried.refused and not tried.others:
+                where = ", ".join(dict.fromkeys(tried.refused))
+                return Failed(
+                    f"the request was not sent to {where}, which is not public: the setting targets.private_addresses "
+                    "says to which such addresses this node's requests may go",
+                    final=True,
+                )
+            return Failed(f"the request failed: {_words(fault)}")
+
+    def _socket(self, found: _AddrInfo) -> socket.socket:
+        """A socket for the address to which the very next step connects: no name is looked up again in between."""
+        family, kind, protocol, _, place = found
+        address, tried = str(place[0]), _TRIED.get()
+        if not may_be_asked(address, self._networks):
+            tried.refused.append(address)
+            raise PermissionError(f"{address} is not public")
+        tried.others = True
+        return socket.socket(family, kind, protocol)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+
+class Resolver(AbstractResolver):
+    """Looks names up as the system does."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_RESOLVING, "tokimori-names")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """The addresses of the name. Raises `OSError`."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._threads, _look_up, host, port, family)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=kind,
+                proto=protocol,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for kind, protocol, address in found
+        ]
+
+    async def close(self) -> None:
+        """Look no more names up."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _look_up(host: str, port: int, family: socket.AddressFamily) -> list[tuple[int, int, str]]:
+    """The family, the protocol and the address of each place where the name leads."""
+    found = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    return [
+        (kind, protocol, socket.getnameinfo(place, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0])
+        for kind, _, protocol, _, place in found
+        if isinstance(place[0], str)
+    ]
+
+
+def _words(fault: Exception) -> str:
+    """What the fault says, or its name where it says nothing."""
+    return str(fault) or type(fault).__name__

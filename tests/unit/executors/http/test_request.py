@@ -1,0 +1,136 @@
+"""The request that an attempt sends."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.examples import seconds
+from tokimori.errors import InvalidInput
+from tokimori.executors.http.request import Callback, request_of
+from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.target import Http
+from tokimori.ports.executor import Task
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def task(target: Http, payload: str | None = None) -> Task:
+    """An attempt."""
+    return Task(
+        run_id=RunId("r1"),
+        token=Token(7),
+        attempt=2,
+        job_id=JobId("j"),
+        target=target,
+        nominal=seconds(0),
+        due=seconds(5),
+        timeout=None,
+        timeout_grace=10,
+        kill_on_lost_lease=False,
+        payload=payload,
+    )
+
+
+def asked(payload: str | None = None, callback: Callback | None = None, **fields: Any) -> Any:
+    """The request of a target with these fields."""
+    target = Http(**{"url": "http://a.example/", **fields})
+    return request_of(task(target, payload), target, callback)
+
+
+def test_facts_stand_in_their_places() -> None:
+    """In the address, in headers and in the body; text that is no place stays as it is."""
+    request = asked(
+        'say "hi"',
+        url="http://a.example/{{ job_id }}?run={{run_id}}&p={{payload}}",
+        headers={"X-Try": "{{attempt}}/{{token}}", "X-At": "{{nominal_time}} {{due_time}}"},
+        body='{"a": {"p": {{payload_json}}, "parent": "{{parent_run_id}}"}}',
+    )
+    assert request.url == "http://a.example/j?run=r1&p=say%20%22hi%22"
+    assert request.headers["X-Try"] == "2/7"
+    assert request.headers["X-At"] == "2030-01-01T00:00:00Z 2030-01-01T00:00:05Z"
+    assert json.loads(request.body) == {"a": {"p": 'say "hi"', "parent": ""}}
+    assert request.method == "POST"
+
+
+@given(TEXTS)
+def test_a_payload_stays_in_its_place(payload: str) -> None:
+    """Whatever a payload holds: it is one part of the path, one string of JSON, and no place of its own."""
+    try:
+        request = asked(payload, url="http://a.example/{{payload}}/x", body="{{payload_json}}")
+    except InvalidInput:
+        assert payload in (".", "..")
+        return
+    assert request.url.count("/") == 4 and request.url.isascii() and "?" not in request.url
+    assert json.loads(request.body) == payload
+    assert asked("{{token}}", body="{{payload}}").body == b"{{token}}"
+
+
+@pytest.mark.parametrize("payload", ["a\r\nX-Evil: 1", "a\nb", "\0", "x" * 9_000])
+def test_a_payload_brings_no_header(payload: str) -> None:
+    """A value that is more than one line is refused before anything is sent."""
+    with pytest.raises(InvalidInput) as refused:
+        asked(payload, headers={"X-P": "{{payload}}"})
+    assert refused.value.field == "headers.X-P"
+
+
+def test_the_payload_is_the_body_unless_there_is_one() -> None:
+    """Where the method has a body; a body is JSON unless a header says otherwise."""
+    assert asked("[1]", method="POST").body == b"[1]"
+    assert asked("[1]", method="POST").headers["Content-Type"] == "application/json"
+    assert asked("[1]").body is None
+    assert asked("[1]", method="DELETE").body is None
+    typed = asked("x", method="PUT", headers={"content-type": "text/plain"})
+    assert [value for name, value in typed.headers.items() if name.casefold() == "content-type"] == ["text/plain"]
+
+
+def test_headers_say_which_run_it_is() -> None:
+    """As the environment of a command does; the callback is said where there is one."""
+    headers = asked(callback=Callback("http://n/callbacks/r1/7", "sig")).headers
+    ours = {name: value for name, value in headers.items() if name.startswith("Tokimori-")}
+    assert ours == {
+        "Tokimori-Job-Id": "j",
+        "Tokimori-Run-Id": "r1",
+        "Tokimori-Attempt": "2",
+        "Tokimori-Token": "7",
+        "Tokimori-Nominal-Time": "2030-01-01T00:00:00Z",
+        "Tokimori-Due-Time": "2030-01-01T00:00:05Z",
+        "Tokimori-Callback": "http://n/callbacks/r1/7",
+        "Tokimori-Signature": "sig",
+    }
+    assert not [name for name in asked().headers if "Callback" in name or "Signature" in name]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"url": "ftp://a.example/"}, "url"),
+        ({"url": "http:///x"}, "url"),
+        ({"url": "http://a.example:99999/"}, "url"),
+        ({"url": "http://ann:secret@a.example/"}, "url"),
+        ({"url": "http://{{payload}}/"}, "url"),
+        ({"url": "http://a.example/a b"}, "url"),
+        ({"url": "http://a.example/{{nonsense}}"}, "url"),
+        ({"url": "http://a.example/{{payload"}, "url"),
+        ({"method": "BREW"}, "method"),
+        ({"headers": {"X Y": "1"}}, "headers"),
+        ({"headers": {"Content-Length": "1"}}, "headers"),
+        ({"headers": {"Host": "b.example"}}, "headers"),
+        ({"headers": {"tokimori-run-id": "1"}}, "headers"),
+        ({"headers": {"X": "a\nb"}}, "headers.X"),
+        ({"headers": {"X": "{{ code() }}"}}, "headers.X"),
+        ({"headers": {f"X-{n}": "" for n in range(101)}}, "headers"),
+        ({"body": "{{payload.upper}}"}, "body"),
+        ({"expect": (20,)}, "expect"),
+        ({"callback_within": 0}, "callback_within"),
+    ],
+)
+def test_what_no_node_could_send_is_refused(fields: dict[str, Any], field: str) -> None:
+    """By the name of its field, and without repeating a password."""
+    with pytest.raises(InvalidInput) as refused:
+        Http(**{"url": "http://a.example/", **fields}).check()
+    assert refused.value.field == field
+    assert refused.value.allowed
+    assert "secret" not in refused.value.message and "secret" not in str(refused.value.value)
