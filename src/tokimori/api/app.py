@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from tokimori.api.acting import AuthorOf, unknown_author
 from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
 from tokimori.api.calendars import Calendars
+from tokimori.api.claims import ClaimPaths
 from tokimori.api.guards import guarded
 from tokimori.api.jobs import Jobs
 from tokimori.api.queues import Queues
@@ -27,6 +28,7 @@ from tokimori.api.semaphores import Semaphores
 from tokimori.api.tags import Tagged
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
+from tokimori.service.claims import Claims
 from tokimori.service.service import Service
 from tokimori.service.views.nodes import node_view
 
@@ -61,15 +63,16 @@ def create_app(
     closed: RefusalPage | None = None,
     host_name: str | None = None,
     author_of: AuthorOf = unknown_author,
+    claims: Claims | None = None,
 ) -> ASGIApp:
     """The HTTP door of a node that listens on the interface: `/healthz`, `/api/v2` and these pages, behind all guards.
 
     All but `/healthz` is for who brings the secret. Orders are recorded under the author that `author_of` gives for
-    their request. `lost` answers a browser that asks for a page that there is not, `closed` one that is not let in.
+    their request. Workers elsewhere take runs from `claims`. `lost` answers a browser that asks for a page that there
+    is not, `closed` one that is not let in.
     """
 
-    def service_for(request: Request) -> Service:
-        return service.acting_as(author_of(request))
+    parts = [part(lambda request: service.acting_as(author_of(request))) for part in PARTS]
 
     async def show_health(_: Request) -> Response:
         state = health()
@@ -87,8 +90,9 @@ def create_app(
     app = Starlette(
         routes=[
             Route("/healthz", show_health),
-            *(route for part in PARTS for route in part(service_for).routes()),
+            *(route for part in parts for route in part.routes()),
             Route("/api/v2/nodes", list_nodes),
+            *(() if claims is None else ClaimPaths(claims).routes()),
             *pages,
         ],
         middleware=[_PACKED, Middleware(Tagged)],

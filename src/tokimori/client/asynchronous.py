@@ -14,6 +14,8 @@ from tokimori.locks.lock import Lock
 from tokimori.locks.program import Program
 from tokimori.model.ids import RandomBytes
 from tokimori.model.words import check_text
+from tokimori.service.claim_place import Place
+from tokimori.service.claims import Claims
 from tokimori.service.copying import KindCopied, copy_store
 from tokimori.service.jobs import check_author
 from tokimori.service.schema import open_prepared
@@ -50,6 +52,8 @@ class AsyncClient(Service, Locking[Lock]):
             semaphore_store=stores.semaphore,
         )
         self._session = session_on(stores, clock, random, program)
+        self._place = Place(stores.job, clock, random, program)
+        self.claims = Claims(self._place, random)
 
     disable, enable = Service.pause, Service.resume
 
@@ -79,6 +83,7 @@ class AsyncClient(Service, Locking[Lock]):
     async def close(self) -> None:
         """Release what is held, and close the store."""
         try:
+            await self._place.close("the program of its worker stops")
             await self._session.close()
             if self._semaphore_store is not None:
                 await self._semaphore_store.close()

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
 from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token
@@ -45,11 +46,13 @@ def asked_by(origin: str) -> str:
 class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of a run that no store looks at: they are kept as one text, so that a new fact costs no store anything.
 
-    `tzdata` is the version of the time zone data by which an occurrence got its moment, None for a request. `as_kept`
-    is the text itself where a program of another version wrote more, or something else, than this one can read.
+    `tzdata` is the version of the time zone data by which an occurrence got its moment, None for a request. `worker` is
+    who had the newest attempt in hand, where that was a worker outside of nodes. `as_kept` is the text itself where a
+    program of another version wrote more, or something else, than this one can read.
     """
 
     tzdata: str | None = None
+    worker: str | None = None
     as_kept: str | None = None
 
 
@@ -73,7 +76,7 @@ def decode_details(text: str | None) -> Details:
         details = msgspec.json.decode(text, type=Details)
     except msgspec.DecodeError:
         return Details(as_kept=text)
-    return details if msgspec.json.encode(details).decode() == text else Details(tzdata=details.tzdata, as_kept=text)
+    return details if msgspec.json.encode(details).decode() == text else replace(details, as_kept=text)
 
 
 class Run(Struct, frozen=True):

@@ -9,7 +9,7 @@ from tokimori.client.asynchronous import AsyncClient, open_async
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 
-PARTS = ("calendars", "queues", "semaphores")
+PARTS = ("calendars", "claims", "queues", "semaphores")
 BY_HAND = {"close"}
 """What waits, and is no call of the same method: it ends the thread in which that would run."""
 
