@@ -226,11 +226,11 @@ async def test_two_words_at_once(place: Place) -> None:
 @virtually
 async def test_a_claim_whose_answer_was_lost_is_asked_again(place: Place) -> None:
     """Under the same id a worker gets the same runs, and no others."""
-    for _ in range(3):
+    for _ in range(2):
         await place.ask()
     first = await place.claims.claim(["resize"], limit=2, id=UUID)
     assert await place.claims.claim(["resize"], limit=2, id=UUID) == first
-    assert len(await place.claims.claim(["resize"], limit=5)) == 1
+    assert await place.claims.claim(["resize"], limit=5) == []
 
 
 @virtually
