@@ -2,7 +2,7 @@
 
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 
 from msgspec import Struct
@@ -15,9 +15,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp
 
-from tokimori.api.acting import AuthorOf, unknown_author
+from tokimori.api.acting import AuthorOf, ServiceFor, unknown_author
 from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
 from tokimori.api.calendars import Calendars
+from tokimori.api.calls import Calls
 from tokimori.api.claims import ClaimPaths
 from tokimori.api.guards import guarded
 from tokimori.api.jobs import Jobs
@@ -72,7 +73,8 @@ def create_app(
     is not, `closed` one that is not let in.
     """
 
-    parts = [part(lambda request: service.acting_as(author_of(request))) for part in PARTS]
+    def service_for(request: Request) -> Service:
+        return service.acting_as(author_of(request))
 
     async def show_health(_: Request) -> Response:
         state = health()
@@ -90,9 +92,8 @@ def create_app(
     app = Starlette(
         routes=[
             Route("/healthz", show_health),
-            *(route for part in parts for route in part.routes()),
+            *_routes(service_for, claims),
             Route("/api/v2/nodes", list_nodes),
-            *(() if claims is None else ClaimPaths(claims).routes()),
             *pages,
         ],
         middleware=[_PACKED, Middleware(Tagged)],
@@ -111,6 +112,14 @@ def create_app(
         closed=closed,
         is_answered=lambda scope: any(route.matches(scope)[0] is Match.FULL for route in app.routes),
     )
+
+
+def _routes(service: ServiceFor, claims: Claims | None) -> Iterator[Route]:
+    for part in PARTS:
+        yield from part(service).routes()
+    yield from Calls(service, claims).routes()
+    if claims is not None:
+        yield from ClaimPaths(claims).routes()
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

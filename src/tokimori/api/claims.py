@@ -1,8 +1,9 @@
 """The paths under `/api/v2/claims`: workers in any language claim runs, and say what became of them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, field
 from starlette.requests import Request
@@ -98,23 +99,7 @@ class ClaimPaths:
         )
         if wanted.wait <= 0:
             return answer([claim_view(run) for run in await asked])
-        taking = asyncio.ensure_future(asked)
-        leaving = asyncio.ensure_future(_left(request))
-        try:
-            await asyncio.wait({taking, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            taken = taking.result() if taking.done() else ()
-            if leaving.done():
-                await self._give_back(taken)
-            return answer([claim_view(run) for run in taken])
-        finally:
-            taking.cancel()
-            leaving.cancel()
-
-    async def _give_back(self, taken: Sequence[ClaimedRun]) -> None:
-        """The client has gone: what came at the same moment goes back at once, the rest with the next beats."""
-        for run in taken:
-            with suppress(TokimoriError):
-                await self._claims.release(run.run_id, run.token)
+        return answer([claim_view(run) for run in await while_it_waits(request, self._claims, asked)])
 
     async def heartbeat(self, request: Request) -> Response:
         """Its worker lives."""
@@ -150,6 +135,25 @@ class ClaimPaths:
         wanted, run = await read_body(request, HoldRequest), _run_id(request)
         said = {} if wanted.reason is UNSET else {"reason": wanted.reason}
         return answer(told_view(run, await self._claims.hold(run, wanted.token, **said)))
+
+
+async def while_it_waits(
+    request: Request, claims: Claims, asked: Coroutine[Any, Any, Sequence[ClaimedRun]]
+) -> Sequence[ClaimedRun]:
+    """What was asked for, as long as the client waits. What comes too late goes back: at once, or with beats."""
+    taking = asyncio.ensure_future(asked)
+    leaving = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait({taking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        taken = taking.result() if taking.done() else ()
+        if leaving.done():
+            for run in taken:
+                with suppress(TokimoriError):
+                    await claims.release(run.run_id, run.token)
+        return taken
+    finally:
+        taking.cancel()
+        leaving.cancel()
 
 
 async def _left(request: Request) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
+from tokimori.client.door import is_address
 from tokimori.client.locks import Locking
 from tokimori.client.opening import Stores, load_store, missing_file, session_on, this_program
 from tokimori.clock import Clock, SystemClock
+from tokimori.errors import InvalidInput
 from tokimori.locks.holdings import Wanted
 from tokimori.locks.lock import Lock
 from tokimori.locks.program import Program
@@ -116,6 +118,8 @@ def client_maker(
         if given is not None:
             check_text(name, given)
     check_author(author)
+    if url is not None and is_address(url):
+        return _http_maker(url, time_zone, author, semaphore_store)
     loaded, new_stores = load_store(url, time_zone, semaphore_store)
 
     def new() -> AsyncClient:
@@ -131,3 +135,15 @@ def client_maker(
         )
 
     return new
+
+
+def _http_maker(
+    url: str, time_zone: str | None, author: str | None, semaphore_store: str | None
+) -> Callable[[], AsyncClient]:
+    from tokimori.client.over_http import HttpClient, new_door  # noqa: PLC0415  it is a client, too
+
+    if semaphore_store is not None:
+        message = "semaphore_store: a node has one of its own settings; over HTTP none can be named"
+        raise InvalidInput(message, field="semaphore_store", value=semaphore_store, allowed="None with http://")
+    door = new_door(url, time_zone, author)
+    return lambda: HttpClient(door())

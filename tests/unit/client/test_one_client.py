@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.unit.client.served import TRANSPORTS, store_of
 from tokimori.client.asynchronous import AsyncClient, open_async
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
@@ -46,10 +47,10 @@ def unlike(name: str, one: Callable[..., object], other: Callable[..., object]) 
         yield "the synchronous one is not made from the asynchronous one"
 
 
-@pytest.fixture
-def client() -> Iterator[Client]:
-    """One on a store of its own."""
-    with open_client("memory:", time_zone="Asia/Tokyo") as opened:
+@pytest.fixture(params=TRANSPORTS)
+def client(request: pytest.FixtureRequest) -> Iterator[Client]:
+    """One on a store of its own, or over HTTP on the store of a node."""
+    with store_of(request.param) as url, open_client(url, time_zone="Asia/Tokyo") as opened:
         yield opened
 
 
