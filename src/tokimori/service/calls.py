@@ -94,8 +94,10 @@ def arguments(method: Method, call: Call) -> tuple[list[object], dict[str, objec
     for name in _STRUCTURED & bound.arguments.keys():
         try:
             bound.arguments[name] = msgspec.convert(bound.arguments[name], _hints(method)[name])
-        except msgspec.ValidationError as fault:
-            raise InvalidInput(f"{name}: {fault}", field=name, allowed="what the method takes") from None
+        except msgspec.ValidationError:
+            value = bound.arguments[name]
+            message = f"{name}: {value!r} is not what {method.__name__} takes"
+            raise InvalidInput(message, field=name, value=value, allowed="what the client sends") from None
     return list(bound.args[1:]), bound.kwargs
 
 
@@ -130,6 +132,8 @@ def _plain(field: str, value: object) -> object:
         case Set():
             return sorted((_plain(field, each) for each in value), key=str)
         case float() if not math.isfinite(value):
+            raise _no_json(field, value)
+        case bytes() | bytearray() | memoryview():  # it would go as a text
             raise _no_json(field, value)
         case _:
             return _encodable(field, value)

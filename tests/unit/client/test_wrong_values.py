@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.unit.client.served import TRANSPORTS, store_of
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.clock import parse_moment
@@ -46,10 +45,10 @@ WRONG = (object(), b"j", [object()], {"a": object()}, datetime(2030, 1, 1), 10**
 LEAKS = re.compile(r"Expected `|not supported between|has no attribute|is not iterable|NoneType|\bobject expected\b")
 
 
-@pytest.fixture(params=TRANSPORTS)
-def client(request: pytest.FixtureRequest) -> Iterator[Client]:
+@pytest.fixture
+def client() -> Iterator[Client]:
     """One with a job, a calendar and a run."""
-    with store_of(request.param) as url, open_client(url) as opened:
+    with open_client("memory:") as opened:
         opened.add("j", noop=True, schedule="0 3 * * *")
         opened.calendars.add("c", dates=["12-25"])
         yield opened
