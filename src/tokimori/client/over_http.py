@@ -138,6 +138,7 @@ class HttpClient(AsyncClient):
     """See `AsyncClient`. `door` is that of a node."""
 
     def __init__(self, door: Door) -> None:
+        self.time_zone = door.time_zone or ""
         self._through(door)
 
     def _through(self, door: Door) -> None:
@@ -211,8 +212,13 @@ class HttpClient(AsyncClient):
         return other
 
     async def __aenter__(self) -> Self:
-        """Make ready. Raises nothing yet: the first call finds out whether the node answers."""
+        """Make ready. Raises `StoreUnavailable` where the node does not answer, and `Refused` without its secret."""
         await self._door.open()
+        try:
+            self.time_zone = self.time_zone or (await self.explain("@daily", n=1)).time_zone
+        except BaseException:
+            await self._door.close()
+            raise
         return self
 
     async def close(self) -> None:
