@@ -1,6 +1,6 @@
 """Guards against owners of jobs, and texts that grow."""
 
-from tests.guards.guard import DOOR, NOBODY_IN, Guard
+from tests.guards.guard import DOOR, LIVE, LOST_REPLY, NOBODY_IN, STALE, Guard
 
 OTHERS_GUARDS = (
     Guard(
@@ -42,5 +42,45 @@ OTHERS_GUARDS = (
         "return visible(super().format(record))",
         "return super().format(record)",
         "tests/unit/logs/test_formats.py::test_texts_of_others_control_no_terminal",
+    ),
+    Guard(
+        LIVE,
+        "the run of a remote worker that says nothing is lost",
+        "service/claim_place.py",
+        "if held.over_at <= at:",
+        "if held.over_at < 0:",
+        "tests/unit/service/test_claims.py::test_who_is_silent_loses_its_run",
+    ),
+    Guard(
+        STALE,
+        "another word of a remote worker about the same attempt changes nothing",
+        "service/claim_place.py",
+        "if held is not None and held.said is None:",
+        "if held is not None:",
+        "tests/unit/service/test_claims.py::test_two_words_at_once",
+    ),
+    Guard(
+        LOST_REPLY,
+        "what a claim took that nobody waited for is handed back",
+        "service/claim_place.py",
+        "if self._unknown:",
+        "if not self._membership:",
+        "tests/unit/service/test_claims.py::test_a_claim_that_nobody_waits_for_goes_back",
+    ),
+    Guard(
+        LOST_REPLY,
+        "a claim that is asked again brings the same runs",
+        "service/claim_place.py",
+        "if again := self._hands.of_claim(wish.id):",
+        "if again := self._hands.of_claim(wish.id)[:0]:",
+        "tests/unit/service/test_claims.py::test_a_claim_whose_answer_was_lost_is_asked_again",
+    ),
+    Guard(
+        DOOR,
+        "so many remote workers wait at a time, and no more",
+        "service/claim_place.py",
+        "if len(self._bells) >= self._most_waiting:",
+        "if len(self._bells) < 0:",
+        "tests/unit/service/test_claims.py::test_no_more_wait_than_may",
     ),
 )

@@ -2,7 +2,7 @@
 
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from http import HTTPStatus
 
@@ -14,10 +14,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp
 
-from tokimori.api.acting import AuthorOf, unknown_author
+from tokimori.api.acting import AuthorOf, ServiceFor, unknown_author
 from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
 from tokimori.api.calendars import Calendars
 from tokimori.api.callbacks import CallbackDoor, Hear, unheard
+from tokimori.api.calls import Calls
+from tokimori.api.claims import ClaimPaths
 from tokimori.api.guards import guarded
 from tokimori.api.jobs import Jobs
 from tokimori.api.queues import Queues
@@ -26,6 +28,7 @@ from tokimori.api.schedules import Schedules
 from tokimori.api.semaphores import Semaphores
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
+from tokimori.service.claims import Claims
 from tokimori.service.service import Service
 from tokimori.service.views.nodes import node_view
 
@@ -59,12 +62,13 @@ def create_app(
     host_name: str | None = None,
     author_of: AuthorOf = unknown_author,
     hear: Hear = unheard,
+    claims: Claims | None = None,
 ) -> ASGIApp:
     """The HTTP door of a node that listens on the interface: `/healthz`, `/api/v2` and these pages, behind all guards.
 
     All but `/healthz` is for who brings the secret, and callbacks (`hear`) for who brings their signature. Orders are
-    recorded under the author that `author_of` gives. `lost` answers a browser that asks for a page that there is not,
-    `closed` one that is not let in.
+    recorded under the author that `author_of` gives. Workers elsewhere take runs from `claims`. `lost` answers a
+    browser that asks for a page that there is not, `closed` one that is not let in.
     """
 
     acting_as = lru_cache(maxsize=MOST_AUTHORS)(service.acting_as)
@@ -87,7 +91,7 @@ def create_app(
     app = Starlette(
         routes=[
             Route("/healthz", show_health),
-            *(route for part in PARTS for route in part(service_for).routes()),
+            *_routes(service_for, claims),
             Route("/api/v2/nodes", list_nodes),
             *pages,
         ],
@@ -107,6 +111,14 @@ def create_app(
         beside=lambda inner: CallbackDoor(inner, hear, service),
         is_answered=lambda scope: any(route.matches(scope)[0] is Match.FULL for route in app.routes),
     )
+
+
+def _routes(service: ServiceFor, claims: Claims | None) -> Iterator[Route]:
+    for part in PARTS:
+        yield from part(service).routes()
+    yield from Calls(service, claims).routes()
+    if claims is not None:
+        yield from ClaimPaths(claims).routes()
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

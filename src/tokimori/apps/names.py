@@ -43,6 +43,7 @@ from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.store import RunFilter, SchemaStatus
 from tokimori.schedules.explain import Explanation
 from tokimori.service.arguments import CalendarArguments, JobArguments, RequestArguments
+from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.copying import KindCopied
 from tokimori.service.jobs import Imported
 from tokimori.service.queues import Queue
@@ -64,6 +65,7 @@ __all__ = [
     "Calendar",
     "CalendarArguments",
     "ClaimLost",
+    "ClaimedRun",
     "Client",
     "Command",
     "Conflict",
@@ -74,6 +76,7 @@ __all__ = [
     "Explanation",
     "FamilyChanged",
     "Function",
+    "Heard",
     "Held",
     "Http",
     "Imported",

@@ -8,11 +8,12 @@ from typing import Self, Unpack
 
 from msgspec.structs import replace
 
+from tokimori.client.door import is_address
 from tokimori.client.locks import Locking
 from tokimori.client.opening import Stores, load_store, missing_file, session_on, this_program
 from tokimori.client.transactions import add_within, check_asked, check_connection, check_job, outside_of
 from tokimori.clock import Clock, SystemClock
-from tokimori.errors import NotFound, Refused
+from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.locks.holdings import Wanted
 from tokimori.locks.lock import Lock
 from tokimori.locks.program import Program
@@ -23,6 +24,8 @@ from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
 from tokimori.ports.outside import Outside
 from tokimori.service.arguments import Payload, RequestArguments
+from tokimori.service.claim_place import Place
+from tokimori.service.claims import Claims
 from tokimori.service.copying import KindCopied, copy_store
 from tokimori.service.jobs import check_author
 from tokimori.service.schema import open_prepared
@@ -60,6 +63,8 @@ class AsyncClient(Service, Locking[Lock]):
         )
         self._has_warned = False
         self._session = session_on(stores, clock, random, program)
+        self._place = Place(stores.job, clock, random, program)
+        self.claims = Claims(self._place, random)
 
     async def trigger(
         self,
@@ -139,6 +144,7 @@ class AsyncClient(Service, Locking[Lock]):
     async def close(self) -> None:
         """Release what is held, and close the store."""
         try:
+            await self._place.close("the program of its worker stops")
             await self._session.close()
             if self._semaphore_store is not None:
                 await self._semaphore_store.close()
@@ -171,6 +177,8 @@ def client_maker(
         if given is not None:
             check_text(name, given)
     check_author(author)
+    if url is not None and is_address(url):
+        return _http_maker(url, time_zone, author, semaphore_store)
     loaded, new_stores = load_store(url, time_zone, semaphore_store)
 
     def new() -> AsyncClient:
@@ -186,3 +194,15 @@ def client_maker(
         )
 
     return new
+
+
+def _http_maker(
+    url: str, time_zone: str | None, author: str | None, semaphore_store: str | None
+) -> Callable[[], AsyncClient]:
+    from tokimori.client.over_http import HttpClient, new_door  # noqa: PLC0415  it is a client, too
+
+    if semaphore_store is not None:
+        message = "semaphore_store: a node has one of its own settings; over HTTP none can be named"
+        raise InvalidInput(message, field="semaphore_store", value=semaphore_store, allowed="None with http://")
+    door = new_door(url, time_zone, author)
+    return lambda: HttpClient(door())

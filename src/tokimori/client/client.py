@@ -13,6 +13,7 @@ from tokimori.locks.holdings import Wanted
 from tokimori.model.run import Run
 from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.calendars import Calendars as AsyncCalendars
+from tokimori.service.claims import Claims as AsyncClaims
 from tokimori.service.jobs import check_author
 from tokimori.service.queues import Queues as AsyncQueues
 from tokimori.service.semaphores import Semaphores as AsyncSemaphores
@@ -27,6 +28,18 @@ class Calendars(Facade[AsyncCalendars]):
     update = synchronous(AsyncCalendars.update)
     delete = synchronous(AsyncCalendars.delete)
     jobs = synchronous(AsyncCalendars.jobs)
+
+
+class Claims(Facade[AsyncClaims]):
+    """Claims: runs for a worker outside of nodes, and what it says of them."""
+
+    claim = synchronous(AsyncClaims.claim)
+    heartbeat = synchronous(AsyncClaims.heartbeat)
+    finish = synchronous(AsyncClaims.finish)
+    fail = synchronous(AsyncClaims.fail)
+    retry = synchronous(AsyncClaims.retry)
+    release = synchronous(AsyncClaims.release)
+    hold = synchronous(AsyncClaims.hold)
 
 
 class Queues(Facade[AsyncQueues]):
@@ -60,6 +73,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     def _act_through(self, run: Runner[AsyncClient]) -> None:
         super().__init__(run)
         self.calendars = Calendars(lambda act: run(lambda client: act(client.calendars)))
+        self.claims = Claims(lambda act: run(lambda client: act(client.claims)))
         self.queues = Queues(lambda act: run(lambda client: act(client.queues)))
         self.semaphores = Semaphores(lambda act: run(lambda client: act(client.semaphores)))
 

@@ -42,7 +42,12 @@ def synchronous(
 
     @wraps(method)
     def call(facade: Facade[_Behind], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return facade._run(lambda behind: method(behind, *args, **kwargs))
+        return facade._run(lambda behind: of_its_kind(behind)(*args, **kwargs))
+
+    def of_its_kind(behind: _Behind) -> Callable[_P, Awaitable[_T]]:
+        """What is behind may be of a kind that does the same in another way."""
+        own: Callable[_P, Awaitable[_T]] = getattr(behind, method.__name__)
+        return own
 
     return call
 

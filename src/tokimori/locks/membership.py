@@ -64,7 +64,7 @@ class Membership:
     """One program on one store, from `join` until it is idle or leaves; afterwards it joins again under a new id.
 
     `renewed` is called with the time at which an answered beat was sent, in seconds of the clock: the lease counts from
-    there. Without `rests` the program never leaves because it is idle.
+    there. Without `rests` the program never leaves because it is idle. `heard` is called with each answer to a beat.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Membership:
         *,
         renewed: Callable[[float], None],
         rests: bool,
+        heard: Callable[[Pulse], None] = lambda _pulse: None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -85,6 +86,7 @@ class Membership:
         self._holder = holder
         self._renewed = renewed
         self._rests = rests
+        self._heard = heard
         self._joining = asyncio.Lock()
         self._beating: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -245,6 +247,7 @@ class Membership:
         self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken and self._unbroken)
         self._renewed(sent)
         self._check_lease()
+        self._heard(pulse)
 
     async def _bury(self) -> None:
         for peer, beat in overdue(self._watch, self._clock.monotonic()):

@@ -47,13 +47,15 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of a run that no store looks at: they are kept as one text, so that a new fact costs no store anything.
 
     `tzdata` is the version of the time zone data by which an occurrence got its moment, None for a request. `payload`
-    is what its first attempt got where that was its job's. `progress` (0 to 1) and its text are what the newest attempt
-    told last, `checkpoint` (JSON) is what the next one gets (`tokimori.model.notes`). `as_kept` is the text itself
-    where a program of another version wrote more, or something else, than this one can read.
+    is what its first attempt got where that was its job's. `worker` is who had the newest attempt in hand, where that
+    was a worker outside of nodes. `progress` (0 to 1) and its text are what the newest attempt told last, `checkpoint`
+    (JSON) is what the next one gets (`tokimori.model.notes`). `as_kept` is the text itself where a program of another
+    version wrote more, or something else, than this one can read.
     """
 
     tzdata: str | None = None
     payload: str | None = None
+    worker: str | None = None
     progress: float | None = None
     progress_text: str | None = None
     checkpoint: str | None = None

@@ -1,15 +1,17 @@
 """Where everybody is introduced to everybody: the only place that knows stores, executors, doors and the engine."""
 
+import asyncio
 import gc
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
 from tokimori.api.app import Health, create_app
+from tokimori.api.connections import most_connections
 from tokimori.api.server import HttpDoor
 from tokimori.client.opening import make_state_dir, semaphore_store_of, this_program
 from tokimori.clock import Clock
@@ -39,6 +41,8 @@ from tokimori.node.units import Stock
 from tokimori.ports.executor import Executor
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
+from tokimori.service.claim_place import MOST_WAITING, Place
+from tokimori.service.claims import Claims
 from tokimori.service.declared import Declared, check_vanished, declare
 from tokimori.service.reboot import trigger_reboot
 from tokimori.service.schema import DoorOnDemand, StoreOnDemand, open_prepared
@@ -48,6 +52,8 @@ from tokimori.web.page import Page
 
 log = logging.getLogger(__name__)
 
+_LOOK = 0.1
+"""Seconds between two looks of a node that stops at what workers elsewhere still have in hand."""
 Announce = Callable[[str], None]
 """Tells the person who started the node one line."""
 
@@ -96,12 +102,15 @@ async def serve(
             # The door first: a port that is taken leaves no node behind.
             if app is not None:
                 await _declare(app, service, store, random)
+            place = place_of(store, clock, stopping)
             async with (
                 _reloading(settings, functions),
-                _http_door(node, store, semaphore_store, settings, clock, callbacks=callbacks) as door,
+                _http_door(node, store, semaphore_store, settings, clock, callbacks=callbacks, place=place) as door,
             ):
                 told = () if door is None else told_at_start(*door, with_secret=tells_secret)
-                await _take_part(node, store, service, told, announce, joined=joined)
+                await _take_part(
+                    node, store, service, told, announce, joined=joined, rest=partial(_rest, place, stopping)
+                )
             announce(f"Node {node.id} has stopped.")
         finally:
             await executor.close()
@@ -178,6 +187,7 @@ async def _take_part(
     announce: Announce,
     *,
     joined: Callable[[], None],
+    rest: Callable[[], Awaitable[None]],
 ) -> None:
     with stopped_by_signals(lambda: announce(node.stop())):
         join = partial(_join, node, store, service)
@@ -188,6 +198,20 @@ async def _take_part(
             for line in told:
                 announce(line)
             await node.run()
+            await rest()
+
+
+def place_of(store: Store, clock: Clock, stopping: Stopping) -> Place:
+    """Where workers elsewhere claim. Most of the door's connections stay for everybody else."""
+    most = min(MOST_WAITING, most_connections() // 4)
+    return Place(store, clock, os.urandom, this_program({}), may_give=lambda: stopping.working, most_waiting=most)
+
+
+async def _rest(place: Place, stopping: Stopping) -> None:
+    """Runs in the hands of workers elsewhere get what is left of the grace, as the node's own do; then they go back."""
+    while place.in_hand and stopping.phase is Phase.DRAINING and not stopping.grace_is_over():  # noqa: ASYNC110  polls
+        await asyncio.sleep(_LOOK)
+    await place.close()
 
 
 def _spare_the_collector() -> None:
@@ -214,6 +238,7 @@ async def _http_door(
     clock: Clock,
     *,
     callbacks: Callbacks,
+    place: Place | None = None,
 ) -> AsyncIterator[tuple[str, str] | None]:
     """Its address and its secret. It stays open while the node drains: whoever asks why is answered.
 
@@ -237,6 +262,7 @@ async def _http_door(
         closed=page.closed,
         host_name=node.identity.host,
         hear=callbacks.hear,
+        claims=None if place is None else Claims(place, os.urandom),
     )
     door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed, insecure=http.insecure)
     await door.start()

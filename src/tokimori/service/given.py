@@ -85,16 +85,20 @@ def payload_of(given: object) -> str | None:
         return given
     if not isinstance(given, Mapping | list | tuple):
         raise InvalidInput(f"payload: {given!r} is not a payload", field="payload", value=given, allowed=_PAYLOADS)
+    return json_of("payload", dict(given) if isinstance(given, Mapping) else given, _PAYLOADS)
+
+
+def json_of(field: str, given: object, allowed: str = "what JSON can hold") -> str:
+    """The value as JSON. Raises `InvalidInput`."""
+
+    def no_json(part: object) -> str:
+        raise InvalidInput(f"{field}: JSON can't hold {part!r}", field=field, value=part, allowed=allowed)
+
     try:
-        plain = dict(given) if isinstance(given, Mapping) else given
-        return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_no_json)
+        return json.dumps(given, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=no_json)
     except (TypeError, ValueError, RecursionError):
-        message = "payload: JSON can't hold it: a key that is no text, a number that is none, or what holds itself"
-        raise InvalidInput(message, field="payload", value=given, allowed=_PAYLOADS) from None
-
-
-def _no_json(given: object) -> str:
-    raise InvalidInput(f"payload: JSON can't hold {given!r}", field="payload", value=given, allowed=_PAYLOADS)
+        message = f"{field}: JSON can't hold it: a key that is no text, a number that is none, or what holds itself"
+        raise InvalidInput(message, field=field, value=given, allowed=allowed) from None
 
 
 def job_fields(fields: Mapping[str, object]) -> dict[str, object]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.client.served import TRANSPORTS, store_of
 from tokimori.client.asynchronous import AsyncClient, open_async
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
@@ -33,10 +34,10 @@ class NewerStore(MemoryStore):
         self.closed += 1
 
 
-@pytest.fixture
-def client() -> Iterator[Client]:
-    """One on a store of its own."""
-    with open_client("memory:", time_zone="Europe/Paris") as opened:
+@pytest.fixture(params=TRANSPORTS)
+def client(request: pytest.FixtureRequest) -> Iterator[Client]:
+    """One on a store of its own, or over HTTP on the store of a node."""
+    with store_of(request.param) as url, open_client(url, time_zone="Europe/Paris") as opened:
         yield opened
 
 

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.unit.client.served import TRANSPORTS, store_of
 from tokimori.client.asynchronous import AsyncClient, open_async
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 
-PARTS = ("calendars", "queues", "semaphores")
+PARTS = ("calendars", "claims", "queues", "semaphores")
 BY_HAND = {"close"}
 """What waits, and is no call of the same method: it ends the thread in which that would run."""
 
@@ -46,10 +47,10 @@ def unlike(name: str, one: Callable[..., object], other: Callable[..., object]) 
         yield "the synchronous one is not made from the asynchronous one"
 
 
-@pytest.fixture
-def client() -> Iterator[Client]:
-    """One on a store of its own."""
-    with open_client("memory:", time_zone="Asia/Tokyo") as opened:
+@pytest.fixture(params=TRANSPORTS)
+def client(request: pytest.FixtureRequest) -> Iterator[Client]:
+    """One on a store of its own, or over HTTP on the store of a node."""
+    with store_of(request.param) as url, open_client(url, time_zone="Asia/Tokyo") as opened:
         yield opened
 
 
@@ -101,12 +102,13 @@ def test_both_are_opened_with_the_same_arguments() -> None:
     assert inspect.signature(open_client).parameters == inspect.signature(open_async).parameters
 
 
-async def test_both_act_for_somebody_else(client: Client) -> None:
+async def test_both_act_for_somebody_else(client: Client, request: pytest.FixtureRequest) -> None:
     """A view with another author records it, parts included; the client itself goes on as before."""
+    nobody = {"store": None, "http": "http"}[request.node.callspec.params["client"]]  # a door names itself
     client.add("j", noop=True)
     ann = client.acting_as("ann")
     assert (ann.pause("j").by, ann.queues.pause("mail").by) == ("ann", "ann")
-    assert (client.queues.pause("web").by, ann.list()) == (None, client.list())
+    assert (client.queues.pause("web").by, ann.list()) == (nobody, client.list())
     async with behind() as other:
         await other.add("j", noop=True)
         bob = other.acting_as("bob")

@@ -71,6 +71,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     error: str | None
     cancel: str | None
     tzdata: str | None
+    worker: str | None
     parent_id: str | None
     result: str | None
     concurrency_key: str | None
@@ -145,6 +146,7 @@ def run_view(
         error=run.error,
         cancel=run.cancel,
         tzdata=run.details.tzdata,
+        worker=run.details.worker,
         parent_id=run.parent_id,
         result=run.result,
         concurrency_key=run.concurrency_key,

@@ -1,0 +1,56 @@
+"""The paths under `/api/v2/calls`: the methods of the Python client, as they are, for programs without the store."""
+
+from collections.abc import Sequence
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.answers import answer, read_body
+from tokimori.api.claims import while_it_waits
+from tokimori.schedules.zones import check_zone
+from tokimori.service.calls import Call, arguments, offered
+from tokimori.service.claims import Claims
+from tokimori.service.service import Service
+
+PATH = "/api/v2/calls"
+
+
+class Calls:
+    """The part of the API for the Python client."""
+
+    def __init__(self, service: ServiceFor, claims: Claims | None) -> None:
+        self._service = service
+        self._claims = claims
+
+    def routes(self) -> Sequence[Route]:
+        """The paths of this part."""
+        return [Route(PATH + "/{method}", self.call, methods=["POST"])]
+
+    async def call(self, request: Request) -> Response:
+        """What the method returns. An argument that is wrong is named, as ever."""
+        name = request.path_params["method"]
+        method = offered().get(name)
+        part, _, word = name.rpartition(".")
+        if method is None or (part == "claims" and self._claims is None):
+            raise HTTPException(404)
+        call = await read_body(request, Call)
+        args, kwargs = arguments(method, call)
+        service = self._of(request, call)
+        if part == "claims":
+            doing = getattr(self._claims, word)(*args, **kwargs)
+            if self._claims is not None and word == "claim" and kwargs.get("wait"):
+                return answer(await while_it_waits(request, self._claims, doing))
+            return answer(await doing)
+        return answer(await getattr(getattr(service, part) if part else service, word)(*args, **kwargs))
+
+    def _of(self, request: Request, call: Call) -> Service:
+        """The service for who calls."""
+        service = self._service(request)
+        if call.author is not None:
+            service = service.acting_as(call.author)
+        if call.time_zone is not None:
+            service.time_zone = check_zone(call.time_zone)  # the service of this request alone
+        return service

@@ -1,0 +1,159 @@
+"""A node's door, as a client knows it: its address, its secret, and how its answers are read."""
+
+from collections.abc import Callable, Coroutine, Iterator
+from copy import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
+
+import msgspec
+
+from tokimori.errors import InvalidConfig, InvalidInput, Refused, StoreUnavailable, TokimoriError
+from tokimori.service.calls import Method, result_of, written
+from tokimori.service.views.errors import ErrorView
+
+if TYPE_CHECKING:
+    import aiohttp
+
+SCHEMES = ("http://", "https://")
+PATH = "/api/v2/calls/"
+LONGEST_CALL = 90.0
+"""Seconds: a claim waits for a minute at most."""
+_ALLOWED = "the address of a node, as `tokimori node address` prints it"
+
+Calls = Callable[[Method, tuple[object, ...], dict[str, object]], Coroutine[Any, Any, Any]]
+
+
+def is_address(url: str) -> bool:
+    """Whether it is the address of a node rather than the URL of a store."""
+    return url.lower().startswith(SCHEMES)
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a node answers, without a path, and what it wants to hear."""
+
+    url: str
+    secret: str
+
+
+def address_of(url: str, state_dir: Path) -> Address:
+    """The address in the URL, whose secret is in it (`?secret=`) or in the state folder. Raises `InvalidInput`."""
+    parts = urlsplit(url)
+    try:
+        named = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        named = False
+    if not named or parts.path.strip("/") or parts.username is not None:
+        shown = urlunsplit(parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]))
+        raise InvalidInput(f"url: {shown!r} is no node's address", field="url", value=shown, allowed=_ALLOWED)
+    given = parse_qs(parts.query).get("secret")
+    return Address(
+        url=f"{parts.scheme}://{parts.netloc}", secret=given[-1] if given else _kept(state_dir, parts.netloc)
+    )
+
+
+def _kept(state_dir: Path, where: str) -> str:
+    file = state_dir / "secret"
+    try:
+        return file.read_text().strip()
+    except OSError as fault:
+        raise InvalidInput(
+            f"url: it has no secret, and {file} can't be read: {fault.strerror}",
+            field="url",
+            value=where,
+            allowed=f"{_ALLOWED}: with ?secret=",
+        ) from None
+
+
+class Door:
+    """Calls methods of the service at a node. It is opened by `open`; a copy for another author shares what is open."""
+
+    def __init__(self, address: Address, *, author: str | None, time_zone: str | None, parent: str | None) -> None:
+        self.author = author
+        self.time_zone = time_zone
+        self._address = address
+        self._parent = parent
+        self._sessions: list[aiohttp.ClientSession] = []
+
+    def acting_as(self, author: str | None) -> Self:
+        """The same door for another author, with the same connections."""
+        other = copy(self)
+        other.author = author
+        return other
+
+    async def open(self) -> None:
+        """Make ready; nothing is connected yet."""
+        import aiohttp  # noqa: PLC0415  a program on a store needs none of it
+
+        self._sessions.append(
+            aiohttp.ClientSession(
+                headers={"Authorization": f"Bearer {self._address.secret}", "Content-Type": "application/json"},
+                timeout=aiohttp.ClientTimeout(total=LONGEST_CALL),
+            )
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        while self._sessions:
+            await self._sessions.pop().close()
+
+    def part(self, part: str) -> Calls:
+        """What calls the methods of a part; of the service itself if it has no name."""
+
+        async def call(method: Method, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+            if method.__name__ in ("ask", "trigger") and not part and self._parent is not None:
+                kwargs.setdefault("parent", self._parent)
+            body = written(method, args, kwargs, author=self.author, time_zone=self.time_zone)
+            name = f"{part}.{method.__name__}" if part else method.__name__
+            return self._read(method, *await self._post(PATH + quote(name), body))
+
+        return call
+
+    async def _post(self, path: str, body: bytes) -> tuple[int, bytes]:
+        import aiohttp  # noqa: PLC0415
+
+        if not self._sessions:
+            raise Refused("this client is not open", allowed="`async with` opens it")
+        try:
+            async with self._sessions[0].post(self._address.url + path, data=body, allow_redirects=False) as answer:
+                return answer.status, await answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as fault:
+            why = str(fault) or type(fault).__name__
+            raise StoreUnavailable(f"the node at {self._address.url} does not answer: {why}") from None
+
+    def _read(self, method: Method, status: int, answer: bytes) -> Any:
+        if status == 200:
+            try:
+                return msgspec.json.decode(answer, type=result_of(method))
+            except msgspec.DecodeError as fault:
+                raise self._stranger(f"it answers what this version can't read: {fault}") from None
+        try:
+            said = msgspec.json.decode(answer, type=ErrorView).error
+        except msgspec.DecodeError:
+            raise self._stranger(f"it answers with HTTP status {status}") from None
+        if status == 404 and said.field is None:
+            raise self._stranger(f"it does not know {method.__name__}")
+        raise error_of(said.code, said.message, said.field, said.value, said.allowed)
+
+    def _stranger(self, why: str) -> Refused:
+        return Refused(
+            f"the node at {self._address.url} speaks another version of Tokimori, or is none: {why}",
+            field="url",
+            value=self._address.url,
+            allowed="a node of this version",
+        )
+
+
+def error_of(code: str, message: str, field: str | None, value: object, allowed: str | None) -> TokimoriError:
+    """The error that a node's answer tells, by its code. One that only doors know is `Refused`."""
+    kind = next((each for each in kinds_of(TokimoriError) if each.code == code), Refused)
+    if kind is InvalidConfig:
+        return InvalidConfig([message])
+    return kind(message, field=field, value=value, allowed=allowed)
+
+
+def kinds_of(root: type[TokimoriError]) -> Iterator[type[TokimoriError]]:
+    """The error and all below it."""
+    yield root
+    for below in root.__subclasses__():
+        yield from kinds_of(below)

@@ -1,0 +1,234 @@
+"""The client over the HTTP door of a node: each method is the one of the client on a store, by name."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from copy import copy
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast
+
+from tokimori.client.asynchronous import AsyncClient
+from tokimori.client.door import Door, address_of
+from tokimori.client.opening import this_program
+from tokimori.config.settings import load_settings
+from tokimori.errors import Refused
+from tokimori.locks.holdings import Held, Owner, Wanted
+from tokimori.locks.session import Session
+from tokimori.model.ids import check_uuid
+from tokimori.model.run import Run
+from tokimori.model.transitions import ENDS
+from tokimori.schedules.zones import check_zone
+from tokimori.service.calendars import Calendars
+from tokimori.service.calls import Method
+from tokimori.service.claims import Claims
+from tokimori.service.given import Span, seconds_of
+from tokimori.service.jobs import check_author
+from tokimori.service.queues import Queues
+from tokimori.service.semaphores import Semaphores
+
+POLL = 0.25
+"""Seconds between two looks at a run for which somebody waits."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Behind = TypeVar("_Behind")
+
+
+class _Calling(Protocol):
+    async def _call(self, method: Method, args: tuple[object, ...], kwargs: dict[str, object]) -> Any: ...
+
+
+def asked(
+    method: Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]]:
+    """The same method, carried out by a node."""
+
+    @wraps(method)
+    async def call(behind: _Behind, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        result: _T = await cast(_Calling, behind)._call(method, args, kwargs)
+        return result
+
+    return call
+
+
+def not_offered(
+    method: Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]]:
+    """The same method, which needs the store itself."""
+
+    @wraps(method)
+    async def call(behind: _Behind, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        raise needs_the_store(method.__name__)
+
+    return call
+
+
+def needs_the_store(what: str) -> Refused:
+    """The answer to who asks for what no door offers."""
+    return Refused(
+        f"{what}: a node's door does not offer this; open the store itself, by its URL",
+        field="url",
+        allowed="the URL of a store, such as sqlite:///PATH or postgresql://HOST/NAME",
+    )
+
+
+class HttpCalendars(Calendars):
+    """See `Calendars`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("calendars")
+
+    add = asked(Calendars.add)
+    get = asked(Calendars.get)
+    list = asked(Calendars.list)
+    update = asked(Calendars.update)
+    delete = asked(Calendars.delete)
+    jobs = asked(Calendars.jobs)
+
+
+class HttpClaims(Claims):
+    """See `Claims`: the place is the node's door."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("claims")
+
+    claim = asked(Claims.claim)
+    heartbeat = asked(Claims.heartbeat)
+    finish = asked(Claims.finish)
+    fail = asked(Claims.fail)
+    retry = asked(Claims.retry)
+    release = asked(Claims.release)
+    hold = asked(Claims.hold)
+
+
+class HttpQueues(Queues):
+    """See `Queues`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("queues")
+
+    list = asked(Queues.list)
+    pauses = asked(Queues.pauses)
+    pause = asked(Queues.pause)
+    resume = asked(Queues.resume)
+
+
+class HttpSemaphores(Semaphores):
+    """See `Semaphores`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("semaphores")
+
+    list = asked(Semaphores.list)
+    get = asked(Semaphores.get)
+    set = asked(Semaphores.set)
+    delete = asked(Semaphores.delete)
+
+
+class _NoSession:
+    """Where nothing can be locked."""
+
+    async def acquire(self, wanted: Wanted, _owner: Owner) -> Held:
+        """Raises `Refused`."""
+        raise needs_the_store(f"the semaphore {wanted.name}")
+
+
+class HttpClient(AsyncClient):
+    """See `AsyncClient`. `door` is that of a node."""
+
+    def __init__(self, door: Door) -> None:
+        self.time_zone = door.time_zone or ""
+        self._through(door)
+
+    def _through(self, door: Door) -> None:
+        self._door = door
+        self._session = cast(Session, _NoSession())
+        self._call = door.part("")
+        self.calendars = HttpCalendars(door)
+        self.claims = HttpClaims(door)
+        self.queues = HttpQueues(door)
+        self.semaphores = HttpSemaphores(door)
+
+    add = asked(AsyncClient.add)
+    import_all = asked(AsyncClient.import_all)
+    get = asked(AsyncClient.get)
+    list = asked(AsyncClient.list)
+    update = asked(AsyncClient.update)
+    refresh = asked(AsyncClient.refresh)
+    delete = asked(AsyncClient.delete)
+    pause = disable = asked(AsyncClient.pause)
+    resume = enable = asked(AsyncClient.resume)
+    resolve = asked(AsyncClient.resolve)
+    trigger = asked(AsyncClient.trigger)
+    ask = asked(AsyncClient.ask)
+    backfill = asked(AsyncClient.backfill)
+    cancel_backfill = asked(AsyncClient.cancel_backfill)
+    next_times = asked(AsyncClient.next_times)
+    upcoming = asked(AsyncClient.upcoming)
+    explain = asked(AsyncClient.explain)
+    explain_job = asked(AsyncClient.explain_job)
+    shown = asked(AsyncClient.shown)
+    pauses_of = asked(AsyncClient.pauses_of)
+    too_heavy = asked(AsyncClient.too_heavy)
+    skips = asked(AsyncClient.skips)
+    graph = asked(AsyncClient.graph)
+    counts = asked(AsyncClient.counts)
+    get_run = asked(AsyncClient.get_run)
+    list_runs = asked(AsyncClient.list_runs)
+    last_runs = asked(AsyncClient.last_runs)
+    summaries = asked(AsyncClient.summaries)
+    cancel = asked(AsyncClient.cancel)
+    hold = asked(AsyncClient.hold)
+    resume_run = asked(AsyncClient.resume_run)
+    output = asked(AsyncClient.output)
+    now = asked(AsyncClient.now)
+    nodes = asked(AsyncClient.nodes)
+    schema = asked(AsyncClient.schema)
+    migrate = not_offered(AsyncClient.migrate)
+    schema_script = not_offered(AsyncClient.schema_script)
+    check_schema = not_offered(AsyncClient.check_schema)
+    copy_to = not_offered(AsyncClient.copy_to)
+
+    async def wait(self, run_id: str, timeout: Span | None = None) -> Run:
+        """See `RunService.wait`. It asks again and again, so that no connection of the node is held."""
+        checked = check_uuid(run_id, field="run")
+        seconds = None if timeout is None else seconds_of("timeout", timeout)
+        loop = asyncio.get_running_loop()
+        ends = None if seconds is None else loop.time() + seconds
+        while (run := (await self.get_run(checked)).run).state not in ENDS:
+            if ends is not None and loop.time() >= ends:
+                raise Refused(
+                    f"the run {checked} is still {run.state} after {seconds} s", field="timeout", value=timeout
+                )
+            await asyncio.sleep(POLL)
+        return run
+
+    def acting_as(self, author: str | None) -> Self:
+        """See `JobService.acting_as`."""
+        check_author(author)
+        other = copy(self)
+        other._through(self._door.acting_as(author))
+        return other
+
+    async def __aenter__(self) -> Self:
+        """Make ready. Raises `StoreUnavailable` where the node does not answer, and `Refused` without its secret."""
+        await self._door.open()
+        try:
+            self.time_zone = self.time_zone or (await self.explain("@daily", n=1)).time_zone
+        except BaseException:
+            await self._door.close()
+            raise
+        return self
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._door.close()
+
+
+def new_door(url: str, time_zone: str | None, author: str | None) -> Callable[[], Door]:
+    """A function that makes doors at this address, one for each process. Raises `InvalidInput` and `InvalidConfig`."""
+    given = {} if time_zone is None else {"time_zone": check_zone(time_zone)}
+    loaded = load_settings(given, os.environ, cwd=Path.cwd())
+    address, parent = address_of(url, loaded.settings.state_dir), this_program(os.environ).run_id
+    return lambda: Door(address, author=author, time_zone=time_zone, parent=parent)

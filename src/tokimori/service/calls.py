@@ -1,0 +1,157 @@
+"""Calls: the methods of the service as they go over a wire, by name. Pure.
+
+Arguments and results are JSON, written and read by the annotations of the methods themselves, so that a method is said
+in one place (docs/decisions/0065).
+"""
+
+import inspect
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence, Set
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, get_type_hints
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import Struct, field
+
+from tokimori.errors import InvalidInput
+from tokimori.service.calendars import Calendars
+from tokimori.service.claims import Claims
+from tokimori.service.given import job_fields
+from tokimori.service.queues import Queues
+from tokimori.service.semaphores import Semaphores
+from tokimori.service.service import Service
+
+Method = Callable[..., Any]
+
+KINDS: Final[Mapping[str, type]] = MappingProxyType(
+    {"": Service, "calendars": Calendars, "claims": Claims, "queues": Queues, "semaphores": Semaphores}
+)
+"""The service, and its parts by name."""
+NOT_OFFERED: Final = frozenset({"check_schema", "migrate", "schema_script", "wait"})
+"""What a door does not do for others: who changes tables opens the store, and who waits asks again."""
+_FIELDS_OF_A_JOB = frozenset({"add", "update"})
+_STRUCTURED = frozenset({"jobs", "runs", "wanted"})
+"""Arguments that are values of ours: they are read by their annotation, all others by the method itself."""
+
+
+class Call(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call: `author` is who orders, `time_zone` the zone of jobs that name none (None: that of the node)."""
+
+    args: list[Any] = field(default_factory=list)
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    author: str | None = None
+    time_zone: str | None = None
+
+
+@lru_cache(maxsize=1)
+def offered() -> Mapping[str, Method]:
+    """The methods by name, such as `trigger` and `queues.pause`."""
+    return {
+        f"{part}.{name}" if part else name: method
+        for part, kind in KINDS.items()
+        for name, method in inspect.getmembers(kind, inspect.iscoroutinefunction)
+        if not name.startswith("_") and name not in NOT_OFFERED
+    }
+
+
+def result_of(method: Method) -> Any:
+    """The type of what the method returns."""
+    return _hints(method)["return"]
+
+
+@lru_cache(maxsize=256)
+def _hints(method: Method) -> Mapping[str, Any]:
+    return get_type_hints(method)
+
+
+def written(
+    method: Method, args: Sequence[object], kwargs: Mapping[str, object], *, author: str | None, time_zone: str | None
+) -> bytes:
+    """The call as JSON. Raises `InvalidInput` for what JSON can't hold, and `TypeError` for wrong arguments."""
+    inspect.signature(method).bind(None, *args, **kwargs)
+    names = [name for name in inspect.signature(method).parameters if name != "self"]
+    if (method.__name__ in _FIELDS_OF_A_JOB and "fields" in names) or "changes" in names:
+        kwargs = job_fields(kwargs)
+    sent = Call(
+        args=[_sent(name, value) for name, value in zip(names, args, strict=False)],
+        kwargs={name: _sent(name, value) for name, value in kwargs.items()},
+        author=author,
+        time_zone=time_zone,
+    )
+    return msgspec.json.encode(sent)
+
+
+def arguments(method: Method, call: Call) -> tuple[list[object], dict[str, object]]:
+    """The arguments as the method takes them. Raises `InvalidInput`."""
+    try:
+        bound = inspect.signature(method).bind(None, *call.args, **call.kwargs)
+    except TypeError as fault:
+        raise InvalidInput(f"arguments: {fault}", field="arguments", allowed="those of the method") from None
+    for name in _STRUCTURED & bound.arguments.keys():
+        try:
+            bound.arguments[name] = msgspec.convert(bound.arguments[name], _hints(method)[name])
+        except msgspec.ValidationError:
+            value = bound.arguments[name]
+            message = f"{name}: {value!r} is not what {method.__name__} takes"
+            raise InvalidInput(message, field=name, value=value, allowed="what the client sends") from None
+    return list(bound.args[1:]), bound.kwargs
+
+
+def _sent(field: str, value: object) -> object:
+    """The value in the form that JSON has. Raises `InvalidInput`, also for what holds itself."""
+    try:
+        return _plain(field, value)
+    except RecursionError:
+        message = f"{field}: it is nested too deeply for JSON, or holds itself"
+        raise InvalidInput(message, field=field, allowed="what JSON can hold") from None
+
+
+def _plain(field: str, value: object) -> object:
+    """The value in the form that JSON has. Raises `InvalidInput`."""
+    match value:
+        case timedelta():
+            return value.total_seconds()
+        case datetime() if value.utcoffset() is None:
+            raise InvalidInput(
+                f"{field}: {value!r} has no time zone", field=field, value=value, allowed="an aware datetime"
+            )
+        case date():
+            return value.isoformat()
+        case ZoneInfo():
+            return value.key
+        case os.PathLike():
+            return os.fspath(value)
+        case Mapping():
+            return {_key(field, key): _plain(field, each) for key, each in value.items()}
+        case list() | tuple():
+            return [_plain(field, each) for each in value]
+        case Set():
+            return sorted((_plain(field, each) for each in value), key=str)
+        case float() if not math.isfinite(value):
+            raise _no_json(field, value)
+        case bytes() | bytearray() | memoryview():  # it would go as a text
+            raise _no_json(field, value)
+        case _:
+            return _encodable(field, value)
+
+
+def _key(field: str, key: object) -> str:
+    if isinstance(key, str):
+        return key
+    raise _no_json(field, key)
+
+
+def _encodable(field: str, value: object) -> object:
+    try:
+        msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise _no_json(field, value) from None
+    return value
+
+
+def _no_json(field: str, value: object) -> InvalidInput:
+    return InvalidInput(f"{field}: JSON can't hold {value!r}", field=field, value=value, allowed="what JSON can hold")

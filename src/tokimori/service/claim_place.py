@@ -1,0 +1,340 @@
+"""The place where workers outside of nodes claim, and what they have in hand there (docs/decisions/0062).
+
+The program in which this lives takes part as a node that runs no jobs itself. It holds the runs of its workers under
+its own lease, each as long as its worker says a word in its alive time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from math import inf
+from random import Random
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from tokimori.clock import Clock
+from tokimori.engine.hand_back import hand_back
+from tokimori.engine.look import Lookout
+from tokimori.engine.refusals import blames_the_asked, tell
+from tokimori.engine.refused_runs import RefusedRuns
+from tokimori.engine.settle import change_of
+from tokimori.engine.work import UNREADABLE_WAIT
+from tokimori.errors import ClaimLost, Refused, StoreError, StoreUnavailable
+from tokimori.locks.membership import Membership, MemberStore, nap
+from tokimori.locks.program import Program
+from tokimori.model.ids import Lane, RandomBytes, Token
+from tokimori.model.lanes import handler_of, serves
+from tokimori.model.lease import TICK_IDLE
+from tokimori.model.outcome import Lost, Outcome, Released, RetryIn, TimedOut
+from tokimori.model.run import Run
+from tokimori.model.target import Function
+from tokimori.model.transitions import RunState
+from tokimori.ports.nodes import Pulse
+from tokimori.ports.work_source import WorkSource
+from tokimori.ports.working import Change, Claim, Claimed, Verdict, is_cut
+from tokimori.service.asking import retried
+from tokimori.service.claimed import ClaimedRun, Heard, view_of
+from tokimori.service.in_hand import Hands, InHand, Key, Over, claim_lost
+from tokimori.service.wishes import (
+    Wish,
+    output_of,
+)
+
+log = logging.getLogger(__name__)
+
+MOST_IN_HAND = 1_000
+"""Runs that all workers of one place have in hand together."""
+MOST_WAITING = 100
+"""Workers that wait for runs at one place."""
+LEAST_NAP, LONGEST_NAP = 0.02, 0.5
+"""Seconds between two looks of a worker that waits, at least and at most."""
+
+
+class ClaimStore(WorkSource, MemberStore, Protocol):
+    """The part of a store that claims use."""
+
+
+class Place:
+    """Where workers claim, and what they have in hand. Every method that waits may raise `StoreError`.
+
+    `may_give`: whether runs may still be given out; `most_waiting`: how many workers may wait at a time.
+    """
+
+    def __init__(
+        self,
+        store: ClaimStore,
+        clock: Clock,
+        random: RandomBytes,
+        program: Program,
+        *,
+        may_give: Callable[[], bool] = lambda: True,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._chance = Random(int.from_bytes(random(8))).random  # noqa: S311  jitter, no secret
+        self._may_give = may_give
+        self._most_waiting = most_waiting
+        self._membership = Membership(
+            store, clock, random, program, self, renewed=lambda _sent: None, rests=True, heard=self._hear
+        )
+        self._lookout = Lookout(store, TICK_IDLE, clock.monotonic())
+        self._refused = RefusedRuns("to give out a ready run (see `tokimori run list --state ready`)")
+        self._hands = Hands()
+        self._bells: set[asyncio.Event] = set()
+        self._asking = asyncio.Lock()
+        self._seen: frozenset[Key] = frozenset()
+        self._unknown: frozenset[Key] = frozenset()
+        self._closed = False
+
+    # What workers ask, and their program
+
+    async def take(self, wish: Wish) -> Sequence[ClaimedRun]:
+        """See `Claims.claim`."""
+        if again := self._hands.of_claim(wish.id):
+            return [view_of(held) for held in again]
+        self._check_room()
+        bell = asyncio.Event()
+        self._bells.add(bell)
+        try:
+            return await self._wait(wish, bell)
+        finally:
+            self._bells.discard(bell)
+
+    async def keep(self, key: Key, alive_time: float | None) -> Heard:
+        """See `Claims.heartbeat`."""
+        held = await self._held(key)
+        if alive_time is not None:
+            held.alive_time = alive_time
+        held.alive_until = self._clock.monotonic() + held.alive_time
+        return Heard(run_id=key[0], alive_time=held.alive_time, cancel=held.claimed.run.cancel)
+
+    async def end(self, key: Key, said: str, outcome: Outcome, output: str | None = None) -> RunState:
+        """See `Claims.finish`: `said` is the word."""
+        over, held = self._hands.over(key), self._hands.get(key)
+        if over is not None and over.said == said and over.state is not None:
+            return over.state
+        if held is None or held.said != said:  # said again while it is on its way: the store knows it by its token
+            held = await self._held(key)
+        return await self._settle(held, said, outcome, f"`{said}` was said of it", output=output)
+
+    @property
+    def in_hand(self) -> int:
+        """How many runs workers have in hand."""
+        return len(self._hands)
+
+    async def close(self, reason: str = "the node of its worker's door stops") -> None:
+        """Give out no more, hand back what is in hand, which counts for nothing, and leave."""
+        self._closed = True
+        self.wake()
+        for held in self._hands:
+            try:
+                await self._settle(held, "close", Released(reason), reason)
+            except (StoreError, ClaimLost) as fault:
+                log.warning("run %s could not be handed back, and will be taken over: %s", held.key[0], fault)
+        await self._membership.leave()
+
+    # Claiming
+
+    def _check_room(self) -> None:
+        if self._closed or not self._may_give():
+            raise Refused("this node stops and gives out no more runs", allowed="another node, or this one later")
+        if len(self._bells) >= self._most_waiting:
+            raise Refused(
+                f"{len(self._bells)} workers wait for runs here, as many as may",
+                allowed=f"{self._most_waiting} at a time; another node, or a worker that asks for more at once (limit)",
+            )
+        if len(self._hands) >= MOST_IN_HAND:
+            raise Refused(
+                f"{len(self._hands)} runs are in the hands of workers here, as many as may be",
+                allowed=f"{MOST_IN_HAND} at a time; another node, or this one when some of them have ended",
+            )
+
+    async def _wait(self, wish: Wish, bell: asyncio.Event) -> list[ClaimedRun]:
+        ends = self._clock.monotonic() + wish.wait
+        while True:
+            await self._membership.join()
+            taken = await self._take(wish)
+            left = ends - self._clock.monotonic()
+            if taken or left <= 0 or self._closed or not self._may_give():
+                return [view_of(held) for held in taken]
+            await nap(bell, min(LEAST_NAP, left), min(LONGEST_NAP, left))
+
+    async def _take(self, wish: Wish) -> list[InHand]:
+        """What there is for this wish now. One after the other: who has waited longest is first."""
+        async with self._asking:
+            member = self._membership
+            if self._lookout.stale:
+                await self._lookout.look(member.now, self._clock.monotonic())
+            lanes = tuple(lane for lane in self._lookout.survey.lanes if _serves(wish, lane))
+            room = min(wish.limit, MOST_IN_HAND - len(self._hands))
+            if not lanes or room <= 0 or self._closed or not member.holds_lease():
+                return []
+            claimed = await self._ask(wish, lanes, room)
+            return [held for each in claimed if (held := await self._accept(each, wish)) is not None]
+
+    async def _ask(self, wish: Wish, lanes: tuple[Lane, ...], room: int) -> list[Claimed]:
+        asked = self._refused.next(lanes, room, self._clock.monotonic())
+        member = self._membership
+        claim = Claim(id=wish.id, node=member.id, lanes=asked.lanes, limit=asked.limit, skip=asked.skip)
+        try:
+            claimed = await retried(lambda: self._store.claim(claim, member.now), StoreUnavailable) or []
+        except Exception as fault:
+            if not blames_the_asked(fault):
+                raise
+            tell(log, self._refused.refuse(asked, fault, self._clock.monotonic()), fault)
+            return []
+        self._refused.took(asked)
+        if len(claimed) < asked.limit and not is_cut(claimed):
+            self._lookout.drop(asked.lanes)
+        return claimed
+
+    async def _accept(self, claimed: Claimed, wish: Wish) -> InHand | None:
+        """None for what this version can't read: perhaps another one can, after a while."""
+        at, definition = self._clock.monotonic(), claimed.definition
+        held = InHand(
+            claimed=claimed,
+            claim=wish.id,
+            worker=wish.worker,
+            alive_time=wish.alive_time,
+            alive_until=at + wish.alive_time,
+            deadline=inf if definition is None or definition.timeout is None else at + definition.timeout,
+            since=self._membership.now,
+        )
+        self._hands.add(held)
+        if definition is None or not isinstance(definition.target, Function):
+            with suppress(ClaimLost):
+                await self._settle(held, "unreadable", RetryIn(UNREADABLE_WAIT), "its job can't be read")
+            return None
+        return held
+
+    # Ending
+
+    async def _held(self, key: Key) -> InHand:
+        """What is in hand under this token. Raises `ClaimLost`, and `Refused` where it was claimed elsewhere."""
+        held = self._hands.get(key)
+        if held is not None and held.said is None:
+            return held
+        over = self._hands.over(key)
+        if over is not None:
+            raise claim_lost(key, over.why)
+        if held is not None:
+            raise claim_lost(key, f"`{held.said}` was said of it")
+        run = await self._store.get_run(key[0])
+        if run.state is RunState.RUNNING and run.token == key[1]:
+            raise Refused(
+                f"run {run.id} was claimed at another place, which knows its worker",
+                field="run",
+                value=run.id,
+                allowed="the address at which it was claimed",
+            )
+        raise claim_lost(key, _how_it_is(run, key[1]))
+
+    async def _settle(
+        self, held: InHand, said: str, outcome: Outcome, why: str, *, output: str | None = None
+    ) -> RunState:
+        """Have the store write how it ended. Raises `ClaimLost` where it was no longer in hand."""
+        held.said, key, member = said, held.key, self._membership
+        try:
+            change = self._change(held, outcome, output)
+            (verdict,) = await retried(lambda: self._store.settle([change], member.id, member.now), StoreUnavailable)
+        except BaseException:
+            held.said = None
+            raise
+        self._lookout.stale = True
+        if verdict is Verdict.LOST:
+            self._hands.drop(key, Over(None, None, "the store has given it to somebody else, or ended it"))
+            raise claim_lost(key, "the store has given it to somebody else, or ended it")
+        self._hands.drop(key, Over(said, change.state, why))
+        return change.state
+
+    def _change(self, held: InHand, outcome: Outcome, output: str | None) -> Change:
+        run = held.claimed.run
+        change = change_of(
+            held.claimed,
+            outcome,
+            owner=self._membership.id,
+            now=self._membership.now,
+            chance=self._chance(),
+            started=held.since,
+            output=None if output is None else output_of(run, output),
+        )
+        if run.details.as_kept is not None:  # another version wrote what this one can't read
+            return change
+        return replace(change, details=replace(run.details, worker=held.worker))
+
+    # What the membership asks and tells
+
+    def is_needed(self) -> bool:
+        """See `Holder`."""
+        return bool(self._bells) or len(self._hands) > 0
+
+    def has_unreported(self) -> bool:
+        """See `Holder`: whether somebody's time may be over before the next beat."""
+        return self._hands.next_over <= self._clock.monotonic() + TICK_IDLE
+
+    async def report(self) -> None:
+        """See `Holder`: take away what nobody has said a word about, and hand back what nobody has."""
+        at = self._clock.monotonic()
+        for held in self._hands:
+            if held.over_at <= at:
+                await self._take_away(held, at)
+        if self._unknown:
+            unknown, self._unknown = tuple(self._unknown), frozenset()
+            member = self._membership
+            changes = await hand_back(self._store, unknown, member.id, member.now)
+            if changes:
+                await self._store.settle(changes, member.id, member.now)
+
+    async def _take_away(self, held: InHand, at: float) -> None:
+        timeout = None if held.claimed.definition is None else held.claimed.definition.timeout
+        silent = f"its worker ({held.worker}) said nothing for {held.alive_time:g} s"
+        late = f"it took longer than {timeout or 0:g} s"
+        outcome: Outcome = TimedOut(late) if held.deadline <= at else Lost(silent)
+        why = late if held.deadline <= at else silent
+        log.warning("run %s of %s is taken away: %s", held.key[0], held.claimed.run.job_id, why)
+        try:
+            await self._settle(held, "taken away", outcome, why)
+        except StoreUnavailable:
+            raise
+        except Exception as fault:
+            tell(log, f"run {held.key[0]} could not be taken away; it is tried again: {fault}", fault)
+
+    def wake(self) -> None:
+        """See `Holder`: something may have changed."""
+        self._lookout.stale = True
+        for bell in self._bells:
+            bell.set()
+
+    def lapsed(self) -> None:
+        """See `Holder`: nothing is claimed until the store answers again; what is in hand is fenced by its token."""
+
+    def gone(self) -> None:
+        """See `Holder`."""
+        self._hands.drop_all("the store did not hear from the node of its worker's door for too long")
+        self.wake()
+
+    def _hear(self, pulse: Pulse) -> None:
+        """What a beat has brought. A claim that is under way may own what this place does not know yet."""
+        self._lookout.hear(pulse.survey, self._clock.monotonic())
+        for run_id, token, reason in pulse.cancels:
+            self._hands.cancel((run_id, token), reason)
+        self._hands.compare(pulse.owned)
+        unknown = frozenset(key for key in pulse.owned if key not in self._hands and self._hands.over(key) is None)
+        known_before, self._seen = self._seen, unknown
+        self._unknown = frozenset() if self._asking.locked() else unknown & known_before
+        for bell in self._bells:
+            bell.set()
+
+
+def _serves(wish: Wish, lane: Lane) -> bool:
+    return handler_of(lane) != "" and serves(wish.labels, lane, wish.types)
+
+
+def _how_it_is(run: Run, token: Token) -> str:
+    if run.token != token:
+        return "it was given to somebody else since" if token < run.token else "no claim of it had this token yet"
+    return f"it is {run.state.value}" + (f": {run.error}" if run.error else "")

@@ -1,0 +1,56 @@
+"""What a worker is told of the runs that it has."""
+
+from msgspec import Struct
+
+from tokimori.clock import SECOND, Moment
+from tokimori.model.ids import JobId, RunId, Token
+from tokimori.service.in_hand import InHand
+
+
+class ClaimedRun(Struct, frozen=True, kw_only=True):
+    """A run that a worker has, with the `token` under which it says what becomes of it.
+
+    `type` is the name of the function that its job wants. Where the worker says nothing for `alive_time` seconds, or
+    works beyond the `deadline` (the job's time-out), the run is taken away.
+    """
+
+    run_id: RunId
+    token: Token
+    job_id: JobId
+    type: str
+    payload: str | None
+    attempt: int
+    nominal: Moment
+    due: Moment
+    time_zone: str
+    parent_id: RunId | None
+    alive_time: float
+    deadline: Moment | None
+
+
+class Heard(Struct, frozen=True, kw_only=True):
+    """The answer to a heartbeat: for how long the run stays, and whether it is to end (`cancel`: the reason)."""
+
+    run_id: RunId
+    alive_time: float
+    cancel: str | None
+
+
+def view_of(held: InHand) -> ClaimedRun:
+    """What its worker is told of it."""
+    run, definition = held.claimed.run, held.claimed.definition
+    timeout = None if definition is None else definition.timeout
+    return ClaimedRun(
+        run_id=run.id,
+        token=run.token,
+        job_id=run.job_id,
+        type="" if definition is None else definition.target.handler,
+        payload=run.payload,
+        attempt=run.attempt,
+        nominal=run.nominal,
+        due=run.due,
+        time_zone="UTC" if definition is None else definition.time_zone,
+        parent_id=run.parent_id,
+        alive_time=held.alive_time,
+        deadline=None if timeout is None else Moment(held.since + round(timeout * SECOND)),
+    )

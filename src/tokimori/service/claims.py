@@ -1,0 +1,83 @@
+"""Claims: workers outside of nodes ask for runs, say that they live, and how the runs ended (docs/decisions/0062)."""
+
+from collections.abc import Mapping, Sequence
+
+from tokimori.model.ids import ClaimId, RandomBytes
+from tokimori.model.outcome import Failed, Hold, Released, Succeeded
+from tokimori.model.transitions import RunState
+from tokimori.service.claim_place import Place
+from tokimori.service.claimed import ClaimedRun, Heard
+from tokimori.service.given import Span, When
+from tokimori.service.wishes import (
+    ALIVE_TIME,
+    alive_time_of,
+    key_of,
+    result_of,
+    retry_of,
+    said_text,
+    wish_of,
+)
+
+
+class Claims:
+    """What a worker asks and says. Every method may raise `InvalidInput` and `StoreError`."""
+
+    def __init__(self, place: Place, random: RandomBytes) -> None:
+        self._place = place
+        self._random = random
+
+    async def claim(
+        self,
+        types: Sequence[str],
+        *,
+        limit: int = 1,
+        wait: Span = 0,
+        alive_time: Span = ALIVE_TIME,
+        worker: str = "a worker",
+        labels: Mapping[str, str] | None = None,
+        id: str | None = None,
+    ) -> Sequence[ClaimedRun]:
+        """Take up to `limit` ready runs of jobs whose function is one of these types; wait for the first one.
+
+        None may come in time: then the list is empty. `alive_time`: for how long a run stays without a heartbeat.
+        `worker` is a name for people. `labels` are those that jobs ask for. The same `id` (a UUID) again gives the same
+        runs, as far as they are in hand: so whoever lost the answer asks again.
+
+        Raises `InvalidInput`, and `Refused` where too many wait or are in hand, or the node stops.
+        """
+        drawn = ClaimId(self._random(16).hex())
+        wish = wish_of(
+            types, limit=limit, wait=wait, alive_time=alive_time, worker=worker, labels=labels, id=id, drawn=drawn
+        )
+        return await self._place.take(wish)
+
+    async def heartbeat(self, run_id: str, token: int, *, alive_time: Span | None = None) -> Heard:
+        """Say that the worker still works on the run: it stays for another `alive_time`. Raises `ClaimLost`."""
+        seconds = None if alive_time is None else alive_time_of(alive_time)
+        return await self._place.keep(key_of(run_id, token), seconds)
+
+    async def finish(self, run_id: str, token: int, *, result: object = None, output: str | None = None) -> RunState:
+        """It has done what it should; the state of the run. `result` becomes the payload of the run's children.
+
+        A text stays as it is, everything else is written as JSON. What is said again changes nothing. Raises
+        `ClaimLost` where the run is no longer the worker's.
+        """
+        return await self._place.end(key_of(run_id, token), "finish", Succeeded(result=result_of(result)), output)
+
+    async def fail(self, run_id: str, token: int, *, error: str, output: str | None = None) -> RunState:
+        """It has not; the job's policy says whether it is tried again. Else as `finish`."""
+        return await self._place.end(key_of(run_id, token), "fail", Failed(said_text("error", error)), output)
+
+    async def retry(
+        self, run_id: str, token: int, *, after: Span | None = None, at: When | None = None, output: str | None = None
+    ) -> RunState:
+        """It is to be tried again: `after` so many seconds, or `at` a moment. Else as `finish`."""
+        return await self._place.end(key_of(run_id, token), "retry", retry_of(after, at), output)
+
+    async def release(self, run_id: str, token: int) -> RunState:
+        """Somebody else is to do it: the attempt does not count. Else as `finish`."""
+        return await self._place.end(key_of(run_id, token), "release", Released("its worker released it"))
+
+    async def hold(self, run_id: str, token: int, *, reason: str = "its worker asks for a person") -> RunState:
+        """A person is to look at it before it goes on (`tokimori run resume`). Else as `finish`."""
+        return await self._place.end(key_of(run_id, token), "hold", Hold(said_text("reason", reason)))

@@ -1,0 +1,131 @@
+"""What workers have in hand: runs that were claimed for them, until when, and what became of those before. No I/O."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from math import inf
+
+from msgspec.structs import replace
+
+from tokimori.clock import Moment
+from tokimori.errors import ClaimLost
+from tokimori.model.ids import ClaimId, RunId, Token
+from tokimori.model.transitions import RunState
+from tokimori.ports.working import Claimed
+
+Key = tuple[RunId, Token]
+
+MOST_REMEMBERED = 10_000
+"""Of so many claims that are over it is known how they ended."""
+
+
+@dataclass(slots=True, kw_only=True)
+class InHand:
+    """A run that a worker has. `alive_until` and `deadline` are monotonic seconds; `since` is the store's time.
+
+    `said`: the end that is on its way to the store. `unseen`: the store did not name it lately.
+    """
+
+    claimed: Claimed
+    claim: ClaimId
+    worker: str
+    alive_time: float
+    alive_until: float
+    deadline: float
+    since: Moment
+    said: str | None = None
+    unseen: bool = False
+
+    @property
+    def key(self) -> Key:
+        """Which attempt it is."""
+        return self.claimed.run.id, self.claimed.run.token
+
+    @property
+    def over_at(self) -> float:
+        """When it is taken away, if nobody says a word; never while its end is on its way."""
+        return inf if self.said is not None else min(self.alive_until, self.deadline)
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """How a claim ended: what was `said` (None: nothing that its worker said), the state of the run, and why."""
+
+    said: str | None
+    state: RunState | None
+    why: str
+
+
+class Hands:
+    """All that is in hand at one place, by (run, token)."""
+
+    def __init__(self) -> None:
+        self._held: dict[Key, InHand] = {}
+        self._over: dict[Key, Over] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[InHand]:
+        return iter(list(self._held.values()))
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._held
+
+    def add(self, held: InHand) -> None:
+        """One more."""
+        self._held[held.key] = held
+
+    def of_claim(self, claim: ClaimId) -> list[InHand]:
+        """What a claim brought and is still in hand."""
+        return [held for held in self._held.values() if held.claim == claim]
+
+    def get(self, key: Key) -> InHand | None:
+        """What is in hand under this token."""
+        return self._held.get(key)
+
+    def over(self, key: Key) -> Over | None:
+        """How the claim ended, if that is still known."""
+        return self._over.get(key)
+
+    def drop(self, key: Key, over: Over) -> None:
+        """It is in no hand any more."""
+        self._held.pop(key, None)
+        self._over[key] = over
+        while len(self._over) > MOST_REMEMBERED:
+            del self._over[next(iter(self._over))]
+
+    def drop_all(self, why: str) -> None:
+        """None is."""
+        for key in list(self._held):
+            self.drop(key, Over(None, None, why))
+
+    def cancel(self, key: Key, reason: str) -> None:
+        """Somebody has ordered it to end: its worker hears of that with its next heartbeat."""
+        held = self._held.get(key)
+        if held is not None and held.claimed.run.cancel is None:
+            held.claimed = replace(held.claimed, run=replace(held.claimed.run, cancel=reason))
+
+    def compare(self, owned: Collection[Key]) -> None:
+        """What the store has not named twice in a row is no longer in hand. Once: it may be newer than what it said."""
+        for held in self:
+            if held.key in owned or held.said is not None:
+                held.unseen = False
+            elif held.unseen:
+                self.drop(held.key, Over(None, None, "the store has taken it back"))
+            else:
+                held.unseen = True
+
+    @property
+    def next_over(self) -> float:
+        """When the next one is taken away."""
+        return min((held.over_at for held in self._held.values()), default=inf)
+
+
+def claim_lost(key: Key, why: str) -> ClaimLost:
+    """The answer to who says a word about what is no longer in its hand."""
+    return ClaimLost(
+        f"run {key[0]} is no longer this worker's, and nothing was changed: {why}",
+        field="token",
+        value=key[1],
+        allowed="the token of a claim that still holds",
+    )

@@ -1,0 +1,147 @@
+"""What a worker says, read as what claims work with. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from tokimori.errors import InvalidInput
+from tokimori.model.handlers import check_handler_name
+from tokimori.model.ids import ClaimId, RunId, Token, check_uuid
+from tokimori.model.outcome import RetryAt, RetryIn
+from tokimori.model.run import Output, Run
+from tokimori.model.words import check_text, check_word
+from tokimori.service.asking import checked
+from tokimori.service.given import Span, When, json_of, many, moment_of, seconds_of
+
+ALIVE_TIME = 60.0
+"""Seconds for which a run stays with a worker that says nothing, unless it asks for others."""
+LONGEST_ALIVE = 86_400.0
+LONGEST_WAIT = 60.0
+"""Seconds: whoever wants to wait for longer asks again."""
+MOST_AT_ONCE = 100
+MOST_TYPES = 100
+MOST_NAME = 255
+KEPT_END = 65_536
+"""Bytes of an output's beginning and of its end that are kept."""
+_LARGEST_TOKEN = 2**63 - 1
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """What a worker wants: times in seconds."""
+
+    id: ClaimId
+    types: tuple[str, ...]
+    limit: int
+    wait: float
+    alive_time: float
+    worker: str
+    labels: dict[str, str]
+
+
+def wish_of(
+    types: Sequence[str],
+    *,
+    limit: int,
+    wait: Span,
+    alive_time: Span,
+    worker: str,
+    labels: Mapping[str, str] | None,
+    id: str | None,
+    drawn: ClaimId,
+) -> Wish:
+    """The wish; its id is `drawn` where none is given. Raises `InvalidInput`."""
+    return Wish(
+        id=drawn if id is None else ClaimId(check_uuid(id, field="id")),
+        types=_types_of(types),
+        limit=checked("limit", limit, MOST_AT_ONCE),
+        wait=_at_most("wait", seconds_of("wait", wait), LONGEST_WAIT),
+        alive_time=alive_time_of(alive_time),
+        worker=_name_of(worker),
+        labels=_labels_of(labels),
+    )
+
+
+def _types_of(types: object) -> tuple[str, ...]:
+    given = many("types", types, "names of functions")
+    if not 1 <= len(given) <= MOST_TYPES:
+        raise InvalidInput(
+            f"types: there are {len(given)}",
+            field="types",
+            value=given,
+            allowed=f"1 to {MOST_TYPES} names of functions",
+        )
+    for each in given:
+        check_text("types", each)
+    return tuple(check_handler_name(str(each), field="types") for each in given)
+
+
+def _name_of(worker: object) -> str:
+    check_text("worker", worker)
+    name = str(worker)
+    if 1 <= len(name) <= MOST_NAME and name.isprintable():
+        return name
+    allowed = f"1 to {MOST_NAME} printable characters"
+    raise InvalidInput(f"worker: {worker!r} is not a name", field="worker", value=worker, allowed=allowed)
+
+
+def _labels_of(labels: object) -> dict[str, str]:
+    if labels is None:
+        return {}
+    if not isinstance(labels, Mapping):
+        raise InvalidInput(f"labels: {labels!r} are none", field="labels", value=labels, allowed="words by words")
+    for key, value in labels.items():
+        check_word("labels", key)
+        check_word("labels", value)
+    return dict(labels)
+
+
+def alive_time_of(given: object) -> float:
+    """The seconds for which a run stays without a word. Raises `InvalidInput`."""
+    seconds = seconds_of("alive_time", given)
+    if seconds < 1:
+        raise InvalidInput(
+            f"alive_time: {given!r} is too short", field="alive_time", value=given, allowed=f"1..{LONGEST_ALIVE:g}"
+        )
+    return _at_most("alive_time", seconds, LONGEST_ALIVE)
+
+
+def _at_most(field: str, seconds: float, most: float) -> float:
+    if seconds <= most:
+        return seconds
+    raise InvalidInput(f"{field}: {seconds:g} is too long", field=field, value=seconds, allowed=f"at most {most:g} s")
+
+
+def key_of(run_id: object, token: object) -> tuple[RunId, Token]:
+    """Which attempt is meant. Raises `InvalidInput`."""
+    return RunId(check_uuid(run_id, field="run")), Token(checked("token", token, _LARGEST_TOKEN))
+
+
+def retry_of(after: object, at: When | None) -> RetryAt | RetryIn:
+    """When it is to be tried again. Raises `InvalidInput`."""
+    if after is not None and at is not None:
+        raise InvalidInput("at: a retry is either at or after", field="at", value=at, allowed="one of at, after")
+    return RetryIn(seconds_of("after", after or 0)) if at is None else RetryAt(moment_of("at", at, "UTC"))
+
+
+def said_text(field: str, text: object) -> str:
+    """The text itself. Raises `InvalidInput`."""
+    check_text(field, text)
+    return str(text)
+
+
+def result_of(result: object) -> str | None:
+    """The text of a result: what is no text is written as JSON. Raises `InvalidInput`."""
+    if result is None or isinstance(result, str):
+        if result is not None:
+            check_text("result", result)
+        return result
+    return json_of("result", result)
+
+
+def output_of(run: Run, text: object) -> Output:
+    """What the worker wrote, as it is kept: its beginning and its end. Raises `InvalidInput`."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"output: {text!r} is not a text", field="output", value=text, allowed="a text")
+    written = text.encode(errors="replace")
+    head, rest = written[:KEPT_END], written[KEPT_END:]
+    return Output(run_id=run.id, attempt=run.attempt, size=len(written), head=head, tail=rest[-KEPT_END:])

@@ -1,0 +1,112 @@
+"""The client over the HTTP door of a real node."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tokimori
+from tests.integration.cli.conftest import Program
+from tests.integration.http.site import Site, site_of
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """One on a store of its own."""
+    return Program(tmp_path_factory.mktemp("over-http"))
+
+
+@pytest.fixture(scope="module")
+def site(program: Program) -> Iterator[Site]:
+    """Its node."""
+    with site_of(program) as site:
+        yield site
+
+
+def test_from_job_to_output(site: Site) -> None:
+    """A job that was added over HTTP runs, and its run, attempts and output are the values that a store gives."""
+    with tokimori.open(site.entry, author="ann") as client:
+        job = client.add("hello", command="echo hello", schedule="0 3 * * *", time_zone="Europe/Paris")
+        assert client.get("hello") == job
+        ended = client.wait(client.trigger("hello", key="k").id, timeout=30)
+        assert (ended.state, ended.exit_code) == (tokimori.RunState.SUCCEEDED, 0)
+        output = client.output(ended.id)
+        assert output is not None
+        assert output.head == b"hello\n"
+        assert client.trigger("hello", key="k").id == ended.id
+        assert client.pause("hello", "why").by == "ann"
+        assert [node.host for node in client.nodes()] == [client.get_run(ended.id).attempts[0].host]
+
+
+def test_a_worker_in_python_over_http(site: Site) -> None:
+    """Runs are claimed, kept and finished through the door, and a wait there ends with the first run."""
+    with tokimori.open(site.entry) as client:
+        client.add("work", function="count")
+        run = client.trigger("work", payload={"n": 3})
+        (mine,) = client.claims.claim(["count"], wait=10, worker="py")
+        assert (mine.run_id, mine.payload) == (run.id, '{"n":3}')
+        assert client.claims.heartbeat(mine.run_id, mine.token).cancel is None
+        assert client.claims.finish(mine.run_id, mine.token, result=[1]) is tokimori.RunState.SUCCEEDED
+        with pytest.raises(tokimori.ClaimLost):
+            client.claims.heartbeat(mine.run_id, mine.token)
+
+
+def test_the_secret_may_come_from_the_state_folder(
+    site: Site, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address without it is enough beside the node; a wrong one is told as what it is."""
+    monkeypatch.setenv("TOKIMORI_STATE_DIR", program.environment["TOKIMORI_STATE_DIR"])
+    with tokimori.open(site.url) as client:
+        assert client.now() > 0
+    with (
+        tokimori.open(f"{site.url}?secret=wrong") as client,
+        pytest.raises(tokimori.Refused, match="without its secret"),
+    ):
+        client.now()
+
+
+def test_what_a_door_does_not_offer_says_so(site: Site) -> None:
+    """Locks, copies and changes of tables need the store, and the error names it."""
+    with tokimori.open(site.entry) as client:
+        with pytest.raises(tokimori.Refused, match="does not offer"), client.mutex("m"):
+            pass
+        for call in (client.migrate, client.schema_script, client.check_schema, lambda: client.copy_to("memory:")):
+            with pytest.raises(tokimori.Refused, match="open the store itself"):
+                call()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://", "no node's address"),
+        ("http://h:x/", "no node's address"),
+        ("http://h/api", "no node's address"),
+        ("http://ann:pw@h/", "no node's address"),
+        ("http://127.0.0.1:1/", "no secret"),
+    ],
+)
+def test_a_bad_address_is_refused_at_once(url: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `open`, with what an address is, and without the password that somebody wrote into it."""
+    monkeypatch.setenv("TOKIMORI_STATE_DIR", str(tmp_path))
+    with pytest.raises(tokimori.InvalidInput, match=said) as refused:
+        tokimori.open(url)
+    assert refused.value.field == "url"
+    assert "pw" not in str(refused.value)
+
+
+def test_a_node_that_does_not_answer() -> None:
+    """It is an error of the store, which can be tried again; a store for semaphores can't be named."""
+    with tokimori.open("http://127.0.0.1:1/?secret=x") as client, pytest.raises(tokimori.StoreUnavailable):
+        client.now()
+    with pytest.raises(tokimori.InvalidInput) as refused:
+        tokimori.open("http://127.0.0.1:1/?secret=x", semaphore_store="memory:")
+    assert refused.value.field == "semaphore_store"
+
+
+async def test_the_asynchronous_client_too(site: Site) -> None:
+    """`open_async` takes the same address, and is opened and closed in the same way."""
+    async with tokimori.open_async(site.entry) as client:
+        assert (await client.explain("0 3 * * *")).moments
+        assert await client.queues.list() is not None
+    with pytest.raises(tokimori.Refused, match="not open"):
+        await client.now()

@@ -1,0 +1,112 @@
+"""Calls of the client as they go over a wire."""
+
+import inspect
+import math
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePosixPath
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+
+from tokimori.client.asynchronous import AsyncClient
+from tokimori.client.door import error_of, kinds_of
+from tokimori.client.over_http import HttpClient
+from tokimori.errors import ClaimLost, InvalidInput, Refused, TokimoriError
+from tokimori.ports.store import RunFilter
+from tokimori.service.calls import NOT_OFFERED, Call, arguments, offered, result_of, written
+from tokimori.service.definitions import definition_from
+
+HOLDS_ITSELF: dict[str, object] = {}
+HOLDS_ITSELF["a"] = HOLDS_ITSELF
+
+
+def sent(name: str, *args: object, **kwargs: object) -> tuple[list[object], dict[str, object]]:
+    """What a node's method gets of a call."""
+    body = written(offered()[name], args, kwargs, author=None, time_zone=None)
+    return arguments(offered()[name], msgspec.json.decode(body, type=Call))
+
+
+def test_every_method_is_offered_or_named() -> None:
+    """Each method of the client is one that a door offers, or one that says that it needs the store."""
+    methods = {name for name, _ in inspect.getmembers(AsyncClient, inspect.iscoroutinefunction) if name[0] != "_"}
+    aliases = {"disable", "enable"}
+    own = {"close", "wait", *aliases}
+    refused = {"copy_to", "migrate", "schema_script", "check_schema"}
+    assert methods - own - refused == {name for name in offered() if "." not in name}
+    assert refused - {"copy_to"} == NOT_OFFERED - {"wait"}
+    for name in methods:
+        assert name in vars(HttpClient), f"{name} would use a store that is not there"
+
+
+def test_every_result_can_be_read() -> None:
+    """Of each method the type of what it returns is one that JSON is read as."""
+    assert len(offered()) > 50
+    for method in offered().values():
+        msgspec.json.Decoder(result_of(method))
+
+
+def test_values_arrive_as_the_method_takes_them() -> None:
+    """Lengths as seconds, moments as texts, zones by name, sets as lists, and values of ours as what they are."""
+    _, fields = sent(
+        "add",
+        "j",
+        command=[PurePosixPath("/bin/x"), "y"],
+        timeout=timedelta(minutes=2),
+        retention=timedelta(days=1),
+        starts_at=datetime(2030, 1, 1, tzinfo=UTC),
+        time_zone=ZoneInfo("Europe/Paris"),
+        retry={"delay": timedelta(seconds=3)},
+    )
+    assert fields == {
+        "command": ["/bin/x", "y"],
+        "timeout": 120.0,
+        "retention": "PT86400.000000S",
+        "starts_at": "2030-01-01T00:00:00+00:00",
+        "time_zone": "Europe/Paris",
+        "retry": {"delay": 3.0},
+    }
+    wanted = RunFilter(job_id=None, limit=3)
+    assert sent("list_runs", wanted) == ([wanted], {})
+    jobs = [("a", definition_from({"noop": True, "queue": "q"}))]
+    (given,), _ = sent("import_all", jobs)
+    assert list(given) == jobs  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [object(), b"x", [b"x"], {"a": object()}, {1: 2}, math.nan, datetime(2030, 1, 1), "\ud800", HOLDS_ITSELF],
+    ids=lambda wrong: type(wrong).__name__,
+)
+def test_what_json_can_not_hold_is_refused_before_it_is_sent(wrong: object) -> None:
+    """By the argument's name: nothing of it arrives as something else."""
+    for name, args, kwargs in (("trigger", ("j",), {"payload": wrong}), ("get", (wrong,), {})):
+        field = "payload" if kwargs else "job_id"
+        with pytest.raises(InvalidInput) as refused:
+            sent(name, *args, **kwargs)
+        assert refused.value.field == field
+
+
+def test_arguments_that_a_method_does_not_have() -> None:
+    """A program gets Python's error, as on a store; whoever writes to the door an error of ours."""
+    with pytest.raises(TypeError):
+        sent("get", "j", "k")
+    for call in (Call(args=["j", "k"]), Call(kwargs={"x": 1})):
+        with pytest.raises(InvalidInput, match="arguments"):
+            arguments(offered()["get"], call)
+    with pytest.raises(InvalidInput) as refused:
+        arguments(offered()["list_runs"], Call(args=[{"states": 7}]))
+    assert refused.value.field == "wanted"
+
+
+def test_errors_keep_their_kind() -> None:
+    """Each code is that of one class; what only doors say is a refusal."""
+    codes = [kind.code for kind in kinds_of(TokimoriError)]
+    assert len(codes) == len(set(codes))
+    for kind in kinds_of(TokimoriError):
+        error = error_of(kind.code, "m", "f", 3, "a")
+        assert (type(error), str(error)) == (kind, "m")
+    lost = error_of("claim_lost", "m", "token", 3, "a")
+    assert isinstance(lost, ClaimLost)
+    assert (lost.field, lost.value, lost.allowed) == ("token", 3, "a")
+    assert type(error_of("unauthorized", "m", None, None, None)) is Refused
