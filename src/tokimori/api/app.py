@@ -70,7 +70,6 @@ def create_app(
     recorded under the author that `author_of` gives. Workers elsewhere take runs from `claims`. `lost` answers a
     browser that asks for a page that there is not, `closed` one that is not let in.
     """
-
     acting_as = lru_cache(maxsize=MOST_AUTHORS)(service.acting_as)
 
     def service_for(request: Request) -> Service:
@@ -95,11 +94,7 @@ def create_app(
             Route("/api/v2/nodes", list_nodes),
             *pages,
         ],
-        exception_handlers={
-            TokimoriError: _on_error,
-            HTTPException: on_http_error,
-            Exception: _on_bug,
-        },
+        exception_handlers={TokimoriError: _on_error, HTTPException: on_http_error, Exception: _on_bug},
     )
     return guarded(
         app,

@@ -293,7 +293,7 @@ def test_another_database_is_refused(place: Callable[[str], str], tmp_path: Path
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_connection_without_a_transaction_is_refused(place: Callable[[str], str], kind: str) -> None:
-    """Each statement would commit by itself. Where one has begun by hand, it is one."""
+    """Each statement would commit by itself; where one has begun by hand, it is taken."""
     url = place(kind)
     bare: Any = (
         sqlite3.connect(_path(url), isolation_level=None) if kind == "sqlite" else psycopg.connect(url, autocommit=True)

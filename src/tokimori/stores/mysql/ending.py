@@ -69,8 +69,6 @@ async def apart(transaction: Transaction, run_id: RunId) -> tuple[list[Row], Fre
     semaphores = {incarnation: wanted for incarnation, wanted, _ in gate.rows}
     lined = {name for _, *named in gate.rows for each in named for name in names_in(each)}
     *_, runs, counted = await transaction.ask(
-        *locks(Freed(semaphores=lined)),
-        locked("id = %s", run_id),
-        count_places(semaphores),
+        *locks(Freed(semaphores=lined)), locked("id = %s", run_id), count_places(semaphores)
     )
     return runs.rows, left_by(runs.rows, semaphores), places_of(counted)

@@ -10,10 +10,7 @@ from tokimori.stores.rules.errors import TOO_SLOW
 _MISSING = frozenset({"42P01", "42883", "42703"})
 """An undefined table, function or column."""
 _ADVICE: dict[type[StoreError], dict[str, str]] = {
-    StoreTooSlow: {
-        "57014": TOO_SLOW,
-        "55P03": "holds what was asked for locked for over 2 s; it is tried again",
-    },
+    StoreTooSlow: {"57014": TOO_SLOW, "55P03": "holds what was asked for locked for over 2 s; it is tried again"},
     StoreUnavailable: {
         "08": "lost the connection; it is tried again",
         "25P03": "ended an idle transaction; it is tried again",
