@@ -140,7 +140,7 @@ def _package_of(connection: object) -> str:
     if is_known and (package == "sqlalchemy" or not hasattr(connection, "__aenter__")):
         return package
     message = f"connection: a {kind.__module__}.{kind.__qualname__} is not a connection that is known here"
-    raise InvalidInput(message, field="connection", value=kind.__qualname__, allowed=ALLOWED)
+    raise InvalidInput(message, field="connection", value=connection, allowed=ALLOWED)
 
 
 def _carrier(connection: object, driver: str) -> tuple[Carries, Callable[[], bool]]:

@@ -92,7 +92,7 @@ async def serve(
             source = ApartSource(store, stock, random, service.refresh)
             executor = ApartExecutor(executor, stock, clock)
             await _look_at(semaphore_store, announce)
-        rhythm = rhythm_of(settings)
+        rhythm, place = rhythm_of(settings), place_of(store, clock, stopping)
         node = Node(store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping)
         await executor.open(node.hear)
         functions.when_gone(node.stop)
@@ -102,7 +102,6 @@ async def serve(
             # The door first: a port that is taken leaves no node behind.
             if app is not None:
                 await _declare(app, service, store, random)
-            place = place_of(store, clock, stopping)
             async with (
                 _reloading(settings, functions),
                 _http_door(node, store, semaphore_store, settings, clock, callbacks=callbacks, place=place) as door,

@@ -69,7 +69,7 @@ class Service(JobService):
         """The job with all that is shown with it, and its next `n` moments. The store is asked all of it at once."""
         wanted, now = checked("n", n, MOST_MOMENTS), await self._now()
         mark = self._store.mark() if self._semaphore_store is None else None
-        if (known := self._foreseen.unchanged(job_id, mark, now, wanted)) is not None:
+        if (known := self._foreseen.unchanged(check_job_id(job_id), mark, now, wanted)) is not None:
             return known
         job, family, pauses = await asyncio.gather(self.get(job_id), self._store.family(), self.queues.pauses())
         facts = Facts(

@@ -11,8 +11,9 @@ from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 
 PARTS = ("calendars", "claims", "queues", "semaphores")
-BY_HAND = {"close"}
-"""What waits, and is no call of the same method: it ends the thread in which that would run."""
+BY_HAND = {"close", "trigger"}
+"""What waits, and is no call of the same method: one ends the thread in which that would run, the other carries out
+statements in the thread of its caller, to whom the connection belongs."""
 
 
 def public(thing: object) -> dict[str, object]:
