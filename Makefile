@@ -6,7 +6,7 @@ PIP := bin/python -m pip --quiet --disable-pip-version-check install
 SOURCES := src tests benchmarks docs
 RULES := */tokimori/model/decide.py,*/tokimori/model/settle.py,*/tokimori/model/transitions.py
 
-# Five workers read the tests' bytecode, which one of them wrote: on CI's machine too, where no bytecode is to be written.
+# Four workers read the tests' bytecode, which one of them wrote: on CI's machine too, where no bytecode is to be written.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help run test prove mutants bench limits lint coverage bytecode format docs promises lock clean
@@ -18,11 +18,11 @@ run: .venv/.installed  ## start a node on ./.tokimori/ with example jobs and the
 	@exec sh examples/demo.sh
 
 # Every check runs, so that one failure does not hide another; pytest's summary stays the last line. Many tests wait for
-# other processes: three workers more than there are cores keep the cores at work. `coverage` runs the tests of the rules.
+# other processes: two workers more than there are cores keep the cores at work. `coverage` runs the tests of the rules.
 test: .venv/.installed-dev  ## lint, then every test but the long proofs
 	@failed=0; \
 	$(MAKE) --no-print-directory --jobs --output-sync --keep-going lint coverage bytecode || failed=1; \
-	$(BIN)/pytest -q -n $$(($$(nproc) + 3)) --dist worksteal -m "not prove" --ignore tests/unit/model || failed=1; \
+	$(BIN)/pytest -q -n $$(($$(nproc) + 2)) --dist worksteal -m "not prove" --ignore tests/unit/model || failed=1; \
 	exit $$failed
 
 prove: .venv/.installed-dev  ## the long proofs: sweeps, cluster, soak

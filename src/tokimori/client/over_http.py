@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from copy import copy
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast
+from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, Self, TypeVar, Unpack, cast
 
 from tokimori.client.asynchronous import AsyncClient
 from tokimori.client.door import Door, address_of
@@ -19,6 +19,7 @@ from tokimori.model.ids import check_uuid
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.schedules.zones import check_zone
+from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.calendars import Calendars
 from tokimori.service.calls import Method
 from tokimori.service.claims import Claims
@@ -160,7 +161,7 @@ class HttpClient(AsyncClient):
     pause = disable = asked(AsyncClient.pause)
     resume = enable = asked(AsyncClient.resume)
     resolve = asked(AsyncClient.resolve)
-    trigger = asked(AsyncClient.trigger)
+    _trigger = asked(AsyncClient.trigger)
     ask = asked(AsyncClient.ask)
     backfill = asked(AsyncClient.backfill)
     cancel_backfill = asked(AsyncClient.cancel_backfill)
@@ -189,6 +190,24 @@ class HttpClient(AsyncClient):
     schema_script = not_offered(AsyncClient.schema_script)
     check_schema = not_offered(AsyncClient.check_schema)
     copy_to = not_offered(AsyncClient.copy_to)
+
+    async def trigger(
+        self,
+        job_id: str,
+        key: str | None = None,
+        payload: Payload | None = None,
+        *,
+        connection: object = None,
+        **fields: Unpack[RequestArguments],
+    ) -> Run:
+        """See `AsyncClient.trigger`. Raises `Refused` for a `connection`: it is to a store."""
+        if connection is not None:
+            await self._wanted_within()
+        return await self._trigger(job_id, key, payload, **fields)
+
+    async def _wanted_within(self, *_: object) -> NoReturn:
+        """Raises `Refused`."""
+        raise needs_the_store("a run in a transaction of your own")
 
     async def wait(self, run_id: str, timeout: Span | None = None) -> Run:
         """See `RunService.wait`. It asks again and again, so that no connection of the node is held."""

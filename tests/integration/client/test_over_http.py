@@ -1,5 +1,6 @@
 """The client over the HTTP door of a real node."""
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,7 +71,13 @@ def test_what_a_door_does_not_offer_says_so(site: Site) -> None:
     with tokimori.open(site.entry) as client:
         with pytest.raises(tokimori.Refused, match="does not offer"), client.mutex("m"):
             pass
-        for call in (client.migrate, client.schema_script, client.check_schema, lambda: client.copy_to("memory:")):
+        for call in (
+            client.migrate,
+            client.schema_script,
+            client.check_schema,
+            lambda: client.copy_to("memory:"),
+            lambda: client.trigger("x", connection=sqlite3.connect(":memory:")),
+        ):
             with pytest.raises(tokimori.Refused, match="open the store itself"):
                 call()
 

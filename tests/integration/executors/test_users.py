@@ -38,7 +38,8 @@ asyncio.run(main())
         check=False,
     )
     assert done.stdout.splitlines() == [
-        "Failed(error=\"user 'root': only a node that runs as root can change users\", exit_code=None, signal=None)",
+        "Failed(error=\"user 'root': only a node that runs as root can change users\", exit_code=None, signal=None, "
+        "final=False)",
         "Succeeded(exit_code=0, result=None)",
     ], done.stderr
 
