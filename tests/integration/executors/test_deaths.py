@@ -120,8 +120,8 @@ async def test_a_frozen_engine_keeps_only_what_may_outlive_its_lease(engines: li
     assert alive(pids["free-1"])
     engines[0].signal(signal.SIGCONT)
     released = 'Released(reason="its node\'s lease ran out", exit_code=None, signal='
-    await until(lambda: f"Ended bound-2 {released}9)" in engines[0].heard.read_text())
-    assert f"Ended bound-0 {released}15)" in engines[0].heard.read_text()
+    await until(lambda: f"Ended bound-2 {released}9, " in engines[0].heard.read_text())
+    assert f"Ended bound-0 {released}15, " in engines[0].heard.read_text()
     assert "Ended free-1" not in engines[0].heard.read_text()
 
 
