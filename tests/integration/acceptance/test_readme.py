@@ -2,8 +2,10 @@
 
 import os
 import re
+import sqlite3
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,16 +91,19 @@ def type_in(program: Program, command: str, client: Client) -> None:
     assert "Traceback" not in done.stderr
 
 
-def carry_out(text: str, client: Client, environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def carry_out(text: str, client: Client, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a block of Python, with the names that it takes for granted."""
-    for name, value in environment.items():
+    for name, value in program.environment.items():
         monkeypatch.setenv(name, value)
+    connection = sqlite3.connect(program.database, timeout=30)
+    connection.execute("CREATE TABLE IF NOT EXISTS orders (number INTEGER)")
     loaded: list[int] = []
 
     def load(*, fence: int) -> None:
         loaded.append(fence)
 
-    exec(text, {"client": client, "load": load})  # noqa: S102  our own README
+    with closing(connection):
+        exec(text, {"client": client, "load": load, "connection": connection})  # noqa: S102  our own README
     assert ("load(" in text) == bool(loaded)
 
 
@@ -110,7 +115,7 @@ def test_every_command_does_what_it_says(program: Program, monkeypatch: pytest.M
     with tokimori.open(program.environment["TOKIMORI_STORE"]) as client:
         for language, text in blocks():
             if language == "python":
-                carry_out(text, client, program.environment, monkeypatch)
+                carry_out(text, client, program, monkeypatch)
             for command in commands(text) if language == "console" else ():
                 if not ELSEWHERE.match(command):
                     type_in(program, command, client)
