@@ -85,6 +85,7 @@ def delete_job(tables: Tables, job_id: JobId, now: Moment) -> None:
             job_id, (job.incarnation, job.version, kept, job.created, now)
         )
     cancel(tables, [row for row in rows if row.run.state is not RunState.RUNNING], JOB_DELETED, now, job)
+    serve(tables, Freed(semaphores=set(names_of(job))))
 
 
 def deleted_job(tables: Tables, job_id: JobId) -> Job:
