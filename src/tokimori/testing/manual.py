@@ -2,12 +2,14 @@
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from tokimori.clock import SECOND, Clock, Moment
 from tokimori.errors import Bug
+from tokimori.model.handlers import Handler
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Outcome, Succeeded
-from tokimori.model.run import Run
+from tokimori.model.run import Output, Run
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.ports.executor import Ended, Report, StopReason, Task
@@ -19,7 +21,16 @@ from tokimori.testing.clock import NEW_YEAR, VirtualClock
 MOST_CYCLES = 10_000
 """Of a node in one moment; one that finds no rest in so many never will."""
 
-CarryOut = Callable[[Task], Outcome]
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How an attempt ends that has written something."""
+
+    outcome: Outcome
+    output: Output
+
+
+CarryOut = Callable[[Task], Outcome | Written]
 """How an attempt ends."""
 
 
@@ -46,9 +57,12 @@ class _AtOnce:
             raise Bug("the executor is not open")
         for task in tasks:
             started = self._clock.now()
-            outcome = self._carry_out(task)
+            end = self._carry_out(task)
+            outcome, output = (end.outcome, end.output) if isinstance(end, Written) else (end, None)
             at = self._clock.now()
-            self._report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=at, started=started))
+            self._report(
+                Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=at, started=started, output=output)
+            )
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
         """Nothing ever runs."""
@@ -66,19 +80,27 @@ class _AtOnce:
 class ManualNode:
     """A real node on a store in memory. Time passes in `pass_time` alone; jobs are added through `service`.
 
-    `carry_out` stands for the targets of all jobs; `concurrency` is how many runs the node has in hand at a time. The
-    same seed makes the same ids.
+    `carry_out` stands for the targets of all jobs; `concurrency` is how many runs the node has in hand at a time,
+    `handlers` for which functions. The same seed makes the same ids.
     """
 
     def __init__(
-        self, carry_out: CarryOut = succeed, *, start: Moment = NEW_YEAR, seed: int = 0, concurrency: int = 32
+        self,
+        carry_out: CarryOut = succeed,
+        *,
+        start: Moment = NEW_YEAR,
+        seed: int = 0,
+        concurrency: int = 32,
+        handlers: tuple[Handler, ...] = (),
     ) -> None:
         bytes_of_chance = random.Random(seed).randbytes  # noqa: S311  a test wants the same ids each time
         self.clock = VirtualClock(start)
         self.store = MemoryStore(self.clock)
         self.service = Service(self.store, self.clock, bytes_of_chance)
         self._executor = _AtOnce(self.clock, carry_out)
-        identity = Identity(host="test", boot_id="test", pid=1, version="test", concurrency=concurrency)
+        identity = Identity(
+            host="test", boot_id="test", pid=1, version="test", concurrency=concurrency, handlers=handlers
+        )
         self.node = Node(self.store, self._executor, self.clock, bytes_of_chance, identity)
 
     async def join(self) -> None:

@@ -1,0 +1,204 @@
+"""Rehearsals: an app at work in a test, on a store in memory and with a clock that goes on only when it is told to.
+
+from tokimori.testing import Rehearsal
+
+def test_there_is_a_report_each_day() -> None:
+    with Rehearsal(app, at="2026-01-01T00:00:00Z") as rehearsal:
+        rehearsal.pass_time(days=365)
+        assert len(rehearsal.runs("nightly")) == 365
+"""
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, redirect_stdout
+from datetime import timedelta
+from inspect import iscoroutinefunction
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO, cast
+
+from tokimori.apps.app import App
+from tokimori.apps.attempt import Attempt
+from tokimori.apps.streams import RunStream
+from tokimori.client.asynchronous import AsyncClient
+from tokimori.client.client import Client
+from tokimori.client.opening import Stores, this_program
+from tokimori.clock import SECOND
+from tokimori.errors import InvalidInput, Refused, TokimoriError
+from tokimori.executors.functions import wire
+from tokimori.executors.functions.endings import outcome_of
+from tokimori.executors.keeper.kernel import boottime
+from tokimori.model.notes import Notes
+from tokimori.model.outcome import Failed, Outcome, Succeeded
+from tokimori.model.run import Output, Run
+from tokimori.model.target import Function
+from tokimori.model.transitions import ENDS
+from tokimori.ports.executor import Noted, Task
+from tokimori.service.declared import Declared, declare
+from tokimori.service.given import When, moment_of
+from tokimori.service.service import Service
+from tokimori.testing.manual import ManualNode, Written
+
+MOST_OF_A_DRAIN = timedelta(days=366)
+"""A drain that has not ended after so much time on the rehearsal's clock never will."""
+_NEW_YEAR = "2026-01-01T00:00:00Z"
+
+
+class Rehearsal:
+    """The app, its declared jobs, and a real node that is ticked by hand: `with Rehearsal(app) as rehearsal:`.
+
+    Functions run one after the other, each in a thread of its own, and take no time on the clock, which begins `at` a
+    moment. What they print is their output. `enqueue` and `app.client` reach the rehearsal's store. Commands and
+    requests of other jobs are not carried out: they succeed. `seed`: the same one makes the same ids.
+    """
+
+    def __init__(self, app: App, *, at: When = _NEW_YEAR, time_zone: str = "UTC", seed: int = 0) -> None:
+        self.app = app
+        self._time_zone = time_zone
+        self._start = moment_of("at", at, time_zone)
+        self._seed = seed
+        self._stack = ExitStack()
+        self._number = 0
+
+    def __enter__(self) -> Self:
+        if self.app._client is not None:
+            raise Refused(
+                f"the app {self.app.name!r} uses a store already: its client was opened, or it is in a rehearsal",
+                field="app",
+                value=self.app.name,
+                allowed="an app of which no function was enqueued before",
+            )
+        with ExitStack() as stack:
+            self._runs_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tokimori-rehearsal-")))
+            self._threads = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="rehearsal"))
+            self._runner = stack.enter_context(asyncio.Runner())
+            handlers = tuple(route.handler for route in self.app.routes)
+            self.node = ManualNode(
+                self._carry_out, start=self._start, seed=self._seed, concurrency=1, handlers=handlers
+            )
+            self.client = Client(self._new_client)
+            stack.callback(self.client.close)
+            self._runner.run(self._join())
+            self.app._client = self.client
+            stack.callback(setattr, self.app, "_client", None)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    async def _join(self) -> None:
+        hello, store = self.app.hello(0, os.getpid()), self.node.store
+        await self.node.join()
+        service = Service(store, self.node.clock, os.urandom, time_zone=self._time_zone)
+        said = Declared(app=self.app.name, jobs={job.id: job.fields for job in hello.jobs})
+        await declare(service.acting_as(f"app {self.app.name}"), store, os.urandom, said)
+
+    def _new_client(self) -> AsyncClient:
+        program = this_program({})
+        return AsyncClient(
+            Stores(self.node.store),
+            self.node.clock,
+            os.urandom,
+            program=program,
+            time_zone=self._time_zone,
+            author=f"app {self.app.name}",
+        )
+
+    # Time
+
+    def pass_time(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
+        """Let so much time pass, and run what becomes due, each at its moment."""
+        span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        if span < timedelta(0):
+            raise InvalidInput("time goes on only", field="seconds", value=span.total_seconds(), allowed="0 or more")
+        self._runner.run(self.node.pass_time(span.total_seconds()))
+
+    def run_due(self) -> None:
+        """Run what is due now."""
+        self.pass_time()
+
+    def drain(self) -> None:
+        """Let time pass until every run that there is now has ended: retries and what was asked for later included.
+
+        Raises `Refused` where one has not after a year, as one that is held, or waits for a job that is paused.
+        """
+        waited_for = {run.id for run in self.runs() if run.state not in ENDS}
+        end, step = self.node.clock.now() + int(MOST_OF_A_DRAIN.total_seconds()) * SECOND, SECOND
+        self.run_due()
+        while left := [run for run in self.runs() if run.id in waited_for and run.state not in ENDS]:
+            now, upcoming = self.node.clock.now(), min(run.due for run in left)
+            if now >= end:
+                raise Refused(
+                    f"the run {left[0].id} of {left[0].job_id} is still {left[0].state} after a year",
+                    field="run",
+                    value=left[0].id,
+                    allowed="a run that nothing holds up",
+                )
+            step = SECOND if upcoming > now else 2 * step  # of what is held up nobody says until when
+            self.pass_time(seconds=min(max(upcoming - now, step), end - now) / SECOND)
+
+    # What became of it
+
+    def runs(self, job: str | None = None) -> Sequence[Run]:
+        """All runs, or those of a job, by the moments for which they were scheduled or asked for."""
+        found = [run for run in self._runner.run(self.node.runs()) if job is None or run.job_id == job]
+        return sorted(found, key=lambda run: (run.nominal, run.id))
+
+    def _carry_out(self, task: Task) -> Outcome | Written:
+        if not isinstance(task.target, Function):
+            return Succeeded(0)
+        try:
+            act = self.app.routes.find(task.target.name)
+        except TokimoriError as fault:
+            return Failed(fault.message)
+        self._number += 1
+        begin = wire.Begin(
+            number=self._number,
+            handler=task.target.name,
+            run_id=task.run_id,
+            job_id=task.job_id,
+            attempt=task.attempt,
+            token=task.token,
+            nominal=task.nominal,
+            due=task.due,
+            log=f"{self._number}.log",
+            time_zone=task.time_zone,
+            payload=task.payload,
+            checkpoint=task.checkpoint,
+            parent_id=task.parent_id,
+            deadline=None if task.timeout is None else boottime() + task.timeout,
+            returning_succeeds=task.auto_complete_success,
+        )
+        attempt = Attempt(begin, act, self._runs_dir, self.node.clock.now(), _nobody)
+        work: Callable[[], wire.Ended] = attempt.run
+        if iscoroutinefunction(act):
+            work = lambda: asyncio.run(attempt.run_async())  # noqa: E731
+        with redirect_stdout(cast("TextIO", RunStream(sys.stdout))):
+            ended = self._threads.submit(work).result()
+        if (noted := attempt.noted()) is not None:
+            notes = Notes(attempt=task.attempt, progress=noted.progress, text=noted.text, checkpoint=noted.checkpoint)
+            self.node.node.hear(Noted(run_id=task.run_id, token=task.token, notes=notes))
+        output = Output(run_id=task.run_id, attempt=task.attempt, size=ended.size, head=ended.head, tail=ended.tail)
+        return Written(outcome_of(ended, None, None), output)
+
+
+def fixture(app: App, *, at: When = _NEW_YEAR, time_zone: str = "UTC", seed: int = 0) -> Callable[..., object]:
+    """A fixture for pytest that is a new `Rehearsal` of the app for each test: `rehearsal = fixture(app)`."""
+    import pytest  # noqa: PLC0415  only who tests has it
+
+    def rehearsal() -> Iterator[Rehearsal]:
+        with Rehearsal(app, at=at, time_zone=time_zone, seed=seed) as begun:
+            yield begun
+
+    return pytest.fixture(rehearsal)
+
+
+def _nobody(_: Attempt) -> None:
+    """Nobody is told while a function runs."""

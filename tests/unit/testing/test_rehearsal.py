@@ -1,0 +1,127 @@
+"""An app is rehearsed: in no time, on a store of its own, with what a real node would do."""
+
+import asyncio
+import datetime
+
+import pytest
+
+import tokimori
+from tokimori.testing import Rehearsal, fixture
+
+app = tokimori.App("shop")
+done: list[str] = []
+
+
+@app.job("0 9 * * *", time_zone="Europe/Berlin")
+def nightly() -> str:
+    """Is run each day."""
+    print("a report")
+    return tokimori.current_task().scheduled_at.isoformat()
+
+
+@app.job(attempts=3, retry_delay=60)
+def flaky(name: str) -> None:
+    """Succeeds at its third attempt."""
+    done.append(name)
+    if tokimori.current_task().attempt < 3:
+        raise ValueError("not yet")
+
+
+@app.job()
+async def slow(seconds: float = 0) -> int:
+    """A coroutine, that asks for a run of another function."""
+    await asyncio.sleep(seconds)
+    flaky.enqueue("from slow")
+    return 7
+
+
+@app.job(attempts=2)
+def careful() -> object:
+    """Goes on where it was."""
+    task = tokimori.current_task()
+    if task.attempt == 1:
+        task.checkpoint({"page": 4})
+        task.retry(after=5)
+    return task.checkpointed
+
+
+@app.job()
+def stuck() -> None:
+    """Says that somebody has to look at it."""
+    tokimori.current_task().hold("look")
+
+
+rehearsal = fixture(app, at="2026-01-01T00:00:00Z")
+
+
+@pytest.fixture(autouse=True)
+def nothing_done() -> None:
+    """Each test begins anew."""
+    done.clear()
+
+
+def test_a_year_passes_at_once(rehearsal: Rehearsal) -> None:
+    """Each occurrence is run at its moment, on the days of its zone, with its own clock."""
+    rehearsal.pass_time(days=365)
+    runs = rehearsal.runs("nightly")
+    assert len(runs) == 365
+    assert {run.state for run in runs} == {"succeeded"}
+    assert runs[0].result == '"2026-01-01T08:00:00+00:00"'
+    assert runs[180].result == '"2026-06-30T07:00:00+00:00"'
+    output = rehearsal.client.output(runs[0].id)
+    assert output is not None and b"a report" in output.head + output.tail
+
+
+def test_what_is_enqueued_runs_when_it_is_due(rehearsal: Rehearsal) -> None:
+    """Now, or at a moment; retries come after their delay."""
+    first = flaky.enqueue("now")
+    later = flaky.at(datetime.datetime(2026, 1, 1, 5, tzinfo=datetime.UTC)).enqueue("later")
+    rehearsal.run_due()
+    assert done == ["now"]
+    rehearsal.drain()
+    assert done == ["now"] * 3 + ["later"] * 3
+    assert [run.id for run in rehearsal.runs("flaky")] == [first.id, later.id]
+    assert [run.attempt for run in rehearsal.runs("flaky")] == [3, 3]
+    assert rehearsal.runs("nightly") == []
+
+
+def test_a_function_asks_for_others(rehearsal: Rehearsal) -> None:
+    """Coroutines too; what it asked for has it as its parent."""
+    run = slow.enqueue(seconds=0)
+    rehearsal.run_due()
+    (asked,) = rehearsal.runs("flaky")
+    assert (asked.parent_id, done) == (run.id, ["from slow"])
+    assert rehearsal.client.get_run(run.id).run.result == "7"
+
+
+def test_an_attempt_gets_what_the_one_before_has_kept(rehearsal: Rehearsal) -> None:
+    """As on a real node."""
+    careful.enqueue()
+    rehearsal.drain()
+    assert [run.result for run in rehearsal.runs("careful")] == ['{"page":4}']
+
+
+def test_a_drain_ends(rehearsal: Rehearsal) -> None:
+    """What nothing will ever end is named."""
+    run = stuck.enqueue()
+    with pytest.raises(tokimori.Refused, match=f"the run {run.id} of stuck is still held") as refused:
+        rehearsal.drain()
+    assert refused.value.field == "run"
+
+
+def test_an_app_is_in_one_rehearsal_at_a_time(rehearsal: Rehearsal) -> None:
+    """Its functions are asked for in one store; afterwards it is free again."""
+    with pytest.raises(tokimori.Refused, match="uses a store already"), Rehearsal(app):
+        pass
+    with pytest.raises(tokimori.InvalidInput, match="time goes on only"):
+        rehearsal.pass_time(seconds=-1)
+
+
+def test_the_same_seed_makes_the_same_ids() -> None:
+    """So that a test that failed can be run again."""
+    ids = []
+    for _ in range(2):
+        with Rehearsal(app, seed=7) as begun:
+            begun.pass_time(days=2)
+            ids.append([run.id for run in begun.runs()])
+    assert ids[0] == ids[1] != []
