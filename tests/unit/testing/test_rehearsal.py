@@ -28,9 +28,9 @@ def flaky(name: str) -> None:
 
 
 @app.job()
-async def slow(seconds: float = 0) -> int:
+async def slow() -> int:
     """A coroutine, that asks for a run of another function."""
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(0)
     flaky.enqueue("from slow")
     return 7
 
@@ -87,7 +87,7 @@ def test_what_is_enqueued_runs_when_it_is_due(rehearsal: Rehearsal) -> None:
 
 def test_a_function_asks_for_others(rehearsal: Rehearsal) -> None:
     """Coroutines too; what it asked for has it as its parent."""
-    run = slow.enqueue(seconds=0)
+    run = slow.enqueue()
     rehearsal.run_due()
     (asked,) = rehearsal.runs("flaky")
     assert (asked.parent_id, done) == (run.id, ["from slow"])
