@@ -1,6 +1,7 @@
 """The paths under `/api/v2/calls`: the methods of the Python client, as they are, for programs without the store."""
 
 from collections.abc import Sequence
+from copy import copy
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -52,5 +53,6 @@ class Calls:
         if call.author is not None:
             service = service.acting_as(call.author)
         if call.time_zone is not None:
-            service.time_zone = check_zone(call.time_zone)  # the service of this request alone
+            service = copy(service)  # that of its author serves other requests, too
+            service.time_zone = check_zone(call.time_zone)
         return service

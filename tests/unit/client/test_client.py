@@ -51,6 +51,14 @@ def test_jobs_are_said_in_keywords(client: Client) -> None:
     assert [each.id for each in client.list()] == ["nightly"]
 
 
+def test_the_time_zone_of_one_client_is_not_that_of_another() -> None:
+    """Over one door, of one author: jobs that name no zone get that of the client that adds them."""
+    with store_of("http") as url, open_client(url, time_zone="Asia/Tokyo") as one, open_client(url) as other:
+        for name, client in (("a", one), ("b", other)):
+            client.add(name, noop=True, schedule="@daily")
+        assert [other.get(name).definition.time_zone for name in "ab"] == ["Asia/Tokyo", "UTC"]
+
+
 def test_a_job_is_disabled_and_enabled(client: Client) -> None:
     """As other schedulers call what is a pause and a resume."""
     client.add("j", noop=True)
