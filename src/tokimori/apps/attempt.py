@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextvars import copy_context
 from pathlib import Path
 from threading import Lock, get_ident
-from types import TracebackType
 from typing import assert_never
 
 from tokimori.apps.endings import End, Failed, Finished, Held, Released, RetryAt, RetryIn
@@ -212,10 +211,6 @@ def _below(fault: BaseException) -> BaseException:
     ):
         frames = frames.tb_next
     return fault.with_traceback(frames)
-
-
-def _is_ours(frames: TracebackType) -> bool:
-    return str(frames.tb_frame.f_globals.get("__name__", "")).startswith("tokimori.")
 
 
 def _facts(begin: wire.Begin, now: int) -> Facts:

@@ -35,7 +35,7 @@ def outcome_of(
         case Cause.LEASE:
             return Released("its node's lease ran out", exit_code, number)
         case Cause.STOP:
-            return _stopped(reason, exit_code, number)
+            return stopped(reason, exit_code, number)
 
 
 def _own_end(
@@ -50,7 +50,8 @@ def _own_end(
     return Succeeded(0) if auto_complete_success else Failed(UNSAID, 0)
 
 
-def _stopped(reason: StopReason | None, exit_code: int | None, number: int | None) -> Outcome:
+def stopped(reason: StopReason | None, exit_code: int | None = None, number: int | None = None) -> Outcome:
+    """What became of an attempt that was stopped; `number` is that of the signal that ended it, if one did."""
     match reason:
         case StopReason.CANCEL:
             return Cancelled("cancelled", exit_code, number)

@@ -31,6 +31,7 @@ from tokimori.clock import SECOND
 from tokimori.errors import InvalidInput, Refused, TokimoriError
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.endings import outcome_of
+from tokimori.executors.functions.executor import begin_of
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.model.notes import Notes
 from tokimori.model.outcome import Failed, Outcome, Succeeded
@@ -159,23 +160,7 @@ class Rehearsal:
         except TokimoriError as fault:
             return Failed(fault.message)
         self._number += 1
-        begin = wire.Begin(
-            number=self._number,
-            handler=task.target.name,
-            run_id=task.run_id,
-            job_id=task.job_id,
-            attempt=task.attempt,
-            token=task.token,
-            nominal=task.nominal,
-            due=task.due,
-            log=f"{self._number}.log",
-            time_zone=task.time_zone,
-            payload=task.payload,
-            checkpoint=task.checkpoint,
-            parent_id=task.parent_id,
-            deadline=None if task.timeout is None else boottime() + task.timeout,
-            returning_succeeds=task.auto_complete_success,
-        )
+        begin = begin_of(task, self._number, boottime())
         attempt = Attempt(begin, act, self._runs_dir, self.node.clock.now(), _nobody)
         work: Callable[[], wire.Ended] = attempt.run
         if iscoroutinefunction(act):

@@ -2,7 +2,8 @@
 
 from tokimori.clock import Moment
 from tokimori.executors.functions import wire
-from tokimori.model.outcome import Cancelled, Failed, Hold, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
+from tokimori.executors.outcomes import stopped
+from tokimori.model.outcome import Failed, Hold, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
 from tokimori.ports.executor import StopReason
 
 
@@ -32,17 +33,6 @@ def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | No
             return Released(text, asked=True)
         case _:
             return Failed(text)
-
-
-def stopped(reason: StopReason) -> Outcome:
-    """What became of an attempt that was stopped."""
-    match reason:
-        case StopReason.CANCEL:
-            return Cancelled("cancelled")
-        case StopReason.RELEASE:
-            return Released("its node stopped it")
-        case StopReason.DISOWN:
-            return Released("it is no longer its node's")
 
 
 def killed_beside(blamed: str) -> Released:

@@ -9,10 +9,11 @@ from tokimori.clock import SECOND, Clock, Moment
 from tokimori.errors import Bug, Refused
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.attached import Attached
-from tokimori.executors.functions.endings import killed_beside, outcome_of, stopped
+from tokimori.executors.functions.endings import killed_beside, outcome_of
 from tokimori.executors.functions.process import AppSettings, Attempt, WorkerProcess
 from tokimori.executors.functions.processes import Processes
 from tokimori.executors.keeper.kernel import boottime
+from tokimori.executors.outcomes import stopped
 from tokimori.model.ids import RunId, Token
 from tokimori.model.notes import Notes
 from tokimori.model.outcome import Lost, Outcome, Released, TimedOut
@@ -92,7 +93,7 @@ class FunctionExecutor:
     def _give(self, process: WorkerProcess, attempt: Attempt) -> None:
         task, now = attempt.task, boottime()
         was_bound = process.lease_bound
-        process.give(attempt, _begin(attempt, now), now)
+        process.give(attempt, begin_of(attempt.task, attempt.number, now), now)
         if process.lease_bound is not was_bound:
             self._pool.bind(process)
         if task.timeout is not None:
@@ -246,12 +247,12 @@ def _cut_off(attempt: Attempt) -> Outcome | None:
     return None if attempt.reason is None else stopped(attempt.reason)
 
 
-def _begin(attempt: Attempt, now: float) -> wire.Begin:
-    task = attempt.task
+def begin_of(task: Task, number: int, now: float) -> wire.Begin:
+    """What a worker process is told of an attempt that begins `now`, in seconds since the boot. Raises `Bug`."""
     if not isinstance(task.target, Function):
         raise Bug(f"a {type(task.target).__name__} was given to the executor of functions")
     return wire.Begin(
-        number=attempt.number,
+        number=number,
         handler=task.target.name,
         run_id=task.run_id,
         job_id=task.job_id,

@@ -15,9 +15,10 @@ from tokimori.executors.http.callbacks import Callbacks
 from tokimori.executors.http.request import request_of
 from tokimori.executors.http.response import Later, meaning_of
 from tokimori.executors.keeper.kernel import boottime
+from tokimori.executors.outcomes import stopped
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE
-from tokimori.model.outcome import Cancelled, Failed, Outcome, Released, TimedOut
+from tokimori.model.outcome import Failed, Outcome, Released, TimedOut
 from tokimori.model.target import Http
 from tokimori.ports.executor import Ended, Grew, Report, StopReason, Task
 
@@ -88,7 +89,7 @@ class HttpExecutor:
         """End an attempt at once: a service has no way to hear of it but the end of the connection."""
         attempt = self._attempts.get((run_id, token))
         if attempt is not None:
-            self._end(attempt, _stopped(reason))
+            self._end(attempt, stopped(reason))
 
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
         """End an attempt, which no callback does any more."""
@@ -122,7 +123,7 @@ class HttpExecutor:
             self._alarm.cancel()
         works = [each.work for each in self._attempts.values() if each.work is not None]
         for attempt in list(self._attempts.values()):
-            self._end(attempt, _stopped(StopReason.RELEASE))
+            self._end(attempt, stopped(StopReason.RELEASE))
         if works:
             await asyncio.wait(works)
         if self._session is not None:
@@ -205,18 +206,8 @@ class HttpExecutor:
 
 def _outcome(attempt: Attempt, work: "asyncio.Task[Outcome]") -> Outcome:
     if work.cancelled():
-        return attempt.ending or _stopped(StopReason.RELEASE)
+        return attempt.ending or stopped(StopReason.RELEASE)
     if (fault := work.exception()) is not None:
         log.error("the request of run %s failed in this program itself", attempt.task.run_id, exc_info=fault)
         return Failed(f"the node could not send the request: {type(fault).__name__}; its log says more")
     return attempt.ending or work.result()
-
-
-def _stopped(reason: StopReason) -> Outcome:
-    match reason:
-        case StopReason.CANCEL:
-            return Cancelled("cancelled")
-        case StopReason.RELEASE:
-            return Released("its node stopped it")
-        case StopReason.DISOWN:
-            return Released("it is no longer its node's")
