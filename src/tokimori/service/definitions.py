@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, cast, get_args, get_type_hints
+from typing import Annotated, Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta, field
@@ -214,6 +214,8 @@ def _invalid(fault: str, fields: Mapping[str, object]) -> InvalidInput:
     allowed = allowed_in(said) or said
     if words := _words(path):
         allowed = words
+    elif said.startswith("Invalid enum value"):
+        allowed = _number_or_word(path)
     elif unknown := _UNKNOWN.search(said):  # of `retry`: the others have no fields of their own
         path = f"{path}.{unknown[1]}"
         value, allowed = _at(fields, path), f"one of {', '.join(Retry.__struct_fields__)}"
@@ -230,10 +232,25 @@ def _wrong(fields: Mapping[str, object], place: str) -> object:
 
 def _words(path: str) -> str:
     """The words that are allowed in the field `a.b`."""
+    return ", ".join(member.value for kind in _kinds_at(path) if issubclass(kind, StrEnum) for member in kind)
+
+
+def _number_or_word(path: str) -> str:
+    """What is allowed in a field that takes a number, or a word in its place."""
+    *before, name = path.split(".")
+    hints = [get_type_hints(kind).get(name) for kind in _kinds_at(".".join(before))]
+    words = [
+        word for hint in hints for part in get_args(hint) if get_origin(part) is Literal for word in get_args(part)
+    ]
+    return f"a whole number, or {' or '.join(map(repr, words))}"
+
+
+def _kinds_at(path: str) -> list[type]:
+    """The types of the field `a.b`."""
     kinds: list[type] = [JobFields]
-    for name in path.split("."):
+    for name in filter(None, path.split(".")):
         kinds = [part for kind in kinds for part in _kinds(get_type_hints(kind).get(name))]
-    return ", ".join(member.value for kind in kinds if issubclass(kind, StrEnum) for member in kind)
+    return kinds
 
 
 def _kinds(hint: object) -> Iterator[type]:

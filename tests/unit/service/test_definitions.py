@@ -170,6 +170,7 @@ def test_a_patch_of_an_unknown_field_is_refused() -> None:
         ({"parents": [{"job": "x", "on": "sometimes"}]}, "parents.on", "sometimes", "success, failure, always"),
         ({"parents": [{"job": "x"}, {"job": "y", "on": 5}]}, "parents.on", 5, "success, failure, always"),
         ({"on_overlap": "nope"}, "on_overlap", "nope", "skip, queue, replace"),
+        ({"retry": {"lost_attempts": "many"}}, "retry.lost_attempts", "many", "a whole number, or 'unlimited'"),
         ({"retry": {"attempts": "x"}}, "retry.attempts", "x", "a whole number"),
         ({"semaphores": [5]}, "semaphores", 5, "a text"),
         ({"labels": {"a": 5}}, "labels", 5, "a text"),
