@@ -190,11 +190,11 @@ def _lines(file: Path) -> list[str]:
 
 @contextmanager
 def file_descriptors(more: int) -> Iterator[None]:
-    """This process may open only so many more."""
+    """This process may open only so many more; none at all where it is 0, whatever it closes meanwhile."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = os.dup(0)
     os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + more, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + more if more else 0, hard))
     try:
         yield
     finally:
