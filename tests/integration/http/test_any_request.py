@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 from collections.abc import Sequence
+from inspect import signature
 from time import monotonic, process_time
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +15,14 @@ from msgspec import json
 from tests.unit.api.asgi import BEARER, SECRET, Answer, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import PARTS, Health, create_app
+from tokimori.api.calls import PATH as CALLS
+from tokimori.api.claims import ClaimPaths
 from tokimori.api.server import HttpDoor
+from tokimori.executors.http.callbacks import PATH as CALLBACKS
+from tokimori.locks.program import Program
+from tokimori.service.calls import offered
+from tokimori.service.claim_place import Place
+from tokimori.service.claims import Claims
 from tokimori.service.service import Service
 from tokimori.web.page import Page
 
@@ -157,10 +165,31 @@ _QUERY = (
 )
 
 
-def paths() -> Sequence[str]:
-    """The path of every route."""
+CLAIMS = "/api/v2/claims"
+_WORKER_SAYS: dict[str, dict[str, Any]] = {
+    "claims": {"types": ["resize"], "limit": 1, "alive_time": 300, "labels": {}, "worker": "w"},
+    "fail": {"token": 1, "error": "e", "output": "o"},
+    "finish": {"token": 1, "result": 1, "output": "o"},
+    "retry": {"token": 1, "after": 1},
+    "hold": {"token": 1, "reason": "r"},
+}
+
+
+def paths() -> Sequence[Sequence[str]]:
+    """The path of every route, in groups that are asked alike often."""
     parts = [route.path for part in PARTS for route in part(lambda _: None).routes()]  # type: ignore[arg-type, return-value]
-    return sorted({*parts, "/", "/healthz", "/api/v2/nodes", "/api/v1/job/", "/static/tokimori.js", "/nowhere"})
+    claims = [route.path for route in ClaimPaths(None).routes()]  # type: ignore[arg-type]
+    called = [f"{CALLS}/{name}" for name in offered()]
+    others = (
+        "/",
+        "/healthz",
+        "/api/v2/nodes",
+        "/api/v1/job/",
+        "/static/tokimori.js",
+        "/nowhere",
+        CALLBACKS + "{run}/1",
+    )
+    return sorted({*parts, *others}), claims, called
 
 
 class Hostile:
@@ -210,12 +239,27 @@ class Hostile:
                 return json.encode({"id": rng.choice(self.known), "noop": True, "schedule": rng.choice(_WORDS[28:34])})
             case 4:
                 return b"{}"
+            case 5 | 6 | 7 if path.startswith((CLAIMS, CALLS)):
+                name = path.rpartition("/")[2]
+                return _encoded(self.call(name) if path.startswith(CALLS) else self.of_worker(path))
             case _:
                 return _encoded(self.fields())
 
+    def of_worker(self, path: str) -> dict[str, Any]:
+        """What a worker says, more or less."""
+        takes = _WORKER_SAYS.get(path.rpartition("/")[2], {"token": 1})
+        said = {name: value for name, value in takes.items() if self.rng.randrange(10)}
+        return said if self.rng.randrange(3) else said | {self.rng.choice(sorted(takes)): self.value()}
+
+    def call(self, name: str) -> dict[str, Any]:
+        """A call by name, with arguments that the method has, and any values."""
+        takes = [each for each in signature(offered()[name]).parameters if each != "self"]
+        some = self.rng.sample(takes, self.rng.randrange(len(takes) + 1))
+        return {"args": [], "kwargs": {each: self.word() if "id" in each else self.value() for each in some}}
+
     def path(self) -> tuple[str, str]:
         """A path, and the route that it was made from."""
-        rng, route = self.rng, self.rng.choice(self.paths)
+        rng, route = self.rng, self.rng.choice(self.rng.choices(self.paths, weights=(8, 1, 2))[0])
         path = "/".join(
             quote(_text(self.word()), safe="") if part.startswith("{") else part for part in route.split("/")
         )
@@ -238,6 +282,7 @@ def _encoded(value: object) -> bytes:
 
 def _door(world: World) -> Asker:
     page = Page(world.service, world.clock)
+    place = Place(world.store, world.clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
     app = create_app(
         world.service,
         world.clock,
@@ -246,6 +291,7 @@ def _door(world: World) -> Asker:
         health=lambda: HEALTH,
         pages=page.routes(),
         lost=page.lost,
+        claims=Claims(place, os.urandom),
     )
     return Asker(app)
 
@@ -255,7 +301,8 @@ async def _prepare(service: Service, hostile: Hostile) -> None:
     await service.add("j", noop=True, schedule="* * * * *", starts_at="2020-01-01T00:00:00Z")
     await service.add("a", noop=True)
     await service.add("b", noop=True)
-    runs = [await service.trigger(job) for job in ("a", "a", "b")]
+    await service.add("f", function="resize")
+    runs = [await service.trigger(job) for job in ("a", "a", "b", "f", "f")]
     await service.hold(runs[0].id)
     hostile.known += [run.id for run in runs]
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 import signal
 import subprocess
@@ -27,10 +26,10 @@ ROOT = Path(__file__).parents[3]
 FEW = 1024
 CLIENTS, EACH = 5, 1000
 SECONDS = 25.0
-MOST_ON_TIME, ALL_ON_TIME = 1.0, 5.0
-"""Seconds that half of the runs and any of them may be late: other proofs take the processor at the same time."""
-BACK_WITHIN, PROCESSOR, GIVEN_UP = 5.0, 1.0, 60.0
-"""Seconds of the wall; where others leave the node less, seconds of the processor that it may need; and the end."""
+MOST_ON_TIME, ALL_ON_TIME, BACK_WITHIN = 0.1, 1.0, 5.0
+"""Seconds that half of the runs and any of them may be late, and in which the door is back."""
+BEFORE_OTHERS = ("nice", "-n", "-10")
+"""Of the node and its attackers alike: other proofs take the processor at the same time. Only root is given it."""
 REPORT = """echo '{"outcome": "succeeded", "result": "42"}' > "$TOKIMORI_OUTCOME_FILE" """
 
 
@@ -39,7 +38,7 @@ def node(program: Program, log: Path) -> Iterator[tuple[int, int]]:
     """A node that may open few files: its pid and port."""
     with log.open("w") as written:
         process = subprocess.Popen(
-            ["sh", "-c", f'ulimit -n {FEW}; exec "$@"', "sh", str(PROGRAM), "serve"],
+            [*BEFORE_OTHERS, "sh", "-c", f'ulimit -n {FEW}; exec "$@"', "sh", str(PROGRAM), "serve"],
             cwd=program.home,
             env=program.environment,
             text=True,
@@ -63,7 +62,8 @@ def clients(port: int) -> Iterator[None]:
     """All of them, each in a process of its own: one may not open 5,000 files either."""
     command = [sys.executable, "-m", "tests.integration.http.half_open", str(port), str(EACH), str(4 * SECONDS)]
     started = [
-        subprocess.Popen(["sh", "-c", 'ulimit -n 4096; exec "$@"', "sh", *command], cwd=ROOT) for _ in range(CLIENTS)
+        subprocess.Popen([*BEFORE_OTHERS, "sh", "-c", 'ulimit -n 4096; exec "$@"', "sh", *command], cwd=ROOT)
+        for _ in range(CLIENTS)
     ]
     try:
         yield
@@ -85,12 +85,6 @@ async def healthy(port: int) -> bool:
         return False
 
 
-def processor(pid: int) -> float:
-    """Seconds of the processor that the process has used."""
-    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def seconds_late(run: dict[str, Any]) -> float:
     """From when it was due to when it started."""
     due, started = (datetime.fromisoformat(run[name]) for name in ("due", "started"))
@@ -107,10 +101,9 @@ def test_half_open_connections_delay_nothing(tmp_path: Path) -> None:
             sleep(SECONDS / 2)
             open_files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
             sleep(SECONDS / 2)
-        ended, used = monotonic(), processor(pid)
+        ended = monotonic()
         while not asyncio.run(healthy(port)):
-            waited = monotonic() - ended
-            assert waited < BACK_WITHIN or (processor(pid) - used < PROCESSOR and waited < GIVEN_UP)
+            assert monotonic() - ended < BACK_WITHIN
         runs = [run for run in json.loads(program("--json", "run", "list", "-n", "1000")) if run["started"]]
     assert MOST_CONNECTIONS <= open_files < FEW
     assert len(runs) >= SECONDS - 2
