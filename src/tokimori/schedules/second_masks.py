@@ -23,6 +23,8 @@ from tokimori.schedules.zones import stretch_at, stretches_between
 
 NEAR = 800 * DAY
 """From so far moments may be moved to others, where clocks were apart from UTC by odd seconds."""
+LAST_ODD = 315_532_800 * SECOND
+"""1980: since then no clock is apart from UTC by odd seconds."""
 MOST_EFFORT = 400
 """So much a year of one text may cost when it is counted, in some tens of microseconds."""
 _DRIFT = 100
@@ -140,9 +142,18 @@ def unit_of(terms: Sequence[Term], after: Moment, through: Moment, zone: str = "
     parts = {part for term in terms for part in (term.part, *term.without)}
     if not all(map(_is_of_minutes, parts)):
         return SECOND
-    zones = {zone, *(part.zone for part in parts)}
-    near = [stretch for each in zones for stretch in stretches_between(each, after - NEAR, through + NEAR)]
+    spans = {(zone, after, through), *(_span_of(part, after, through) for part in parts)}
+    near = [stretch for each, low, high in spans for stretch in stretches_between(each, low - NEAR, high + NEAR)]
     return SECOND if any(stretch.offset % MINUTE or stretch.before % MINUTE for stretch in near) else MINUTE
+
+
+def _span_of(part: Zoned, after: Moment, through: Moment) -> tuple[str, int, int]:
+    """By which clocks the moments between are made. Those of days and hours go by the days, which may be far away."""
+    match part.times:
+        case Grid(steps=MixedSteps(calendar=CalendarSteps(anchor=anchor), zone=zone)):
+            return zone, min(after, anchor), max(through, min(anchor, LAST_ODD))
+        case _:
+            return part.zone, after, through
 
 
 def all_fractions(terms: Sequence[Term], unit: int) -> Sequence[int]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.schedules.test_cron_vectors import at
 from tests.unit.schedules.test_zones import ALL_ZONES
 from tests.unit.schedules.texts import Mode, coarse, edges, modes
-from tokimori.clock import DAY, HOUR, Moment, format_moment
+from tokimori.clock import DAY, HOUR, MINUTE, Moment, format_moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.business_days import BusinessDays, Shift, on_business_days
 from tokimori.schedules.days import weekday_of
@@ -227,6 +227,16 @@ def test_a_minutely_schedule_is_counted_in_bounds() -> None:
     """A year of minutes, those of weekends moved onto Mondays, where there are such already."""
     schedule = with_days_off("* * * * *", Shift.NEXT, ["sat", "sun"], [], "UTC")
     assert schedule.count(at("2026-01-01"), at("2026-03-01")) == 42 * 1_440 - 1
+
+
+def test_days_of_local_mean_time_are_counted_by_the_second() -> None:
+    """The days of the interval began when the clocks were 52 s apart from the minute; its hours have led far away."""
+    text = "R/1582-01-02T00:00:00/P1DT12H; */8 2 L * *"
+    schedule = with_days_off(text, None, ["sat", "sun"], [], "America/St_Johns")
+    moments = next_moments(schedule, at("2031-05-22"), 40)
+    assert any(moment % MINUTE for moment in moments)
+    for low, high in pairwise(moments):
+        assert (schedule.count(low, high), schedule.count(low, Moment(high - 1))) == (1, 0)
 
 
 def test_a_gap_that_reaches_midnight_is_found_from_behind() -> None:
