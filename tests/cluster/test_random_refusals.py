@@ -17,6 +17,8 @@ SECONDS = 40
 """For so long stores are tried, each with one world after the other."""
 REFUSING, CALM, WELL = 120.0, 30.0, 100.0
 """Virtual seconds: of refusals, of those that are left in the end, and after the store takes everything again."""
+LINES = {"limited": "limited", "keyed": "k", "holder": "db", "other-holder": "db"}
+"""For what the runs of a job wait. As long as the store refuses the end of one, they wait for its place or units."""
 MOST_ASKED = 40
 """Calls a second of a node that has nothing to do but what is refused."""
 
@@ -75,8 +77,9 @@ def broken(world: RefusedWorld, runs: list[Run], refused: Refused) -> list[str]:
         if (count := world.begun[run.id, number]) > 1
     ]
     parked = {run.job_id for run in runs if run.state is RunState.FAILED and run.job_id == "parking"}
+    held = {LINES.get(run.job_id) for run in runs if refused.concerns(run) and run.state not in ENDS}
     for run in runs:
-        if refused.concerns(run):
+        if refused.concerns(run) or (run.state is RunState.BLOCKED and LINES.get(run.job_id, run.job_id) in held):
             continue
         if run.state not in ENDS and run.job_id not in parked:
             found.append(f"{run.job_id} {run.id} is {run.state}")

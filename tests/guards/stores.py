@@ -420,7 +420,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
     *_everywhere(
         EDITORS,
         "a document is deleted only in the version that was read",
-        "test_documents.py::test_who_deletes_and_who_edits_do_not_both_succeed",
+        "test_documents.py::test_a_document_is_deleted_only_where_it_was_seen",
         _memory("documents.py", "if known is not None and known.version != version:", "if False:"),
         _tables(
             "DELETE FROM tokimori_documents WHERE kind = %s AND name = %s AND version = %s",

@@ -20,9 +20,10 @@ class Asked(NamedTuple):
 
 @dataclass(slots=True)
 class _Ill:
-    """A lane in which the store refuses runs: how `many` to ask for, how many to pass by, and when to try its head.
+    """A lane in which the store refuses runs: how `many` to ask for, how many to pass by, and when to try these.
 
-    `climbs`: nothing was taken since the head was refused.
+    `climbs`: nothing was taken since the head was refused. `moved`: the place does not fit any more. `looked`: so many
+    of those that are passed by were tried again; `looks`: it is the next one's turn.
     """
 
     many: int
@@ -30,14 +31,17 @@ class _Ill:
     skip: int = 0
     tries: int = 0
     climbs: bool = False
+    moved: bool = False
+    looked: int = 0
+    looks: bool = True
 
 
 class RefusedRuns:
     """Finds by halves, first of lanes, then of the number of runs, at which place the run is that the store refuses.
 
-    Nobody says which run it is, so a place is what is found: it is passed by, and after a while the head of the lane is
-    tried again, alone. Where another run has come before it, the place is looked for anew. `what` is refused, for
-    people.
+    Nobody says which run it is, so a place is what is found: it is passed by, and after a while all places that are
+    passed by are tried again, each alone: another run may have come there since, by its priority or because a refused
+    one has gone. `what` is refused, for people.
     """
 
     def __init__(self, what: str) -> None:
@@ -64,8 +68,10 @@ class RefusedRuns:
         if lane is None or (well and not self._ill_next):
             return Asked(well, limit)
         ill = self._ill[lane] = self._ill.pop(lane)  # the last one from now on
-        if ill.skip and ill.at <= at:
+        if ill.moved:
             return Asked((lane,), 1)
+        if ill.skip and ill.at <= at and ill.looks:
+            return Asked((lane,), 1, ill.looked)
         return Asked((lane,), min(limit, ill.many), ill.skip)
 
     def took(self, asked: Asked) -> None:
@@ -75,7 +81,9 @@ class RefusedRuns:
         self._suspects = tuple(lane for lane in self._suspects if lane not in asked.lanes)
         if ill is None:
             return
-        ill.many, ill.skip, ill.climbs = 2 * ill.many, asked.skip, False
+        if asked.skip < ill.skip:
+            ill.looked = 0
+        ill.many, ill.skip, ill.climbs, ill.moved = 2 * ill.many, asked.skip, False, False
         if not ill.skip and ill.many > MOST_AT_ONCE:
             del self._ill[asked.lanes[0]]
 
@@ -91,20 +99,31 @@ class RefusedRuns:
             ill.many = asked.limit // 2
             return f"the store refuses {self._what} of {lane}; {ill.many} are tried at once: {fault}"
         self._took = False
-        if asked.skip and not ill.climbs:
-            ill.at = at
+        if asked.skip == ill.skip and asked.skip and not ill.climbs:
+            ill.moved = True
             return f"the store refuses {self._what} of {lane}, and is asked for the first one again: {fault}"
-        if asked.skip:
-            ill.skip += 1
-        else:
-            ill.tries += 1
-            ill.skip, ill.climbs, ill.many = max(1, ill.skip), True, 1
-            ill.at = at + pause_after(ill.tries)
-        pause = max(0.0, ill.at - at)
+        _pass_by(ill, asked.skip, at)
+        pause = ill.at - at if ill.at > at else pause_after(ill.tries)
         told = f"the store refuses {self._what}: number {asked.skip + 1} of {lane}"
         return f"{told}; the others go on, and this one is tried again in {pause:.0f} s: {fault}"
 
     def _note(self, asked: Asked) -> _Ill | None:
         ill = self._ill.get(asked.lanes[0]) if len(asked.lanes) == 1 else None
         self._ill_next = ill is None
+        if ill is not None:
+            ill.looks = asked.skip == ill.skip
         return ill
+
+
+def _pass_by(ill: _Ill, place: int, at: float) -> None:
+    """The run at this place was refused, alone."""
+    if place == 0:
+        ill.climbs, ill.many = True, 1
+    if place == ill.skip:
+        ill.skip += 1
+    elif not ill.moved:
+        ill.looked = place + 1
+    if ill.tries == 0 or ill.looked >= ill.skip:
+        ill.tries, ill.looked = ill.tries + 1, 0
+        ill.at = at + pause_after(ill.tries)
+    ill.moved = False

@@ -118,6 +118,24 @@ def test_a_run_that_comes_before_the_refused_one_is_taken() -> None:
     assert sorted(queue.taken) == [2, 7, 8]
 
 
+@pytest.mark.parametrize("gone", [0, 3, 9])
+def test_a_run_in_the_place_of_a_refused_one_that_has_gone_is_taken(gone: int) -> None:
+    """Whatever comes under the places that are passed by, in front or in between, is found when these are tried again."""
+    queue = lanes_of([*range(-10, 0), 1])
+    while queue.taken != [1]:
+        queue.ask(0)
+    del queue.lanes[Lane("0")][gone]
+    queue.lanes[Lane("0")].append(2)
+    queue.lanes[Lane("0")].insert(gone, 3)
+    for _ in range(50):
+        queue.ask(LONGEST_PAUSE)
+    assert sorted(queue.taken) == [1, 2, 3]
+    queue.asked = 0
+    while queue.ask(LONGEST_PAUSE) and queue.asked < 20:
+        pass
+    assert queue.asked == 20
+
+
 @pytest.mark.parametrize("many", [1, 2])
 def test_a_store_that_refuses_everything_seems_ill(many: int) -> None:
     """Where nothing was taken since a run alone was refused, who asks waits; an answer ends that."""
