@@ -1,6 +1,6 @@
 """Guards against owners of jobs, and texts that grow."""
 
-from tests.guards.guard import DOOR, LIVE, LOST_REPLY, NOBODY_IN, STALE, Guard
+from tests.guards.guard import DOOR, EDITORS, LIVE, LOST_REPLY, NOBODY_IN, STALE, Guard
 
 OTHERS_GUARDS = (
     Guard(
@@ -42,6 +42,79 @@ OTHERS_GUARDS = (
         "return visible(super().format(record))",
         "return super().format(record)",
         "tests/unit/logs/test_formats.py::test_texts_of_others_control_no_terminal",
+    ),
+    Guard(
+        NOBODY_IN,
+        "root reads no settings that another user may have written",
+        "config/file.py",
+        "return others_reach(path.parent) or others_reach(path)",
+        "return None",
+        "tests/integration/cli/test_other_users.py::test_root_passes_over_settings_that_another_user_may_have_written",
+    ),
+    Guard(
+        NOBODY_IN,
+        "root imports nothing from a folder where others may put modules",
+        "apps/loading.py",
+        "return others_add(folder) if os.geteuid() == 0 else None",
+        "return None",
+        "tests/integration/apps/test_foreign_folder.py::test_root_is_told_which_folder_others_may_write",
+    ),
+    Guard(
+        NOBODY_IN,
+        "modules in the working folder take the place of none of ours",
+        "executors/functions/processes.py",
+        'argv=[sys.executable, "-P", "-m", "tokimori.apps.worker_process", json.dumps(told)],',
+        'argv=[sys.executable, "-m", "tokimori.apps.worker_process", json.dumps(told)],',
+        "tests/integration/apps/test_foreign_folder.py::test_a_folder_of_ours_is_looked_at_after_our_own_modules",
+    ),
+    Guard(
+        NOBODY_IN,
+        "only the node's user enters the folder of the sockets of workers",
+        "executors/functions/listener.py",
+        "folder.chmod(0o700)",
+        "folder.chmod(0o755)",
+        "tests/integration/apps/test_strangers.py::test_another_user_does_not_reach_the_socket_of_workers",
+    ),
+    Guard(
+        NOBODY_IN,
+        "files for others' commands are kept where nobody else can put another folder",
+        "executors/others_folder.py",
+        "if fault := others_reach(above):",
+        "if fault := None:",
+        "tests/unit/executors/test_exchange.py::test_a_temporary_folder_that_others_may_change_is_refused",
+    ),
+    Guard(
+        DOOR,
+        "of what a dead node left only what is its own is removed",
+        "executors/others_folder.py",
+        "if (found.st_uid, stat.S_IMODE(found.st_mode)) != (os.geteuid(), _PASSABLE):",
+        "if found.st_uid < 0:",
+        "tests/unit/executors/test_exchange.py::test_a_dead_nodes_folder_is_removed_only_where_it_is_the_nodes",
+    ),
+    Guard(
+        DOOR,
+        "who asks beyond its budget is tried again no faster",
+        "model/retry.py",
+        "if not isinstance(outcome, RetryAt | RetryIn):",
+        "if True:",
+        "tests/unit/model/test_retry.py::test_who_asks_beyond_its_budget_is_no_faster",
+    ),
+    Guard(
+        DOOR,
+        "a read of SQLite that takes too long is given up",
+        "stores/sqlite/connection_thread.py",
+        "self._is_late if self._reads else None",
+        "None",
+        "tests/contract/stores/test_doors.py::test_a_read_that_takes_too_long_is_broken_off",
+        ("sqlite",),
+    ),
+    Guard(
+        EDITORS,
+        "what was shown is shown again only while nothing was written",
+        "stores/sqlite/store.py",
+        'return file.file_at(self._path), self._open.looks.execute("PRAGMA data_version").fetchone()',
+        "return file.file_at(self._path), self._path",
+        "tests/unit/stores/sqlite/test_store.py::test_a_mark_is_another_one_after_each_write",
     ),
     Guard(
         LIVE,

@@ -25,6 +25,10 @@ from typing import NoReturn
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(sys.executable).with_name("tokimori")
+BARE = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+"""The environment of programs that are tested: of this process only by what they are started, and which package it is:
+a copy without one of its guards, for one.
+"""
 LOADED = (
     "tokimori.cli.main",
     *(
@@ -81,7 +85,7 @@ class _Starter:
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env={"PATH": os.environ["PATH"]},
+                env=BARE,
             )
 
     def start(self, order: object, descriptors: list[int]) -> None:

@@ -1,7 +1,6 @@
 """The real program, in processes of its own, on SQLite."""
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -23,7 +22,7 @@ class Program:
         self.database = home / "t.db"
         self.environment = {
             "HOME": str(home),
-            "PATH": os.environ["PATH"],
+            **forked.BARE,
             "TOKIMORI_STORE": f"sqlite://{self.database}",
             "TOKIMORI_STATE_DIR": str(home / "state"),
         }

@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import os
 import signal
 import subprocess
 import time
@@ -14,7 +13,7 @@ from typing import Any, Protocol
 import pytest
 
 from tests.programs import forked
-from tests.programs.forked import PROGRAM
+from tests.programs.forked import BARE, PROGRAM
 from tests.servers import mariadb, postgres, redis
 
 PATIENCE = 60.0
@@ -42,11 +41,10 @@ class Programs:
         self.started: list[subprocess.Popen[str]] = []
         self.environment = {
             "HOME": str(home),
-            "PATH": os.environ["PATH"],
+            **BARE,
             "TOKIMORI_STORE": url,
             "TOKIMORI_STATE_DIR": str(home / "state"),
         }
-        self.environment |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 
     def tokimori(self, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
         """It runs to its end."""

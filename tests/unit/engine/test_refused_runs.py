@@ -120,7 +120,7 @@ def test_a_run_that_comes_before_the_refused_one_is_taken() -> None:
 
 @pytest.mark.parametrize("gone", [0, 3, 9])
 def test_a_run_in_the_place_of_a_refused_one_that_has_gone_is_taken(gone: int) -> None:
-    """Whatever comes under the places that are passed by, in front or in between, is found when these are tried again."""
+    """Whatever comes under the places that are passed by, in front or between, is found when these are tried again."""
     queue = lanes_of([*range(-10, 0), 1])
     while queue.taken != [1]:
         queue.ask(0)
