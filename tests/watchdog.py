@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
-MOST = 0.250
-"""Seconds that the product may take in one step: that of which a node warns. On a busy machine the same work
-was seen to take up to 2.2 times as much of the processor's own time as on a quiet one."""
+MOST = 0.050
+"""Seconds that the product may take in one step. In production a node warns of 0.25 s."""
 _EVERY = 0.005
 """Seconds of the processor between two looks."""
 _NOT_IN_A_NODE = ("/jinja2/compiler.py", "/jinja2/environment.py", "/copying.py")
