@@ -24,12 +24,18 @@ from tokimori.perfectsched.config import Config
 from tokimori.perfectsched.slots import cron_time, next_time
 from tokimori.perfectsched.task import Schedule, ScheduleWithMetadata, Task
 
+IdempotentAlreadyExistsError, IdempotentNotFoundError = AlreadyExistsError, NotFoundError
+IdempotentAlreadyFinishedError = AlreadyFinishedError
+
 __all__ = [
     "AlreadyExistsError",
     "AlreadyFinishedError",
     "Config",
     "ConfigError",
     "Error",
+    "IdempotentAlreadyExistsError",
+    "IdempotentAlreadyFinishedError",
+    "IdempotentNotFoundError",
     "NotFoundError",
     "NotSupportedError",
     "PreemptedError",
