@@ -12,7 +12,8 @@
     │   ├── FamilyChanged          somebody changed meanwhile which jobs run after which          exit 4
     │   ├── NotGranted             units of a semaphore were not granted in time                  exit 4
     │   ├── PermitLost             a permit was lost before it was released                       exit 4
-    │   └── ClaimLost              a run is no longer that of the code which works on it          exit 4
+    │   ├── ClaimLost              a run is no longer that of the code which works on it          exit 4
+    │   └── AlreadyFinished        a run that is to be finished has succeeded before              exit 4
     ├── StoreError                 the store can't be used                                        exit 2
     │   ├── StoreUnavailable       a reply may be lost; trying again can help
     │   └── SchemaMismatch         its schema is newer than this version knows, or missing
@@ -128,6 +129,12 @@ class ClaimLost(Conflict):
     """A run is no longer that of the code which works on it: what it says of the run changes nothing."""
 
     code = "claim_lost"
+
+
+class AlreadyFinished(Conflict):
+    """A run that is to be finished has succeeded before: nothing was changed, and nothing is left to do."""
+
+    code = "already_finished"
 
 
 class StoreError(TokimoriError):

@@ -21,7 +21,8 @@ from tokimori.service.wishes import ALIVE_TIME
 class ClaimRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a worker wants: see `Claims.claim`."""
 
-    types: tuple[str, ...]
+    types: tuple[str, ...] | None
+    queue: str | None = None
     limit: int = 1
     wait: float = 0
     alive_time: float = ALIVE_TIME
@@ -90,6 +91,7 @@ class ClaimPaths:
         wanted = await read_body(request, ClaimRequest)
         asked = self._claims.claim(
             wanted.types,
+            queue=wanted.queue,
             limit=wanted.limit,
             wait=wanted.wait,
             alive_time=wanted.alive_time,

@@ -9,6 +9,7 @@ from tokimori.client.client import Client, open
 from tokimori.clock import Moment
 from tokimori.errors import (
     AlreadyExists,
+    AlreadyFinished,
     Bug,
     ClaimLost,
     Conflict,
@@ -54,6 +55,7 @@ from tokimori.service.shown import Shown
 
 __all__ = [
     "AlreadyExists",
+    "AlreadyFinished",
     "App",
     "AskArguments",
     "Asked",

@@ -30,6 +30,7 @@ from tokimori.service.copying import KindCopied, copy_store
 from tokimori.service.jobs import check_author
 from tokimori.service.schema import open_prepared
 from tokimori.service.service import Service
+from tokimori.service.timekeeping import Timekeeper
 from tokimori.stores.open import open_store
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,8 @@ class AsyncClient(Service, Locking[Lock]):
         )
         self._has_warned = False
         self._session = session_on(stores, clock, random, program)
-        self._place = Place(stores.job, clock, random, program)
+        timekeeper = Timekeeper(stores.job, clock, random)
+        self._place = Place(stores.job, clock, random, program, timekeeper=timekeeper)
         self.claims = Claims(self._place, random)
 
     async def trigger(

@@ -78,6 +78,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
         self.semaphores = Semaphores(lambda act: run(lambda client: act(client.semaphores)))
 
     add = synchronous(AsyncClient.add)
+    add_since = synchronous(AsyncClient.add_since)
     import_all = synchronous(AsyncClient.import_all)
     get = synchronous(AsyncClient.get)
     list = synchronous(AsyncClient.list)

@@ -152,6 +152,7 @@ class HttpClient(AsyncClient):
         self.semaphores = HttpSemaphores(door)
 
     add = asked(AsyncClient.add)
+    add_since = asked(AsyncClient.add_since)
     import_all = asked(AsyncClient.import_all)
     get = asked(AsyncClient.get)
     list = asked(AsyncClient.list)

@@ -6,7 +6,7 @@ if only programs are left. Everything here happens on one loop.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import inf
 from typing import Protocol
 
@@ -111,6 +111,16 @@ class Membership:
     def now(self) -> Moment:
         """The current time, corrected by the store's clock."""
         return self._timeline.now(self._clock.monotonic())
+
+    @property
+    def trusts_its_time(self) -> bool:
+        """Whether occurrences may be decided by it."""
+        return self._timeline.trusted
+
+    @property
+    def peers(self) -> Collection[NodeId]:
+        """The other nodes and programs that live."""
+        return self._watch.peers.keys()
 
     def is_current(self, node: NodeId) -> bool:
         """Whether the program takes part under that id now."""

@@ -23,6 +23,11 @@ def lane_of(definition: Definition) -> Lane:
     return Lane(f"{definition.queue}|{definition.target.handler}|{','.join(labels)}")
 
 
+def queue_of(lane: Lane) -> str:
+    """The queue of the lane."""
+    return lane.split("|", 1)[0]
+
+
 def handler_of(lane: Lane) -> str:
     """The handler that a node must have for the runs of the lane; empty: every node can run them."""
     return lane.split("|", 2)[1]

@@ -25,7 +25,7 @@ from tokimori.errors import ClaimLost, Refused, StoreError, StoreUnavailable
 from tokimori.locks.membership import Membership, MemberStore, nap
 from tokimori.locks.program import Program
 from tokimori.model.ids import Lane, RandomBytes, Token
-from tokimori.model.lanes import handler_of, serves
+from tokimori.model.lanes import handler_of, queue_of, serves
 from tokimori.model.lease import TICK_IDLE
 from tokimori.model.outcome import Lost, Outcome, Released, RetryIn, TimedOut
 from tokimori.model.run import Run
@@ -37,10 +37,8 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict, is_cut
 from tokimori.service.asking import retried
 from tokimori.service.claimed import ClaimedRun, Heard, view_of
 from tokimori.service.in_hand import Hands, InHand, Key, Over, claim_lost
-from tokimori.service.wishes import (
-    Wish,
-    output_of,
-)
+from tokimori.service.timekeeping import Timekeeper
+from tokimori.service.wishes import Wish, output_of
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +57,8 @@ class ClaimStore(WorkSource, MemberStore, Protocol):
 class Place:
     """Where workers claim, and what they have in hand. Every method that waits may raise `StoreError`.
 
-    `may_give`: whether runs may still be given out; `most_waiting`: how many workers may wait at a time.
+    `may_give`: whether runs may still be given out; `most_waiting`: how many workers may wait at a time. `timekeeper`:
+    what makes runs of what is due while somebody claims; a place within a node needs none.
     """
 
     def __init__(
@@ -71,6 +70,7 @@ class Place:
         *,
         may_give: Callable[[], bool] = lambda: True,
         most_waiting: int = MOST_WAITING,
+        timekeeper: Timekeeper | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -81,7 +81,8 @@ class Place:
         self._membership = Membership(
             store, clock, random, program, self, renewed=lambda _sent: None, rests=True, heard=self._hear
         )
-        self._lookout = Lookout(store, TICK_IDLE, clock.monotonic())
+        self._timekeeper = timekeeper
+        self._lookout = Lookout(store, TICK_IDLE, clock.monotonic()) if timekeeper is None else timekeeper.lookout
         self._refused = RefusedRuns("to give out a ready run (see `tokimori run list --state ready`)")
         self._hands = Hands()
         self._bells: set[asyncio.Event] = set()
@@ -97,6 +98,8 @@ class Place:
         if again := self._hands.of_claim(wish.id):
             return [view_of(held) for held in again]
         self._check_room()
+        if wish.wait <= 0:  # whoever does not wait is told how it is now
+            self._lookout.stale = True
         bell = asyncio.Event()
         self._bells.add(bell)
         try:
@@ -167,14 +170,21 @@ class Place:
         """What there is for this wish now. One after the other: who has waited longest is first."""
         async with self._asking:
             member = self._membership
-            if self._lookout.stale:
-                await self._lookout.look(member.now, self._clock.monotonic())
+            await self._look()
             lanes = tuple(lane for lane in self._lookout.survey.lanes if _serves(wish, lane))
             room = min(wish.limit, MOST_IN_HAND - len(self._hands))
             if not lanes or room <= 0 or self._closed or not member.holds_lease():
                 return []
             claimed = await self._ask(wish, lanes, room)
             return [held for each in claimed if (held := await self._accept(each, wish)) is not None]
+
+    async def _look(self) -> None:
+        """Know what there is, what is due by now included."""
+        member, lookout = self._membership, self._lookout
+        if lookout.stale:
+            await lookout.look(member.now, self._clock.monotonic())
+        if self._timekeeper is not None and member.holds_lease() and await self._timekeeper.fire(member):
+            await lookout.look(member.now, self._clock.monotonic())
 
     async def _ask(self, wish: Wish, lanes: tuple[Lane, ...], room: int) -> list[Claimed]:
         asked = self._refused.next(lanes, room, self._clock.monotonic())
@@ -264,7 +274,7 @@ class Place:
         )
         if run.details.as_kept is not None:  # another version wrote what this one can't read
             return change
-        return replace(change, details=replace(run.details, worker=held.worker))
+        return replace(change, details=replace(change.details or run.details, worker=held.worker))
 
     # What the membership asks and tells
 
@@ -278,6 +288,8 @@ class Place:
 
     async def report(self) -> None:
         """See `Holder`: take away what nobody has said a word about, and hand back what nobody has."""
+        if self._timekeeper is not None and await self._timekeeper.reap(self._membership):
+            self.wake()
         at = self._clock.monotonic()
         for held in self._hands:
             if held.over_at <= at:
@@ -320,6 +332,8 @@ class Place:
     def _hear(self, pulse: Pulse) -> None:
         """What a beat has brought. A claim that is under way may own what this place does not know yet."""
         self._lookout.hear(pulse.survey, self._clock.monotonic())
+        if self._timekeeper is not None:
+            self._timekeeper.hear(pulse)
         for run_id, token, reason in pulse.cancels:
             self._hands.cancel((run_id, token), reason)
         self._hands.compare(pulse.owned)
@@ -331,7 +345,9 @@ class Place:
 
 
 def _serves(wish: Wish, lane: Lane) -> bool:
-    return handler_of(lane) != "" and serves(wish.labels, lane, wish.types)
+    handler = handler_of(lane)
+    types = (handler,) if wish.types is None else wish.types
+    return handler != "" and wish.queue in (None, queue_of(lane)) and serves(wish.labels, lane, types)
 
 
 def _how_it_is(run: Run, token: Token) -> str:

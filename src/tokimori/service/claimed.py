@@ -4,13 +4,15 @@ from msgspec import Struct
 
 from tokimori.clock import SECOND, Moment
 from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.payload import payload_for
 from tokimori.service.in_hand import InHand
 
 
 class ClaimedRun(Struct, frozen=True, kw_only=True):
     """A run that a worker has, with the `token` under which it says what becomes of it.
 
-    `type` is the name of the function that its job wants. Where the worker says nothing for `alive_time` seconds, or
+    `type` is the name of the function that its job wants; `schedule`, `delay` and `time_zone` are those of the job when
+    the run was claimed. Where the worker says nothing for `alive_time` seconds, or
     works beyond the `deadline` (the job's time-out), the run is taken away.
     """
 
@@ -22,6 +24,8 @@ class ClaimedRun(Struct, frozen=True, kw_only=True):
     attempt: int
     nominal: Moment
     due: Moment
+    schedule: str | None = None
+    delay: float = 0
     time_zone: str
     parent_id: RunId | None
     alive_time: float
@@ -45,10 +49,12 @@ def view_of(held: InHand) -> ClaimedRun:
         token=run.token,
         job_id=run.job_id,
         type="" if definition is None else definition.target.handler,
-        payload=run.payload,
+        payload=payload_for(run, definition),
         attempt=run.attempt,
         nominal=run.nominal,
         due=run.due,
+        schedule=None if definition is None else definition.schedule,
+        delay=0 if definition is None else definition.delay,
         time_zone="UTC" if definition is None else definition.time_zone,
         parent_id=run.parent_id,
         alive_time=held.alive_time,

@@ -28,8 +28,9 @@ class Claims:
 
     async def claim(
         self,
-        types: Sequence[str],
+        types: Sequence[str] | None,
         *,
+        queue: str | None = None,
         limit: int = 1,
         wait: Span = 0,
         alive_time: Span = ALIVE_TIME,
@@ -39,6 +40,9 @@ class Claims:
     ) -> Sequence[ClaimedRun]:
         """Take up to `limit` ready runs of jobs whose function is one of these types; wait for the first one.
 
+        `types` None: of whatever function; `queue`: only jobs of this queue. A program that claims in its own store
+        needs no node: it makes runs of what is due itself.
+
         None may come in time: then the list is empty. `alive_time`: for how long a run stays without a heartbeat.
         `worker` is a name for people. `labels` are those that jobs ask for. The same `id` (a UUID) again gives the same
         runs, as far as they are in hand: so whoever lost the answer asks again.
@@ -47,7 +51,15 @@ class Claims:
         """
         drawn = ClaimId(self._random(16).hex())
         wish = wish_of(
-            types, limit=limit, wait=wait, alive_time=alive_time, worker=worker, labels=labels, id=id, drawn=drawn
+            types,
+            queue=queue,
+            limit=limit,
+            wait=wait,
+            alive_time=alive_time,
+            worker=worker,
+            labels=labels,
+            id=id,
+            drawn=drawn,
         )
         return await self._place.take(wish)
 

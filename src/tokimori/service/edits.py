@@ -59,6 +59,18 @@ def new_job(
     )
 
 
+def kept_since(job: Job, since: Moment, not_before: Moment | None = None) -> Job:
+    """A new job of which all is still to be decided that its schedule names from `since` on.
+
+    Nothing of it is decided before `not_before`.
+    """
+    through = Moment(since - 1)
+    schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
+    upcoming = next_look(job.definition, schedule.next_after(through), job.runs_remaining)
+    later = upcoming if upcoming is None or not_before is None else max(upcoming, not_before)
+    return replace(job, fired_through=through, next_due=later)
+
+
 def edited(
     due: Due, definition: Definition, now: Moment, runs_remaining: int | None, days_off: str | None = None
 ) -> Edit:

@@ -1,6 +1,6 @@
 """Jobs as people and programs use them: they add, edit, stop and delete them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ from tokimori.service.calendars import Calendars
 from tokimori.service.days_off import CALENDARS, DaysOff, read_again, read_days_off
 from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
 from tokimori.service.documents import Documents
-from tokimori.service.edits import edited, new_job, paused, resumed
+from tokimori.service.edits import edited, kept_since, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
-from tokimori.service.given import flag_of, job_fields, many
+from tokimori.service.given import When, flag_of, job_fields, many, moment_of
 from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
 from tokimori.service.schema import StoreOnDemand
@@ -109,10 +109,27 @@ class JobService(RunService):
 
         Raises `InvalidInput` and `AlreadyExists`.
         """
-        now, said = await self._now(), job_fields(fields)
+        return await self._add(job_id, job_fields(fields), lambda job: job)
+
+    async def add_since(
+        self, job_id: str, since: When, /, not_before: When | None = None, **fields: Unpack[JobArguments]
+    ) -> Job:
+        """Add a job that was kept elsewhere so far: what it names from `since` on is decided here, the past too.
+
+        With `misfire="all"` it is run, each moment once. Nothing is decided before `not_before`. Else as `add`.
+        """
+        said = job_fields(fields)
+        zone = str(said.get("time_zone") or self.time_zone)
+        first = moment_of("since", since, zone)
+        earliest = None if not_before is None else moment_of("not_before", not_before, zone)
+        return await self._add(job_id, said, lambda job: kept_since(job, first, earliest))
+
+    async def _add(self, job_id: str | None, said: Mapping[str, object], begun: Callable[[Job], Job]) -> Job:
+        now = await self._now()
         definition = definition_from(said, time_zone=self.time_zone)
         checked = check_new_job_id(uuid7(now, self._random) if job_id is None else job_id)
-        job, days = await self._new(checked, definition, now, runs_remaining_in(said))
+        new, days = await self._new(checked, definition, now, runs_remaining_in(said))
+        job = begun(new)
         try:
             await self._add_jobs([job])
         except Conflict:

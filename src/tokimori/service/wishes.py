@@ -27,10 +27,11 @@ _LARGEST_TOKEN = 2**63 - 1
 
 
 class Wish(Struct, frozen=True, kw_only=True):
-    """What a worker wants: times in seconds."""
+    """What a worker wants: times in seconds. `types` None: any function; `queue` None: of any queue."""
 
     id: ClaimId
-    types: tuple[str, ...]
+    types: tuple[str, ...] | None
+    queue: str | None
     limit: int
     wait: float
     alive_time: float
@@ -39,8 +40,9 @@ class Wish(Struct, frozen=True, kw_only=True):
 
 
 def wish_of(
-    types: Sequence[str],
+    types: Sequence[str] | None,
     *,
+    queue: str | None,
     limit: int,
     wait: Span,
     alive_time: Span,
@@ -52,7 +54,8 @@ def wish_of(
     """The wish; its id is `drawn` where none is given. Raises `InvalidInput`."""
     return Wish(
         id=drawn if id is None else ClaimId(check_uuid(id, field="id")),
-        types=_types_of(types),
+        types=None if types is None else _types_of(types),
+        queue=None if queue is None else _queue_of(queue),
         limit=checked("limit", limit, MOST_AT_ONCE),
         wait=_at_most("wait", seconds_of("wait", wait), LONGEST_WAIT),
         alive_time=alive_time_of(alive_time),
@@ -73,6 +76,11 @@ def _types_of(types: object) -> tuple[str, ...]:
     for each in given:
         check_text("types", each)
     return tuple(check_handler_name(str(each), field="types") for each in given)
+
+
+def _queue_of(queue: object) -> str:
+    check_word("queue", queue)
+    return str(queue)
 
 
 def _name_of(worker: object) -> str:

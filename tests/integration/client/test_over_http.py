@@ -1,6 +1,7 @@
 """The client over the HTTP door of a real node."""
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import tokimori
 from tests.integration.cli.conftest import Program
 from tests.integration.http.site import Site, site_of
+from tokimori import perfectsched
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +119,20 @@ async def test_the_asynchronous_client_too(site: Site) -> None:
         assert await client.queues.list() is not None
     with pytest.raises(tokimori.Refused, match="not open"):
         await client.now()
+
+
+def test_perfectsched_over_http(site: Site) -> None:
+    """The collection of PerfectSched works at the door of a node, which makes runs of its slots."""
+    with perfectsched.open(site.entry) as schedules:
+        hour = time.time() // 3600 * 3600
+        assert schedules.add("a", "t", cron="0 * * * *", next_time=hour, data={"k": 1}) == (hour, hour)
+        task = schedules.poll(wait=20)
+        assert task is not None
+        assert (task.key, task.type, task.scheduled_time, task.data) == ("a", "t", hour, {"k": 1})
+        assert task.heartbeat() is None
+        task.finish()
+        with pytest.raises(perfectsched.AlreadyFinishedError):
+            task.finish()
+        with pytest.raises(perfectsched.PreemptedError):
+            task.retry()
+        assert schedules["a"].metadata().next_time == hour + 3600

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import PurePosixPath
+from typing import TypedDict
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -21,13 +22,21 @@ from tokimori.service.arguments import CalendarArguments, JobArguments, RequestA
 from tokimori.service.definitions import definition_from
 
 PARTS = ("calendars", "queues", "semaphores")
+
+
+class NoMore(TypedDict):
+    """Fields that are tried at another method."""
+
+
 ARGUMENTS: dict[str, type] = {
     "add": JobArguments,
+    "add_since": NoMore,
     "update": JobArguments,
     "trigger": RequestArguments,
     "ask": RequestArguments,
 }
 RIGHT: dict[str, object] = {
+    "since": "2026-01-01T00:00:00Z",
     "first": "2026-01-01T00:00:00Z",
     "last": "2026-01-01T00:00:00Z",
     "text": "0 3 * * *",
@@ -74,7 +83,7 @@ def calls(client: Client) -> Iterator[tuple[str, Callable[..., object], dict[str
                 for each in given
                 if each.default is each.empty and each.kind is not each.VAR_KEYWORD
             }
-            needs |= {"noop": True} if name == "add" and not part else {}
+            needs |= {"noop": True} if name in ("add", "add_since") and not part else {}
             kinds = CalendarArguments if part == "calendars" else ARGUMENTS.get(name, JobArguments)
             for each in given:
                 names = kinds.__annotations__ if each.kind is each.VAR_KEYWORD else (each.name,)

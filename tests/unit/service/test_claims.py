@@ -23,6 +23,7 @@ from tokimori.service.claim_place import MOST_WAITING
 from tokimori.service.claim_place import Place as ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.service import Service
+from tokimori.service.timekeeping import Timekeeper
 
 PROGRAM = Program(host="h", boot_id="b", pid=1, version="0")
 UUID = "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52"
@@ -36,13 +37,16 @@ class Place:
         self.service = Service(self.store, LoopClock(), os.urandom)
         self.gives = True
         self.places: list[ClaimPlace] = []
+        self.links: list[Link] = []
         self.link, self.claims = self.another()
 
-    def another(self) -> tuple[Link, Claims]:
+    def another(self, *, keeps_time: bool = False) -> tuple[Link, Claims]:
         """Another place on the same store, and its way there."""
-        link = Link(self.store)
-        place = ClaimPlace(link.store, LoopClock(), os.urandom, PROGRAM, may_give=lambda: self.gives)
+        link, clock = Link(self.store), LoopClock()
+        keeper = Timekeeper(link.store, clock, os.urandom) if keeps_time else None
+        place = ClaimPlace(link.store, clock, os.urandom, PROGRAM, may_give=lambda: self.gives, timekeeper=keeper)
         self.places.append(place)
+        self.links.append(link)
         return link, Claims(place, os.urandom)
 
     async def close(self) -> None:
@@ -404,3 +408,46 @@ async def test_an_idle_place_leaves(place: Place) -> None:
     await let_pass(70)
     assert await place.store.list_nodes() == []
     assert len(await place.service.list_runs(RunFilter())) == 0
+
+
+@virtually
+async def test_any_function_of_a_queue(place: Place) -> None:
+    """Without types a worker gets runs of whatever function, of one queue where it names that, and never a command."""
+    await place.service.trigger((await place.service.add(None, noop=True, queue="mail")).id)
+    await place.ask(queue="mail")
+    await place.ask(function="send", queue="mail")
+    await place.ask(function="send")
+    assert [run.type for run in await place.claims.claim(["send"], queue="mail", limit=5)] == ["send"]
+    assert [run.type for run in await place.claims.claim(None, queue="mail", limit=5)] == ["resize"]
+    assert [run.type for run in await place.claims.claim(None, limit=5)] == ["send"]
+
+
+@virtually
+async def test_a_worker_gets_the_payload_of_the_job(place: Place) -> None:
+    """A run that brings no payload has that of its job, and the same again however the job is edited meanwhile."""
+    await place.service.add("j", function="resize", payload={"k": 1})
+    run = await place.service.trigger("j")
+    (first,) = await place.claims.claim(["resize"])
+    assert first.payload == '{"k":1}'
+    await place.service.update("j", payload={"k": 2})
+    await place.claims.retry(first.run_id, first.token, after=1)
+    assert (await place.run(run.id)).details.worker == "a worker"
+    await let_pass(2)
+    await place.store.promote((await place.store.now()), 10)
+    (second,) = await place.claims.claim(["resize"])
+    assert second.payload == '{"k":1}'
+
+
+@virtually
+async def test_a_program_needs_no_node(place: Place) -> None:
+    """What is due while a program waits becomes a run by its own work, and so do the runs of a program that died."""
+    _, dead = place.another(keeps_time=True)
+    await place.service.add("j", function="resize", schedule="* * * * *", retry={"lost_attempts": 1})
+    link, claims = place.another(keeps_time=True)
+    assert await claims.claim(["resize"]) == []
+    (run,) = await dead.claim(["resize"], wait=60)
+    assert run.job_id == "j"
+    place.links[1].away = True
+    (again,) = await claims.claim(["resize"], wait=60)
+    assert (again.run_id, again.attempt) == (run.run_id, 2)
+    assert link.calls["settle"] == 1

@@ -1,0 +1,53 @@
+"""The configuration of a collection: PerfectSched's keys, of which one section of `config/perfectsched.yml` is made."""
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+import msgspec
+
+from tokimori.errors import InvalidConfig
+
+TYPE = "rdb_compat"
+TABLE = "schedules"
+"""The table of whoever gives no more than an URL."""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """PerfectSched's keys. `table` is the queue of the collection's jobs; times are seconds.
+
+    `timezone` is that of schedules which name none. A task that nobody speaks of for `alive_time` is given away again,
+    and so is one `retry_wait` after its `retry()`. `poll_interval`, `log` and `max_acquire` are read and not used.
+    """
+
+    type: str
+    url: str
+    table: str
+    timezone: str = "UTC"
+    alive_time: float = 300
+    retry_wait: float = 300
+    sslca: str | None = None
+    poll_interval: float = 1.0
+    log: str | None = None
+    max_acquire: int = 1
+
+    @property
+    def store(self) -> str:
+        """The URL of the store, or the address of a node."""
+        if self.sslca is None:
+            return self.url
+        return f"{self.url}{'&' if '?' in self.url else '?'}ssl_ca={quote(self.sslca, safe='')}"
+
+
+def config_of(given: str | Mapping[str, object]) -> Config:
+    """The configuration; a text is the URL alone. Raises `InvalidConfig`."""
+    if isinstance(given, str):
+        return Config(type=TYPE, url=given, table=TABLE)
+    missing = [f"'{name}' option is not set" for name in ("type", "url", "table") if given.get(name) is None]
+    if missing:
+        raise InvalidConfig(missing)
+    if given["type"] != TYPE:
+        raise InvalidConfig([f"type: {given['type']!r} is not a type that is known; allowed: {TYPE}"])
+    try:
+        return msgspec.convert({name: value for name, value in given.items() if value is not None}, Config)
+    except msgspec.ValidationError as fault:
+        raise InvalidConfig([f"{fault}; allowed: {', '.join(Config.__struct_fields__)}"]) from None

@@ -1,0 +1,56 @@
+"""Keep time where perhaps no node does: a program that claims decides what is due, and takes over what died."""
+
+from random import Random
+from typing import Protocol
+
+from tokimori.clock import Clock
+from tokimori.engine.fire import FiringStore, Schedules
+from tokimori.engine.firing import Firing
+from tokimori.engine.look import Lookout
+from tokimori.engine.reap import Reaper, Reaping
+from tokimori.engine.rhythm import WHENEVER_DUE
+from tokimori.engine.stopwatch import Stopwatch
+from tokimori.engine.unfinished import refuse_unfinished
+from tokimori.locks.membership import Membership
+from tokimori.model.ids import RandomBytes
+from tokimori.model.lease import TICK_IDLE
+from tokimori.ports.documents import Documents
+from tokimori.ports.meter import UNMETERED
+from tokimori.ports.nodes import Pulse
+from tokimori.ports.work_source import WorkSource
+
+
+class TimekeepingStore(FiringStore, Reaping, Documents, WorkSource, Protocol):
+    """What keeping time asks of the store."""
+
+
+class Timekeeper:
+    """Does what the duties of nodes do, for all jobs: no node is special. `lookout` is what there is to do."""
+
+    def __init__(self, store: TimekeepingStore, clock: Clock, random: RandomBytes) -> None:
+        self._store = store
+        self._clock = clock
+        chance = Random(int.from_bytes(random(8))).random  # noqa: S311  jitter, no secret
+        timed = Stopwatch(UNMETERED, clock)
+        self.lookout = Lookout(store, TICK_IDLE, clock.monotonic())
+        self._firing = Firing(
+            store, self.lookout, Schedules(), random=random, rhythm=WHENEVER_DUE, now=clock.now(), timed=timed
+        )
+        self._reaper = Reaper(store, chance)
+        self._whole = False
+
+    def hear(self, pulse: Pulse) -> None:
+        """Be told what the store said to a beat."""
+        self._reaper.hear(pulse)
+
+    async def fire(self, member: Membership) -> bool:
+        """Make runs of what is due by now; whether to look what there is. Raises `StoreError`."""
+        if not self._whole:
+            await refuse_unfinished(self._store)
+            self._whole = True
+        return await self._firing.step(member.id, member.peers, member.now, trusted=member.trusts_its_time)
+
+    async def reap(self, member: Membership) -> bool:
+        """Settle what dead nodes and programs had in hand; whether there was any. Raises `StoreError`."""
+        at = self._clock.monotonic()
+        return self._reaper.next_at <= at and await self._reaper.step(member.id, member.now, at)
