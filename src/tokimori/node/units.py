@@ -132,7 +132,13 @@ class Stock:
     def stand_in_line(self, lane: Lane) -> None:
         """Have units for a run of this lane, unless there are some or soon will be."""
         if lane not in self._standing and lane not in self._in_hand:
-            self._standing[lane] = asyncio.get_running_loop().create_task(self._stand(lane))
+            self._standing[lane] = task = asyncio.get_running_loop().create_task(self._stand(lane))
+            task.add_done_callback(lambda _: self._leave_line(lane, task))
+
+    def _leave_line(self, lane: Lane, task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before it begins runs nothing of its own, no `finally` either."""
+        if self._standing.get(lane) is task:
+            del self._standing[lane]
 
     def look(self, lanes: Collection[Lane]) -> None:
         """The node has looked: runs are ready in these lanes alone. Others need no units; a full node keeps none."""

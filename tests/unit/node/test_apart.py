@@ -559,6 +559,22 @@ async def test_units_that_no_claim_uses_go_back(world: World) -> None:
 
 
 @virtually
+async def test_who_leaves_the_line_before_it_stood_there_stands_there_again(world: World) -> None:
+    """A look at the wrong moment, before the first step of who stands in line: the next claim has units."""
+    await world.add("a", "table")
+    member = await world.stand_by()
+    (run_id,) = await world.trigger("a")
+    (lane,) = (await member.source.survey(world.clock.now())).lanes
+    member.source._stock.stand_in_line(lane)
+    member.source._stock.look(())
+    await let_pass(1)
+    assert await member.claim(world) == []
+    await let_pass(0.05)
+    assert [task.run_id for task in await member.claim(world)] == [run_id]
+    await member.apart.close()
+
+
+@virtually
 async def test_a_lane_that_waits_hides_no_other(world: World) -> None:
     """A node of one place, in whose first lane a run waits for hours, runs what is ready in the next one."""
     await world.add("blocked", "a")
