@@ -5,6 +5,7 @@ import selectors
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,6 +13,14 @@ from tokimori.node import watchdog
 from tokimori.node.watchdog import watched
 
 LIMIT = 0.02
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_has_the_timer() -> Iterator[None]:
+    """The watchdog of all tests has it, too: it stops before, and watches again afterwards."""
+    before = signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    yield
+    signal.setitimer(signal.ITIMER_VIRTUAL, *before)
 
 
 async def _hold(seconds: float) -> None:
