@@ -148,7 +148,7 @@ class Attempt:
         try:
             kind, text, when = _said_as(end)
         except InvalidInput as fault:
-            kind, text, when = wire.FAILED, fault.message, 0.0
+            kind, text, when = wire.FAILED, f"{fault.message}; allowed: {fault.allowed}", 0.0
         size, head, tail = 0, b"", b""
         with self._lock:
             self._is_over = True

@@ -82,7 +82,7 @@ def _foreign(folder: Path) -> str | None:
 
 def _refused(folder: Path, fault: str) -> Refused:
     return Refused(
-        f"app: root imports nothing from {folder}: {fault}",
+        f"root imports nothing from {folder}: {fault}",
         field="app",
         value=str(folder),
         allowed="a folder that only root may write to, and the way to it",
@@ -90,4 +90,4 @@ def _refused(folder: Path, fault: str) -> Refused:
 
 
 def _not_an_app(said: str, why: str) -> InvalidInput:
-    return InvalidInput(f"app: {said!r} is not an app: {why}", field="app", value=said, allowed=ALLOWED)
+    return InvalidInput(f"{said!r} is not an app: {why}", field="app", value=said, allowed=ALLOWED)

@@ -9,6 +9,7 @@ Handler = str | re.Pattern[str]
 """An exact name, or a pattern that matches whole names."""
 
 
+_TOLD_PATTERN = re.compile(r"(?:^| )/(.*?)/(?= |$)")
 MOST_NAME = 255
 """The longest name of a handler, in characters."""
 
@@ -35,6 +36,16 @@ def handles(handlers: Iterable[Handler], name: str) -> bool:
 
 def _is_for(handler: Handler, name: str) -> bool:
     return handler == name if isinstance(handler, str) else handler.fullmatch(name) is not None
+
+
+def is_told(name: str, text: str) -> bool:
+    """Whether `handlers_text` of some handlers has one for this name."""
+    if f" {name} " in f" {text} ":
+        return True
+    try:
+        return any(re.fullmatch(pattern, name) for pattern in _TOLD_PATTERN.findall(text))
+    except re.error:
+        return False  # a handler of another version, or a name with a blank and a slash
 
 
 def handlers_text(handlers: Iterable[Handler]) -> str:
