@@ -12,11 +12,15 @@ from tokimori.apps.app import App
 from tokimori.errors import InvalidInput, Refused
 from tokimori.ownership import others_add
 
+NO_APP = "stored-functions"
+"""The name of the app of a node that runs stored functions alone."""
 ALLOWED = "MODULE:NAME or FILE.py:NAME, where NAME is a tokimori.App"
 
 
 def load_app(said: str, include: Sequence[str] = (), require: Sequence[str] = ()) -> App:
-    """Import the app. `include` are folders that are looked at first, `require` modules that are imported before.
+    """Import the app; an empty text stands for one that declares nothing.
+
+    `include` are folders that are looked at first, `require` modules that are imported before.
 
     The working folder comes next. Root looks at no folder where others may put a module of theirs.
 
@@ -36,6 +40,8 @@ def load_app(said: str, include: Sequence[str] = (), require: Sequence[str] = ()
 def _load(said: str, require: Sequence[str]) -> App:
     for name in require:
         import_module(name)
+    if not said:
+        return App(NO_APP)
     place, _, name = said.rpartition(":")
     if not place or not name:
         raise _not_an_app(said, "it is not MODULE:NAME")

@@ -52,6 +52,7 @@ class Told(Struct, frozen=True, kw_only=True):
     concurrency: int
     include: tuple[str, ...] = ()
     require: tuple[str, ...] = ()
+    stored: tuple[str, ...] = ()
     runs_dir: str
 
 
@@ -62,6 +63,7 @@ class WorkerProcess(asyncio.Protocol):
         self._lost = lost
         self._told = told
         self._app = app
+        app.allow_stored(told.stored)
         self._clock = SystemClock()
         self._loop = asyncio.get_running_loop()
         self._frames: Frames[Any] = Frames(ToWorker)
@@ -105,7 +107,7 @@ class WorkerProcess(asyncio.Protocol):
 
     def _begin(self, begin: Begin) -> None:
         try:
-            act = self._app.routes.find(begin.handler)
+            act = self._app.act_of(begin.handler)
             attempt = Attempt(begin, act, Path(self._told.runs_dir), self._clock.now(), self._grew, told=self._noted)
         except Exception as fault:
             self._tell(failed(begin, fault))

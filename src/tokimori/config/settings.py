@@ -16,6 +16,7 @@ from tokimori.config.machine import Machine, this_machine
 from tokimori.config.value import URLS, read_value, redacted
 from tokimori.config.variables import ENV, PREFIX, from_variables
 from tokimori.errors import InvalidConfig, InvalidInput, StoreError
+from tokimori.model.handlers import pattern_of_stored
 from tokimori.model.policies import Seconds
 
 
@@ -40,6 +41,13 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     )
     include: Annotated[tuple[str, ...], Meta(description="Folders where modules of the app are looked for first.")] = ()
     require: Annotated[tuple[str, ...], Meta(description="Modules that are imported before the app.")] = ()
+    stored: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="What jobs may name and a node imports though no app declares it, such as reports.tasks:*;"
+            " none: nothing."
+        ),
+    ] = ()
     attached: Annotated[str | None, Meta(description="The socket of a program that runs the functions itself.")] = None
     reload: Annotated[
         bool, Meta(description="Whether new worker processes take over when a Python file changes: for development.")
@@ -344,7 +352,7 @@ def _contradictions(settings: Settings) -> list[str]:
     if most and worker.minimum_interval_seconds >= most:
         shown = f"worker.minimum_interval_seconds: {worker.minimum_interval_seconds:g}"
         found.append(f"{shown} is not less than worker.interval_minutes; allowed: below {most}")
-    found += _bad_addresses(settings)
+    found += [*_bad_addresses(settings), *_bad_patterns(settings)]
     job, semaphore = settings.datasource.job, settings.datasource.semaphore
     for section, said, otherwise in (("job", job, settings.store), ("semaphore", semaphore, job.url or settings.store)):
         try:
@@ -364,6 +372,15 @@ def _bad_addresses(settings: Settings) -> Iterator[str]:
     url = settings.http.public_url
     if url is not None and not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
         yield f"http.public_url: {url!r} is not an address; allowed: http://host:port or https://host:port"
+
+
+def _bad_patterns(settings: Settings) -> Iterator[str]:
+    """The patterns of stored functions that are none."""
+    for text in settings.app.stored:
+        try:
+            pattern_of_stored(text)
+        except InvalidInput as fault:
+            yield f"{fault.message}; allowed: {fault.allowed}"
 
 
 def _value_of(settings: Settings, name: str) -> object:

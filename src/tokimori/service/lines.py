@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tokimori.model.handlers import is_told
+from tokimori.model.handlers import how_to_allow, is_told
 from tokimori.model.job import Definition, Job, JobState, limit_of
 from tokimori.model.lanes import HANDLERS_LABEL, handler_of, units_apart
 from tokimori.model.policies import Misfire, Overlap
@@ -35,7 +35,9 @@ def nobody_has(function: str, nodes: Iterable[NodeRecord]) -> str | None:
     """That none of these nodes has a handler of the function, in words; None if one has."""
     if any(node.runs_jobs and is_told(function, node.labels.get(HANDLERS_LABEL, "")) for node in nodes):
         return None
-    return f"a node with a handler of the function {function!r}: none that runs now has one"
+    hint = how_to_allow(function)
+    said = f"a node with a handler of the function {function!r}: none that runs now has one"
+    return said if hint is None else f"{said}; {hint}"
 
 
 def stopped(job: Job) -> str | None:

@@ -175,6 +175,7 @@ class Processes:
             "concurrency": self._app.concurrency,
             "include": self._app.include,
             "require": self._app.require,
+            "stored": self._app.stored,
             "runs_dir": str(self._settings.runs_dir.absolute()),
         }
         start = keeper_wire.Start(
