@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 from msgspec import NODEFAULT, Meta, Struct, field
 from msgspec.structs import fields
 
+from tokimori.config.app import AppSettings, bad_patterns
 from tokimori.config.datasource import DatasourceSettings, StoreSettings, url_for
 from tokimori.config.file import find_file, flattened, read_content
 from tokimori.config.machine import Machine, this_machine
 from tokimori.config.value import URLS, read_value, redacted
 from tokimori.config.variables import ENV, PREFIX, from_variables
 from tokimori.errors import InvalidConfig, InvalidInput, StoreError
-from tokimori.model.handlers import pattern_of_stored
 from tokimori.model.policies import Seconds
 
 
@@ -30,36 +30,6 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     stop_grace: Annotated[Seconds, Meta(description="Seconds that running runs get to finish when the node stops.")] = (
         30
     )
-
-
-class AppSettings(Struct, frozen=True, kw_only=True):
-    """The app whose functions a node runs, and its worker processes."""
-
-    load: Annotated[str | None, Meta(description="The app, as MODULE:NAME or FILE.py:NAME; none: no functions.")] = None
-    only: Annotated[bool, Meta(description="Whether the node runs functions of the app alone, and no commands.")] = (
-        False
-    )
-    include: Annotated[tuple[str, ...], Meta(description="Folders where modules of the app are looked for first.")] = ()
-    require: Annotated[tuple[str, ...], Meta(description="Modules that are imported before the app.")] = ()
-    stored: Annotated[
-        tuple[str, ...],
-        Meta(
-            description="What jobs may name and a node imports though no app declares it, such as reports.tasks:*;"
-            " none: nothing."
-        ),
-    ] = ()
-    attached: Annotated[str | None, Meta(description="The socket of a program that runs the functions itself.")] = None
-    reload: Annotated[
-        bool, Meta(description="Whether new worker processes take over when a Python file changes: for development.")
-    ] = False
-    processes: Annotated[int, Meta(ge=1, le=1000, description="Worker processes; by default one for each core.")]
-    concurrency: Annotated[int, Meta(ge=1, le=10_000, description="Runs at a time in each worker process.")] = 16
-    most_runs: Annotated[
-        int | None, Meta(ge=1, description="After so many runs a worker process is replaced; none: never.")
-    ] = None
-    most_memory: Annotated[
-        int | None, Meta(ge=1, description="With more MiB in memory a worker process is replaced; none: never.")
-    ] = None
 
 
 class WorkerSettings(Struct, frozen=True, kw_only=True):
@@ -352,7 +322,7 @@ def _contradictions(settings: Settings) -> list[str]:
     if most and worker.minimum_interval_seconds >= most:
         shown = f"worker.minimum_interval_seconds: {worker.minimum_interval_seconds:g}"
         found.append(f"{shown} is not less than worker.interval_minutes; allowed: below {most}")
-    found += [*_bad_addresses(settings), *_bad_patterns(settings)]
+    found += [*_bad_addresses(settings), *bad_patterns(settings.app)]
     job, semaphore = settings.datasource.job, settings.datasource.semaphore
     for section, said, otherwise in (("job", job, settings.store), ("semaphore", semaphore, job.url or settings.store)):
         try:
@@ -372,15 +342,6 @@ def _bad_addresses(settings: Settings) -> Iterator[str]:
     url = settings.http.public_url
     if url is not None and not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
         yield f"http.public_url: {url!r} is not an address; allowed: http://host:port or https://host:port"
-
-
-def _bad_patterns(settings: Settings) -> Iterator[str]:
-    """The patterns of stored functions that are none."""
-    for text in settings.app.stored:
-        try:
-            pattern_of_stored(text)
-        except InvalidInput as fault:
-            yield f"{fault.message}; allowed: {fault.allowed}"
 
 
 def _value_of(settings: Settings, name: str) -> object:

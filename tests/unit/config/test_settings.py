@@ -336,3 +336,20 @@ def test_an_unknown_user_is_at_home_at_the_root(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(pwd, "getpwuid", unknown)
     assert this_machine({}).home == Path("/")
+
+
+@pytest.mark.parametrize("name", ["most_runs", "most_memory"])
+def test_a_setting_that_may_be_none_is_read_and_checked(machine: Machine, tmp_path: Path, name: str) -> None:
+    """From a flag as from a variable; what it may be is said."""
+    variable = f"TOKIMORI_APP_{name.upper()}"
+    assert getattr(load(machine, tmp_path, {f"app.{name}": 5}).settings.app, name) == 5
+    assert getattr(load(machine, tmp_path, environ={variable: "6"}).settings.app, name) == 6
+    for given in ("0", "many"):
+        assert faults(machine, tmp_path, environ={variable: given})[0].endswith("allowed: a whole number, at least 1")
+
+
+def test_patterns_of_stored_functions_are_checked(machine: Machine, tmp_path: Path) -> None:
+    """Where the settings are read, and not by a worker process."""
+    assert load(machine, tmp_path, environ={"TOKIMORI_APP_STORED": "a:*,b.c:D"}).settings.app.stored == ("a:*", "b.c:D")
+    fault = "app.stored: 'reports' is not a pattern; allowed: such as reports.tasks:*"
+    assert faults(machine, tmp_path, environ={"TOKIMORI_APP_STORED": "reports"}) == (fault,)
