@@ -27,6 +27,13 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     labels: Annotated[
         dict[str, str], Meta(description="What jobs may ask of a node, besides the label host that every node carries.")
     ] = field(default_factory=dict)
+    max_load: Annotated[
+        Annotated[float, Meta(ge=0)] | None,
+        Meta(
+            description="Nothing new is claimed while the machine's load average over a minute is above this; none: no"
+            " cap."
+        ),
+    ] = None
     stop_grace: Annotated[Seconds, Meta(description="Seconds that running runs get to finish when the node stops.")] = (
         30
     )

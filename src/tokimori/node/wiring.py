@@ -293,6 +293,7 @@ def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
         handlers=() if app is None else (*app.handlers, *patterns),
         only_handlers=settings.app.only,
         concurrency=settings.node.concurrency,
+        max_load=settings.node.max_load,
         stop_grace=settings.node.stop_grace,
     )
 

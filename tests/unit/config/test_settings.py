@@ -353,3 +353,11 @@ def test_patterns_of_stored_functions_are_checked(machine: Machine, tmp_path: Pa
     assert load(machine, tmp_path, environ={"TOKIMORI_APP_STORED": "a:*,b.c:D"}).settings.app.stored == ("a:*", "b.c:D")
     fault = "app.stored: 'reports' is not a pattern; allowed: such as reports.tasks:*"
     assert faults(machine, tmp_path, environ={"TOKIMORI_APP_STORED": "reports"}) == (fault,)
+
+
+def test_the_load_cap_is_a_number(machine: Machine, tmp_path: Path) -> None:
+    """As `uptime` shows the load; none by default."""
+    assert load(machine, tmp_path).settings.node.max_load is None
+    assert load(machine, tmp_path, environ={"TOKIMORI_NODE_MAX_LOAD": "1.5"}).settings.node.max_load == 1.5
+    fault = "flag: node.max_load: -1.0 is not allowed; allowed: a number, at least 0"
+    assert faults(machine, tmp_path, {"node.max_load": -1.0}) == (fault,)
