@@ -13,18 +13,20 @@ store when a node starts with it.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 
 import msgspec
 
 from tokimori.apps.function import JobFunction
-from tokimori.apps.routes import Routes
+from tokimori.apps.routes import Act, Routes
+from tokimori.apps.stored import StoredFunctions
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions.wire import Declared, Hello
+from tokimori.model.handlers import how_to_allow
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import schedule_of
 from tokimori.model.words import check_word
@@ -82,6 +84,7 @@ class App:
         self.name = name
         self.routes = Routes()
         self.url = url
+        self._stored = StoredFunctions()
         self._vanished: Vanished = prune or "report"
         self._jobs: dict[str, Declared] = {}
         self._client: Client | None = None
@@ -158,6 +161,20 @@ class App:
 
         return Running(self, concurrency)
 
+    def allow_stored(self, patterns: Sequence[str]) -> None:
+        """Let jobs name functions that nobody has declared, where one of these patterns fits (`app.stored`).
+
+        Raises `InvalidInput`.
+        """
+        self._stored = StoredFunctions(patterns)
+
+    def act_of(self, name: str) -> Act:
+        """What does the work of jobs whose `function` is this name: a handler, or else a stored function.
+
+        Raises `InvalidInput`, and `Refused` for a stored function that is not allowed.
+        """
+        return self.routes.find(name) if self.routes.has(name) or not how_to_allow(name) else self._stored.find(name)
+
     def hello(self, number: int, pid: int) -> Hello:
         """What a worker process says of the app."""
         return Hello(
@@ -165,7 +182,7 @@ class App:
             pid=pid,
             app=self.name,
             handlers=self.routes.names(),
-            patterns=self.routes.patterns(),
+            patterns=[*self.routes.patterns(), *self._stored.patterns],
             jobs=list(self._jobs.values()),
             vanished=self._vanished,
         )

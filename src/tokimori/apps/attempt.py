@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock, get_ident
 from typing import assert_never
 
-from tokimori.apps.endings import End, Failed, Finished, Held, Released, RetryAt, RetryIn
+from tokimori.apps.endings import End, Finished
 from tokimori.apps.json_text import clean, kept, text_of
 from tokimori.apps.routes import Act
 from tokimori.apps.task import Facts, Task, Told, take_in_hand, utc
@@ -19,6 +19,7 @@ from tokimori.executors.functions import wire
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper.output import Output
 from tokimori.executors.reported import MOST_TEXT
+from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
 
 OUTPUT_LIMIT = 10 * 2**20
 """Bytes of an attempt's output that go to its file before only the end is kept."""
@@ -148,7 +149,7 @@ class Attempt:
         try:
             kind, text, when = _said_as(end)
         except InvalidInput as fault:
-            kind, text, when = wire.FAILED, fault.message, 0.0
+            kind, text, when = wire.FAILED, f"{fault.message}; allowed: {fault.allowed}", 0.0
         size, head, tail = 0, b"", b""
         with self._lock:
             self._is_over = True
@@ -179,7 +180,7 @@ def _said_as(end: End) -> tuple[str, str | None, float]:
             return (wire.RETRY, None, 0.0) if seconds is None else (wire.RETRY_IN, None, seconds)
         case RetryAt(moment):
             return wire.RETRY_AT, None, moment
-        case Held(reason):
+        case Hold(reason):
             return wire.HELD, _clean(reason), 0.0
         case Released(reason):
             return wire.RELEASED, _clean(reason), 0.0

@@ -24,7 +24,10 @@ def kept(text: str, what: str) -> str:
     size = len(text.encode())
     if size > MOST_TEXT or "\\u0000" in text:
         raise InvalidInput(
-            f"{what}: {size} bytes of JSON can't be kept", field=what, value=size, allowed=f"{MOST_TEXT}, no NUL"
+            f"{what}: {size} bytes of JSON can't be kept",
+            field=what,
+            value=size,
+            allowed=f"at most {MOST_TEXT} bytes, and no NUL",
         )
     return text
 
@@ -45,5 +48,5 @@ def value_of(payload: str) -> Any:
 def _to_json(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if dump is None:
-        raise TypeError(f"a {type(value).__qualname__} can't be written as JSON")
+        raise TypeError(f"a value of the type {type(value).__qualname__} can't be written as JSON")
     return dump(mode="json")

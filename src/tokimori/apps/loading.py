@@ -12,11 +12,15 @@ from tokimori.apps.app import App
 from tokimori.errors import InvalidInput, Refused
 from tokimori.ownership import others_add
 
+NO_APP = "stored-functions"
+"""The name of the app of a node that runs stored functions alone."""
 ALLOWED = "MODULE:NAME or FILE.py:NAME, where NAME is a tokimori.App"
 
 
 def load_app(said: str, include: Sequence[str] = (), require: Sequence[str] = ()) -> App:
-    """Import the app. `include` are folders that are looked at first, `require` modules that are imported before.
+    """Import the app; an empty text stands for one that declares nothing.
+
+    `include` are folders that are looked at first, `require` modules that are imported before.
 
     The working folder comes next. Root looks at no folder where others may put a module of theirs.
 
@@ -36,6 +40,8 @@ def load_app(said: str, include: Sequence[str] = (), require: Sequence[str] = ()
 def _load(said: str, require: Sequence[str]) -> App:
     for name in require:
         import_module(name)
+    if not said:
+        return App(NO_APP)
     place, _, name = said.rpartition(":")
     if not place or not name:
         raise _not_an_app(said, "it is not MODULE:NAME")
@@ -82,7 +88,7 @@ def _foreign(folder: Path) -> str | None:
 
 def _refused(folder: Path, fault: str) -> Refused:
     return Refused(
-        f"app: root imports nothing from {folder}: {fault}",
+        f"root imports nothing from {folder}: {fault}",
         field="app",
         value=str(folder),
         allowed="a folder that only root may write to, and the way to it",
@@ -90,4 +96,4 @@ def _refused(folder: Path, fault: str) -> Refused:
 
 
 def _not_an_app(said: str, why: str) -> InvalidInput:
-    return InvalidInput(f"app: {said!r} is not an app: {why}", field="app", value=said, allowed=ALLOWED)
+    return InvalidInput(f"{said!r} is not an app: {why}", field="app", value=said, allowed=ALLOWED)

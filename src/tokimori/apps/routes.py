@@ -61,6 +61,10 @@ class Routes:
         """The regular expressions."""
         return [route.handler.pattern for route in self._routes if isinstance(route.handler, re.Pattern)]
 
+    def has(self, name: str) -> bool:
+        """Whether one of them is for this name."""
+        return handles((route.handler for route in self._routes), name)
+
     def find(self, name: str) -> Act:
         """What handles runs of this name. Raises `InvalidInput` if nothing does."""
         for route in self._routes:
@@ -85,6 +89,19 @@ def act_of(target: Callable[..., object]) -> Act:
         return target(task, **given) if arguments.wants_task else target(**given)
 
     return _like(act, target)
+
+
+def act_of_method(target: type, name: str) -> Act:
+    """What a method of a class does with a task, which the object gets as its `task`. Raises `InvalidInput`."""
+    method = getattr(target, name)
+    arguments = Arguments(method, bound=True)
+
+    def act(task: Task) -> Any:
+        made: Any = target()
+        made.task = task
+        return getattr(made, name)(**arguments.decode(task.payload))
+
+    return _like(act, method)
 
 
 def _act_of_class(target: type) -> Act:

@@ -82,6 +82,7 @@ class Running:
             number=1,
             app=self._app.name,
             concurrency=self._concurrency,
+            stored=loaded.settings.app.stored,
             runs_dir=str(loaded.settings.state_dir.absolute() / "runs"),
         )
         said = {"TOKIMORI_STORE": loaded.settings.job_store, "TOKIMORI_APP_ATTACHED": secret}

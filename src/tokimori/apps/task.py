@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any
 
-from tokimori.apps.endings import End, Failed, Finished, Held, Released, RetryAt, RetryIn
+from tokimori.apps.endings import End, Finished
 from tokimori.apps.json_text import clean, kept, text_of, value_of
 from tokimori.clock import from_datetime
 from tokimori.errors import ClaimLost, InvalidInput, Refused
+from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
 from tokimori.model.policies import LONGEST
 from tokimori.model.words import check_text
 
@@ -150,12 +151,12 @@ class Task:
 
     def release(self) -> None:
         """Somebody else is to do it, after the job's `retry.wait`: the attempt does not count."""
-        self._decide(Released("the function released it"))
+        self._decide(Released("the function released it", asked=True))
 
     def hold(self, reason: str = "the function asks for a person") -> None:
         """A person is to look at it before it goes on (`tokimori run resume`)."""
         check_text("reason", reason)
-        self._decide(Held(reason))
+        self._decide(Hold(reason))
 
     def heartbeat(self) -> None:
         """Learn whether the run is still this function's: raises `ClaimLost` if not. Its node keeps the lease alive."""

@@ -9,7 +9,6 @@ import logging
 import os
 import socket
 import sys
-import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,10 +21,10 @@ from msgspec import Struct
 
 from tokimori.apps.app import App
 from tokimori.apps.attempt import Attempt, failed
+from tokimori.apps.load_failure import why_not_loaded
 from tokimori.apps.loading import load_app
 from tokimori.apps.streams import RunLog, RunStream
 from tokimori.clock import SystemClock
-from tokimori.errors import TokimoriError
 from tokimori.executors.functions.wire import (
     Begin,
     End,
@@ -34,6 +33,7 @@ from tokimori.executors.functions.wire import (
     FromWorker,
     Leave,
     ToWorker,
+    Unloadable,
     by_descriptor,
     frame,
 )
@@ -52,6 +52,7 @@ class Told(Struct, frozen=True, kw_only=True):
     concurrency: int
     include: tuple[str, ...] = ()
     require: tuple[str, ...] = ()
+    stored: tuple[str, ...] = ()
     runs_dir: str
 
 
@@ -62,6 +63,7 @@ class WorkerProcess(asyncio.Protocol):
         self._lost = lost
         self._told = told
         self._app = app
+        app.allow_stored(told.stored)
         self._clock = SystemClock()
         self._loop = asyncio.get_running_loop()
         self._frames: Frames[Any] = Frames(ToWorker)
@@ -105,7 +107,7 @@ class WorkerProcess(asyncio.Protocol):
 
     def _begin(self, begin: Begin) -> None:
         try:
-            act = self._app.routes.find(begin.handler)
+            act = self._app.act_of(begin.handler)
             attempt = Attempt(begin, act, Path(self._told.runs_dir), self._clock.now(), self._grew, told=self._noted)
         except Exception as fault:
             self._tell(failed(begin, fault))
@@ -185,13 +187,26 @@ class WorkerProcess(asyncio.Protocol):
 
 async def work(told: Told, app: App) -> None:
     """Serve the node until it has no more for this process."""
+    _, protocol = await asyncio.get_running_loop().create_unix_connection(
+        lambda: WorkerProcess(told, app), sock=_connected(told)
+    )
+    await protocol.gone.wait()
+
+
+def _connected(told: Told) -> socket.socket:
+    """The line to the node. Raises `OSError`."""
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with by_descriptor(Path(told.address)) as path:
         connected.connect(path)
-    _, protocol = await asyncio.get_running_loop().create_unix_connection(
-        lambda: WorkerProcess(told, app), sock=connected
-    )
-    await protocol.gone.wait()
+    return connected
+
+
+def _tell_why(told: Told, fault: BaseException) -> None:
+    """Tell the node why there is no app, and wait until it has heard that. Raises `OSError`."""
+    message, allowed = why_not_loaded(told.app, fault)
+    with _connected(told) as node:
+        node.sendall(frame([Unloadable(number=told.number, message=message, allowed=allowed)]))
+        node.recv(1)
 
 
 def main() -> None:
@@ -200,10 +215,8 @@ def main() -> None:
     name_myself(b"tokimori-worker")
     try:
         app = load_app(told.app, told.include, told.require)
-    except TokimoriError as fault:
-        sys.exit(fault.message)
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as fault:
+        _tell_why(told, fault)
         sys.exit(1)
     _route_output()
     asyncio.run(work(told, app))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 )
 @click.option("--processes", type=int, metavar="N", help="Worker processes of the app.")
 @click.option("--concurrency", type=int, metavar="N", help="Runs at a time in each of them.")
+@click.option("--max-load", type=float, metavar="LOAD", help="Claim nothing while the load average is above this.")
 @click.option("-d", "--daemon", is_flag=True, help="Go into the background and print the process id.")
 def serve(
     *,
@@ -42,6 +43,7 @@ def serve(
     app: str | None,
     processes: int | None,
     concurrency: int | None,
+    max_load: float | None,
     daemon: bool,
 ) -> int:
     """Run a node: fire schedules, run jobs, answer over HTTP.
@@ -58,6 +60,7 @@ def serve(
             "worker.interval_minutes": interval_minutes,
             "worker.minimum_interval_seconds": minimum_interval_seconds,
             "schedule.update_interval_seconds": update_interval_seconds,
+            "node.max_load": max_load,
             "app.load": app,
             "app.processes": processes,
             "app.concurrency": concurrency,

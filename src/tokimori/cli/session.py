@@ -25,8 +25,11 @@ def load(flags: Mapping[str, object] | None = None, *, check_store: Callable[[st
     """The settings, with these flags and the global options; warnings go to stderr. Raises `InvalidConfig`."""
     from tokimori.cli.output import print_notice
     from tokimori.config.settings import load_settings
+    from tokimori.config.variables import CONFIG_PATH
 
     given = options()
+    if given.config is not None:  # what this process starts is to read the same file
+        os.environ[CONFIG_PATH] = str(Path.cwd() / given.config)
     named = {"store": given.store, "datasource.semaphore.url": given.semaphore_store, **(flags or {})}
     loaded = load_settings(
         {name: value for name, value in named.items() if value is not None},

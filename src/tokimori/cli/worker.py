@@ -15,6 +15,7 @@ from tokimori.cli.session import load
 @click.option("-I", "--include", multiple=True, metavar="PATH", help="Look for modules in this folder first.")
 @click.option("-r", "--require", multiple=True, metavar="MODULE", help="Import this module before the app.")
 @click.option("--reload", is_flag=True, help="For development: let new code take over whenever a Python file changes.")
+@click.option("--max-load", type=float, metavar="LOAD", help="Claim nothing while the load average is above this.")
 @click.option("--most-runs", type=int, metavar="N", help="Replace a worker process after so many runs.")
 @click.option("--most-memory", type=int, metavar="MIB", help="Replace a worker process that takes more memory.")
 def worker(
@@ -25,6 +26,7 @@ def worker(
     include: tuple[str, ...],
     require: tuple[str, ...],
     reload: bool,
+    max_load: float | None,
     most_runs: int | None,
     most_memory: int | None,
 ) -> int:
@@ -43,6 +45,7 @@ def worker(
             "app.include": list(include) or None,
             "app.require": list(require) or None,
             "app.reload": True if reload else None,
+            "node.max_load": max_load,
             "app.most_runs": most_runs,
             "app.most_memory": most_memory,
         }

@@ -5,10 +5,10 @@ import re
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tokimori.config.machine import Machine
-from tokimori.config.variables import CONFIG_PATH
+from tokimori.config.variables import CONFIG_PATH, ENV
 from tokimori.ownership import others_reach
 
 FILE_NAME = "tokimori.toml"
@@ -54,6 +54,31 @@ def read_toml(path: Path) -> tuple[dict[str, object], list[str]]:
         if place is None:
             return {}, [f"{path}: {message}"]
         return {}, [f"{path}:{place[1]}: {message[: place.start()]} (column {place[2]})"]
+
+
+class Content(NamedTuple):
+    """What a file says: always, in each of its sections `[env.NAME]`, and which faults keep it from being read."""
+
+    always: Mapping[str, object] = {}
+    sections: Mapping[str, Mapping[str, object]] = {}
+    faults: tuple[str, ...] = ()
+
+
+def read_content(path: Path | None, env: str | None) -> Content:
+    """The content of the file. That the section `env` is not there is a fault: other settings would be in force."""
+    toml, faults = ({}, []) if path is None else read_toml(path)
+    said = toml.pop("env", {})
+    sections: dict[str, Any] = said if isinstance(said, dict) else {"NAME": said}
+    faults += [
+        f"{path}: env.{name}: {section!r} is no section; allowed: [env.{name}] with settings below it"
+        for name, section in sections.items()
+        if not isinstance(section, dict)
+    ]
+    if env and not faults and env not in sections:
+        place = "there is no configuration file" if path is None else f"{path} has no section [env.{env}]"
+        there = ", ".join(sections) or "none"
+        faults.append(f"{ENV}: {env!r} is in force, but {place}; sections that there are: {there}")
+    return Content(toml, {} if faults else sections, tuple(faults))
 
 
 def flattened(toml: Mapping[str, object], names: Collection[str], prefix: str = "") -> dict[str, object]:

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 from msgspec import NODEFAULT, Meta, Struct, field
 from msgspec.structs import fields
 
+from tokimori.config.app import AppSettings, bad_patterns
 from tokimori.config.datasource import DatasourceSettings, StoreSettings, url_for
-from tokimori.config.file import find_file, flattened, read_toml
+from tokimori.config.file import find_file, flattened, read_content
 from tokimori.config.machine import Machine, this_machine
 from tokimori.config.value import URLS, read_value, redacted
-from tokimori.config.variables import PREFIX, from_variables
+from tokimori.config.variables import ENV, PREFIX, from_variables
 from tokimori.errors import InvalidConfig, InvalidInput, StoreError
 from tokimori.model.policies import Seconds
 
@@ -26,32 +27,16 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     labels: Annotated[
         dict[str, str], Meta(description="What jobs may ask of a node, besides the label host that every node carries.")
     ] = field(default_factory=dict)
+    max_load: Annotated[
+        Annotated[float, Meta(ge=0)] | None,
+        Meta(
+            description="Nothing new is claimed while the machine's load average over a minute is above this; none: no"
+            " cap."
+        ),
+    ] = None
     stop_grace: Annotated[Seconds, Meta(description="Seconds that running runs get to finish when the node stops.")] = (
         30
     )
-
-
-class AppSettings(Struct, frozen=True, kw_only=True):
-    """The app whose functions a node runs, and its worker processes."""
-
-    load: Annotated[str | None, Meta(description="The app, as MODULE:NAME or FILE.py:NAME; none: no functions.")] = None
-    only: Annotated[bool, Meta(description="Whether the node runs functions of the app alone, and no commands.")] = (
-        False
-    )
-    include: Annotated[tuple[str, ...], Meta(description="Folders where modules of the app are looked for first.")] = ()
-    require: Annotated[tuple[str, ...], Meta(description="Modules that are imported before the app.")] = ()
-    attached: Annotated[str | None, Meta(description="The socket of a program that runs the functions itself.")] = None
-    reload: Annotated[
-        bool, Meta(description="Whether new worker processes take over when a Python file changes: for development.")
-    ] = False
-    processes: Annotated[int, Meta(ge=1, le=1000, description="Worker processes; by default one for each core.")]
-    concurrency: Annotated[int, Meta(ge=1, le=10_000, description="Runs at a time in each worker process.")] = 16
-    most_runs: Annotated[
-        int | None, Meta(ge=1, description="After so many runs a worker process is replaced; none: never.")
-    ] = None
-    most_memory: Annotated[
-        int | None, Meta(ge=1, description="With more MiB in memory a worker process is replaced; none: never.")
-    ] = None
 
 
 class WorkerSettings(Struct, frozen=True, kw_only=True):
@@ -167,11 +152,15 @@ class Setting(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The settings, where each came from (`default`, `flag`, a variable or a file), and what a person should know."""
+    """The settings, where each came from (`default`, `flag`, a variable or a file), and what a person should know.
+
+    `env` is the section of the file that is in force, if one is.
+    """
 
     settings: Settings
     origins: Mapping[str, str]
     warnings: tuple[str, ...]
+    env: str | None = None
 
 
 class ShownSetting(Struct, frozen=True, kw_only=True):
@@ -192,7 +181,9 @@ def load_settings(
     machine: Machine | None = None,
     check_store: Callable[[str], object] | None = None,
 ) -> Loaded:
-    """The settings: for each the flag, else the variable, else the file's value, else the default.
+    """The settings: for each the flag, else the variable, else what the file says, else the default.
+
+    The section `[env.NAME]` that TOKIMORI_ENV names counts more than the rest of the file.
 
     `flags` are named as in `Setting`; `config` is a configuration file that somebody named. `check_store` raises an
     error for a bad URL of a store. Raises `InvalidConfig` with every fault of every source.
@@ -202,25 +193,25 @@ def load_settings(
     found = find_file(config, environ, cwd, machine)
     variables, warnings = from_variables(environ, table)
     faults = list(found.faults)
-    layers = []
-    if found.path is not None:
-        toml, file_faults = read_toml(found.path)
-        faults += file_faults
-        layers.append(_Layer(flattened(toml, table), str(found.path), found.path.parent, is_text=False))
+    env = environ.get(ENV) or None
+    layers = [] if faults else list(_layers_of(found.path, env, table, faults))
     layers.append(_Layer(variables, None, cwd, is_text=True))
     layers.append(_Layer(flags, FLAG, cwd, is_text=False))
     values: dict[str, object] = {}
     origins: dict[str, str] = {}
     for layer in layers:
-        if "store" in layer.values:  # who names a store means it, whatever weaker sources say of that of the jobs
+        if (
+            "store" in layer.values and layer.in_force
+        ):  # who names a store means it, whatever weaker sources say of that of the jobs
             values = {name: value for name, value in values.items() if not name.startswith(_JOB_STORE)}
         for name, value in _read_layer(layer, table, machine, faults, check_store):
-            values[name], origins[name] = value, layer.origin_of(name)
+            if layer.in_force:
+                values[name], origins[name] = value, layer.origin_of(name)
     settings = None if faults else _built(_defaults(table, values, machine) | values)
     if settings is None or (faults := _contradictions(settings)):
         raise InvalidConfig(faults)
     origins = {name: origin for name, origin in origins.items() if name in values}
-    return Loaded(settings, {name: origins.get(name, DEFAULT) for name in table}, (*found.warnings, *warnings))
+    return Loaded(settings, {name: origins.get(name, DEFAULT) for name in table}, (*found.warnings, *warnings), env)
 
 
 def settings_table() -> tuple[Setting, ...]:
@@ -229,8 +220,9 @@ def settings_table() -> tuple[Setting, ...]:
 
 
 def shown_settings(loaded: Loaded) -> tuple[ShownSetting, ...]:
-    """Every setting with its value, and where the value came from."""
-    return tuple(
+    """Every setting with its value, and where the value came from; first the section that is in force, if one is."""
+    section = ShownSetting(name="env", value=loaded.env, origin=ENV, meaning="The section [env.NAME] that is in force.")
+    return (() if loaded.env is None else (section,)) + tuple(
         ShownSetting(
             name=setting.name,
             value=_shown(setting.name, _value_of(loaded.settings, setting.name)),
@@ -246,9 +238,22 @@ class _Layer(NamedTuple):
     origin: str | None
     base: Path
     is_text: bool
+    in_force: bool = True
 
     def origin_of(self, name: str) -> str:
         return self.origin or PREFIX + name.upper().replace(".", "_")
+
+
+def _layers_of(path: Path | None, env: str | None, table: Mapping[str, Setting], faults: list[str]) -> Iterator[_Layer]:
+    """What the file says. Sections that are not in force are checked with the rest."""
+    content = read_content(path, env)
+    faults += content.faults
+    if path is None:
+        return
+    yield _Layer(flattened(content.always, table), str(path), path.parent, is_text=False)
+    for name, said in content.sections.items():
+        origin = f"{path} [env.{name}]"
+        yield _Layer(flattened(said, table), origin, path.parent, is_text=False, in_force=name == env)
 
 
 def _read_layer(
@@ -324,7 +329,7 @@ def _contradictions(settings: Settings) -> list[str]:
     if most and worker.minimum_interval_seconds >= most:
         shown = f"worker.minimum_interval_seconds: {worker.minimum_interval_seconds:g}"
         found.append(f"{shown} is not less than worker.interval_minutes; allowed: below {most}")
-    found += _bad_addresses(settings)
+    found += [*_bad_addresses(settings), *bad_patterns(settings.app)]
     job, semaphore = settings.datasource.job, settings.datasource.semaphore
     for section, said, otherwise in (("job", job, settings.store), ("semaphore", semaphore, job.url or settings.store)):
         try:

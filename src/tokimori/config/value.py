@@ -98,10 +98,19 @@ def allowed_of(kind: object) -> str:
         return f"one of {', '.join(get_args(origin))}"
     described = inspect.type_info(kind)
     match described.type if isinstance(described, inspect.Metadata) else described:
+        case inspect.UnionType(types=types):
+            given = next(each for each in types if not isinstance(each, inspect.NoneType))
+            return _allowed_by(given).replace(" of seconds", "")  # none of those that may be none is a time
+        case one:
+            return _allowed_by(one)
+
+
+def _allowed_by(described: inspect.Type) -> str:
+    match described:
         case inspect.BoolType():
             return "true or false"
         case inspect.IntType(ge=least, le=most):
-            return f"a whole number, {least} to {most}"
+            return f"a whole number, {least} to {most}" if most is not None else f"a whole number, at least {least}"
         case inspect.FloatType(ge=least):
             return f"a number of seconds, at least {least}"
         case inspect.DictType():

@@ -4,11 +4,14 @@ from collections.abc import Collection, Mapping
 
 PREFIX = "TOKIMORI_"
 CONFIG_PATH = f"{PREFIX}CONFIG_PATH"
+ENV = f"{PREFIX}ENV"
+"""Which section `[env.NAME]` of the file is in force."""
 
 _NOT_SETTINGS = frozenset(
     PREFIX + name
     for name in (
         "CONFIG_PATH",
+        "ENV",
         "DEBUG",
         # what a job gets to know of its own run (DESIGN §7), and hands on to a tokimori that it starts
         "JOB_ID",

@@ -9,6 +9,8 @@ Handler = str | re.Pattern[str]
 """An exact name, or a pattern that matches whole names."""
 
 
+_TOLD_PATTERN = re.compile(r"(?:^| )/(.*?)/(?= |$)")
+_STORED_PATTERN = re.compile(r"[\w.*]+:[\w.*]+")
 MOST_NAME = 255
 """The longest name of a handler, in characters."""
 
@@ -35,6 +37,39 @@ def handles(handlers: Iterable[Handler], name: str) -> bool:
 
 def _is_for(handler: Handler, name: str) -> bool:
     return handler == name if isinstance(handler, str) else handler.fullmatch(name) is not None
+
+
+def pattern_of_stored(text: str) -> str:
+    """The regular expression of a pattern for stored functions: `MODULE:NAME`, where `*` is any part of a name.
+
+    Raises `InvalidInput`.
+    """
+    if not _STORED_PATTERN.fullmatch(text):
+        raise InvalidInput(
+            f"app.stored: {text!r} is not a pattern", field="app.stored", value=text, allowed="such as reports.tasks:*"
+        )
+    return r"[\w.]*".join(re.escape(part) for part in text.split("*"))
+
+
+def how_to_allow(name: str) -> str | None:
+    """How a node comes to import a stored function, in words; None for a name that can be none."""
+    module, colon, path = name.partition(":")
+    if not colon or not _STORED_PATTERN.fullmatch(name) or "*" in name or not path:
+        return None
+    return (
+        f'a node imports what a job names if its setting app.stored allows it: app.stored = ["{module}:*"] in '
+        f"tokimori.toml, or TOKIMORI_APP_STORED={module}:*"
+    )
+
+
+def is_told(name: str, text: str) -> bool:
+    """Whether `handlers_text` of some handlers has one for this name."""
+    if f" {name} " in f" {text} ":
+        return True
+    try:
+        return any(re.fullmatch(pattern, name) for pattern in _TOLD_PATTERN.findall(text))
+    except re.error:
+        return False  # a handler of another version, or a name with a blank and a slash
 
 
 def handlers_text(handlers: Iterable[Handler]) -> str:

@@ -13,7 +13,8 @@ from tokimori.ports.nodes import NodeRecord, NodeState
 class Identity:
     """What a node says of itself. `handlers`: those that it has, by name or by a pattern of whole names.
 
-    `only_handlers`: it runs nothing but what these are for.
+    `only_handlers`: it runs nothing but what these are for. While its machine has a load above `max_load`, it claims
+    nothing (None: it always does).
     """
 
     host: str
@@ -24,6 +25,7 @@ class Identity:
     handlers: tuple[Handler, ...] = ()
     only_handlers: bool = False
     concurrency: int = 32
+    max_load: float | None = None
     stop_grace: float = 30.0
 
     def serves(self, lane: Lane) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from random import Random
 
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.lease import TICK_IDLE
 from tokimori.node.alarm import Alarm
 from tokimori.node.identity import Identity
+from tokimori.node.load_cap import LoadCap, load_average
 from tokimori.node.membership import Membership
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import Worker
@@ -45,7 +47,8 @@ class Node:
 
     `cycle` does whatever is to be done and says when it wants to be called again; `run` calls it until the node has
     stopped. Everything that a node knows of the store's state is a copy that the next tick corrects. `source` is where
-    it finds its work: the store itself, unless something stands before that. `meter` counts what it does.
+    it finds its work: the store itself, unless something stands before that. `load` tells that of the machine,
+    `meter` counts what it does.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Node:
         rhythm: Rhythm = WHENEVER_DUE,
         source: WorkSource | None = None,
         stopping: Stopping | None = None,
+        load: Callable[[], float] = load_average,
         meter: Meter = UNMETERED,
     ) -> None:
         self._store = store
@@ -69,6 +73,7 @@ class Node:
         self._chance = Random(int.from_bytes(random(8))).random  # noqa: S311  jitter, no secret
         self.identity = identity
         self._rhythm = rhythm
+        self._load_cap = LoadCap(identity.max_load, load)
         self._alarm = Alarm()
         self._deaf_until = clock.monotonic()
         self._schedules = Schedules()
@@ -89,6 +94,7 @@ class Node:
             self._membership,
             self._lookout,
             self._stopping,
+            load_cap=self._load_cap,
             clock=self._clock,
             random=self._random,
             chance=self._chance,

@@ -131,7 +131,7 @@ def functions_of(settings: Settings, clock: Clock, random: RandomBytes) -> Funct
     """What runs the functions of the app that the settings name. Its code gets the store's address: it may enqueue."""
     said = settings.app
     app = None
-    if said.load is not None or said.attached is not None:
+    if said.load is not None or said.attached is not None or said.stored:
         app = AppSettings(
             app=said.load or "",
             secret=said.attached or random(16).hex(),
@@ -141,6 +141,7 @@ def functions_of(settings: Settings, clock: Clock, random: RandomBytes) -> Funct
             environ={**os.environ, "TOKIMORI_STORE": settings.job_store},
             include=said.include,
             require=said.require,
+            stored=said.stored,
             processes=said.processes,
             concurrency=said.concurrency,
             most_runs=said.most_runs,
@@ -292,6 +293,7 @@ def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
         handlers=() if app is None else (*app.handlers, *patterns),
         only_handlers=settings.app.only,
         concurrency=settings.node.concurrency,
+        max_load=settings.node.max_load,
         stop_grace=settings.node.stop_grace,
     )
 

@@ -12,6 +12,7 @@ from tokimori.engine.stopwatch import Stopwatch
 from tokimori.engine.unsettled import Key
 from tokimori.engine.work import Work
 from tokimori.model.ids import ClaimId, Lane, RandomBytes
+from tokimori.node.load_cap import LoadCap
 from tokimori.node.membership import Membership
 from tokimori.node.stopping import Stopping
 from tokimori.ports.executor import Executor, Report, StopReason
@@ -37,6 +38,7 @@ class Worker:
         lookout: Lookout,
         stopping: Stopping,
         *,
+        load_cap: LoadCap,
         clock: Clock,
         random: RandomBytes,
         chance: Callable[[], float],
@@ -48,6 +50,7 @@ class Worker:
         self._membership = membership
         self._lookout = lookout
         self._stopping = stopping
+        self._load_cap = load_cap
         self._clock = clock
         self._random = random
         self._chance = chance
@@ -100,7 +103,7 @@ class Worker:
         """Claim what there is room for; whether there may be more."""
         lanes = tuple(self._served_lanes())
         limit = self.work.room()
-        if not lanes or not limit or not self._membership.has_lease:
+        if self._load_cap.look() or not lanes or not limit or not self._membership.has_lease:
             return False
         node = self._membership.id
         asked = self._refused.next(lanes, limit, self._clock.monotonic())
@@ -166,7 +169,7 @@ class Worker:
         return self._may_start() and (self.work.startable or self._can_claim())
 
     def _can_claim(self) -> bool:
-        return any(self._served_lanes()) and self.work.room() > 0
+        return not self._load_cap.holds and any(self._served_lanes()) and self.work.room() > 0
 
     def _served_lanes(self) -> Iterator[Lane]:
         serves = self._membership.identity.serves

@@ -1,11 +1,15 @@
 """Why a run waits or is lost, in words."""
 
+from collections.abc import Iterable
+
+from tokimori.model.handlers import how_to_allow, is_told
 from tokimori.model.job import Definition, Job, JobState, limit_of
-from tokimori.model.lanes import units_apart
+from tokimori.model.lanes import HANDLERS_LABEL, handler_of, units_apart
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, semaphore_of
 from tokimori.model.transitions import RunState
+from tokimori.ports.nodes import NodeRecord
 
 
 def waits_for(run: Run) -> str | None:
@@ -20,6 +24,20 @@ def waits_for(run: Run) -> str | None:
     if run.blocked_on == KEY_LINE:
         return f"a run of the key {run.concurrency_key!r} to end: as many run as max_running_per_key allows"
     return "a run of its job to end: as many run as max_running allows"
+
+
+def function_of(run: Run) -> str:
+    """The function that a ready run waits to be given to; empty where it is for every node."""
+    return handler_of(run.lane) if run.state is RunState.READY and run.lane is not None else ""
+
+
+def nobody_has(function: str, nodes: Iterable[NodeRecord]) -> str | None:
+    """That none of these nodes has a handler of the function, in words; None if one has."""
+    if any(node.runs_jobs and is_told(function, node.labels.get(HANDLERS_LABEL, "")) for node in nodes):
+        return None
+    hint = how_to_allow(function)
+    said = f"a node with a handler of the function {function!r}: none that runs now has one"
+    return said if hint is None else f"{said}; {hint}"
 
 
 def stopped(job: Job) -> str | None:

@@ -33,6 +33,10 @@ def raises() -> None:
     raise ValueError("no good")
 
 @app.job()
+def returns_no_json() -> object:
+    return object()
+
+@app.job()
 def dies() -> None:
     os.kill(os.getpid(), 9)
 

@@ -30,6 +30,13 @@ def test_an_exception_is_the_error_and_its_traceback_the_output(working: AppProg
     assert working.outcome("double", '{"number": 1}')["pid"] > 0
 
 
+def test_a_result_that_is_no_json_is_the_error(working: AppProgram) -> None:
+    """The run has failed and says what a function may return; the process lives on."""
+    run = working.outcome("returns_no_json", code=1)
+    assert run["error"].startswith("result: a value of the type object can't be written as JSON; allowed: JSON,")
+    assert working.outcome("double", '{"number": 1}')["state"] == "succeeded"
+
+
 def test_a_dead_process_is_replaced_and_its_run_settled_at_once(working: AppProgram) -> None:
     """A function that kills its process loses its four attempts within seconds, and all others go on."""
     began = time.monotonic()
@@ -115,15 +122,22 @@ def test_code_that_changes_takes_over_by_itself(program: AppProgram) -> None:
     assert stop(node) == 0
 
 
-def test_an_app_that_cannot_be_loaded_starts_no_node(program: AppProgram) -> None:
-    """The traceback says why, and nothing is left."""
-    program.app.write_text("import nothing_of_that_name")
-    ended = program.run("--json", "worker", "jobs:app")
-    error = json.loads(ended.stderr.splitlines()[-1])["error"]
-    assert ended.returncode == 2
+@pytest.mark.parametrize(
+    ("source", "first"),
+    [
+        ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
+        (APP.replace("@app.job()", "@app.job(id='same')"), "id: the app 'jobs' has two jobs 'same'"),
+    ],
+    ids=["an import fails", "two jobs have one id"],
+)
+def test_an_app_that_cannot_be_loaded_starts_no_node(program: AppProgram, source: str, first: str) -> None:
+    """One error says why and what mends it, without a frame of ours; no node, process or job is left."""
+    program.app.write_text(source)
+    error = program.error("worker", "jobs:app")
     assert (error["code"], error["field"], error["value"]) == ("refused", "app", "jobs:app")
-    assert "No module named 'nothing_of_that_name'" in error["message"]
-    assert program.json("node", "list") == []
+    assert error["message"].startswith(f"app: 'jobs:app' can't be loaded: {first}\n")
+    assert [line for line in error["message"].splitlines() if "File" in line and str(program.app) not in line] == []
+    assert (program.json("node", "list"), program.json("job", "list")) == ([], [])
 
 
 def test_a_worker_runs_no_commands(working: AppProgram) -> None:
@@ -133,7 +147,11 @@ def test_a_worker_runs_no_commands(working: AppProgram) -> None:
     runs = [working.json("job", "trigger", job)["id"] for job in ("command", "elsewhere")]
     working.outcome("double", '{"number": 1}')
     time.sleep(1)
-    assert [working.json("run", "show", run)["state"] for run in runs] == ["ready", "ready"]
+    command, elsewhere = [working.json("run", "show", run) for run in runs]
+    assert (command["state"], elsewhere["state"]) == ("ready", "ready")
+    assert elsewhere["waits_for"] == (
+        "a node with a handler of the function 'other.function': none that runs now has one"
+    )
 
 
 def test_what_a_dead_node_leaves_ends(program: AppProgram) -> None:

@@ -23,6 +23,18 @@ def test_settings_say_where_they_came_from(program: Program) -> None:
     assert program.json("job", "add", "j", "--noop")["time_zone"] == "Asia/Tokyo"
 
 
+def test_a_section_of_the_file_is_in_force(program: Program) -> None:
+    """TOKIMORI_ENV names it; `config show` says so, and where it is not there every command refuses to go on."""
+    (program.home / "tokimori.toml").write_text("[env.tokyo]\ntime_zone = 'Asia/Tokyo'\n")
+    program.environment["TOKIMORI_ENV"] = "tokyo"
+    assert re.search(r"(?m)^env +tokyo +TOKIMORI_ENV$", program("config", "show"))
+    assert program.json("job", "add", "j", "--noop")["time_zone"] == "Asia/Tokyo"
+    program.environment["TOKIMORI_ENV"] = "oslo"
+    error = program.error("job", "list")
+    assert error["code"] == "invalid_config"
+    assert error["message"].endswith("has no section [env.oslo]; sections that there are: tokyo")
+
+
 def test_a_store_that_cannot_be_is_a_fault_of_the_settings(program: Program) -> None:
     """`config check` finds it before a node does, and asks no store."""
     error = program.error("config", "check", "--store", "foo://x")

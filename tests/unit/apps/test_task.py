@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from tests.unit.apps.tasks import a_facts, a_task
-from tokimori.apps.endings import Failed, Finished, Held, Released, RetryAt, RetryIn
+from tokimori.apps.endings import Finished
 from tokimori.apps.task import MOST_PROGRESS, Task, Told, current_task, take_in_hand
 from tokimori.clock import parse_moment
 from tokimori.errors import ClaimLost, InvalidInput, Refused
 from tokimori.executors.reported import MOST_TEXT
+from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
 
 WORDS: list[tuple[Callable[[Task], None], object]] = [
     (lambda task: task.finish({"a": 1}), Finished({"a": 1})),
@@ -23,8 +24,8 @@ WORDS: list[tuple[Callable[[Task], None], object]] = [
     (lambda task: task.retry(after=3), RetryIn(3)),
     (lambda task: task.retry(after=timedelta(minutes=1)), RetryIn(60.0)),
     (lambda task: task.retry(at=datetime(2030, 1, 1, tzinfo=UTC)), RetryAt(parse_moment("2030-01-01T00:00:00Z"))),
-    (lambda task: task.release(), Released("the function released it")),
-    (lambda task: task.hold("look"), Held("look")),
+    (lambda task: task.release(), Released("the function released it", asked=True)),
+    (lambda task: task.hold("look"), Hold("look")),
 ]
 
 

@@ -62,6 +62,62 @@ def test_precedence(machine: Machine, tmp_path: Path) -> None:
     assert loaded.origins["store"] == "default"
 
 
+ENVIRONMENTS = """
+time_zone = "Asia/Tokyo"
+store = "memory:"
+[http]
+port = 1
+interface = "::1"
+[env.development]
+time_zone = "UTC"
+[env.production]
+store = "redis://db"
+http.port = 2
+"""
+
+
+def test_the_environment_picks_a_section(machine: Machine, tmp_path: Path) -> None:
+    """What `[env.production]` says counts more than the rest of the file, less than a variable; others nothing."""
+    file = tmp_path / "tokimori.toml"
+    file.write_text(ENVIRONMENTS)
+    loaded = load(machine, tmp_path, environ={"TOKIMORI_ENV": "production", "TOKIMORI_HTTP_INTERFACE": "::2"})
+    assert (loaded.settings.http.port, loaded.origins["http.port"]) == (2, f"{file} [env.production]")
+    assert (loaded.settings.time_zone, loaded.origins["time_zone"]) == ("Asia/Tokyo", str(file))
+    assert (loaded.settings.store, loaded.settings.http.interface) == ("redis://db", "::2")
+    shown = shown_settings(loaded)
+    assert (shown[0].name, shown[0].value, shown[0].origin) == ("env", "production", "TOKIMORI_ENV")
+    assert loaded.warnings == ()
+    loaded = load(machine, tmp_path, environ={"TOKIMORI_ENV": ""})
+    assert (loaded.settings.http.port, loaded.settings.time_zone, loaded.env) == (1, "Asia/Tokyo", None)
+
+
+def test_a_section_that_is_not_there_is_named(machine: Machine, tmp_path: Path) -> None:
+    """With those that there are: the settings of the rest of the file alone would be those of nobody."""
+    environ = {"TOKIMORI_ENV": "prod"}
+    none = "TOKIMORI_ENV: 'prod' is in force, but there is no configuration file; sections that there are: none"
+    assert faults(machine, tmp_path, environ=environ) == (none,)
+    file = tmp_path / "tokimori.toml"
+    file.write_text(ENVIRONMENTS)
+    assert faults(machine, tmp_path, environ=environ) == (
+        f"TOKIMORI_ENV: 'prod' is in force, but {file} has no section [env.prod]; "
+        "sections that there are: development, production",
+    )
+
+
+def test_every_section_is_checked(machine: Machine, tmp_path: Path) -> None:
+    """Whichever is in force: a fault of the one for production is found before it is used there."""
+    file = tmp_path / "tokimori.toml"
+    file.write_text("[env.production]\nhttp.prot = 1\n[env.development]\n")
+    fault = f"{file} [env.production]: http.prot: there is no such setting; did you mean http.port?"
+    assert faults(machine, tmp_path, environ={"TOKIMORI_ENV": "development"}) == (fault,)
+    file.write_text("env.production = 1\n")
+    assert faults(machine, tmp_path) == (
+        f"{file}: env.production: 1 is no section; allowed: [env.production] with settings below it",
+    )
+    file.write_text("env = 1\n")
+    assert "1 is no section" in faults(machine, tmp_path)[0]
+
+
 def test_default_store_follows_state_dir(machine: Machine, tmp_path: Path) -> None:
     """The default store lies in the state directory that somebody chose, whatever characters its path has."""
     settings = load(machine, tmp_path, environ={"TOKIMORI_STATE_DIR": "/srv/a b#c"}).settings
@@ -280,3 +336,28 @@ def test_an_unknown_user_is_at_home_at_the_root(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(pwd, "getpwuid", unknown)
     assert this_machine({}).home == Path("/")
+
+
+@pytest.mark.parametrize("name", ["most_runs", "most_memory"])
+def test_a_setting_that_may_be_none_is_read_and_checked(machine: Machine, tmp_path: Path, name: str) -> None:
+    """From a flag as from a variable; what it may be is said."""
+    variable = f"TOKIMORI_APP_{name.upper()}"
+    assert getattr(load(machine, tmp_path, {f"app.{name}": 5}).settings.app, name) == 5
+    assert getattr(load(machine, tmp_path, environ={variable: "6"}).settings.app, name) == 6
+    for given in ("0", "many"):
+        assert faults(machine, tmp_path, environ={variable: given})[0].endswith("allowed: a whole number, at least 1")
+
+
+def test_patterns_of_stored_functions_are_checked(machine: Machine, tmp_path: Path) -> None:
+    """Where the settings are read, and not by a worker process."""
+    assert load(machine, tmp_path, environ={"TOKIMORI_APP_STORED": "a:*,b.c:D"}).settings.app.stored == ("a:*", "b.c:D")
+    fault = "app.stored: 'reports' is not a pattern; allowed: such as reports.tasks:*"
+    assert faults(machine, tmp_path, environ={"TOKIMORI_APP_STORED": "reports"}) == (fault,)
+
+
+def test_the_load_cap_is_a_number(machine: Machine, tmp_path: Path) -> None:
+    """As `uptime` shows the load; none by default."""
+    assert load(machine, tmp_path).settings.node.max_load is None
+    assert load(machine, tmp_path, environ={"TOKIMORI_NODE_MAX_LOAD": "1.5"}).settings.node.max_load == 1.5
+    fault = "flag: node.max_load: -1.0 is not allowed; allowed: a number, at least 0"
+    assert faults(machine, tmp_path, {"node.max_load": -1.0}) == (fault,)

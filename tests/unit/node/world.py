@@ -15,6 +15,7 @@ from tokimori.model.outcome import Cancelled, Outcome, Released, Succeeded
 from tokimori.model.run import Output, Run, manual_origin
 from tokimori.model.transitions import RunState
 from tokimori.node.identity import Identity
+from tokimori.node.load_cap import load_average
 from tokimori.node.node import Node
 from tokimori.ports.executor import Ended, Grew, Report, Started, StopReason, Task
 from tokimori.ports.meter import UNMETERED, Meter
@@ -105,14 +106,29 @@ class Member:
     """A node, its way to the store and its executor."""
 
     def __init__(
-        self, world: "World", offset: float, rhythm: Rhythm, meter: Meter = UNMETERED, **identity: object
+        self,
+        world: "World",
+        offset: float,
+        rhythm: Rhythm,
+        meter: Meter = UNMETERED,
+        load: Callable[[], float] = load_average,
+        **identity: object,
     ) -> None:
         self.clock = OffsetClock(world.clock, offset)
         self.link = Link(world.store)
         self.executor = ScriptedExecutor(self.clock)
         known = {"host": "h", "boot_id": "b", "pid": 1, "version": "0", "concurrency": 8, "stop_grace": 30.0}
         whole = Identity(**{**known, **identity})  # type: ignore[arg-type]
-        self.node = Node(self.link.store, self.executor, self.clock, world.random, whole, rhythm=rhythm, meter=meter)
+        self.node = Node(
+            self.link.store,
+            self.executor,
+            self.clock,
+            world.random,
+            whole,
+            rhythm=rhythm,
+            meter=meter,
+            load=load,
+        )
         self.frozen = False
 
     async def cycle(self) -> float:
@@ -142,10 +158,15 @@ class World:
         self.members: list[Member] = []
 
     async def join(
-        self, offset: float = 0, rhythm: Rhythm = WHENEVER_DUE, meter: Meter = UNMETERED, **identity: object
+        self,
+        offset: float = 0,
+        rhythm: Rhythm = WHENEVER_DUE,
+        meter: Meter = UNMETERED,
+        load: Callable[[], float] = load_average,
+        **identity: object,
     ) -> Member:
         """A new node; its wall clock may be wrong by some seconds."""
-        member = Member(self, offset, rhythm, meter, **identity)
+        member = Member(self, offset, rhythm, meter, load, **identity)
         await member.executor.open(member.node.hear)
         await member.node.start()
         self.members.append(member)

@@ -10,7 +10,7 @@ from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
 from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.job import Definition, JobState
-from tokimori.model.lanes import serves
+from tokimori.model.lanes import HANDLERS_LABEL, serves
 from tokimori.model.outcome import Failed, Released, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.target import Noop
@@ -255,3 +255,16 @@ async def test_a_job_that_loses_what_it_asks_for_says_so(world: World, terms: di
     await world.service.add("a", noop=True, schedule="* * * * *", **terms)
     warnings = " ".join((await world.service.explain_job("a")).warnings)
     assert ("on_overlap queue keeps it" in warnings) is told
+
+
+async def test_a_function_that_no_node_has_waits_and_says_so(world: World) -> None:
+    """Until a node that runs now has a handler of it; the run is not lost."""
+    await world.add({"function": "reports.nightly"}, "f")
+    run = await world.service.trigger("f")
+    waits = "a node with a handler of the function 'reports.nightly': none that runs now has one"
+    assert (await world.service.get_run(run.id)).waits_for == waits
+    for node, handlers in (("one", "reports.nightl"), ("two", r"mails /reports\..*/")):
+        assert (await world.service.get_run(run.id)).waits_for == waits
+        await world.register(node, {HANDLERS_LABEL: handlers})
+    details = await world.service.get_run(run.id)
+    assert (details.run.state, details.waits_for) == (RunState.READY, None)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tests.unit.examples import NEW_YEAR
@@ -122,27 +123,29 @@ class World:
 
     async def begin(self, count: int) -> list[Claimed]:
         """A node on host `h` claims so many runs, and has not ended them yet."""
-        await self._register()
+        if not await self.store.list_nodes():
+            await self.register()
         now = self.clock.now()
         await self.store.promote(now, 10)
         lanes = (await self.store.survey(now)).lanes
         claim = Claim(id=ClaimId(f"{now}-{os.urandom(4).hex()}"), node=NODE, lanes=lanes, limit=count)
         return await self.store.claim(claim, now)
 
-    async def _register(self) -> None:
-        if not await self.store.list_nodes():
-            await self.store.register(
-                NodeRecord(
-                    id=NODE,
-                    host="h",
-                    boot_id="b",
-                    pid=1,
-                    concurrency=1,
-                    version="0",
-                    started=NEW_YEAR,
-                    state=NodeState.ALIVE,
-                )
+    async def register(self, node: str = NODE, labels: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Have a node on host `h` join."""
+        await self.store.register(
+            NodeRecord(
+                id=NodeId(node),
+                host="h",
+                boot_id="b",
+                pid=1,
+                labels=dict(labels),
+                concurrency=1,
+                version="0",
+                started=NEW_YEAR,
+                state=NodeState.ALIVE,
             )
+        )
 
     async def work(self, *outcomes: Outcome, started: bool = True) -> None:
         """A node on host `h` claims a run for each outcome, one after the other, and settles it so."""

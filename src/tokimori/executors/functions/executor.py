@@ -169,8 +169,8 @@ class FunctionExecutor:
                     task = attempt.task
                     notes = Notes(attempt=task.attempt, progress=progress, text=text, checkpoint=checkpoint)
                     self._tell(Noted(run_id=task.run_id, token=task.token, notes=notes))
-            case wire.Hello():
-                raise Bug("a worker process said hello twice")
+            case wire.Hello() | wire.Unloadable():
+                raise Bug("a worker process said twice how it begins")
 
     def _ended(self, process: WorkerProcess, said: wire.Ended) -> None:
         was_bound = process.lease_bound

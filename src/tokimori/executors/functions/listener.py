@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
-from tokimori.executors.functions.wire import Frames, FromWorker, Hello, by_descriptor
+from tokimori.executors.functions.wire import Frames, FromWorker, Hello, Unloadable, by_descriptor
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class Connection(asyncio.Protocol):
-    """One worker process on the line. The first thing that it says is its hello."""
+    """One worker process on the line. The first thing that it says is its hello, or why there will be none."""
 
     def __init__(
         self,
@@ -67,6 +67,9 @@ class Connection(asyncio.Protocol):
             self._hear(self._number, message)
         elif isinstance(message, Hello) and self._greet(self, message):
             self._number = message.number
+        elif isinstance(message, Unloadable) and self.transport is not None:
+            self._hear(message.number, message)
+            self.transport.close()  # it waits for that before it ends
         else:
             raise ValueError("it is no worker process of this node")
 

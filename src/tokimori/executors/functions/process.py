@@ -18,7 +18,8 @@ class AppSettings:
     `environ` is the environment of a process, which works on `concurrency` runs at a time. `include` are folders where
     its modules are looked for first, `require` modules that are imported before it. After `most_runs` runs, or with
     more than `most_memory` bytes in memory, a process is replaced when nothing runs in it (None: never). `attached`:
-    another program runs the functions itself, and comes to the socket.
+    another program runs the functions itself, and comes to the socket. `stored` are patterns of what jobs may name
+    without the app: `app` may be empty then.
     """
 
     app: str
@@ -33,6 +34,7 @@ class AppSettings:
     most_runs: int | None = None
     most_memory: int | None = None
     attached: bool = False
+    stored: tuple[str, ...] = ()
 
 
 class Phase(StrEnum):

@@ -12,7 +12,7 @@ from pathlib import Path
 from tokimori.errors import Refused
 from tokimori.executors.functions.listener import Connection, Listener
 from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
-from tokimori.executors.functions.wire import FromWorker, Hello
+from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper_deaths import how
 from tokimori.executors.keeper_post import KeeperPost
@@ -175,6 +175,7 @@ class Processes:
             "concurrency": self._app.concurrency,
             "include": self._app.include,
             "require": self._app.require,
+            "stored": self._app.stored,
             "runs_dir": str(self._settings.runs_dir.absolute()),
         }
         start = keeper_wire.Start(
@@ -215,8 +216,13 @@ class Processes:
 
     def _hear(self, number: int, message: FromWorker) -> None:
         process = self._processes.get(number)
-        if process is not None:
+        if process is None:
+            return
+        if not isinstance(message, Unloadable):
             self._heard(process, message)
+        elif process.phase is Phase.STARTING:
+            process.phase = Phase.LEAVING
+            self._never_ready(message.message, message.allowed)
 
     def _told(self, _: KeeperPost, notice: keeper_wire.Notice) -> None:
         match notice:
@@ -234,22 +240,20 @@ class Processes:
             return
         phase, process.phase = process.phase, Phase.GONE
         if phase is Phase.STARTING:
-            self._never_ready(ending, said)
+            self._never_ready(f"app: {self._app.app!r} can't be loaded ({ending})\n{said}".rstrip())
         elif phase is Phase.READY and process.blamed is None:
             log.warning("worker process %d (pid %s) died (%s): %s", number, process.pid, ending, said or "no output")
         self._died(process, ending, unasked)
         if process.cell == COMMON and not self._refused():
             self._replenish()
 
-    def _never_ready(self, ending: str, said: str) -> None:
-        message = f"app: {self._app.app!r} can't be loaded ({ending})\n{said}"
+    def _never_ready(self, message: str, allowed: str | None = None) -> None:
+        """The node does not start so. One that has started goes on with what it has."""
         self._failures += 1
         if self._hello is not None and not self._hello.done():
-            self._hello.set_exception(
-                Refused(message, field="app", value=self._app.app, allowed="MODULE:NAME or FILE.py:NAME of an App")
-            )
-        else:
-            log.error("%s; the processes with the code of before go on", message)
+            self._hello.set_exception(Refused(message, field="app", value=self._app.app, allowed=allowed))
+        elif not self._refused():
+            log.error("no new code is taken over, the processes with the code of before go on: %s", message)
 
     def _refused(self) -> bool:
         return self._hello is not None and self._hello.done() and self._hello.exception() is not None

@@ -89,6 +89,14 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
     vanished: str = "report"
 
 
+class Unloadable(Struct, frozen=True, kw_only=True, tag="unloadable"):
+    """In place of a hello: the app can't be loaded. `message` says why, `allowed` what could stand there instead."""
+
+    number: int
+    message: str
+    allowed: str | None = None
+
+
 class Grew(Struct, frozen=True, kw_only=True, tag="grew"):
     """The attempt wrote more: `size` bytes so far, the last of them in `tail`."""
 
@@ -136,7 +144,7 @@ ENDS = (SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED)
 
 ToWorker = Begin | End | Leave
 """What the engine says."""
-FromWorker = Hello | Grew | Noted | Ended
+FromWorker = Hello | Unloadable | Grew | Noted | Ended
 """What a worker process says."""
 
 _M = TypeVar("_M", bound=Struct)

@@ -1,0 +1,37 @@
+"""The load cap: a machine that has more to do than its owner wants gets no new runs."""
+
+import logging
+import os
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+
+def load_average() -> float:
+    """How many threads of this machine ran or wanted to, on average over the last minute, as `uptime` shows it."""
+    return os.getloadavg()[0]
+
+
+class LoadCap:
+    """While the load is above `most` a node claims nothing new (None: it always does); what it has goes on.
+
+    `read` tells the load. `holds`: whether nothing was to be claimed at the last look.
+    """
+
+    def __init__(self, most: float | None = None, read: Callable[[], float] = load_average) -> None:
+        self._most = most
+        self._read = read
+        self.holds = False
+
+    def look(self) -> bool:
+        """Whether nothing is to be claimed now. The log hears of the beginning and of the end."""
+        most = self._most
+        if most is None:
+            return False
+        load, held = self._read(), self.holds
+        self.holds = load > most
+        if self.holds and not held:
+            log.warning("no run is claimed until the load average, %.2f, is at most %g (node.max_load)", load, most)
+        elif held and not self.holds:
+            log.warning("runs are claimed again: the load average is %.2f", load)
+        return self.holds
