@@ -54,6 +54,8 @@ log = logging.getLogger(__name__)
 
 _LOOK = 0.1
 """Seconds between two looks of a node that stops at what workers elsewhere still have in hand."""
+_NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""A file that is saved twice in a second at the same size is not told from its bytecode of before."""
 Announce = Callable[[str], None]
 """Tells the person who started the node one line."""
 
@@ -138,7 +140,7 @@ def functions_of(settings: Settings, clock: Clock, random: RandomBytes) -> Funct
             attached=said.attached is not None,
             state_dir=settings.state_dir,
             runs_dir=settings.state_dir / "runs",
-            environ={**os.environ, "TOKIMORI_STORE": settings.job_store},
+            environ={**os.environ, **(_NO_BYTECODE if said.reload else {}), "TOKIMORI_STORE": settings.job_store},
             include=said.include,
             require=said.require,
             stored=said.stored,
