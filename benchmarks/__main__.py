@@ -11,6 +11,7 @@ from benchmarks.workloads import (
     commands,
     door,
     drain,
+    functions,
     idle,
     lateness,
     next_fire,
@@ -37,6 +38,7 @@ WORKLOADS: Sequence[Workload] = (
     blocked.WORKLOAD,
     on_postgres.WORKLOAD,
     door.WORKLOAD,
+    functions.WORKLOAD,
 )
 
 

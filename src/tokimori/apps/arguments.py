@@ -7,6 +7,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from tokimori.apps.json_text import text_of, value_of
+from tokimori.apps.misfits import MOST_SHOWN, misfit_of
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
 
@@ -55,7 +56,8 @@ class Arguments:
         try:
             values = msgspec.convert(given, self._form, dec_hook=_from_json)
         except (msgspec.ValidationError, ValueError, TypeError) as fault:
-            raise self._unfit(payload, str(fault)) from None
+            why, value = misfit_of(fault, given)
+            raise self._unfit(value or payload, why) from None
         arguments = {name: getattr(values, name) for name in self._names}
         if self._open:
             arguments |= {name: value for name, value in given.items() if name not in arguments}
@@ -89,12 +91,11 @@ class Arguments:
         self.decode(payload)
         return payload
 
-    def _unfit(self, payload: str | None, why: str) -> InvalidInput:
-        shown = None if payload is None else payload[:200]
+    def _unfit(self, value: str | None, why: str) -> InvalidInput:
         return InvalidInput(
             f"payload: it does not fit {self.name}{self._signature}: {why}",
             field="payload",
-            value=shown,
+            value=None if value is None else value[:MOST_SHOWN],
             allowed=f"a JSON object with the arguments of {self.name}{self._signature}",
         )
 

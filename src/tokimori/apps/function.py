@@ -19,9 +19,16 @@ _R = TypeVar("_R")
 
 
 class AskArguments(RequestArguments, total=False):
-    """How a run is asked for, beside its arguments."""
+    """How a run is asked for, beside its arguments.
+
+    With a `connection` it exists exactly if the transaction of that commits, as `Client.trigger` says.
+    """
 
     key: str | None
+    connection: object
+
+
+_OWN = ("key", "connection")
 
 
 class JobFunction(Generic[_P, _R]):
@@ -54,7 +61,7 @@ class JobFunction(Generic[_P, _R]):
         return self.asked(at=when)
 
     def asked(self, **how: Unpack[AskArguments]) -> "Asking[_P]":
-        """A run with a `key`, `priority`, `debounce`, `throttle`, …: `fn.asked(key="order-17").enqueue(…)`."""
+        """A run with a `key`, `priority`, `debounce`, `connection`, …: `fn.asked(key="order-17").enqueue(…)`."""
         return Asking(self.job_id, self._arguments, self._client, how)
 
 
@@ -75,8 +82,8 @@ class Asking(Generic[_P]):
                 field="arguments",
                 allowed="`tokimori.current_task()` within the function, or `client.trigger(…, payload=…)`",
             )
-        key, task = self._how.get("key"), task_in_hand()
-        rest = cast("RequestArguments", {name: value for name, value in self._how.items() if name != "key"})
-        if task is not None:
+        rest = cast("RequestArguments", {name: value for name, value in self._how.items() if name not in _OWN})
+        if (task := task_in_hand()) is not None:
             rest.setdefault("parent", task.run_id)
-        return self._client().trigger(self._job_id, key, self._arguments.encode(args, kwargs), **rest)
+        payload, connection = self._arguments.encode(args, kwargs), self._how.get("connection")
+        return self._client().trigger(self._job_id, self._how.get("key"), payload, connection=connection, **rest)

@@ -49,4 +49,4 @@ def _to_json(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if dump is None:
         raise TypeError(f"a value of the type {type(value).__qualname__} can't be written as JSON")
-    return dump(mode="json")
+    return dump(mode="json", by_alias=True)  # by the names under which it is read

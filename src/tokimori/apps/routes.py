@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -40,6 +41,7 @@ class Routes:
 
     def __init__(self) -> None:
         self._routes: list[Route] = []
+        self._first = lru_cache(maxsize=1024)(self._first_for)
 
     def __iter__(self) -> Iterator[Route]:
         return iter(self._routes)
@@ -52,6 +54,7 @@ class Routes:
                 f"handler: {handler!r} has a handler already", field="handler", value=handler, allowed="another name"
             )
         self._routes.append(route)
+        self._first.cache_clear()
 
     def names(self) -> list[str]:
         """The names."""
@@ -63,19 +66,22 @@ class Routes:
 
     def has(self, name: str) -> bool:
         """Whether one of them is for this name."""
-        return handles((route.handler for route in self._routes), name)
+        return self._first(name) is not None
 
     def find(self, name: str) -> Act:
         """What handles runs of this name. Raises `InvalidInput` if nothing does."""
-        for route in self._routes:
-            if handles([route.handler], name):
-                return route.act
+        route = self._first(name)
+        if route is not None:
+            return route.act
         raise InvalidInput(
             f"function: {name!r} has no handler in this app",
             field="function",
             value=name,
             allowed=f"one of {', '.join([*self.names(), *(f'/{each}/' for each in self.patterns())])}",
         )
+
+    def _first_for(self, name: str) -> Route | None:
+        return next((route for route in self._routes if handles([route.handler], name)), None)
 
 
 def act_of(target: Callable[..., object]) -> Act:

@@ -11,7 +11,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -24,6 +24,7 @@ from tokimori.apps.attempt import Attempt, failed
 from tokimori.apps.load_failure import why_not_loaded
 from tokimori.apps.loading import load_app
 from tokimori.apps.streams import RunLog, RunStream
+from tokimori.apps.threads import Threads
 from tokimori.clock import SystemClock
 from tokimori.executors.functions.wire import (
     Begin,
@@ -64,10 +65,12 @@ class WorkerProcess(asyncio.Protocol):
         self._told = told
         self._app = app
         app.allow_stored(told.stored)
+        self._runs_dir = Path(told.runs_dir)
+        self._waits = lru_cache(maxsize=1024)(iscoroutinefunction)  # asked once a run, it is a tenth of a no-op
         self._clock = SystemClock()
         self._loop = asyncio.get_running_loop()
         self._frames: Frames[Any] = Frames(ToWorker)
-        self._threads = ThreadPoolExecutor(told.concurrency, thread_name_prefix="tokimori")
+        self._threads = Threads[Attempt](told.concurrency, self._run)
         self._attempts: dict[int, Attempt] = {}
         self._unsent: deque[FromWorker] = deque()
         self._flushing = False
@@ -101,6 +104,7 @@ class WorkerProcess(asyncio.Protocol):
         """Called by asyncio. The node is gone, and with it the right to work on its runs."""
         for attempt in list(self._attempts.values()):
             attempt.end_because("its node is gone", lost=True)
+        self._threads.close()
         self._lost()
 
     # Attempts
@@ -108,15 +112,15 @@ class WorkerProcess(asyncio.Protocol):
     def _begin(self, begin: Begin) -> None:
         try:
             act = self._app.act_of(begin.handler)
-            attempt = Attempt(begin, act, Path(self._told.runs_dir), self._clock.now(), self._grew, told=self._noted)
+            attempt = Attempt(begin, act, self._runs_dir, self._clock.now(), self._grew, told=self._noted)
         except Exception as fault:
             self._tell(failed(begin, fault))
             return
-        self._attempts[begin.number] = attempt
-        if iscoroutinefunction(act):
+        if self._waits(act):
             attempt.coroutine = self._loop.create_task(self._run_async(attempt))
         else:
-            self._threads.submit(self._run, attempt)
+            self._threads.give(attempt, busy=len(self._attempts))
+        self._attempts[begin.number] = attempt
 
     def _run(self, attempt: Attempt) -> None:
         self._end(attempt, attempt.run())
@@ -135,7 +139,7 @@ class WorkerProcess(asyncio.Protocol):
     def _tell(self, message: FromWorker) -> None:
         """Say it soon, together with what others say meanwhile. Called in any thread."""
         self._unsent.append(message)
-        if not self._flushing:
+        if not self._flushing and not self._loop.is_closed():
             self._flushing = True
             self._loop.call_soon_threadsafe(self._flush)
 

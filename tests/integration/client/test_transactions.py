@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 
 from tests.integration.cli.conftest import Program, stop
 from tests.servers import postgres
+from tokimori.apps.app import App
 from tokimori.client.asynchronous import open_async
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
@@ -242,6 +243,25 @@ def test_what_was_stopped_meanwhile_does_not_start(shop: Shop) -> None:
         shop.commit()
         _promote(shop.url)
         assert client.get_run(orphan.id).run.state is RunState.CANCELLED
+
+
+@pytest.mark.parametrize("shop", ["sqlite3", "psycopg"], indirect=True)
+def test_a_function_is_asked_for_in_a_transaction(shop: Shop) -> None:
+    """By the arguments of its own signature; it runs exactly if the transaction commits."""
+    app = App("shop", url=shop.url)
+
+    @app.job()
+    def deliver(order: int) -> None:
+        pass
+
+    with app.client as client:
+        deliver.asked(connection=shop.connection).enqueue(1)
+        shop.rollback()
+        run = deliver.asked(key="order-2", connection=shop.connection).enqueue(2)
+        assert runs(client) == []
+        shop.commit()
+        assert runs(client) == [run.id]
+        assert client.get_run(run.id).run.payload == '{"order":2}'
 
 
 def _promote(url: str) -> None:

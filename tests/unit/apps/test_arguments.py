@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field, PositiveInt
 
 from tokimori.apps.arguments import Arguments
 from tokimori.apps.task import Task
@@ -32,21 +33,17 @@ def report(day: date, points: list[Point], *, full: bool = False) -> None:
     """A function with types of its own."""
 
 
-class Model:
-    """What pydantic's models can do, without pydantic."""
+class Line(BaseModel):
+    """Something of which there has to be one at least."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    count: PositiveInt
 
-    @classmethod
-    def model_validate(cls, value: dict[str, Any]) -> "Model":
-        """Read one."""
-        return cls(int(value["number"]))
 
-    def model_dump(self, mode: str) -> dict[str, Any]:
-        """Write one."""
-        assert mode == "json"
-        return {"number": self.number}
+class Model(BaseModel):
+    """A model that is written with another name than it has here."""
+
+    number: PositiveInt = Field(alias="no")
+    lines: list[Line] = []
 
 
 def test_arguments_come_back_with_their_types() -> None:
@@ -57,16 +54,37 @@ def test_arguments_come_back_with_their_types() -> None:
     assert arguments.decode(payload) == {"day": date(2030, 1, 2), "points": [Point(1), Point(2, 3)], "full": False}
 
 
-def test_models_of_other_libraries_read_and_write_themselves() -> None:
-    """A class with `model_validate` and `model_dump`, as pydantic has, needs nothing else."""
+def take(model: Model, points: dict[str, Point] | None = None) -> None:
+    """Takes a model of pydantic's."""
 
-    def take(model: Model) -> None:
-        """Takes a model."""
 
+def test_models_of_pydantic_come_back_as_what_they_were() -> None:
+    """They write and read themselves, by their aliases."""
     arguments = Arguments(take)
-    payload = arguments.encode([Model(3)], {})
-    assert payload == '{"model":{"number":3}}'
-    assert arguments.decode(payload)["model"].number == 3
+    payload = arguments.encode([Model(no=3, lines=[Line(count=1)])], {})
+    assert payload == '{"model":{"no":3,"lines":[{"count":1}]}}'
+    assert arguments.decode(payload)["model"] == Model(no=3, lines=[Line(count=1)])
+
+
+@pytest.mark.parametrize(
+    ("payload", "path", "value"),
+    [
+        ('{"model":{"no":0}}', "$.model.no", "0"),
+        ('{"model":{"no":1,"lines":[{"count":1},{"count":"three"}]}}', "$.model.lines[1].count", '"three"'),
+        ('{"model":{}}', "$.model.no", "{}"),
+        (
+            '{"model":{"no":1},"points":{"a":{"x":1},"b":{"x":"ä"}}}',
+            "$.points[...].x",
+            '{"a": {"x": 1}, "b": {"x": "ä"}}',
+        ),
+    ],
+)
+def test_the_path_and_the_value_are_named(payload: str, path: str, value: str) -> None:
+    """Of what does not fit within a model, too; of what is missing, where it is."""
+    with pytest.raises(InvalidInput) as caught:
+        Arguments(take).decode(payload)
+    assert caught.value.message.endswith(f" - at `{path}`: {value}")
+    assert caught.value.value == value
 
 
 @pytest.mark.parametrize(

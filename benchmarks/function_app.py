@@ -1,0 +1,25 @@
+"""The app whose functions are measured."""
+
+import time
+
+import tokimori
+
+app = tokimori.App("bench")
+
+
+@app.job()
+def nothing() -> None:
+    """A no-op."""
+
+
+@app.job()
+def burn(seconds: float) -> None:
+    """Use a core for so long."""
+    burn_cpu(seconds)
+
+
+def burn_cpu(seconds: float) -> None:
+    """So many seconds of CPU of the calling thread."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass

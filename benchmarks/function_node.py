@@ -1,0 +1,91 @@
+"""A node with an app, as `tokimori worker` wires it: the engine in this process, functions in worker processes.
+
+What has to be opened before, the worker processes too, is not timed: peers are loaded before their clock starts.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from benchmarks.in_process_node import CONCURRENCY, LOOK_EVERY, opened_store, succeeded, watching
+from benchmarks.postgres_peers.program import Drained, Watch
+from tokimori.clock import SystemClock
+from tokimori.executors.executors import executors_of
+from tokimori.executors.functions.executor import FunctionExecutor
+from tokimori.executors.functions.process import AppSettings
+from tokimori.node.identity import Identity
+from tokimori.node.node import Node
+from tokimori.ports.store import Store
+from tokimori.service.service import Service
+
+APP = "benchmarks.function_app:app"
+NOTHING, BURN = "bench.nothing", "bench.burn"
+"""What its functions are called by jobs."""
+PROCESSES = os.cpu_count() or 1
+ROOT = Path(__file__).parents[1]
+AT_ONCE = 1_000
+"""So many are asked for at the same time, in batches of the store's choice."""
+
+
+async def ask(url: str, function: str, runs: int, payload: dict[str, float] | None = None) -> float:
+    """Ask for so many runs of a function. Seconds."""
+    async with opened_store(url) as store:
+        service = Service(store, SystemClock(), os.urandom)
+        await service.add("job", function=function)
+        watch = Watch()
+        for first in range(0, runs, AT_ONCE):
+            count = min(AT_ONCE, runs - first)
+            await asyncio.gather(*(service.trigger("job", payload=payload) for _ in range(count)))
+        return watch.drained().seconds
+
+
+async def drain(url: str, folder: Path, runs: int) -> Drained:
+    """A new node ends all these runs of functions, which are due. The CPU is that of the engine alone."""
+    async with opened_store(url) as store, _node(store, folder, url) as node, watching(url) as has_live:
+        watch = Watch()
+        await node.start()
+        task = asyncio.create_task(node.run())
+        while await has_live():  # noqa: ASYNC110  the node is watched from outside
+            await asyncio.sleep(LOOK_EVERY)
+        drained = watch.drained()
+        node.stop()
+        await task
+        ended = await succeeded(store, runs + 1)
+        assert len(ended) == runs, f"{len(ended)} of {runs} runs have succeeded"
+        assert not {run.pid for run in ended} & {os.getpid(), None}, "some were not run by a worker process"
+    return drained
+
+
+@asynccontextmanager
+async def _node(store: Store, folder: Path, url: str) -> AsyncIterator[Node]:
+    clock = SystemClock()
+    environ = {**os.environ, "TOKIMORI_STORE": url, "PYTHONPATH": str(ROOT)}
+    settings = AppSettings(
+        app=APP,
+        secret=os.urandom(16).hex(),
+        state_dir=folder,
+        runs_dir=folder / "runs",
+        environ=environ,
+        processes=PROCESSES,
+    )
+    functions = FunctionExecutor(clock, settings)
+    executors = executors_of(clock, folder, functions)
+    hello = await functions.load()
+    assert hello is not None
+    identity = Identity(
+        host="bench",
+        boot_id="bench",
+        pid=os.getpid(),
+        version="0",
+        handlers=tuple(hello.handlers),
+        only_handlers=True,
+        concurrency=CONCURRENCY,
+    )
+    node = Node(store, executors, clock, os.urandom, identity)
+    await executors.open(node.hear)
+    try:
+        yield node
+    finally:
+        await executors.close()

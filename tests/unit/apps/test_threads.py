@@ -1,0 +1,44 @@
+"""Threads are begun as work comes, and end when they are told to."""
+
+import threading
+
+from tokimori.apps.threads import Threads
+
+
+def test_each_has_a_thread_of_its_own_up_to_the_most() -> None:
+    """Two that wait for each other both run; a third one waits for a place."""
+    together, done = threading.Barrier(2, timeout=10), threading.Semaphore(0)
+    names: list[str] = []
+
+    def act(number: int) -> None:
+        names.append(threading.current_thread().name)
+        if number < 2:
+            together.wait()
+        done.release()
+
+    threads = Threads[int](2, act)
+    for number in range(3):
+        threads.give(number, busy=number)
+    for _ in range(3):
+        assert done.acquire(timeout=10)
+    assert set(names) == {"tokimori_1", "tokimori_2"}
+    threads.close()
+
+
+def test_no_thread_is_begun_while_one_is_idle() -> None:
+    """A second call with nothing in hand goes to the thread that there is; after `close` it ends."""
+    done = threading.Semaphore(0)
+    found: list[threading.Thread] = []
+
+    def act(_: int) -> None:
+        found.append(threading.current_thread())
+        done.release()
+
+    threads = Threads[int](2, act)
+    for _ in range(2):
+        threads.give(0, busy=0)
+        assert done.acquire(timeout=10)
+    threads.close()
+    assert len(set(found)) == 1
+    found[0].join(10)
+    assert not found[0].is_alive()
