@@ -181,6 +181,14 @@ DOOR_GUARDS = (
     ),
     Guard(
         DOOR,
+        "requests that come at once take turns with the engine",
+        "api/turns.py",
+        "while self._clock.monotonic() >= self._end:",
+        "while self._end < 0:",
+        "tests/unit/api/test_turns.py::test_requests_that_come_at_once_hold_up_nobody_together",
+    ),
+    Guard(
+        DOOR,
         "accepted sockets send at once",
         "api/server.py",
         "socket.SOCK_STREAM, socket.IPPROTO_TCP)",

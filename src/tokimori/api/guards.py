@@ -18,6 +18,7 @@ from tokimori.api.answers import RefusalPage, refusal, refused, said
 from tokimori.api.bodies import MOST_BODY, read_whole
 from tokimori.api.finishing import Finished
 from tokimori.api.secret import Secret
+from tokimori.api.turns import Turns
 from tokimori.clock import Clock
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -44,7 +45,7 @@ def guarded(
     page for a browser that is not let in. `beside` puts before them what has a guard of its own.
     """
     inner = Secret(JsonBody(app, is_answered), secret, clock, closed)
-    return Finished(beside(HostAndOrigin(inner, host_rule(interface, host_name), closed)), clock)
+    return Turns(Finished(beside(HostAndOrigin(inner, host_rule(interface, host_name), closed)), clock), clock)
 
 
 def host_rule(interface: str, host_name: str) -> Callable[[str], bool]:

@@ -6,8 +6,12 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
+_OF_CLOUDS = IPv4Address("168.63.129.16")
+"""Public by its number; behind it each machine of Azure finds what configures it."""
 _TRANSLATED = IPv6Network("64:ff9b::/96")
 """A gateway sends what goes there to the IPv4 address in the last 32 bits (RFC 6052)."""
+_COMPATIBLE = IPv6Network("::/96")
+"""IPv4 addresses as IPv6 wrote them once (RFC 4291 §2.5.5.1): nothing public is there."""
 
 
 def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
@@ -25,7 +29,9 @@ def may_be_asked(address: str, allowed: Iterable[Network]) -> bool:
 
 
 def _is_public(address: Address) -> bool:
-    return address.is_global and not address.is_multicast
+    if isinstance(address, IPv6Address) and (address.is_site_local or address in _COMPATIBLE):
+        return False
+    return address.is_global and not address.is_multicast and address != _OF_CLOUDS
 
 
 def _meant(address: str) -> tuple[Address, ...]:
