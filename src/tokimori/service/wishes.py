@@ -23,6 +23,8 @@ MOST_TYPES = 100
 MOST_NAME = 255
 KEPT_END = 65_536
 """Bytes of an output's beginning and of its end that are kept."""
+MOST_SAID = 64 * 1024
+"""Bytes of an error, a reason or a result, in UTF-8: lists and the page show them, and children get results."""
 _LARGEST_TOKEN = 2**63 - 1
 
 
@@ -134,16 +136,18 @@ def retry_of(after: object, at: When | None) -> RetryAt | RetryIn:
 def said_text(field: str, text: object) -> str:
     """The text itself. Raises `InvalidInput`."""
     check_text(field, text)
+    size = len(str(text).encode())
+    if size > MOST_SAID:
+        allowed = f"at most {MOST_SAID} bytes"
+        raise InvalidInput(f"{field}: {size} bytes are too many", field=field, value=size, allowed=allowed)
     return str(text)
 
 
 def result_of(result: object) -> str | None:
     """The text of a result: what is no text is written as JSON. Raises `InvalidInput`."""
-    if result is None or isinstance(result, str):
-        if result is not None:
-            check_text("result", result)
-        return result
-    return json_of("result", result)
+    if result is None:
+        return None
+    return said_text("result", result if isinstance(result, str) else json_of("result", result))
 
 
 def output_of(run: Run, text: object) -> Output:

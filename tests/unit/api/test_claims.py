@@ -11,9 +11,11 @@ from tokimori.api.app import create_app
 from tokimori.locks.program import Program
 from tokimori.service.claim_place import Place
 from tokimori.service.claims import Claims
+from tokimori.service.wishes import MOST_SAID
 
 CLAIMS = "/api/v2/claims"
 RUN = "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52"
+LONG = "é" * (MOST_SAID // 2) + "x"
 
 
 @pytest.fixture
@@ -52,6 +54,10 @@ def door(world: World) -> Asker:
         (f"/{RUN}/heartbeat", {"token": 1, "alive_time": "long"}, "alive_time"),
         (f"/{RUN}/hold", {"token": 1, "reason": "a\0b"}, "reason"),
         (f"/{RUN}/release", {"token": 1, "why": "x"}, "why"),
+        (f"/{RUN}/fail", {"token": 1, "error": LONG}, "error"),
+        (f"/{RUN}/hold", {"token": 1, "reason": LONG}, "reason"),
+        (f"/{RUN}/finish", {"token": 1, "result": LONG}, "result"),
+        (f"/{RUN}/finish", {"token": 1, "result": [LONG]}, "result"),
     ],
 )
 async def test_what_is_wrong_is_named(door: Asker, path: str, body: object, field: str) -> None:
