@@ -1,6 +1,7 @@
 """The configuration of a collection: PerfectSched's keys, of which one section of `config/perfectsched.yml` is made."""
 
 from collections.abc import Mapping
+from typing import Annotated
 from urllib.parse import quote
 
 import msgspec
@@ -23,8 +24,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     url: str
     table: str
     timezone: str = "UTC"
-    alive_time: float = 300
-    retry_wait: float = 300
+    alive_time: Annotated[float, msgspec.Meta(gt=0)] = 300
+    retry_wait: Annotated[float, msgspec.Meta(ge=0)] = 300
     sslca: str | None = None
     poll_interval: float = 1.0
     log: str | None = None
@@ -42,6 +43,8 @@ def config_of(given: str | Mapping[str, object]) -> Config:
     """The configuration; a text is the URL alone. Raises `InvalidConfig`."""
     if isinstance(given, str):
         return Config(type=TYPE, url=given, table=TABLE)
+    if not isinstance(given, Mapping):
+        raise InvalidConfig([f"{given!r} is no section of a configuration; allowed: a URL, or its keys and values"])
     missing = [f"'{name}' option is not set" for name in ("type", "url", "table") if given.get(name) is None]
     if missing:
         raise InvalidConfig(missing)

@@ -4,7 +4,7 @@ It begins as there: a schedule `a`, `* * * * *` with a delay of 30 s, is added a
 seconds from there. Where the line there shows a fault, the test says what holds here instead.
 """
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -242,3 +242,17 @@ def test_open_with_a_wrong_configuration() -> None:
         with pytest.raises(perfectsched.ConfigError, match=said):
             perfectsched.open({**right, **wrong})
     perfectsched.open({**right, "log": "x.log", "poll_interval": 1.0, "max_acquire": 2}).close()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "None is no section"),
+        ([], r"\[\] is no section"),
+        ({"type": "rdb_compat", "url": "memory:", "table": "t", "alive_time": 0}, "alive_time"),
+    ],
+)
+def test_what_is_no_configuration_is_refused(given: Any, said: str) -> None:
+    """A section that the file does not have, or a time that is none, is told as a fault of the configuration."""
+    with pytest.raises(perfectsched.ConfigError, match=said):
+        perfectsched.open(given)
