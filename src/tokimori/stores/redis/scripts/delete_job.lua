@@ -23,4 +23,6 @@ if call('EXISTS', P .. 'running:' .. inc) == 1 then
 end
 call('DEL', P .. 'job:' .. inc)
 call('ZADD', P .. 'deleted', 0, padded(inc) .. ' ' .. ask.id)
-return {move_runs(inc, move) and 'deleted' or 'begun', inc}
+local done = move_runs(inc, move)
+serve()
+return {done and 'deleted' or 'begun', inc}

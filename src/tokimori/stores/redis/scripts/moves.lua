@@ -74,7 +74,7 @@ local function move_runs(inc, move)
         return false
     end
     call('HDEL', P .. 'moves', inc)
-    for _, wanted in ipairs(move.reason and {} or move.semaphores) do
+    for _, wanted in ipairs(move.semaphores) do
         freed.names[wanted[1]] = true
     end
     return true
