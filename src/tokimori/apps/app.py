@@ -14,7 +14,7 @@ store when a node starts with it.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, ParamSpec, TypeVar, Unpack, cast, overload
 
 import msgspec
 
@@ -160,6 +160,16 @@ class App:
         from tokimori.apps.running import Running  # noqa: PLC0415  worker processes need it not
 
         return Running(self, concurrency)
+
+    def run(self, *options: str) -> NoReturn:
+        """Be a node for this app from now on: the last line of the program that declares it, if it is `__main__`.
+
+        It does what `tokimori serve --app FILE.py:NAME` does with these options (`"--no-http"`), in this very process.
+        Raises `Refused` where the app is not a name of the program's own file.
+        """
+        from tokimori.apps.program import become_node  # noqa: PLC0415  worker processes need it not
+
+        become_node(self, self.url, options)
 
     def allow_stored(self, patterns: Sequence[str]) -> None:
         """Let jobs name functions that nobody has declared, where one of these patterns fits (`app.stored`).
