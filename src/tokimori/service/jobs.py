@@ -124,11 +124,34 @@ class JobService(RunService):
         earliest = None if not_before is None else moment_of("not_before", not_before, zone)
         return await self._add(job_id, said, lambda job: kept_since(job, first, earliest))
 
+    async def add_defined(
+        self,
+        job_id: str,
+        definition: Definition,
+        *,
+        runs_remaining: int | None,
+        paused_because: str | None = None,
+    ) -> Job:
+        """Add a job whose definition a foreign API has made; with a reason it is paused from the first moment on.
+
+        Raises `InvalidInput` and `AlreadyExists`.
+        """
+
+        def begun(job: Job) -> Job:
+            return job if paused_because is None else paused(job, job.created, paused_because, self._author)
+
+        return await self._add_one(job_id, definition, runs_remaining, begun)
+
     async def _add(self, job_id: str | None, said: Mapping[str, object], begun: Callable[[Job], Job]) -> Job:
-        now = await self._now()
         definition = definition_from(said, time_zone=self.time_zone)
+        return await self._add_one(job_id, definition, runs_remaining_in(said), begun)
+
+    async def _add_one(
+        self, job_id: str | None, definition: Definition, runs_remaining: int | None, begun: Callable[[Job], Job]
+    ) -> Job:
+        now = await self._now()
         checked = check_new_job_id(uuid7(now, self._random) if job_id is None else job_id)
-        new, days = await self._new(checked, definition, now, runs_remaining_in(said))
+        new, days = await self._new(checked, definition, now, runs_remaining)
         job = begun(new)
         try:
             await self._add_jobs([job])
