@@ -150,8 +150,8 @@ def _job_stat(run: Run, began: Moment, ended: Moment) -> JobStat:
 
 
 def _began(run: Run) -> Moment | None:
-    """When the first attempt began; of a run with several the row tells only when it was due."""
-    return run.started if run.attempt <= 1 or run.started is None else run.due
+    """When the first attempt began; of a run with several its row tells only when the run was made."""
+    return run.started if run.attempt <= 1 or run.started is None else run.created
 
 
 def _total(counts: Iterable[DailyCount], state: RunState) -> int:

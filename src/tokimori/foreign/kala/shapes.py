@@ -52,11 +52,11 @@ class Created(Struct, frozen=True, kw_only=True):
 class JobStat(Struct, frozen=True, kw_only=True):
     """A run that has ended; `execution_duration` in nanoseconds."""
 
-    job_id: str
-    ran_at: str
-    number_of_retries: int
-    success: bool
-    execution_duration: int
+    job_id: str = ""
+    ran_at: str = ZERO_TIME
+    number_of_retries: int = 0
+    success: bool = False
+    execution_duration: int = 0
     old_job_id: str = field(name="JobId", default="")
     old_ran_at: str = field(name="RanAt", default=ZERO_TIME)
     old_number_of_retries: int = field(name="NumberOfRetries", default=0)
@@ -153,6 +153,6 @@ class Fault(Struct, frozen=True, kw_only=True):
     """The answer to what can't be done: `error` says why."""
 
     error: str
-    code: str
+    code: str = ""
     field: str | None = None
     allowed: str | None = None
