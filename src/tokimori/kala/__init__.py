@@ -7,9 +7,11 @@ job_id = kala.create_job({"name": "report", "command": "make report", "schedule"
 print(kala.get_job(job_id).next_run_at)
 """
 
+from tokimori.errors import InvalidInput as JobCreationError
+from tokimori.errors import NotFound as JobNotFound
+from tokimori.errors import Refused as GenericError
 from tokimori.foreign.kala.shapes import Job, JobStat, KalaStats, Metadata, Remote
 from tokimori.kala.client import KalaClient
-from tokimori.kala.errors import GenericError, JobCreationError, JobNotFound
 
 __all__ = [
     "GenericError",

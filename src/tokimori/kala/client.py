@@ -8,6 +8,9 @@ from urllib.parse import parse_qs, quote, urlsplit
 import msgspec
 
 from tokimori.errors import InvalidInput, StoreUnavailable
+from tokimori.errors import InvalidInput as JobCreationError
+from tokimori.errors import NotFound as JobNotFound
+from tokimori.errors import Refused as GenericError
 from tokimori.foreign.kala.shapes import (
     Created,
     Fault,
@@ -19,7 +22,6 @@ from tokimori.foreign.kala.shapes import (
     KalaStatsAnswer,
     StatsAnswer,
 )
-from tokimori.kala.errors import GenericError, JobCreationError, JobNotFound
 
 PREFIX = "/api/v1/"
 

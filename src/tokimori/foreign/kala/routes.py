@@ -87,11 +87,10 @@ class Kala:
     async def _create(self, body: bytes) -> Response:
         job_id = str(uuid4())
         wanted = new_job(read_told(body), job_id, await self._service.now(), self._default_owner)
-        await self._service.add_defined(
-            job_id,
-            wanted.definition,
-            runs_remaining=wanted.runs_remaining,
-            paused_because="added disabled" if wanted.disabled else None,
+        await self._service.import_all(
+            [(job_id, wanted.definition)],
+            {job_id: "added disabled"} if wanted.disabled else {},
+            {} if wanted.runs_remaining is None else {job_id: wanted.runs_remaining},
         )
         if wanted.runs_now:
             await self._service.trigger(job_id, key="added")
