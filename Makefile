@@ -26,7 +26,7 @@ test: .venv/.installed-dev  ## lint, then every test but the long proofs
 	exit $$failed
 
 prove: .venv/.installed-dev  ## the long proofs: sweeps, cluster, soak
-	$(BIN)/pytest -n $$(($$(nproc) + 1)) --dist worksteal -m prove --timeout 1800
+	$(BIN)/pytest -n $$(($$(nproc) + 2)) --dist worksteal -m prove --timeout 1800
 
 # What it has found stays in mutants/, so that a run which its hour has ended is gone on with by the next one. A name of
 # `mutmut` or a pattern says which: make mutants MUTANTS='tokimori.model.retry.*'

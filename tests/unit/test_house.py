@@ -182,6 +182,16 @@ def test_the_tests_that_the_page_on_kojo_names_are_there() -> None:
     assert [test for test in tests if f"def {test}(" not in home] == []
 
 
+def test_the_tests_that_the_page_on_kala_names_are_there() -> None:
+    """Every test and every file of tests that stands on the page can be run."""
+    page = (ROOT / "docs/kala.md").read_text()
+    home = (ROOT / "tests/contract/foreign/test_kala.py").read_text()
+    assert [path for path in re.findall(r"`(tests/[\w/]+\.py)`", page) if not (ROOT / path).is_file()] == []
+    tests = re.findall(r"`(test_\w+)`", page)
+    assert len(tests) > 10
+    assert [test for test in tests if f"def {test}(" not in home] == []
+
+
 def test_the_tests_that_the_page_on_threats_names_are_there() -> None:
     """Each attack on the page is tried by tests that there are."""
     page = (ROOT / "docs/threats.md").read_text()

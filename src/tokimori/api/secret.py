@@ -31,10 +31,22 @@ COMPLAINT_EVERY = 60.0
 
 
 class Secret:
-    """Answers 401 to whoever does not bring the secret, in a header or as a cookie."""
+    """Answers 401 to whoever does not bring the secret, in a header or as a cookie.
 
-    def __init__(self, app: ASGIApp, secret: str, clock: Clock, page: RefusalPage | None = None) -> None:
+    Paths that begin with one of `open_below` are answered without it, too.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        secret: str,
+        clock: Clock,
+        page: RefusalPage | None = None,
+        *,
+        open_below: tuple[str, ...] = (),
+    ) -> None:
         self._app = app
+        self._open_below = open_below
         self._secret = secret
         self._cookie = cookie_value(secret)
         self._wrong = WrongSecrets(clock)
@@ -42,7 +54,7 @@ class Secret:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["path"] in OPEN_TO_ALL:
+        if scope["path"] in OPEN_TO_ALL or scope["path"].startswith(self._open_below):
             await self._app(scope, receive, send)
             return
         request = Request(scope)

@@ -197,6 +197,14 @@ def _not_without_tls(interface: str) -> Refused:
     )
 
 
+def is_loopback(interface: str) -> bool:
+    """Whether only this machine reaches the interface. Raises `InvalidInput` for one that has no address."""
+    return all(_is_of_the_loopback(address) for _, address in _addresses(interface))
+
+
 def _is_loopback(listening: socket.socket) -> bool:
-    address: str = listening.getsockname()[0]
+    return _is_of_the_loopback(listening.getsockname()[0])
+
+
+def _is_of_the_loopback(address: str) -> bool:
     return address == "::1" or address.startswith("127.")

@@ -81,6 +81,13 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
         str | None,
         Meta(description="The address by which services reach the door for callbacks; none: where it listens."),
     ] = None
+    v1_open: Annotated[
+        bool,
+        Meta(description="Whether Kala's API is open to all users of this machine, without the secret; never as root."),
+    ] = False
+    v1_default_owner: Annotated[
+        str | None, Meta(description="The owner of jobs that name none and come by Kala's API.")
+    ] = None
 
 
 class TargetsSettings(Struct, frozen=True, kw_only=True):

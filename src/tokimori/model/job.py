@@ -96,10 +96,14 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
 
 class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a user says of a job, stored as typed. `apart`: its semaphores are in another store."""
+    """What a user says of a job, stored as typed. `apart`: its semaphores are in another store.
+
+    `foreign` is what a foreign API was told of the job (`tokimori.foreign`), for that API to answer with.
+    """
 
     target: Target | Unreadable
     apart: bool = False
+    foreign: str | None = None
 
 
 class JobState(StrEnum):

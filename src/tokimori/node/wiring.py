@@ -25,6 +25,7 @@ from tokimori.executors.functions.wire import Hello
 from tokimori.executors.http.addresses import networks_of
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.executors.http.executor import HttpExecutor
+from tokimori.foreign.kala import routes as kala
 from tokimori.locks.session import Session
 from tokimori.model.ids import RandomBytes
 from tokimori.model.lanes import APART_LABEL
@@ -32,6 +33,7 @@ from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.code_watch import told_of_changes
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
+from tokimori.node.open_api import check_open
 from tokimori.node.open_doors import noted_door, told_at_start
 from tokimori.node.patience import answered
 from tokimori.node.secret_file import make_secret
@@ -253,18 +255,21 @@ async def _http_door(
     service = _service_of(await store.for_doors(), semaphores, settings, clock)
     http, page, secret = settings.http, Page(service, clock), make_secret(settings.state_dir)
     page.compile()
+    if http.v1_open:
+        check_open(http.interface, os.geteuid())
     app = create_app(
         service,
         clock,
         interface=http.interface,
         secret=secret,
         health=lambda: _health(node),
-        pages=page.routes(),
+        pages=[*page.routes(), *kala.Kala(service.acting_as("kala"), http.v1_default_owner).routes()],
         lost=page.lost,
         closed=page.closed,
         host_name=node.identity.host,
         hear=callbacks.hear,
         claims=None if place is None else Claims(place, os.urandom),
+        open_below=(kala.PREFIX,) if http.v1_open else (),
     )
     door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed, insecure=http.insecure)
     await door.start()

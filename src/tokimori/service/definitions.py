@@ -94,6 +94,7 @@ def fields_of(definition: Definition) -> JobArguments:
     terms: dict[str, object] = msgspec.to_builtins(definition)
     del terms["target"]
     terms.pop("apart", None)
+    terms.pop("foreign", None)
     said = {"time_zone": definition.time_zone, **terms, **target_fields(definition.target)}
     return cast(JobArguments, said)
 
@@ -122,8 +123,9 @@ def _others(kind: str, target: Target) -> dict[str, object]:
 def patched(definition: Definition, changes: Mapping[str, object], *, time_zone: str = "UTC") -> Definition:
     """The definition after a JSON merge patch (RFC 7396) of its fields; a null brings the default back.
 
-    A change to another kind of target drops the fields of the old one. Raises `InvalidInput`, and `Refused` for a
-    definition that can't be read, because its content would be lost.
+    A change to another kind of target drops the fields of the old one. What a foreign API was told stays.
+
+    Raises `InvalidInput`, and `Refused` for a definition that can't be read, because its content would be lost.
     """
     check_readable(definition)
     _check_names(changes)
@@ -131,7 +133,8 @@ def patched(definition: Definition, changes: Mapping[str, object], *, time_zone:
     if kinds := [kind for kind in _OF_KIND if changes.get(kind) not in (None, False)]:
         kept = (kinds[0], *_OF_KIND[kinds[0]])
         fields = {name: value for name, value in fields.items() if name not in _OF_A_TARGET or name in kept}
-    return definition_from(_merge(fields, changes), time_zone=time_zone)
+    changed = definition_from(_merge(fields, changes), time_zone=time_zone)
+    return changed if definition.foreign is None else msgspec.structs.replace(changed, foreign=definition.foreign)
 
 
 def check_readable(definition: Definition) -> None:

@@ -161,21 +161,26 @@ class JobService(RunService):
         await retried(act, FamilyChanged, StoreUnavailable)
 
     async def import_all(
-        self, jobs: Sequence[tuple[str, Definition]], paused_because: Mapping[str, str] | None = None
+        self,
+        jobs: Sequence[tuple[str, Definition]],
+        paused_because: Mapping[str, str] | None = None,
+        runs_remaining: Mapping[str, int] | None = None,
     ) -> Imported:
         """Add the jobs whose ids are free, all in one transaction, and leave the others as they are.
 
-        `paused_because` gives reasons by id: these jobs are added paused. Raises `InvalidInput` if any job is invalid;
-        `AlreadyExists` if two have the same id.
+        `paused_because` gives reasons by id: these jobs are added paused. `runs_remaining` gives by id how many
+        scheduled runs there are to be.
+
+        Raises `InvalidInput` if any job is invalid; `AlreadyExists` if two have the same id.
         """
-        reasons = _checked_reasons(paused_because)
+        reasons, limits = _checked_reasons(paused_because), _checked_limits(runs_remaining)
         now = await self._now()
         new: dict[JobId, Job] = {}
         days: dict[JobId, DaysOff] = {}
         for job_id, definition in map(_checked_pair, many("jobs", jobs, "pairs of an id and a Definition")):
             if job_id in new:
                 raise _taken(job_id)
-            job, days[job_id] = await self._new(job_id, definition, now)
+            job, days[job_id] = await self._new(job_id, definition, now, limits.get(job_id))
             reason = reasons.get(job_id)
             new[job_id] = job if reason is None else paused(job, now, reason, self._author)
         try:
@@ -367,6 +372,20 @@ def _checked_reasons(reasons: object) -> Mapping[str, str]:
     for reason in reasons.values():
         check_text("paused_because", reason)
     return reasons
+
+
+def _checked_limits(limits: object) -> Mapping[str, int | None]:
+    """The numbers of runs by id. Raises `InvalidInput`."""
+    if limits is None:
+        return {}
+    if not isinstance(limits, Mapping):
+        raise InvalidInput(
+            f"runs_remaining: {limits!r} is not a mapping",
+            field="runs_remaining",
+            value=limits,
+            allowed="a dict of whole numbers by id",
+        )
+    return {job_id: runs_remaining_in({"runs_remaining": number}) for job_id, number in limits.items()}
 
 
 def _taken(job_id: JobId) -> AlreadyExists:

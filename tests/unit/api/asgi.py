@@ -1,5 +1,6 @@
 """An ASGI application, asked directly, without a socket."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,8 +53,12 @@ class Asker:
         *,
         headers: Sequence[tuple[str, str]] = (),
         chunks: Sequence[bytes | None] = (b"",),
+        stays: bool = False,
     ) -> Answer:
-        """The answer to one request; the body comes in chunks, and where one of them is None the client goes away."""
+        """The answer to one request; the body comes in chunks, and where one of them is None the client goes away.
+
+        Behind the last one it goes away, too, unless it `stays`.
+        """
         path, _, query = path.partition("?")
         scope = {
             "type": "http",
@@ -72,6 +77,8 @@ class Asker:
         sent: list[Message] = []
 
         async def receive() -> Message:
+            if stays and not incoming:
+                await asyncio.Event().wait()
             chunk = incoming.pop(0) if incoming else None
             if chunk is None:
                 return {"type": "http.disconnect"}

@@ -1,0 +1,221 @@
+"""Jobs and runs of ours as Kala's JSON. Pure."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tokimori.clock import Moment, format_moment, parse_moment
+from tokimori.errors import InvalidInput
+from tokimori.foreign.kala.notation import epsilon_seconds, read_schedule
+from tokimori.foreign.kala.shapes import LOCAL, REMOTE, ZERO_TIME, JobStat, KalaStats, Metadata, Remote, Told
+from tokimori.foreign.kala.shapes import Job as KalaJob
+from tokimori.foreign.kala.translator import target_of, told_of
+from tokimori.model.job import Definition, Job, JobState
+from tokimori.model.retention import DailyCount
+from tokimori.model.run import Run
+from tokimori.model.target import Command, Http
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.service.definitions import target_fields
+
+STOPPED = frozenset({JobState.PAUSED, JobState.PARKED})
+"""The states in which Kala calls a job disabled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A job with what is known of its runs: the newest ones, newest first, and how many ended how."""
+
+    job: Job
+    runs: Sequence[Run]
+    counts: Sequence[DailyCount]
+    children: Sequence[str]
+
+
+def kala_job(known: Known) -> KalaJob:
+    """The job. A member stands as it was typed, as long as our job still says that."""
+    job, definition, told = known.job, known.job.definition, told_of(known.job.definition.foreign)
+    target = definition.target
+    as_typed = _is_target(told, known.job)
+    metadata = metadata_of(known)
+    return KalaJob(
+        name=definition.name or job.id,
+        id=job.id,
+        command=told.command if as_typed else command_of(definition),
+        owner=definition.owner or "",
+        disabled=job.state in STOPPED,
+        dependent_jobs=tuple(known.children) or None,
+        parent_jobs=tuple(parent.job for parent in definition.parents) or None,
+        on_failure_job=definition.on_failure_job or "",
+        schedule=_schedule(told, definition),
+        retries=definition.retry.attempts - 1,
+        epsilon=_epsilon(told, definition),
+        success_count=metadata.success_count,
+        last_success=metadata.last_success,
+        error_count=metadata.error_count,
+        last_error=metadata.last_error,
+        last_attempted_run=metadata.last_attempted_run,
+        next_run_at=stamp(job.next_due),
+        delimiters=told.delimiters,
+        resume_at_next_scheduled_time=told.resume_at_next_scheduled_time,
+        metadata=metadata,
+        type=REMOTE if isinstance(target, Http) else LOCAL,
+        remote_properties=told.remote_properties if as_typed else _remote(definition),
+        stats=job_stats(known.runs) or None,
+        is_done=_is_done(known),
+    )
+
+
+def metadata_of(known: Known) -> Metadata:
+    """What became of the runs. Runs that are gone by now count as one attempt each."""
+    ended = [run for run in known.runs if run.state in ENDS and run.started is not None]
+    succeeded, failed = _total(known.counts, RunState.SUCCEEDED), _total(known.counts, RunState.FAILED)
+    more = sum(run.failures - (run.state is RunState.FAILED) for run in known.runs)
+    return Metadata(
+        success_count=succeeded,
+        last_success=_newest(run.ended for run in ended if run.state is RunState.SUCCEEDED),
+        error_count=failed + max(more, 0),
+        last_error=_newest(run.ended for run in ended if run.state is RunState.FAILED),
+        last_attempted_run=_newest(run.started for run in known.runs),
+        number_of_finished_runs=succeeded + failed,
+    )
+
+
+def job_stats(runs: Sequence[Run]) -> tuple[JobStat, ...]:
+    """The runs that have begun and ended, the oldest first."""
+    return tuple(
+        _job_stat(run, began, run.ended)
+        for run in reversed(runs)
+        if run.state in ENDS and run.ended is not None and (began := _began(run)) is not None
+    )
+
+
+def kala_stats(jobs: Sequence[KalaJob], now: Moment) -> KalaStats:
+    """All jobs together."""
+    disabled = sum(job.disabled for job in jobs)
+    errors, successes = sum(job.error_count for job in jobs), sum(job.success_count for job in jobs)
+    times = [job.next_run_at for job in jobs if job.next_run_at != ZERO_TIME]
+    upcoming = min(times, key=parse_moment, default=ZERO_TIME)
+    last = max((job.last_attempted_run for job in jobs), key=parse_moment, default=ZERO_TIME)
+    return KalaStats(
+        active_jobs=len(jobs) - disabled,
+        disabled_jobs=disabled,
+        jobs=len(jobs),
+        error_count=errors,
+        success_count=successes,
+        next_run_at=upcoming,
+        last_attempted_run=last,
+        created=format_moment(now),
+        old_active_jobs=len(jobs) - disabled,
+        old_disabled_jobs=disabled,
+        old_jobs=len(jobs),
+        old_error_count=errors,
+        old_success_count=successes,
+        old_next_run_at=upcoming,
+        old_last_attempted_run=last,
+        old_created=format_moment(now),
+    )
+
+
+def stamp(moment: Moment | None) -> str:
+    """The moment as Go writes it."""
+    return ZERO_TIME if moment is None else format_moment(moment)
+
+
+def command_of(definition: Definition) -> str:
+    """The command of a job that was added elsewhere; empty where it has none."""
+    match definition.target:
+        case Command(shell=str() as shell):
+            return shell
+        case Command(argv=argv):
+            return shlex.join(argv)
+        case _:
+            return ""
+
+
+def _job_stat(run: Run, began: Moment, ended: Moment) -> JobStat:
+    ran_at, retries, success = format_moment(began), run.attempt - 1, run.state is RunState.SUCCEEDED
+    lasted = max(ended - began, 0) * 1000
+    return JobStat(
+        job_id=run.job_id,
+        ran_at=ran_at,
+        number_of_retries=retries,
+        success=success,
+        execution_duration=lasted,
+        old_job_id=run.job_id,
+        old_ran_at=ran_at,
+        old_number_of_retries=retries,
+        old_success=success,
+        old_execution_duration=lasted,
+    )
+
+
+def _began(run: Run) -> Moment | None:
+    """When the first attempt began; of a run with several its row tells only when the run was made."""
+    return run.started if run.attempt <= 1 or run.started is None else run.created
+
+
+def _total(counts: Iterable[DailyCount], state: RunState) -> int:
+    return sum(count.count for count in counts if count.outcome == state.value)
+
+
+def _newest(moments: Iterable[Moment | None]) -> str:
+    return stamp(max((moment for moment in moments if moment is not None), default=None))
+
+
+def _is_target(told: Told, job: Job) -> bool:
+    """Whether the job still does what was typed."""
+    if not told.name:
+        return False
+    try:
+        wanted = target_of(told, job.id)
+    except InvalidInput:
+        return False
+    found = target_fields(job.definition.target)
+    command = wanted.get("command")
+    if command is not None:
+        return found == {"command": tuple(command)}
+    wanted = {name: value for name, value in wanted.items() if name != "timeout" and value is not None}
+    return found == {**wanted, "expect": tuple(wanted["expect"])}
+
+
+def _remote(definition: Definition) -> Remote:
+    """The request of a job that was added elsewhere."""
+    match definition.target:
+        case Http(url=url, method=method, headers=headers, body=body, expect=expect):
+            return Remote(
+                url=url,
+                method=method or "",
+                body=body or "",
+                headers={name: (value,) for name, value in headers.items()} or None,
+                timeout=round(definition.timeout or 0),
+                expected_response_codes=expect or None,
+            )
+        case _:
+            return Remote()
+
+
+def _schedule(told: Told, definition: Definition) -> str:
+    if definition.schedule is None:
+        return told.schedule if definition.parents else ""
+    try:
+        return told.schedule if read_schedule(told.schedule).text == definition.schedule else definition.schedule
+    except InvalidInput:
+        return definition.schedule
+
+
+def _epsilon(told: Told, definition: Definition) -> str:
+    seconds = definition.retry.epsilon
+    try:
+        if definition.schedule is None or epsilon_seconds(told.epsilon) == seconds:
+            return told.epsilon
+    except InvalidInput:
+        pass
+    return "" if seconds is None else f"PT{seconds:g}S"
+
+
+def _is_done(known: Known) -> bool:
+    """Whether no more runs are to come: its schedule has ended, or it was to run once and has."""
+    job, definition = known.job, known.job.definition
+    if definition.schedule is not None:
+        return job.state is JobState.FINISHED
+    return not definition.parents and any(run.state in ENDS for run in known.runs)

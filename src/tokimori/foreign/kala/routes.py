@@ -1,0 +1,234 @@
+"""The paths of Kala's API, with and without a slash at the end; all else below it is not found, as Kala says it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from uuid import uuid4
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from tokimori.errors import InvalidInput, NotFound, Refused, StoreError, TokimoriError
+from tokimori.foreign.kala.answers import STOPPED, Known, job_stats, kala_job, kala_stats
+from tokimori.foreign.kala.shapes import Created, Fault, JobAnswer, JobsAnswer, KalaStatsAnswer, StatsAnswer
+from tokimori.foreign.kala.shapes import Job as KalaJob
+from tokimori.foreign.kala.translator import new_job, read_told
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job, JobState
+from tokimori.model.retention import DailyCount
+from tokimori.model.run import Run
+from tokimori.ports.store import RunFilter
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.service import Service
+
+log = logging.getLogger(__name__)
+
+PREFIX = "/api/v1/"
+"""Where the API is."""
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
+SHOWN_RUNS = 20
+"""With so many of its newest runs a job is shown in the list of all."""
+MOST_JOBS = 10_000
+"""So many jobs are listed in one answer; Kala's API has no pages."""
+_AT_ONCE = 50
+_POLL = 0.1
+"""Seconds between two looks at a job whose line is full."""
+_JSON = "application/json;charset=UTF-8"
+
+
+class Kala:
+    """Kala's API on a service. `default_owner` is the owner of jobs that name none."""
+
+    def __init__(self, service: Service, default_owner: str | None = None) -> None:
+        self._service = service
+        self._default_owner = default_owner
+
+    def routes(self) -> Sequence[BaseRoute]:
+        """The paths: one for all of the API, because what Kala does not know is 404, a method too; and its page."""
+        return [
+            Route(PREFIX + "{path:path}", self.answer, methods=METHODS),
+            Route("/webui", to_the_page, methods=["GET"]),
+            Route("/webui/", to_the_page, methods=["GET"]),
+        ]
+
+    async def answer(self, request: Request) -> Response:
+        """Answer one request. Whoever does not know the job, or may not do it, is told why."""
+        path: str = request.path_params["path"]
+        try:
+            return await self._answer(request, path.removesuffix("/").split("/"))
+        except TokimoriError as fault:
+            return refusal(fault)
+
+    async def _answer(self, request: Request, path: list[str]) -> Response:
+        match request.method, path:
+            case "POST", ["job"]:
+                return await self._create(await request.body())
+            case "GET", ["job"]:
+                return answer(JobsAnswer(jobs={job.id: job for job in await self._all()}))
+            case "DELETE", ["job", "all"]:
+                return await self._delete_all()
+            case "GET", ["job", job_id]:
+                return answer(JobAnswer(job=kala_job(await self._known(job_id))))
+            case "DELETE", ["job", job_id]:
+                await self._service.delete((await self._job(job_id)).id, cascade=True)
+                return Response(status_code=204)
+            case "GET", ["job", "stats", job_id]:
+                return answer(StatsAnswer(job_stats=job_stats((await self._known(job_id)).runs) or None))
+            case "POST", ["job", ("start" | "enable" | "disable") as word, job_id]:
+                return await self._order(request, word, job_id)
+            case "GET", ["stats"]:
+                return answer(KalaStatsAnswer(stats=kala_stats(await self._all(), await self._service.now())))
+            case _:
+                return PlainTextResponse("404 page not found\n", 404)
+
+    async def _create(self, body: bytes) -> Response:
+        job_id = str(uuid4())
+        wanted = new_job(read_told(body), job_id, await self._service.now(), self._default_owner)
+        await self._service.import_all(
+            [(job_id, wanted.definition)],
+            {job_id: "added disabled"} if wanted.disabled else {},
+            {} if wanted.runs_remaining is None else {job_id: wanted.runs_remaining},
+        )
+        if wanted.runs_now:
+            await self._service.trigger(job_id, key="added")
+        return answer(Created(id=job_id), 201)
+
+    async def _order(self, request: Request, word: str, job_id: str) -> Response:
+        job = await self._job(job_id)
+        if word == "enable":
+            await self._service.resume(job.id)
+        elif word == "disable":
+            await self._service.pause(job.id)
+        elif job.state not in STOPPED:
+            await _while_it_waits(request, self._run(job.id))
+        return Response(status_code=204)
+
+    async def _delete_all(self) -> Response:
+        """Delete the jobs that were added here. Those after which others run go with these, or later."""
+        for job in await self._listed():
+            if job.definition.foreign is not None:
+                with suppress(NotFound):
+                    await self._service.delete(job.id, cascade=True)
+        return Response(status_code=204)
+
+    # What is known of jobs
+
+    async def _job(self, job_id: str) -> Job:
+        """The job. Raises `NotFound`, also for what can be no id and for one that was deleted."""
+        with suppress(InvalidInput):
+            if (job := await self._service.get(job_id)).state is not JobState.DELETED:
+                return job
+        raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+
+    async def _known(self, job_id: str) -> Known:
+        job = await self._job(job_id)
+        runs, counts, edges = await asyncio.gather(
+            self._service.list_runs(RunFilter(job_id=job.id, limit=MOST_LISTED)),
+            self._service.counts(job.id),
+            self._service.graph(job.id),
+        )
+        children = [edge.child for edge in edges if edge.parent == job.id and edge.declared_by == edge.child]
+        return Known(job=job, runs=_of(job, runs), counts=counts, children=children)
+
+    async def _all(self) -> list[KalaJob]:
+        jobs = await self._listed()
+        children: dict[JobId, list[str]] = {}
+        for edge in await self._service.graph():
+            if edge.declared_by == edge.child:
+                children.setdefault(edge.parent, []).append(edge.child)
+        found: list[KalaJob] = []
+        for first in range(0, len(jobs), _AT_ONCE):
+            some = jobs[first : first + _AT_ONCE]
+            runs = await self._service.last_runs([job.id for job in some], SHOWN_RUNS)
+            counts = await asyncio.gather(*(self._counts(job) for job in some))
+            found += [
+                kala_job(Known(job=job, runs=_of(job, runs[job.id]), counts=each, children=children.get(job.id, ())))
+                for job, each in zip(some, counts, strict=True)
+            ]
+        return found
+
+    async def _counts(self, job: Job) -> Sequence[DailyCount]:
+        with suppress(NotFound):  # deleted meanwhile
+            return await self._service.counts(job.id)
+        return ()
+
+    async def _listed(self) -> list[Job]:
+        """All jobs. Raises `Refused` where there are too many for one answer."""
+        jobs: list[Job] = []
+        while page := await self._service.list(jobs[-1].id if jobs else None):
+            jobs += page
+            if len(jobs) > MOST_JOBS:
+                raise Refused(
+                    f"there are over {MOST_JOBS} jobs, and this API has no pages",
+                    allowed="GET /api/v2/jobs, which has pages",
+                )
+        return jobs
+
+    # Running a job
+
+    async def _run(self, job_id: JobId) -> None:
+        """Run the job, and wait until it has ended and all that runs after it."""
+        await self._ended(await self._asked(job_id))
+
+    async def _asked(self, job_id: JobId) -> Run:
+        """A run of the job. Where one waits in its line already this waits, too: Kala runs them one after the other."""
+        while True:
+            try:
+                return await self._service.trigger(job_id)
+            except Refused as fault:
+                if fault.field != "max_waiting":
+                    raise
+            await asyncio.sleep(_POLL)
+
+    async def _ended(self, run: Run) -> None:
+        await self._service.wait(run.id)
+        for child in {edge.child for edge in await self._service.graph(run.job_id) if edge.parent == run.job_id}:
+            for found in await self._service.list_runs(RunFilter(job_id=child, limit=MOST_LISTED)):
+                if found.parent_id == run.id:
+                    await self._ended(found)
+
+
+async def to_the_page(_: Request) -> Response:
+    """Kala's page is ours."""
+    return RedirectResponse("/", 303)
+
+
+def answer(value: object, status: int = 200) -> Response:
+    """A response with the value as JSON, which ends with a line's end."""
+    return Response(msgspec.json.encode(value) + b"\n", status, {"content-type": _JSON})
+
+
+def refusal(fault: TokimoriError) -> Response:
+    """A response that says why: what is wrong with a job is 400. A fault of ours is in the log."""
+    if fault.status >= 500 and not isinstance(fault, StoreError):
+        log.error("a request to %s failed", PREFIX, exc_info=fault)
+    status = 400 if isinstance(fault, InvalidInput) else fault.status
+    body = Fault(error=fault.message, code=fault.code, field=fault.field, allowed=fault.allowed)
+    return answer(body, status)
+
+
+def _of(job: Job, runs: Sequence[Run]) -> list[Run]:
+    """The runs of this life of the job: others had its id before."""
+    return [run for run in runs if run.incarnation == job.incarnation]
+
+
+async def _while_it_waits(request: Request, work: Awaitable[None]) -> None:
+    """Wait for the work, as long as the client does. What was asked for goes on without it."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _left(request: Request) -> None:
+    """Wait until the client has gone, whose body comes before."""
+    await request.body()
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,151 @@
+"""What Kala is told becomes a job of ours. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidInput
+from tokimori.foreign.kala.notation import Repeats, epsilon_seconds, read_schedule
+from tokimori.foreign.kala.shapes import REMOTE, Remote, Told
+from tokimori.foreign.kala.templates import filled
+from tokimori.foreign.kala.words import arguments_of
+from tokimori.model.encoding import invalid_json
+from tokimori.model.job import Definition
+from tokimori.service.definitions import definition_from
+
+TIMEOUT = 30
+"""Seconds that a request may take where its job says nothing."""
+EXPECTED = (200,)
+"""The statuses that are a success where its job says nothing."""
+LATE_AFTER = 5
+"""Seconds after which a job that resumes at its next time has missed one."""
+
+_Shape = TypeVar("_Shape", bound=Struct)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job that is to be added. `runs_now`: it has no moment of its own, and is run once, at once."""
+
+    definition: Definition
+    runs_remaining: int | None
+    disabled: bool
+    runs_now: bool
+
+
+def read_told(body: bytes) -> Told:
+    """What a program says of a job. Names are compared without their case, unknown ones passed by.
+
+    Raises `InvalidInput`.
+    """
+    try:
+        said = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+        raise InvalidInput(f"the body is not JSON: {fault}", allowed="a JSON object") from None
+    except RecursionError:
+        raise InvalidInput("the JSON is nested too deeply", allowed="less depth") from None
+    return _read(said, Told)
+
+
+def new_job(told: Told, job_id: str, now: Moment, default_owner: str | None = None) -> NewJob:
+    """The job that is to be added. Raises `InvalidInput`."""
+    _check(told)
+    repeats = None if told.parent_jobs or not told.schedule else read_schedule(told.schedule)
+    if repeats is not None and repeats.start < now:
+        message = f"schedule: its start {told.schedule.split('/')[1]} has passed"
+        raise InvalidInput(message, field="schedule", value=told.schedule, allowed="a start in the future")
+    fields = {
+        "name": told.name,
+        "owner": told.owner or default_owner or None,
+        "time_zone": "UTC",
+        "parents": [{"job": parent} for parent in told.parent_jobs],
+        "on_failure_job": told.on_failure_job or None,
+        "retry": _retry(told, repeats),
+        **_times(repeats, resumes=told.resume_at_next_scheduled_time),
+        **target_of(told, job_id),
+    }
+    definition = definition_from(fields)
+    return NewJob(
+        definition=msgspec.structs.replace(definition, foreign=msgspec.json.encode(told).decode()),
+        runs_remaining=None if repeats is None or repeats.runs == 1 else repeats.runs,
+        disabled=told.disabled,
+        runs_now=not (told.disabled or told.schedule or told.parent_jobs),
+    )
+
+
+@lru_cache(maxsize=1024)
+def told_of(foreign: str | None) -> Told:
+    """What Kala's API was told of a job (`Definition.foreign`); nothing, of one that was added elsewhere."""
+    try:
+        return Told() if foreign is None else msgspec.json.decode(foreign, type=Told)
+    except msgspec.DecodeError:
+        return Told()
+
+
+def target_of(told: Told, job_id: str) -> dict[str, Any]:
+    """The fields of our job that say what it does. Raises `InvalidInput`."""
+    if told.type != REMOTE:
+        return {"command": list(arguments_of(filled("command", told.command, told, job_id)))}
+    remote = told.remote_properties
+    headers = {name: ", ".join(values) for name, values in (remote.headers or {}).items()}
+    if not any(name.casefold() == "content-type" for name in headers):
+        headers["Content-Type"] = "application/json"
+    return {
+        "url": filled("remote_properties.url", remote.url, told, job_id),
+        "method": remote.method.upper() or "GET",
+        "headers": headers,
+        "body": filled("remote_properties.body", remote.body, told, job_id) or None,
+        "expect": list(remote.expected_response_codes or EXPECTED),
+        "timeout": remote.timeout or TIMEOUT,
+    }
+
+
+def _check(told: Told) -> None:
+    """Check that nothing is missing. Raises `InvalidInput`."""
+    if not told.name:
+        raise InvalidInput("name: it is missing", field="name", value=told.name, allowed="a text that is not empty")
+    if told.type == REMOTE and not told.remote_properties.url:
+        field = "remote_properties.url"
+        raise InvalidInput(f"{field}: it is missing", field=field, value="", allowed="the address of a service")
+    if told.type != REMOTE and not told.command:
+        raise InvalidInput("command: it is missing", field="command", value="", allowed="a program and its arguments")
+
+
+def _times(repeats: Repeats | None, *, resumes: bool) -> dict[str, Any]:
+    """When the job runs: never twice at a time, and as Kala counts, one interval after the last run.
+
+    One that `resumes` at its next scheduled time keeps to its grid instead.
+    """
+    if repeats is None:
+        return {"max_running": 1}
+    times: dict[str, Any] = {"schedule": repeats.text, "max_running": 1}
+    if resumes:
+        return {**times, "misfire": "skip", "late_after": LATE_AFTER, "on_overlap": "skip"}
+    anchor = {} if repeats.runs == 1 else {"anchored_on": "last run"}
+    return {**times, **anchor, "misfire": "latest", "on_overlap": "queue", "max_waiting": 1}
+
+
+def _retry(told: Told, repeats: Repeats | None) -> dict[str, Any]:
+    """More attempts follow at once; an epsilon counts where there is a schedule."""
+    epsilon = None if repeats is None else epsilon_seconds(told.epsilon)
+    return {"attempts": told.retries + 1, **({} if epsilon is None else {"epsilon": epsilon})}
+
+
+def _read(said: object, kind: type[_Shape]) -> _Shape:
+    """The value, whose members may be written in any case. As in Go a null says nothing. Raises `InvalidInput`."""
+    if not isinstance(said, Mapping):
+        raise InvalidInput("the body is not a JSON object", allowed="a JSON object")
+    known = {name.casefold(): name for name in kind.__struct_encode_fields__}
+    given = {known[name.casefold()]: value for name, value in said.items() if name.casefold() in known}
+    given = {name: value for name, value in given.items() if value is not None}
+    if kind is Told and "remote_properties" in given:
+        given["remote_properties"] = _read(given["remote_properties"], Remote)
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as fault:
+        raise invalid_json(fault, given) from None
