@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.notes import Notes, details_after
-from tokimori.model.outcome import Outcome, Succeeded
+from tokimori.model.outcome import Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.retry import after_asking, asked_retry
 from tokimori.model.run import Attempt, Output, Run
@@ -30,7 +30,7 @@ def change_of(
     run = claimed.run
     retry = Retry() if claimed.definition is None else claimed.definition.retry
     began = started is not None or notes is not None
-    if started is not None:  # an attempt that never began was put off by its node, not by itself
+    if started is not None and isinstance(outcome, RetryAt | RetryIn):  # else its node put it off, not the attempt
         outcome, retry = asked_retry(run, outcome, retry, now), after_asking(outcome, retry)
     settlement = settle(run, outcome, retry, now, chance)
     if settlement.error is not None:

@@ -52,7 +52,7 @@ def details_after(run: Run, definition: Definition | None, notes: Notes | None, 
     What it got from its job stays its payload, however the job is edited meanwhile. A checkpoint lasts until the end.
     """
     before = run.details
-    if before.as_kept is not None:
+    if before.as_kept is not None or (notes is None and before == NO_DETAILS and not _gets_payload(run, definition)):
         return None
     payload = notes.payload if notes is not None and notes.payload is not None else payload_for(run, definition)
     checkpoint = before.checkpoint if notes is None or notes.checkpoint is None else notes.checkpoint
@@ -66,6 +66,11 @@ def details_after(run: Run, definition: Definition | None, notes: Notes | None, 
     if after == before:
         return None
     return Details(progress_text="") if after == NO_DETAILS else after  # of nothing stores think that nothing changes
+
+
+def _gets_payload(run: Run, definition: Definition | None) -> bool:
+    """Whether it gets that of its job."""
+    return run.payload is None and definition is not None and definition.payload is not None
 
 
 def shown_of(run: Run, notes: Notes | None) -> Details:
