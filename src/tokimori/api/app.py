@@ -20,7 +20,7 @@ from tokimori.api.calendars import Calendars
 from tokimori.api.callbacks import CallbackDoor, Hear, unheard
 from tokimori.api.calls import Calls
 from tokimori.api.claims import ClaimPaths
-from tokimori.api.guards import guarded
+from tokimori.api.guards import STRICT, Lenient, guarded
 from tokimori.api.jobs import Jobs
 from tokimori.api.queues import Queues
 from tokimori.api.runs import Runs
@@ -63,14 +63,14 @@ def create_app(
     author_of: AuthorOf = unknown_author,
     hear: Hear = unheard,
     claims: Claims | None = None,
-    open_below: tuple[str, ...] = (),
+    lenient: Lenient = STRICT,
 ) -> ASGIApp:
     """The HTTP door of a node that listens on the interface: `/healthz`, `/api/v2`, these pages and foreign APIs.
 
     All but `/healthz` is behind all guards, for who brings the secret, and callbacks (`hear`) for who brings their
-    signature; below the paths of `open_below` the secret is not asked for. Orders are recorded under the author that
-    `author_of` gives. Workers elsewhere take runs from `claims`. `lost` answers a browser that asks for a page that
-    there is not, `closed` one that is not let in.
+    signature; `lenient` says where less is asked for. Orders are recorded under the author that `author_of` gives.
+    Workers elsewhere take runs from `claims`. `lost` answers a browser that asks for a page that there is not, `closed`
+    one that is not let in.
     """
     acting_as = lru_cache(maxsize=MOST_AUTHORS)(service.acting_as)
 
@@ -105,7 +105,7 @@ def create_app(
         host_name=host_name or socket.gethostname(),
         secret=secret,
         closed=closed,
-        open_below=open_below,
+        lenient=lenient,
         beside=lambda inner: CallbackDoor(inner, hear, service),
         is_answered=lambda scope: any(route.matches(scope)[0] is Match.FULL for route in app.routes),
     )

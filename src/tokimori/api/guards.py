@@ -8,6 +8,7 @@ And a form that the browser sends without asking us first is never JSON.
 from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import ip_address
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -26,8 +27,18 @@ _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 _OWN_SITES = frozenset({"same-origin", "none"})
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-V1 = "/api/v1/"
-"""Below this is Kala's API (`tokimori.foreign.kala`)."""
+_NAMELESS = frozenset({"", "application/x-www-form-urlencoded"})
+"""What programs send that do not say of what kind their body is: `curl -d`, and Go."""
+
+
+class Lenient(NamedTuple):
+    """How paths begin where less is asked for: no secret (`open`), or no name for JSON (`nameless`)."""
+
+    open: tuple[str, ...] = ()
+    nameless: tuple[str, ...] = ()
+
+
+STRICT = Lenient()
 
 
 def guarded(
@@ -40,15 +51,15 @@ def guarded(
     closed: RefusalPage | None = None,
     is_answered: Callable[[Scope], bool] = lambda _: True,
     beside: Callable[[ASGIApp], ASGIApp] = lambda app: app,
-    open_below: tuple[str, ...] = (),
+    lenient: Lenient = STRICT,
 ) -> ASGIApp:
     """The app behind all guards. `interface` is where the door listens, `host_name` the name of this machine.
 
     `is_answered` says whether the app does anything for a request but refuse its path or method. `closed` makes the
-    page for a browser that is not let in. `beside` puts before them what has a guard of its own. Paths that begin with
-    one of `open_below` need no secret.
+    page for a browser that is not let in. `beside` puts before them what has a guard of its own. `lenient` says where
+    less is asked for.
     """
-    inner = Secret(JsonBody(app, is_answered), secret, clock, closed, open_below=open_below)
+    inner = Secret(JsonBody(app, is_answered, lenient.nameless), secret, clock, closed, open_below=lenient.open)
     return Turns(Finished(beside(HostAndOrigin(inner, host_rule(interface, host_name), closed)), clock), clock)
 
 
@@ -128,11 +139,16 @@ class HostAndOrigin:
 
 
 class JsonBody:
-    """Reads the body of a write. Answers 413 if it is too large, and 415 if its path exists and it is not JSON."""
+    """Reads the body of a write. Answers 413 if it is too large, and 415 if its path exists and it is not JSON.
 
-    def __init__(self, app: ASGIApp, is_answered: Callable[[Scope], bool]) -> None:
+    Below the paths of `nameless` programs do not say that it is. No page can send JSON so: a form writes `%7B`
+    for a brace, and all else brings its `Origin`.
+    """
+
+    def __init__(self, app: ASGIApp, is_answered: Callable[[Scope], bool], nameless: tuple[str, ...] = ()) -> None:
         self._app = app
         self._is_answered = is_answered
+        self._nameless = nameless
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -150,7 +166,7 @@ class JsonBody:
                 413, "too_large", f"the body is larger than {MOST_BODY} bytes", allowed=f"at most {MOST_BODY} bytes"
             )
             response.headers["connection"] = "close"
-        elif needs_json and not _is_json(content_type) and not _is_for_v1(scope, content_type):
+        elif needs_json and not self._may_be_json(scope["path"], content_type):
             response = refusal(
                 415,
                 "unsupported_media_type",
@@ -164,6 +180,10 @@ class JsonBody:
             return
         await response(scope, receive, send)
 
+    def _may_be_json(self, path: str, content_type: str) -> bool:
+        kind = content_type.partition(";")[0].strip().casefold()
+        return _is_json(kind) or (kind in _NAMELESS and path.startswith(self._nameless))
+
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
     """A receiver that gives the body once, and then whatever comes after it."""
@@ -175,19 +195,9 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _is_json(content_type: str) -> bool:
+def _is_json(kind: str) -> bool:
     """Whether this is `application/json`, or a kind of it such as `application/merge-patch+json` of RFC 7396."""
-    kind = content_type.partition(";")[0].strip().casefold()
     return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
-
-
-def _is_for_v1(scope: Scope, content_type: str) -> bool:
-    """Whether it is what `curl -d` and Go send to Kala's API, whose programs name no JSON.
-
-    No page can send JSON so: a form writes `%7B` for a brace, and all else brings its `Origin`.
-    """
-    kind = content_type.partition(";")[0].strip().casefold()
-    return scope["path"].startswith(V1) and kind in ("", "application/x-www-form-urlencoded")
 
 
 def _same_origin(origin: str, host: str) -> bool:

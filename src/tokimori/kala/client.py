@@ -12,6 +12,7 @@ from tokimori.errors import InvalidInput as JobCreationError
 from tokimori.errors import NotFound as JobNotFound
 from tokimori.errors import Refused as GenericError
 from tokimori.foreign.kala.shapes import (
+    PREFIX,
     Created,
     Fault,
     Job,
@@ -22,8 +23,6 @@ from tokimori.foreign.kala.shapes import (
     KalaStatsAnswer,
     StatsAnswer,
 )
-
-PREFIX = "/api/v1/"
 
 Send = Callable[[str, str, bytes], tuple[int, bytes]]
 """Sends a request (method, path, body) and gives status and body of the answer."""

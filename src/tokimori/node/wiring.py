@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tokimori.api.app import Health, create_app
 from tokimori.api.connections import most_connections
+from tokimori.api.guards import Lenient
 from tokimori.api.server import HttpDoor
 from tokimori.client.opening import make_state_dir, semaphore_store_of, this_program
 from tokimori.clock import Clock
@@ -25,7 +26,8 @@ from tokimori.executors.functions.wire import Hello
 from tokimori.executors.http.addresses import networks_of
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.executors.http.executor import HttpExecutor
-from tokimori.foreign.kala import routes as kala
+from tokimori.foreign.kala.routes import Kala
+from tokimori.foreign.kala.shapes import PREFIX as KALAS
 from tokimori.locks.session import Session
 from tokimori.model.ids import RandomBytes
 from tokimori.model.lanes import APART_LABEL
@@ -263,13 +265,13 @@ async def _http_door(
         interface=http.interface,
         secret=secret,
         health=lambda: _health(node),
-        pages=[*page.routes(), *kala.Kala(service.acting_as("kala"), http.v1_default_owner).routes()],
+        pages=[*page.routes(), *Kala(service.acting_as("kala"), http.v1_default_owner).routes()],
         lost=page.lost,
         closed=page.closed,
         host_name=node.identity.host,
         hear=callbacks.hear,
         claims=None if place is None else Claims(place, os.urandom),
-        open_below=(kala.PREFIX,) if http.v1_open else (),
+        lenient=Lenient(open=(KALAS,) if http.v1_open else (), nameless=(KALAS,)),
     )
     door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed, insecure=http.insecure)
     await door.start()

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from tokimori.errors import InvalidInput, NotFound, Refused, StoreError, TokimoriError
 from tokimori.foreign.kala.answers import STOPPED, Known, job_stats, kala_job, kala_stats
-from tokimori.foreign.kala.shapes import Created, Fault, JobAnswer, JobsAnswer, KalaStatsAnswer, StatsAnswer
+from tokimori.foreign.kala.shapes import PREFIX, Created, Fault, JobAnswer, JobsAnswer, KalaStatsAnswer, StatsAnswer
 from tokimori.foreign.kala.shapes import Job as KalaJob
 from tokimori.foreign.kala.translator import new_job, read_told
 from tokimori.model.ids import JobId
@@ -26,8 +26,6 @@ from tokimori.service.service import Service
 
 log = logging.getLogger(__name__)
 
-PREFIX = "/api/v1/"
-"""Where the API is."""
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 SHOWN_RUNS = 20
 """With so many of its newest runs a job is shown in the list of all."""

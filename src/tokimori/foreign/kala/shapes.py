@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+PREFIX = "/api/v1/"
+"""Where the API is."""
 ZERO_TIME = "0001-01-01T00:00:00Z"
 """What Go writes for no time."""
 LOCAL, REMOTE = 0, 1
