@@ -52,9 +52,11 @@ def details_after(run: Run, definition: Definition | None, notes: Notes | None, 
     What it got from its job stays its payload, however the job is edited meanwhile. A checkpoint lasts until the end.
     """
     before = run.details
-    if before.as_kept is not None or (notes is None and before == NO_DETAILS and not _gets_payload(run, definition)):
+    if before.as_kept is not None:
         return None
     payload = notes.payload if notes is not None and notes.payload is not None else payload_for(run, definition)
+    if notes is None and before == NO_DETAILS and (payload is None or run.payload is not None):
+        return None  # most runs: what follows costs more than all else of their end
     checkpoint = before.checkpoint if notes is None or notes.checkpoint is None else notes.checkpoint
     after = replace(
         before,
@@ -66,11 +68,6 @@ def details_after(run: Run, definition: Definition | None, notes: Notes | None, 
     if after == before:
         return None
     return Details(progress_text="") if after == NO_DETAILS else after  # of nothing stores think that nothing changes
-
-
-def _gets_payload(run: Run, definition: Definition | None) -> bool:
-    """Whether it gets that of its job."""
-    return run.payload is None and definition is not None and definition.payload is not None
 
 
 def shown_of(run: Run, notes: Notes | None) -> Details:
