@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 import msgspec
 
@@ -358,34 +358,27 @@ def _checked_pair(pair: object) -> tuple[JobId, Definition]:
             raise InvalidInput(f"jobs: {pair!r} is not such a pair", field="jobs", value=pair, allowed=allowed)
 
 
-def _checked_reasons(reasons: object) -> Mapping[str, str]:
+def _checked_reasons(given: object) -> Mapping[str, str]:
     """The reasons by id. Raises `InvalidInput`."""
-    if reasons is None:
-        return {}
-    if not isinstance(reasons, Mapping):
-        raise InvalidInput(
-            f"paused_because: {reasons!r} is not a mapping",
-            field="paused_because",
-            value=reasons,
-            allowed="a dict of reasons by id",
-        )
+    reasons = _by_id("paused_because", given, "reasons")
     for reason in reasons.values():
         check_text("paused_because", reason)
     return reasons
 
 
-def _checked_limits(limits: object) -> Mapping[str, int | None]:
+def _checked_limits(given: object) -> Mapping[str, int | None]:
     """The numbers of runs by id. Raises `InvalidInput`."""
-    if limits is None:
-        return {}
-    if not isinstance(limits, Mapping):
-        raise InvalidInput(
-            f"runs_remaining: {limits!r} is not a mapping",
-            field="runs_remaining",
-            value=limits,
-            allowed="a dict of whole numbers by id",
-        )
+    limits = _by_id("runs_remaining", given, "whole numbers")
     return {job_id: runs_remaining_in({"runs_remaining": number}) for job_id, number in limits.items()}
+
+
+def _by_id(field: str, given: object, values: str) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        allowed = f"a dict of {values} by id"
+        raise InvalidInput(f"{field}: {given!r} is not a mapping", field=field, value=given, allowed=allowed)
+    return given
 
 
 def _taken(job_id: JobId) -> AlreadyExists:
