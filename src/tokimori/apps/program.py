@@ -24,7 +24,8 @@ def become_node(app: object, url: str | None, options: Sequence[str]) -> NoRetur
             field="app",
             allowed="an app of the file that was started; for others: tokimori serve --app MODULE:NAME",
         )
-    said = f"{Path(file).resolve()}:{name}"
+    module = getattr(program, "__spec__", None)  # of `python -m`: what it imports by a dot is found only so
+    said = f"{Path(file).resolve() if module is None else module.name}:{name}"
     sys.stdout.flush()
     sys.stderr.flush()
     environment = os.environ if url is None else {**os.environ, "TOKIMORI_STORE": url}

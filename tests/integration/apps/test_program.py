@@ -17,11 +17,12 @@ if __name__ == "__main__":
 """
 
 
-def test_a_program_becomes_the_node_of_its_app(program: AppProgram) -> None:
+@pytest.mark.parametrize("started", [("jobs.py",), ("-m", "jobs")])
+def test_a_program_becomes_the_node_of_its_app(program: AppProgram, started: tuple[str, ...]) -> None:
     """In the same process, with worker processes that import its file and do not run what is for the program alone."""
     program.app.write_text(program.app.read_text() + RUNS)
     node = subprocess.Popen(
-        [sys.executable, "jobs.py"], cwd=program.home, env=program.environment, text=True, stdout=subprocess.PIPE
+        [sys.executable, *started], cwd=program.home, env=program.environment, text=True, stdout=subprocess.PIPE
     )
     assert node.stdout is not None
     assert node.stdout.readline() == "once\n"
