@@ -45,17 +45,26 @@ class Fleet:
         """When each process was killed, frozen or cut off."""
 
     def start_node(
-        self, *, url: str | None = None, offsets: Sequence[float] = (), program: Path | None = None, module: str = ""
+        self,
+        *,
+        url: str | None = None,
+        offsets: Sequence[float] = (),
+        program: Path | None = None,
+        module: str = "",
+        concurrency: int | None = None,
     ) -> subprocess.Popen[bytes]:
         """A node as `tokimori serve` starts it; its log goes to a file in the folder.
 
         `url`: its own way to the store. `offsets`: by how many seconds its clock is wrong, now and after each `jump`.
-        `program`: another program than the one of today. `module`: a node of the tests' own instead.
+        `program`: another program than the one of today. `module`: a node of the tests' own instead. `concurrency`: how
+        many runs it takes at a time.
         """
         number = len(self.nodes)
         own = {"TOKIMORI_STATE_DIR": str(self.folder / f"state{number}"), "TOKIMORI_STORE": url or self.url}
         if self.semaphores is not None:
             own["TOKIMORI_DATASOURCE_SEMAPHORE_URL"] = self.semaphores
+        if concurrency is not None:
+            own["TOKIMORI_NODE_CONCURRENCY"] = str(concurrency)
         shifted = [sys.executable, "-m", "tests.cluster.shifted_node", *map(str, offsets)]
         own_node = (
             [sys.executable, "-m", module] if module else [sys.executable, "-m", "tokimori", "serve", "--no-http"]

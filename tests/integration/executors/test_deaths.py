@@ -109,8 +109,9 @@ async def test_a_frozen_engine_keeps_only_what_may_outlive_its_lease(engines: li
             "bound:trap '' TERM; while :; do sleep 0.01; done",
         )
     )
-    await engines[0].running()
-    pids = {told(pid, "environ").split("TOKIMORI_RUN_ID=")[1].split("\0")[0]: pid for pid in await engines[0].running()}
+    shown = await engines[0].running()
+    await until(lambda: all("TOKIMORI_RUN_ID=" in told(pid, "environ") for pid in shown))  # empty within an exec
+    pids = {told(pid, "environ").split("TOKIMORI_RUN_ID=")[1].split("\0")[0]: pid for pid in shown}
     engines[0].signal(signal.SIGSTOP)
     stopped = time.monotonic()
     await until(lambda: not alive(pids["bound-0"]))

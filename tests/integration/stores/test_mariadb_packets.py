@@ -52,6 +52,7 @@ async def test_large_runs_go_their_way_together(store: Store, number: int, size:
     assert (await store.get_run(claimed[-1].run.id)).payload == payload
 
 
+@pytest.mark.holds_its_loop("a value of 16 MB goes to the server in one write; no door takes more than 1 MB")
 async def test_one_value_above_the_server_is_named(server: Server, store: Store) -> None:
     """A run that the server can't take is refused with the field, its size and the server's setting."""
     most = int(server.sql("SELECT @@max_allowed_packet"))
