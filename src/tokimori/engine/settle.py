@@ -13,6 +13,8 @@ from tokimori.model.settle import Settlement, settle
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import Change, Claimed
 
+_ASKS_FOR_ANOTHER = (RetryAt, RetryIn)
+
 
 def change_of(
     claimed: Claimed,
@@ -30,7 +32,7 @@ def change_of(
     run = claimed.run
     retry = Retry() if claimed.definition is None else claimed.definition.retry
     began = started is not None or notes is not None
-    if started is not None and isinstance(outcome, RetryAt | RetryIn):  # else its node put it off, not the attempt
+    if started is not None and isinstance(outcome, _ASKS_FOR_ANOTHER):  # else its node put it off, not the attempt
         outcome, retry = asked_retry(run, outcome, retry, now), after_asking(outcome, retry)
     settlement = settle(run, outcome, retry, now, chance)
     if settlement.error is not None:

@@ -45,7 +45,8 @@ class Unsettled:
 
     def __init__(self) -> None:
         self._changes: dict[Key, Change] = {}
-        self._payloads: dict[Key, int] = {}
+        self._sizes: dict[Key, int] = {}
+        """Bytes, of those that bring more than their row: most bring none."""
         self._suspects: list[Key] = []
         self._refused: dict[Key, _Refused] = {}
         self._most = MOST_AT_ONCE
@@ -78,13 +79,13 @@ class Unsettled:
         key = key_of(change)
         if key not in self._refused:
             self._changes.setdefault(key, change)
-            if payload is not None:
-                self._payloads[key] = len(payload)
+            if size := len(payload or "") + size_of(change):
+                self._sizes[key] = size
 
     def drop(self, key: Key) -> None:
         """Forget the change of this attempt."""
         self._changes.pop(key, None)
-        self._payloads.pop(key, None)
+        self._sizes.pop(key, None)
         self._refused.pop(key, None)
 
     def ready(self, at: float) -> bool:
@@ -103,10 +104,12 @@ class Unsettled:
 
     def _first(self) -> list[Change]:
         """The oldest, so many as one transaction may have, but no more once they are large."""
+        if not self._sizes:
+            return list(islice(self._changes.values(), self._most))
         first, size = list[Change](), 0
         for key, change in islice(self._changes.items(), self._most):
             first.append(change)
-            size += self._payloads.get(key, 0) + size_of(change)
+            size += self._sizes.get(key, 0)
             if size >= LARGE:
                 break
         return first
@@ -119,12 +122,9 @@ class Unsettled:
         """The store has judged these; whatever it said, they are done."""
         self._alone_next, self._took = key_of(batch[0]) not in self._refused, True
         self._most = min(MOST_AT_ONCE, 2 * self._most)
-        for change in batch:
-            self._changes.pop((change.run_id, change.token), None)
-            self._payloads.pop((change.run_id, change.token), None)
-        if self._refused:
-            for change in batch:
-                self._refused.pop(key_of(change), None)
+        for known in (self._changes, self._sizes, self._refused):
+            for change in batch if known else ():
+                known.pop((change.run_id, change.token), None)
 
     def refuse(self, batch: Sequence[Change], fault: Exception, at: float) -> str:
         """The store refused this batch, and would again; what that leads to, for people."""
@@ -140,7 +140,7 @@ class Unsettled:
     def _refuse_one(self, change: Change, fault: Exception, at: float) -> str:
         key = key_of(change)
         self._changes.pop(key, None)
-        self._payloads.pop(key, None)
+        self._sizes.pop(key, None)
         refused = self._refused.setdefault(key, _Refused(change, change, at))
         if refused.form is refused.change:
             refused.tries += 1
@@ -180,7 +180,9 @@ def lesser_forms(change: Change, fault: Exception) -> Iterator[Change]:
 
 
 def size_of(change: Change) -> int:
-    """About how many bytes the change brings to the store."""
+    """About how many bytes the change brings to the store beside its row."""
+    if change.output is None and change.result is None and change.details is None:
+        return 0
     output = 0 if change.output is None else len(change.output.head) + len(change.output.tail)
     return output + len(change.result or "") + len(encode_details(change.details) or "")
 

@@ -152,14 +152,14 @@ class Work:
         if claimed is None or key not in self._running:
             return
         match shifted(report, shift) if shift else report:
+            case Ended() as ended:
+                self._end(key, claimed, ended, owner, chance)
             case Started(pid=pid, at=at):
                 self._started[key] = StartedRun(run_id=report.run_id, token=report.token, pid=pid, at=at)
             case Grew(output=output):
                 self._outputs[report.run_id] = output
             case Noted(notes=notes):
                 self._note(key, notes)
-            case Ended() as ended:
-                self._end(key, claimed, ended, owner, chance)
 
     def _end(self, key: Key, claimed: Claimed, report: Ended, owner: NodeId, chance: float) -> None:
         self.pace.end(report.at)

@@ -52,11 +52,12 @@ def details_after(run: Run, definition: Definition | None, notes: Notes | None, 
     What it got from its job stays its payload, however the job is edited meanwhile. A checkpoint lasts until the end.
     """
     before = run.details
+    has_own = run.payload is not None or definition is None or definition.payload is None
+    if notes is None and before is NO_DETAILS and has_own:
+        return None  # most runs: what follows costs more than all else of their end
     if before.as_kept is not None:
         return None
     payload = notes.payload if notes is not None and notes.payload is not None else payload_for(run, definition)
-    if notes is None and before == NO_DETAILS and (payload is None or run.payload is not None):
-        return None  # most runs: what follows costs more than all else of their end
     checkpoint = before.checkpoint if notes is None or notes.checkpoint is None else notes.checkpoint
     after = replace(
         before,

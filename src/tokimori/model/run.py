@@ -85,7 +85,7 @@ def decode_details(text: str | None) -> Details:
     return details if msgspec.json.encode(details).decode() == text else replace(details, as_kept=text)
 
 
-class Run(Struct, frozen=True):
+class Run(Struct, frozen=True, gc=False):
     """What became of one occurrence or one request.
 
     `attempt` counts attempts begun; `failures` and `lost` are what the retry budgets have used. `node_id`, `pid`,

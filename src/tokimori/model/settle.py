@@ -28,7 +28,7 @@ PARKED_BY = "tokimori"
 """Who parks a job whose run has used up its retries, or whose schedule can't be decided."""
 
 
-class Settlement(Struct, frozen=True, kw_only=True):
+class Settlement(Struct, frozen=True, kw_only=True, gc=False):
     """The finished values that a store writes for a run whose attempt has ended.
 
     `outcome` is the word kept with the attempt. `due` and `rank` are where the run waits next, if it goes on.

@@ -14,7 +14,7 @@ from tokimori.model.run import Output
 from tokimori.model.target import Target
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class Task(Struct, frozen=True, kw_only=True, gc=False):
     """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds.
 
     `parent_id` is the run after whose end, or by whose code, this one was asked for. `checkpoint` is what an earlier
@@ -76,7 +76,7 @@ class Noted(Struct, frozen=True, kw_only=True):
     notes: Notes
 
 
-class Ended(Struct, frozen=True, kw_only=True):
+class Ended(Struct, frozen=True, kw_only=True, gc=False):
     """The attempt has ended, and nothing of it is left. `started` is None where it never began."""
 
     run_id: RunId
