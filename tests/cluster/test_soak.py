@@ -24,7 +24,7 @@ WRITERS = 10
 TERMS: Mapping[str, object] = {"retention": "PT20S", "keep_runs": 5}
 
 _RECORDS = "SELECT sum(data_size) FROM information_schema.innodb_buffer_page WHERE table_name LIKE '`fleet`.%'"
-"""Bytes of rows and indexes, with what is not yet purged. The file of a table grows by a page up to half a megabyte, and
+"""Bytes of rows and indexes, with what is not yet purged. The file of a table grows by a page to half a megabyte, and
 then at once to eight: from one look to the next, where a table of this size happens to need its 33rd page.
 """
 
