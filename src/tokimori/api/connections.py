@@ -9,12 +9,19 @@ import logging
 import resource
 from dataclasses import dataclass, field
 from math import inf
+from time import monotonic
 from typing import Protocol
+
+from tokimori.turns import Reading
 
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 500
 """So many stay open at a time, where the limit of file descriptors (`ulimit -n`) leaves as many."""
+MOST_TAKEN = 32 * 1024
+"""Bytes that are taken from a connection in one step of the loop. asyncio would take 256 KiB, of each of 500."""
+LONGEST_READING = 0.01
+"""Seconds of one step of the loop in which is read what clients have sent."""
 RESERVE = 256
 """File descriptors that the door leaves to the engine: to the store, to keepers, to the files of runs."""
 _TOLD_EVERY = 60.0
@@ -53,7 +60,7 @@ class Connection(Protocol):
     deadline: float
     """When (loop time) it has waited too long for its client; never while its client waits for the door."""
     held: int
-    """Bytes of its request, from the first one until it is answered."""
+    """Bytes of its request, from the first one until it is answered, and of what it has sent behind it."""
 
     def expire(self) -> None:
         """End it: its deadline is over."""
@@ -71,6 +78,8 @@ class Connections:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.held = 0
+        self.buffer = bytearray(MOST_TAKEN)
+        self.reading = Reading(LONGEST_READING, monotonic)
         self._open: set[Connection] = set()
         self._waiting: dict[Connection, None] = {}
         self._sweeping: asyncio.TimerHandle | None = None
@@ -110,10 +119,10 @@ class Connections:
                 return
             self._drop(largest)
 
-    def let_go(self, connection: Connection) -> None:
-        """Forget the bytes of its request."""
-        self.held -= connection.held
-        connection.held = 0
+    def let_go(self, connection: Connection, but: int = 0) -> None:
+        """Forget the bytes of its request; `but` so many, which it has sent behind it."""
+        self.held -= connection.held - but
+        connection.held = but
 
     def make_room(self) -> bool:
         """Whether there is room for one more; if need be, the one that has waited longest for its client is closed."""

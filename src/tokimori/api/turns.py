@@ -1,11 +1,11 @@
 """Requests take turns with the engine, which works in the same loop: however many come at once, runs are not late."""
 
 import asyncio
-from math import inf
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tokimori.clock import Clock
+from tokimori.turns import Step
 
 LONGEST_STEP = 0.02
 """Seconds of one step of the loop in which requests begin. The others begin in the next ones, in their order."""
@@ -20,17 +20,10 @@ class Turns:
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self._app = app
-        self._clock = clock
-        self._end = inf
+        self._step = Step(LONGEST_STEP, clock.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, when it is its turn."""
-        while self._clock.monotonic() >= self._end:  # noqa: ASYNC110  each step of the loop is one to look
+        while self._step.is_over():  # noqa: ASYNC110  each step of the loop is one to look
             await asyncio.sleep(0)
-        if self._end == inf:
-            self._end = self._clock.monotonic() + LONGEST_STEP
-            asyncio.get_running_loop().call_soon(self._next_step)
         await self._app(scope, receive, send)
-
-    def _next_step(self) -> None:
-        self._end = inf

@@ -1,0 +1,64 @@
+"""Strangers take turns with the engine, which works in the same loop: however much comes at once, runs are not late."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import Protocol
+
+
+class Step:
+    """The time that one kind of work may take in one step of the loop, in seconds."""
+
+    def __init__(self, longest: float, monotonic: Callable[[], float]) -> None:
+        self._longest = longest
+        self._monotonic = monotonic
+        self._end = inf
+
+    def is_over(self) -> bool:
+        """Whether the rest is for the next step. Each step has time for one piece of work at least."""
+        if self._end < inf:
+            return self._monotonic() >= self._end
+        self._end = self._monotonic() + self._longest
+        asyncio.get_running_loop().call_soon(self._next)
+        return False
+
+    def _next(self) -> None:
+        self._end = inf
+
+
+class Reader(Protocol):
+    """Who has bytes to read that have come."""
+
+    def read_on(self) -> bool:
+        """Read the next few of them; whether there are more."""
+
+
+class Reading:
+    """Lets connections read what has come, as far as there is time for it in this step of the loop; then in turns.
+
+    A parser tells of each piece of a body: 18 kB of one stranger may be 3,000 pieces.
+    """
+
+    def __init__(self, longest: float, monotonic: Callable[[], float]) -> None:
+        self._step = Step(longest, monotonic)
+        self._waiting: deque[Reader] = deque()
+
+    def begin(self, reader: Reader) -> bool:
+        """Read what has come; whether some of it has to wait. Not for who waits already."""
+        is_first = not self._waiting
+        while is_first and not self._step.is_over():
+            if not reader.read_on():
+                return False
+        if is_first:
+            asyncio.get_running_loop().call_soon(self._go_on)
+        self._waiting.append(reader)
+        return True
+
+    def _go_on(self) -> None:
+        while self._waiting and not self._step.is_over():
+            reader = self._waiting.popleft()
+            if reader.read_on():
+                self._waiting.append(reader)
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._go_on)
