@@ -197,6 +197,14 @@ DOOR_GUARDS = (
     ),
     Guard(
         DOOR,
+        "what services answer is read in turns with the engine",
+        "executors/http/session.py",
+        "connector._factory = partial(Connection, turns, loop)",
+        "del turns, loop",
+        "tests/integration/executors/test_hostile_services.py::test_an_answer_holds_up_nobody",
+    ),
+    Guard(
+        DOOR,
         "accepted sockets send at once",
         "api/server.py",
         "socket.SOCK_STREAM, socket.IPPROTO_TCP)",

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
+from time import monotonic
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -13,12 +15,16 @@ from yarl import URL
 
 from tokimori.executors.http.addresses import Network, may_be_asked
 from tokimori.executors.http.body import Body
+from tokimori.executors.http.connection import Connection
 from tokimori.executors.http.request import Request
 from tokimori.executors.http.response import Answer
 from tokimori.model.outcome import Failed
+from tokimori.turns import Reading
 
 KEPT_OPEN = 10.0
 """Seconds for which a connection without a request is kept."""
+LONGEST_READING = 0.01
+"""Seconds of one step of the loop in which is read what services have answered."""
 _RESOLVING = 8
 """So many names are looked up at a time, in threads of their own: a silent server of names holds up nobody else."""
 _AddrInfo = tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
@@ -47,6 +53,9 @@ class Session:
             resolver=Resolver(),
             socket_factory=self._socket,
         )
+        turns, loop = Reading(LONGEST_READING, monotonic), asyncio.get_running_loop()
+        # aiohttp has no argument for it
+        connector._factory = partial(Connection, turns, loop)  # type: ignore[assignment]
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),  # what one job was given is nothing to another
