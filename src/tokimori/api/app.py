@@ -28,6 +28,7 @@ from tokimori.api.schedules import Schedules
 from tokimori.api.semaphores import Semaphores
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
+from tokimori.service.bounds import OF_A_DOOR
 from tokimori.service.claims import Claims
 from tokimori.service.service import Service
 from tokimori.service.views.nodes import node_view
@@ -72,7 +73,7 @@ def create_app(
     Workers elsewhere take runs from `claims`. `lost` answers a browser that asks for a page that there is not, `closed`
     one that is not let in.
     """
-    acting_as = lru_cache(maxsize=MOST_AUTHORS)(service.acting_as)
+    acting_as = lru_cache(maxsize=MOST_AUTHORS)(service.within(OF_A_DOOR).acting_as)
 
     def service_for(request: Request) -> Service:
         return acting_as(author_of(request))

@@ -14,10 +14,9 @@ from starlette.routing import Route
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of, read_body, read_query, written
 from tokimori.api.requests import TriggerRequest, ask
-from tokimori.clock import DAY, Moment, format_moment, parse_moment
+from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED, checked
-from tokimori.service.jobs import schedule_for
 from tokimori.service.shown import MOST_KEPT, Shown
 from tokimori.service.views.jobs import count_view, edge_view, job_view, skip_view
 from tokimori.service.views.runs import backfill_view
@@ -25,11 +24,6 @@ from tokimori.service.views.schedules import explanation_view
 
 SHOWN_TIMES = 5
 """How many next moments are shown with a job."""
-MOST_BACKFILLED = 10_000
-"""The most occurrences of a backfill that this door makes; a program, or the command line, may name more."""
-MOST_YEARS = 200
-"""Over so many years they are counted on the loop: with days off that takes 0.3 s, and over all years 12 s."""
-MOST_SPAN = MOST_YEARS * 366 * DAY
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -177,7 +171,7 @@ class Jobs:
     async def backfill(self, request: Request) -> Response:
         """Make runs for occurrences that have none; with `max_running`, ask again until none is missing."""
         wanted = await read_body(request, BackfillRequest)
-        first, last = await self._span(request, wanted)
+        first, last = wanted.moments()
         done = await self._service(request).backfill(
             _job_id(request), first, last, max_running=wanted.max_running, dry_run=wanted.dry_run
         )
@@ -185,42 +179,22 @@ class Jobs:
 
     async def cancel_backfill(self, request: Request) -> Response:
         """Cancel a backfill: its runs that have not ended, and the making of more."""
-        first, last = await self._span(request, await read_body(request, Range))
+        first, last = (await read_body(request, Range)).moments()
         done = await self._service(request).cancel_backfill(_job_id(request), first, last)
         return answer(backfill_view(done))
-
-    async def _span(self, request: Request, span: Range) -> tuple[Moment, Moment]:
-        """Both ends of a backfill. Raises `InvalidInput` where one answer would hold too many occurrences."""
-        first, last = span.moments()
-        if last - first > MOST_SPAN:
-            raise InvalidInput(
-                f"to: {span.last} is over {MOST_YEARS} years after `from`",
-                field="to",
-                value=span.last,
-                allowed=f"a range of at most {MOST_YEARS} years; ask for the next ones then",
-            )
-        job = await self._service(request).get(_job_id(request))
-        number = schedule_for(job).count(Moment(first - 1), last) if first <= last else 0
-        if number > MOST_BACKFILLED:
-            message = f"to: there are {number} occurrences from `from` to here"
-            allowed = f"a range of at most {MOST_BACKFILLED}; ask for the next ones then"
-            raise InvalidInput(message, field="to", value=span.last, allowed=allowed)
-        return first, last
 
     async def next_times(self, request: Request) -> Response:
         """The next moments of the job's schedule."""
         query = read_query(request, NextQuery)
         after = None if query.after is None else parse_moment(query.after, field="after")
-        wanted = checked("n", query.n, MOST_LISTED)
-        moments = await self._service(request).next_times(_job_id(request), wanted, after)
+        moments = await self._service(request).next_times(_job_id(request), query.n, after)
         return answer([{"job_id": _job_id(request), "time": format_moment(moment)} for moment in moments])
 
     async def explain(self, request: Request) -> Response:
         """What the schedule of the job means."""
         query = read_query(request, NextQuery)
         after = None if query.after is None else parse_moment(query.after, field="after")
-        wanted = checked("n", query.n, MOST_LISTED)
-        return answer(explanation_view(await self._service(request).explain_job(_job_id(request), wanted, after)))
+        return answer(explanation_view(await self._service(request).explain_job(_job_id(request), query.n, after)))
 
     async def skips(self, request: Request) -> Response:
         """The skips of the job, newest first."""

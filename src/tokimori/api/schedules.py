@@ -11,7 +11,6 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, read_query
 from tokimori.clock import parse_moment
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.views.schedules import explanation_view
 
 
@@ -48,7 +47,7 @@ class Schedules:
         explanation = await self._service(request).explain(
             query.text,
             query.time_zone,
-            checked("n", query.n, MOST_LISTED),
+            query.n,
             after,
             gap=query.gap,
             fold=query.fold,

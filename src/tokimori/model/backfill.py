@@ -101,8 +101,8 @@ def next_to_make(backfill: Backfill, max_running: int) -> Sequence[Moment]:
     return backfill.missing[: max(0, max_running - backfill.active)] if max_running else backfill.missing
 
 
-def occurrences(schedule: Schedule, first: Moment, last: Moment) -> Iterator[Moment]:
-    """What a backfill of this range names. Raises `InvalidInput` for one that is empty or too large, at once."""
+def occurrences(schedule: Schedule, first: Moment, last: Moment, most: int = MOST_BACKFILLED) -> Iterator[Moment]:
+    """What a backfill of this range names. Raises `InvalidInput` for one that is empty, or names over `most`."""
     if last < first:
         raise InvalidInput(
             f"to: {format_moment(last)} (now, if nothing else is said) is before `from`",
@@ -112,9 +112,8 @@ def occurrences(schedule: Schedule, first: Moment, last: Moment) -> Iterator[Mom
         )
     before = Moment(first - 1)
     number = schedule.count(before, last)
-    if number > MOST_BACKFILLED:
+    if number > most:
         message = f"to: there are {number} occurrences from `from` to here"
-        raise InvalidInput(
-            message, field="to", value=format_moment(last), allowed=f"a range of at most {MOST_BACKFILLED}"
-        )
+        allowed = f"a range of at most {most}; ask for the next ones then"
+        raise InvalidInput(message, field="to", value=format_moment(last), allowed=allowed)
     return takewhile(lambda moment: moment <= last, each_moment(schedule, before))

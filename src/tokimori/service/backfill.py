@@ -14,6 +14,7 @@ from tokimori.model.run import Run, backfill_origin
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.asking import checked
+from tokimori.service.bounds import Bounds
 from tokimori.service.store_time import Now
 
 BATCH = 200
@@ -35,10 +36,12 @@ class Backfills:
         self._now = now
         self._random = random
 
-    async def look(self, job_id: str, first: Moment, last: Moment) -> Backfill:
-        """The state of the backfill: which runs it has, and which it would make."""
+    async def look(self, job_id: str, first: Moment, last: Moment, bounds: Bounds) -> Backfill:
+        """The state of the backfill: which runs it has, and which it would make. Raises `InvalidInput`."""
+        bounds.check_years(first, last)
         job = await self._store.get_job(check_job_id(job_id))
-        moments = occurrences(schedule_of(job.definition, job.anchor, job.id, job.days_off), first, last)
+        schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
+        moments = occurrences(schedule, first, last, bounds.occurrences)
         page = list(islice(moments, PAGE))
         fired = await _scheduled(self._store, job, page[0], last, await self._now()) if page else {}
         parts = [backfill_of(job, first, last, (), ())]
@@ -51,13 +54,15 @@ class Backfills:
             page = list(islice(moments, PAGE))
         return together(parts)
 
-    async def make(self, job_id: str, first: Moment, last: Moment, max_running: int, *, dry_run: bool) -> Backfill:
+    async def make(
+        self, job_id: str, first: Moment, last: Moment, max_running: int, *, bounds: Bounds, dry_run: bool
+    ) -> Backfill:
         """Make the runs for which there is room; the state afterwards. Raises `Refused` for a paused or parked job.
 
         They are made some at a time. Whoever pauses or parks the job, or cancels the backfill, ends that.
         """
         checked("max_running", max_running, MOST_RUNNING, least=0)
-        backfill = await self.look(job_id, first, last)
+        backfill = await self.look(job_id, first, last, bounds)
         wanted = () if dry_run else next_to_make(backfill, max_running)
         now = await self._now()
         made: list[Run] = []
@@ -71,14 +76,14 @@ class Backfills:
                 break
         return after_making(backfill, made)
 
-    async def cancel(self, job_id: str, first: Moment, last: Moment) -> Backfill:
+    async def cancel(self, job_id: str, first: Moment, last: Moment, bounds: Bounds) -> Backfill:
         """Cancel the runs of the backfill that have not started, and order the others to end.
 
         A program that is still making runs sees that and stops; the runs that it made meanwhile are cancelled too.
         """
         quiet = False
         while True:
-            backfill = await self.look(job_id, first, last)
+            backfill = await self.look(job_id, first, last, bounds)
             going_on = [run.id for run in backfill.runs if run.state in ACTIVE and run.cancel is None]
             if not going_on and (quiet or not backfill.missing):
                 return backfill

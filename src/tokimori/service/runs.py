@@ -24,6 +24,7 @@ from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.aside import Aside
 from tokimori.service.asking import MOST_LISTED, checked, chosen, retried
 from tokimori.service.backfill import Backfills
+from tokimori.service.bounds import OF_A_PROGRAM
 from tokimori.service.definitions import check_readable
 from tokimori.service.given import Span, When, flag_of, many, moment_of, seconds_of
 from tokimori.service.lines import function_of, nobody_has, stopped, waits_for
@@ -96,6 +97,7 @@ class RunService:
         self._now: Now = StoreTime(store.now, clock) if now is None else now
         self._random = random
         self.time_zone = time_zone
+        self.bounds = OF_A_PROGRAM
         self._parent = parent
         self._weights = weights
         self._aside = Aside()
@@ -146,11 +148,11 @@ class RunService:
         """
         only_looks = flag_of("dry_run", dry_run)
         span = await self._span(job_id, first, last)
-        return await self._backfills.make(job_id, *span, max_running, dry_run=only_looks)
+        return await self._backfills.make(job_id, *span, max_running, bounds=self.bounds, dry_run=only_looks)
 
     async def cancel_backfill(self, job_id: str, first: When, last: When) -> Backfill:
         """Cancel a backfill of these occurrences: its runs that have not ended, and the making of more."""
-        return await self._backfills.cancel(job_id, *await self._span(job_id, first, last))
+        return await self._backfills.cancel(job_id, *await self._span(job_id, first, last), self.bounds)
 
     async def _span(self, job_id: str, first: When, last: When) -> tuple[Moment, Moment]:
         zone = (await self._store.get_job(check_job_id(job_id))).definition.time_zone

@@ -33,7 +33,6 @@ from tokimori.service.lines import stopped, what_is_lost
 from tokimori.service.queues import binding, sentence
 from tokimori.service.shown import Facts, Shown
 
-MOST_MOMENTS = 10_000
 _EVER = parse_moment("9999-12-31T23:59:59Z")
 
 
@@ -54,7 +53,7 @@ class Service(JobService):
         """
         job = await self.get(job_id)
         start = await self._start(after, job.definition.time_zone)
-        return await self._next_of(job, start, checked("n", n, MOST_MOMENTS))
+        return await self._next_of(job, start, checked("n", n, self.bounds.moments))
 
     async def _next_of(self, job: Job, start: Moment, wanted: int) -> Sequence[Moment]:
         if job.state is JobState.DELETED:
@@ -67,7 +66,7 @@ class Service(JobService):
 
     async def shown(self, job_id: str, n: int = 5) -> Shown:
         """The job with all that is shown with it, and its next `n` moments. The store is asked all of it at once."""
-        wanted, now = checked("n", n, MOST_MOMENTS), await self._now()
+        wanted, now = checked("n", n, self.bounds.moments), await self._now()
         mark = self._store.mark() if self._semaphore_store is None else None
         if (known := self._foreseen.unchanged(check_job_id(job_id), mark, now, wanted)) is not None:
             return known
@@ -120,7 +119,7 @@ class Service(JobService):
             text,
             zone=zone,
             after=await self._start(after, zone),
-            n=checked("n", n, MOST_MOMENTS),
+            n=checked("n", n, self.bounds.moments),
             gap=chosen(Gap, "gap", gap),
             fold=chosen(Fold, "fold", fold),
             days_off=None if days.text is None else decode_days_off(days.text),
@@ -137,7 +136,7 @@ class Service(JobService):
             schedule_for(job),
             zone=job.definition.time_zone,
             after=await self._start(after, job.definition.time_zone),
-            n=checked("n", n, MOST_MOMENTS),
+            n=checked("n", n, self.bounds.moments),
         )
         explanation = await self._aside.compute(explains)
         pauses = await self.pauses_of(job_id)
