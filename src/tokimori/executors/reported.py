@@ -9,6 +9,7 @@ from tokimori.clock import parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.model.outcome import Failed, Hold, Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import LONGEST, Seconds
+from tokimori.model.sizes import check_size
 from tokimori.model.words import check_text
 
 MOST_TEXT = 64 * 1024
@@ -112,8 +113,4 @@ def _checked(reported: ReportedEnd) -> None:
 
 def _check_size(name: str, text: str) -> None:
     check_text(name, text)
-    size = len(text.encode())
-    if size > MOST_TEXT:
-        raise InvalidInput(
-            f"{name}: {size} bytes are too many", field=name, value=size, allowed=f"at most {MOST_TEXT} bytes"
-        )
+    check_size(name, text, MOST_TEXT)

@@ -15,6 +15,7 @@ from tokimori.model.decide import Due
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, check_new_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.lanes import lane_of
+from tokimori.model.sizes import MOST_AUTHOR, check_reason, check_size
 from tokimori.model.words import check_text
 from tokimori.ports.store import Store
 from tokimori.schedules.schedule import Schedule
@@ -91,7 +92,7 @@ class JobService(RunService):
     def _act_as(self, author: str | None) -> None:
         self._author = author
         self.calendars = Calendars(self._store, self._random, self.refresh)
-        self.queues = Queues(self._store, self._now, author, self.cancel)
+        self.queues = Queues(self._store, self._now, author, self._cancel)
 
     async def _store_of_semaphores(self) -> Store:
         return self._store if self._semaphore_store is None else await self._semaphore_store.opened()
@@ -305,7 +306,7 @@ class JobService(RunService):
 
         Its running runs go on; with `now` they are cancelled, on whatever node they are.
         """
-        check_text("reason", "" if reason is None else reason)
+        check_reason("reason", "" if reason is None else reason)
         flag_of("now", now)
         checked = check_job_id(job_id)
         job = await retried(lambda: self._pause(checked, reason), Conflict, StoreUnavailable)
@@ -349,6 +350,7 @@ def check_author(author: object) -> None:
     """Refuse what is neither a name nor None. Raises `InvalidInput`."""
     if author is not None:
         check_text("author", author)
+        check_size("author", str(author), MOST_AUTHOR)
 
 
 def schedule_for(job: Job) -> Schedule:
@@ -369,7 +371,7 @@ def _checked_reasons(given: object) -> Mapping[str, str]:
     """The reasons by id. Raises `InvalidInput`."""
     reasons = _by_id("paused_because", given, "reasons")
     for reason in reasons.values():
-        check_text("paused_because", reason)
+        check_reason("paused_because", reason)
     return reasons
 
 

@@ -12,8 +12,9 @@ from tokimori.clock import format_moment
 from tokimori.errors import NotFound, StoreUnavailable
 from tokimori.model.pause import EVERYTHING, Pause, queue_of
 from tokimori.model.run import Run
+from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import RunState
-from tokimori.model.words import DOTS, check_text, check_word
+from tokimori.model.words import DOTS, check_word
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.store import Jobs, RunFilter, Runs
 from tokimori.service.asking import MOST_LISTED, all_jobs, retried
@@ -62,7 +63,7 @@ class Queues:
         Runs are still made, and wait. Running runs go on; with `now` they are cancelled, on whatever node they are.
         Raises `InvalidInput`.
         """
-        check_text("reason", "" if reason is None else reason)
+        check_reason("reason", "" if reason is None else reason)
         flag_of("now", now)
         wanted = Pause(queue=_name(queue), since=await self._now(), reason=reason, by=self._author)
         pause = await retried(lambda: self._store.add_pause(wanted), StoreUnavailable)

@@ -17,8 +17,8 @@ from tokimori.model.notes import NUMBER, notes_in, shown_of
 from tokimori.model.pause import Pause, queue_of
 from tokimori.model.payload import payload_for
 from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
-from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.aside import Aside
@@ -269,7 +269,11 @@ class RunService:
 
     async def cancel(self, run_id: str, reason: str = "cancelled by hand") -> Run:
         """Cancel a run. Its node ends it if it runs; a run that has ended stays as it is."""
-        check_text("reason", reason)
+        check_reason("reason", reason)
+        return await self._cancel(run_id, reason)
+
+    async def _cancel(self, run_id: str, reason: str) -> Run:
+        """Cancel a run for a reason of ours, which may quote one."""
         checked = _run_id(run_id)
         now = await self._now()
         return await retried(lambda: self._store.cancel_run(checked, reason, now), StoreUnavailable)
@@ -281,12 +285,12 @@ class RunService:
             for run in runs:
                 if run.incarnation == job.incarnation:
                     with suppress(NotFound):
-                        await self.cancel(run.id, reason)
+                        await self._cancel(run.id, reason)
             running = structs.replace(running, before=runs[-1].id)
 
     async def hold(self, run_id: str, reason: str = "held by hand") -> Run:
         """Hold a run that has not started, until it is resumed. Raises `Refused` for a run that has started."""
-        check_text("reason", reason)
+        check_reason("reason", reason)
         checked = _run_id(run_id)
         return await retried(lambda: self._store.hold_run(checked, reason), StoreUnavailable)
 

@@ -9,6 +9,7 @@ from tokimori.model.handlers import check_handler_name
 from tokimori.model.ids import ClaimId, RunId, Token, check_uuid
 from tokimori.model.outcome import RetryAt, RetryIn
 from tokimori.model.run import Output, Run
+from tokimori.model.sizes import check_size
 from tokimori.model.words import check_text, check_word
 from tokimori.service.asking import checked
 from tokimori.service.given import Span, When, json_of, many, moment_of, seconds_of
@@ -136,10 +137,7 @@ def retry_of(after: object, at: When | None) -> RetryAt | RetryIn:
 def said_text(field: str, text: object) -> str:
     """The text itself. Raises `InvalidInput`."""
     check_text(field, text)
-    size = len(str(text).encode())
-    if size > MOST_SAID:
-        allowed = f"at most {MOST_SAID} bytes"
-        raise InvalidInput(f"{field}: {size} bytes are too many", field=field, value=size, allowed=allowed)
+    check_size(field, str(text), MOST_SAID)
     return str(text)
 
 

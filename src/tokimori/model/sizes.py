@@ -1,0 +1,85 @@
+"""How large may be what people and programs say of a job, and why they stop it.
+
+It is looked at where something is said, never where it is read: what is kept stays readable, and an edit of a job has
+no fault with what the job says already.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from tokimori.errors import InvalidInput
+from tokimori.model.job import Definition
+from tokimori.model.words import check_text, texts_in
+
+_LINE, _TEXT, _CONTENT = 1024, 16 * 1024, 64 * 1024
+MOST_REASON = 4 * 1024
+"""Bytes of a reason, in UTF-8: lists show it with each job, queue or run."""
+MOST_AUTHOR = _LINE
+"""Bytes of the name of who orders."""
+MOST_DEFINITION = 512 * 1024
+"""Bytes of all that a job says, as JSON: a claim brings it with the runs."""
+MOST_OF: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "name": _LINE,
+        "owner": _LINE,
+        "mailto": _LINE,
+        "user": _LINE,
+        "labels": _LINE,
+        "cwd": 4 * 1024,
+        "shell_path": 4 * 1024,
+        "url": 8 * 1024,
+        "description": _TEXT,
+        "command": _CONTENT,
+        "env": _CONTENT,
+        "stdin": _CONTENT,
+        "headers": _CONTENT,
+        "body": _CONTENT,
+    }
+)
+"""Bytes of the fields of a job, in UTF-8; of lists and mappings all texts together.
+
+What is made of ids and words, and what is read as a schedule, a payload or a time, has its bound where it is read.
+"""
+_CALLED = {"argv": "command", "shell": "command"}
+
+
+def check_size(field: str, text: str, most: int) -> None:
+    """Refuse a text of more than so many bytes. Raises `InvalidInput`."""
+    _check(field, len(text.encode()), most)
+
+
+def check_reason(field: str, reason: object) -> None:
+    """Refuse what is no reason. Raises `InvalidInput`."""
+    check_text(field, reason)
+    check_size(field, str(reason), MOST_REASON)
+
+
+def check_sizes(definition: Definition, known: Definition | None = None) -> None:
+    """Refuse what a job can't say, unless it says so already (`known`). Raises `InvalidInput`."""
+    said, before = _said(definition), {} if known is None else _said(known)
+    for field, most in MOST_OF.items():
+        value = said.get(field)
+        if value is not None and value != before.get(field):
+            _check(field, sum(len(text.encode()) for text in texts_in(value)), most)
+    if known is None or _size(known) <= MOST_DEFINITION:
+        _check("definition", _size(definition), MOST_DEFINITION)
+
+
+def _said(definition: Definition) -> dict[str, object]:
+    """The fields of the job, target and terms side by side."""
+    plain = msgspec.to_builtins(definition)
+    target = {_CALLED.get(name, name): value for name, value in plain.pop("target").items()}
+    return {**target, **plain}
+
+
+def _size(definition: Definition) -> int:
+    return len(msgspec.json.encode(definition))
+
+
+def _check(field: str, size: int, most: int) -> None:
+    if size > most:
+        allowed = f"at most {most} bytes"
+        raise InvalidInput(f"{field}: {size} bytes are too many", field=field, value=size, allowed=allowed)
