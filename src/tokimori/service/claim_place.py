@@ -86,6 +86,7 @@ class Place:
         self._refused = RefusedRuns("to give out a ready run (see `tokimori run list --state ready`)")
         self._hands = Hands()
         self._bells: set[asyncio.Event] = set()
+        self._waiting = 0
         self._asking = asyncio.Lock()
         self._seen: frozenset[Key] = frozenset()
         self._unknown: frozenset[Key] = frozenset()
@@ -97,15 +98,18 @@ class Place:
         """See `Claims.claim`."""
         if again := self._hands.of_claim(wish.id):
             return [view_of(held) for held in again]
-        self._check_room()
-        if wish.wait <= 0:  # whoever does not wait is told how it is now
+        waits = wish.wait > 0
+        self._check_room(waits=waits)
+        if not waits:  # whoever does not wait is told how it is now
             self._lookout.stale = True
         bell = asyncio.Event()
         self._bells.add(bell)
+        self._waiting += waits
         try:
             return await self._wait(wish, bell)
         finally:
             self._bells.discard(bell)
+            self._waiting -= waits
 
     async def keep(self, key: Key, alive_time: float | None) -> Heard:
         """See `Claims.heartbeat`."""
@@ -142,13 +146,15 @@ class Place:
 
     # Claiming
 
-    def _check_room(self) -> None:
+    def _check_room(self, *, waits: bool) -> None:
         if self._closed or not self._may_give():
             raise Refused("this node stops and gives out no more runs", allowed="another node, or this one later")
-        if len(self._bells) >= self._most_waiting:
+        if waits and self._waiting >= self._most_waiting:
             raise Refused(
-                f"{len(self._bells)} workers wait for runs here, as many as may",
-                allowed=f"{self._most_waiting} at a time; another node, or a worker that asks for more at once (limit)",
+                f"{self._waiting} workers wait for runs here, as many as may",
+                field="wait",
+                allowed=f"{self._most_waiting} at a time; wait = 0, which is always answered; another node; or a "
+                "worker that asks for more at once (limit)",
             )
         if len(self._hands) >= MOST_IN_HAND:
             raise Refused(
