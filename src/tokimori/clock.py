@@ -58,6 +58,11 @@ def from_datetime(value: datetime) -> Moment:
     return Moment((value - _EPOCH) // _MICROSECOND)
 
 
+FIRST = from_datetime(datetime.min.replace(tzinfo=UTC))
+LAST = from_datetime(datetime.max.replace(tzinfo=UTC))
+"""The first moment that there is, and the last."""
+
+
 def format_moment(moment: Moment) -> str:
     """RFC 3339 in UTC; a fraction only where there is one: `2030-01-01T00:00:00Z`."""
     return to_datetime(moment).isoformat().replace("+00:00", "Z")

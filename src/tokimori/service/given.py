@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from tokimori.clock import Moment, from_datetime, parse_moment
+from tokimori.clock import FIRST, LAST, Moment, from_datetime
 from tokimori.errors import InvalidInput
 from tokimori.model.policies import LONGEST
 from tokimori.schedules.stamp import parse_stamp
@@ -20,7 +20,6 @@ When = Moment | datetime | str
 Span = float | timedelta
 """A length of time: seconds, or a timedelta."""
 
-_FIRST, _LAST = parse_moment("0001-01-01T00:00:00Z"), parse_moment("9999-12-31T23:59:59.999999Z")
 _MOMENTS = (
     "an aware datetime, a text such as 2030-01-01T00:00:00Z, or whole microseconds since 1970, in years 1 to 9999"
 )
@@ -44,7 +43,7 @@ def moment_of(field: str, given: object, zone: str) -> Moment:
             moment: object = from_datetime(given)
         case _:
             moment = given
-    if isinstance(moment, int) and not isinstance(moment, bool) and _FIRST <= moment <= _LAST:
+    if isinstance(moment, int) and not isinstance(moment, bool) and FIRST <= moment <= LAST:
         return Moment(moment)
     raise InvalidInput(f"{field}: {given!r} is not a moment", field=field, value=given, allowed=_MOMENTS)
 

@@ -1,9 +1,12 @@
 """From how an attempt of a function ended to its outcome. Pure."""
 
-from tokimori.clock import Moment
+from tokimori.clock import FIRST, LAST, Moment
+from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
 from tokimori.executors.outcomes import stopped
 from tokimori.model.outcome import Failed, Hold, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
+from tokimori.model.policies import LONGEST
+from tokimori.model.words import check_text
 from tokimori.ports.executor import StopReason
 
 
@@ -18,6 +21,8 @@ def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | No
     if reason is not None:
         return stopped(reason)
     text = ended.text or ""
+    if fault := _nonsense(ended):
+        return Failed(f"its worker process said what can't be kept: {fault}")
     match ended.end:
         case wire.SUCCEEDED:
             return Succeeded(None, ended.text)
@@ -33,6 +38,18 @@ def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | No
             return Released(text, asked=True)
         case _:
             return Failed(text)
+
+
+def _nonsense(ended: wire.Ended) -> str | None:
+    """What no worker process of ours says: a function can say anything in its name."""
+    try:
+        check_text("text", ended.text or "")
+    except InvalidInput:
+        return "a text with characters that no store keeps"
+    most = {wire.RETRY_IN: (0, LONGEST), wire.RETRY_AT: (FIRST, LAST)}.get(ended.end)
+    if most is not None and not most[0] <= ended.when <= most[1]:
+        return f"{ended.end} {ended.when:g}"
+    return None
 
 
 def killed_beside(blamed: str) -> Released:

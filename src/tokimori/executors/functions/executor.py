@@ -180,13 +180,16 @@ class FunctionExecutor:
         if process.lease_bound is not was_bound:
             self._pool.bind(process)
         task = attempt.task
-        attempt.began = said.began
+        now = boottime()
+        given = now if attempt.began is None else attempt.began
+        at = min(max(given, said.at), now)  # what it says may be no time at all
+        attempt.began = min(max(given, said.began), at)
         outcome = outcome_of(said, attempt.reason, task.timeout if attempt.timed_out else None)
         self._suspicion = after_end(self._suspicion, task.job_id, task.run_id)
         output = None
         if said.size:
             output = Output(run_id=task.run_id, attempt=task.attempt, size=said.size, head=said.head, tail=said.tail)
-        self._end(attempt, outcome, said.at, output)
+        self._end(attempt, outcome, at, output)
         self._pool.look_at(process)
         if self._waiting:
             self._fill()

@@ -63,8 +63,10 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
     def _take(self, message: FromWorker) -> None:
-        if self._number is not None:
+        if self._number is not None and not isinstance(message, Hello):
             self._hear(self._number, message)
+        elif self._number is not None:
+            raise ValueError("it says hello once more")
         elif isinstance(message, Hello) and self._greet(self, message):
             self._number = message.number
         elif isinstance(message, Unloadable) and self.transport is not None:

@@ -8,13 +8,22 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from tokimori.executors.keeper.output import EDGE
+from tokimori.executors.reported import MOST_TEXT
 
 MOST_FRAME: Final = 64 * 2**20
 """Bytes of a frame: whoever sends a larger one is no worker of ours."""
+MOST_MESSAGES: Final = 1024
+"""Messages in a frame, which are taken in one step."""
+
+Text = Annotated[str, Meta(max_length=MOST_TEXT)]
+Size = Annotated[int, Meta(ge=0, le=2**62)]
+Edge = Annotated[bytes, Meta(max_length=EDGE)]
 
 
 @contextmanager
@@ -101,17 +110,17 @@ class Grew(Struct, frozen=True, kw_only=True, tag="grew"):
     """The attempt wrote more: `size` bytes so far, the last of them in `tail`."""
 
     number: int
-    size: int
-    tail: bytes
+    size: Size
+    tail: Edge
 
 
 class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="noted"):
     """What the attempt has told of itself so far: how far it is (0 to 1, and a text), and what is to be kept (JSON)."""
 
     number: int
-    progress: float | None = None
-    text: str | None = None
-    checkpoint: str | None = None
+    progress: Annotated[float, Meta(ge=0, le=1)] | None = None
+    text: Text | None = None
+    checkpoint: Text | None = None
 
 
 class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ended"):
@@ -124,11 +133,11 @@ class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ended"):
     began: float
     at: float
     end: str
-    text: str | None = None
+    text: Text | None = None
     when: float = 0
-    size: int = 0
-    head: bytes = b""
-    tail: bytes = b""
+    size: Size = 0
+    head: Edge = b""
+    tail: Edge = b""
 
 
 SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED = (
@@ -152,16 +161,19 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def frame(messages: Iterable[ToWorker | FromWorker]) -> bytes:
-    """The messages as one frame."""
-    body = _encoder.encode(list(messages))
-    return len(body).to_bytes(4, "big") + body
+    """The messages as a frame; as several, where they are many."""
+    framed, said = bytearray(), list(messages)
+    for begin in range(0, len(said), MOST_MESSAGES):
+        body = _encoder.encode(said[begin : begin + MOST_MESSAGES])
+        framed += len(body).to_bytes(4, "big") + body
+    return bytes(framed)
 
 
 class Frames(Generic[_M]):
     """Puts frames together again from whatever pieces arrive."""
 
     def __init__(self, kind: Any) -> None:
-        self._decoder = msgspec.msgpack.Decoder(list[kind])
+        self._decoder = msgspec.msgpack.Decoder(Annotated[list[kind], Meta(max_length=MOST_MESSAGES)])
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[_M]:
@@ -176,7 +188,14 @@ class Frames(Generic[_M]):
                 raise ValueError(f"a frame of {length} bytes")
             if len(rest) - begin < 4 + length:
                 break
-            messages += self._decoder.decode(bytes(rest[begin + 4 : begin + 4 + length]))
+            messages += self._decoded(bytes(rest[begin + 4 : begin + 4 + length]))
             begin += 4 + length
         del rest[:begin]
         return messages
+
+    def _decoded(self, body: bytes) -> list[_M]:
+        try:
+            found: list[_M] = self._decoder.decode(body)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+        return found

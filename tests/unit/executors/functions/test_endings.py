@@ -1,5 +1,6 @@
 """From how an attempt of a function ended to its outcome."""
 
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -31,6 +32,21 @@ def ended(end: str, text: str | None = None, when: float = 0) -> wire.Ended:
 def test_what_is_said_is_the_outcome(said: wire.Ended, outcome: Outcome) -> None:
     """Each end has its outcome."""
     assert outcome_of(said, None, None) == outcome
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ended(wire.SUCCEEDED, "\0"),
+        *(ended(wire.RETRY_IN, when=when) for when in (-1, inf, nan)),
+        *(ended(wire.RETRY_AT, when=when) for when in (-inf, nan, 1e300)),
+    ],
+)
+def test_what_can_not_be_kept_is_a_failure(said: wire.Ended) -> None:
+    """A function that says nonsense in the name of its process has failed, and holds up nobody."""
+    outcome = outcome_of(said, None, None)
+    assert isinstance(outcome, Failed)
+    assert "can't be kept" in outcome.error
 
 
 @pytest.mark.parametrize("said", [ended(end) for end in wire.ENDS])

@@ -7,7 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.executors.functions.wire import Begin, End, Ended, Frames, FromWorker, Grew, Leave, ToWorker, frame
+from tokimori.executors.functions.wire import (
+    MOST_MESSAGES,
+    Begin,
+    End,
+    Ended,
+    Frames,
+    FromWorker,
+    Grew,
+    Leave,
+    ToWorker,
+    frame,
+)
+from tokimori.executors.keeper.output import EDGE
+from tokimori.executors.reported import MOST_TEXT
 
 BEGIN = Begin(number=1, handler="f", run_id="r", job_id="j", attempt=1, token=2, nominal=3, due=4, log="r/1.log")
 MESSAGES: list[Any] = [BEGIN, End(number=1, why="x", lost=True), Leave()]
@@ -35,9 +48,34 @@ def test_answers_come_back_as_they_were() -> None:
     assert frames.feed(frame(ANSWERS)) == ANSWERS
 
 
-@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x02\xc1\xc1", frame(MESSAGES)])
+def a_frame(said: Any) -> bytes:
+    """Anything as a frame."""
+    body = msgspec.msgpack.encode(said)
+    return len(body).to_bytes(4, "big") + body
+
+
+def test_many_messages_are_several_frames() -> None:
+    """A process that has much to say is understood: no frame has more messages than are taken at once."""
+    frames: Frames[Any] = Frames(FromWorker)
+    assert frames.feed(frame(ANSWERS * MOST_MESSAGES)) == ANSWERS * MOST_MESSAGES
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xff\xff\xff",
+        b"\x00\x00\x00\x02\xc1\xc1",
+        frame(MESSAGES),
+        (100_016).to_bytes(4, "big") + b"\x91\x82\xa4type\xa5noted\xa1x" + b"\x91" * 100_001,
+        a_frame([{"type": "noted", "number": 1}] * (MOST_MESSAGES + 1)),
+        a_frame([{"type": "noted", "number": 1, "progress": float("nan")}]),
+        a_frame([{"type": "noted", "number": 1, "checkpoint": "x" * (MOST_TEXT + 1)}]),
+        a_frame([{"type": "grew", "number": 1, "size": 2**63, "tail": b""}]),
+        a_frame([{"type": "grew", "number": 1, "size": 1, "tail": b"x" * (EDGE + 1)}]),
+    ],
+)
 def test_what_is_no_frame_of_ours_is_refused(data: bytes) -> None:
-    """A length beyond all measure, bytes that are no MessagePack, orders where answers are expected."""
+    """A length beyond all measure, no MessagePack, orders where answers are expected, more than anybody has to say."""
     frames: Frames[Any] = Frames(FromWorker)
     with pytest.raises((ValueError, msgspec.DecodeError)):
         frames.feed(data)
