@@ -17,6 +17,9 @@ MOST_TEXT = 64 * 1024
 MOST_LINE = 6 * MOST_TEXT + 1024
 """Bytes of the file: JSON may need six for one."""
 
+MOST_SHOWN = 500
+"""Characters of why a line can't be understood: it may name what stands there, which may be long, and anything."""
+
 _Text = Annotated[str, Meta(max_length=MOST_TEXT)]
 
 
@@ -65,7 +68,7 @@ def outcome_from(line: bytes, exit_code: int | None) -> Outcome:
     try:
         return read_report(line, exit_code)
     except InvalidInput as fault:
-        return Failed(f"what it reported can't be understood: {fault.message}", exit_code)
+        return Failed(f"what it reported can't be understood: {_shown(fault.message)}", exit_code)
 
 
 def read_report(line: bytes, exit_code: int | None = None) -> Outcome:
@@ -74,10 +77,17 @@ def read_report(line: bytes, exit_code: int | None = None) -> Outcome:
         raise InvalidInput(f"it is longer than {MOST_LINE} bytes", allowed=f"at most {MOST_LINE} bytes")
     try:
         reported = _decoder.decode(line)
+    except RecursionError:
+        raise InvalidInput("it is nested too deeply", allowed='such as {"outcome": "succeeded"}') from None
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-        raise InvalidInput(str(fault), allowed='such as {"outcome": "succeeded"}') from None
+        raise InvalidInput(_shown(str(fault)), allowed='such as {"outcome": "succeeded"}') from None
     _checked(reported)
     return _outcome(reported, exit_code)
+
+
+def _shown(text: str) -> str:
+    shown = text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown)
 
 
 def _outcome(reported: ReportedEnd, exit_code: int | None) -> Outcome:

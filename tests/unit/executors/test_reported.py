@@ -57,6 +57,9 @@ def test_every_report(line: bytes, outcome: Outcome) -> None:
         (b'{"outcome": "retry", "at": "tomorrow"}', "tomorrow"),
         (b'{"outcome": "hold", "reason": "\xff"}', "utf-8|UTF-8"),
         (b'{"outcome": "succeeded", "result": "' + b"x" * (MOST_TEXT + 1) + b'"}', "result|length"),
+        (b'{"more": ' + b"[" * 300_000, "nested"),
+        (b'{"outcome": "' + b"x" * 300_000 + b'"}', "x…"),
+        (b'{"outcome": "succeeded", "\\u0000\\u001b": 1}', r"x00.x1b"),
         (b" " * MOST_LINE + b'{"outcome": "succeeded"}', "longer"),
     ],
 )
