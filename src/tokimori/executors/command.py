@@ -137,6 +137,7 @@ class CommandExecutor:
         for attempt in [attempt for post in posts for attempt in post.attempts.values()]:
             self._tell(self._end(attempt, Released("its node stopped it"), self._clock.now()))
         self._posts, self._numbers = {}, {}
+        await asyncio.gather(*self._ending)
         self._exchanges.remove()
 
     # To the keepers
@@ -162,18 +163,20 @@ class CommandExecutor:
         account = account_for(command.user, self._own)
         exchange = self._exchanges.open(task, account, self._own)
         environment = environment_of(task, command, account, self._environ, exchange.variables())
+        is_own = account.uid == self._own.uid
         self._last += 1
         start = wire.Start(
             number=self._last,
             argv=arguments_of(command),
             env=environment,
-            cwd=folder_of(command, environment),
+            cwd=folder_of(command, environment, is_own=is_own),
             log=f"{task.run_id}/{task.attempt}.log",
-            account=None if account.uid == self._own.uid else account.credentials(),
+            account=None if is_own else account.credentials(),
             stdin=command.stdin,
             timeout=task.timeout,
             grace=task.timeout_grace,
             lease_bound=task.kill_on_lost_lease,
+            or_root=command.cwd is None,
         )
         return start, exchange
 
@@ -248,7 +251,9 @@ class CommandExecutor:
 
     def _end(self, attempt: Attempt, outcome: Outcome, at: Moment, output: Output | None = None) -> Ended:
         task = attempt.task
-        if attempt.exchange is not None:
+        if attempt.exchange is not None and attempt.exchange.is_theirs:
+            self._see_to(asyncio.to_thread(attempt.exchange.remove))
+        elif attempt.exchange is not None:
             attempt.exchange.remove()
         return Ended(
             run_id=task.run_id,

@@ -83,12 +83,15 @@ def arguments_of(command: Command) -> list[str]:
     return list(command.argv) if command.shell is None else [command.shell_path, "-c", command.shell]
 
 
-def folder_of(command: Command, environment: Mapping[str, str]) -> str:
-    """Where a command starts: its `cwd`, else its HOME as with cron, else (HOME can't be entered) the root."""
+def folder_of(command: Command, environment: Mapping[str, str], *, is_own: bool) -> str:
+    """Where a command starts: its `cwd`, else its HOME as with cron, else (HOME can't be entered) the root.
+
+    Whether another user can enter his HOME shows where he does: looking may lead anywhere, and take any time.
+    """
     if command.cwd is not None:
         return command.cwd
     home = environment["HOME"]
-    return home if os.access(home, os.X_OK) else "/"
+    return home if not is_own or os.access(home, os.X_OK) else "/"
 
 
 def _account(entry: pwd.struct_passwd) -> Account:

@@ -19,8 +19,9 @@ MOST_IN_ENVIRONMENT = 100_000
 """Bytes of a payload that go into a variable: Linux allows 128 KiB for one, its name included (execve(2))."""
 
 _FRESH = ".new"
-_NO_REPORT = frozenset({errno.ELOOP, errno.EACCES, errno.ENXIO, errno.ENOTDIR})
-"""What opening a file tells of the file itself: a link, one that may not be read, a socket; no folder around it."""
+_NO_REPORT = frozenset({errno.ELOOP, errno.EACCES, errno.ENXIO, errno.ENOTDIR, errno.EAGAIN})
+"""What opening a file tells of the file itself: a link, one that may not be read, a socket; no folder around it; one
+for which its owner has a lease (fcntl(2)), which he may keep as long as he likes."""
 _LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 """What this process or machine lacks for a while."""
 
@@ -107,6 +108,11 @@ class Exchange:
             return os.read(descriptor, MOST_LINE + 1) if is_theirs else b""
         finally:
             os.close(descriptor)
+
+    @property
+    def is_theirs(self) -> bool:
+        """Whether the files lie in a folder of the account, where it may have put more: they take long to remove."""
+        return self._theirs is not None
 
     def remove(self) -> None:
         """Take the files away, and the folder where it was made for them."""

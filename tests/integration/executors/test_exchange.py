@@ -147,7 +147,7 @@ async def test_another_user_reports_too(workshop: Workshop) -> None:
     ended = await workshop.run(shell(text, user="nobody", cwd="/"), payload="x" * 200_000)
     assert (ended.outcome, written(ended)) == (Succeeded(0, "42"), b"200000\nnobody 700\n")
     (of_the_node,) = left(workshop)
-    assert list_of(tempfile.gettempdir(), of_the_node) == []
+    await until(lambda: list_of(tempfile.gettempdir(), of_the_node) == [])
     await workshop.executor.close()
     assert left(workshop) == []
 

@@ -130,6 +130,11 @@ def test_arguments() -> None:
 
 def test_folder(tmp_path: Path) -> None:
     """A command starts in its cwd even if that does not exist, else in a HOME that does, else in the root."""
-    assert folder_of(Command(argv=("true",), cwd="/no/such"), {"HOME": "/"}) == "/no/such"
-    assert folder_of(Command(argv=("true",)), {"HOME": str(tmp_path)}) == str(tmp_path)
-    assert folder_of(Command(argv=("true",)), {"HOME": "/no/such"}) == "/"
+    assert folder_of(Command(argv=("true",), cwd="/no/such"), {"HOME": "/"}, is_own=True) == "/no/such"
+    assert folder_of(Command(argv=("true",)), {"HOME": str(tmp_path)}, is_own=True) == str(tmp_path)
+    assert folder_of(Command(argv=("true",)), {"HOME": "/no/such"}, is_own=True) == "/"
+
+
+def test_the_home_of_another_user_is_not_looked_at() -> None:
+    """Where another user's HOME leads, the node does not look: his own process does."""
+    assert folder_of(Command(argv=("true",)), {"HOME": "/no/such"}, is_own=False) == "/no/such"

@@ -6,11 +6,12 @@ import resource
 import signal
 import subprocess
 from math import inf
-from pathlib import Path
 from typing import NamedTuple
 
+from . import other_user
 from .kernel import boottime, send
 from .output import Output
+from .surroundings import Begun, Surroundings
 from .wire import Cause, Start
 
 CANNOT_EXECUTE = 126
@@ -28,29 +29,17 @@ class Refusal(NamedTuple):
     error: str
 
 
-class Surroundings(NamedTuple):
-    """What every child gets from the keeper: an open /dev/null, limits as the node had them, and where output goes.
-
-    `stdin` is the input of a child in the foreground.
-    """
-
-    null: int
-    stdin: int
-    umask: int
-    descriptors: tuple[int, int]
-    runs: Path
-    limit: int
-
-
 class Child:
     """A spawned process, leader of a group of its own in the keeper's session. Times are seconds since boot.
 
-    `status` is None until the leader has exited. The `…_at` are the moments at which something is due, `inf` for never:
-    the time-out, the KILL after a TERM, the next report on growing output, the next look at what an exited leader left.
+    `status` is None until the leader has exited; `refusal`: why it never began. The `…_at` are the moments at which
+    something is due, `inf` for never: the time-out, the KILL after a TERM, the next report on growing output, the next
+    look at what an exited leader left.
     """
 
     __slots__ = (
         "cause",
+        "complaints",
         "ended",
         "giving_up_at",
         "kill_at",
@@ -60,7 +49,7 @@ class Child:
         "pid",
         "pidfd",
         "pipe",
-        "popen",
+        "refusal",
         "started",
         "status",
         "swept",
@@ -69,13 +58,12 @@ class Child:
         "told",
     )
 
-    def __init__(
-        self, order: Start, popen: "subprocess.Popen[bytes]", pipe: int | None, started: float, out: Output
-    ) -> None:
+    def __init__(self, order: Start, begun: Begun, pipe: int | None, started: float, out: Output) -> None:
         self.order = order
-        self.popen = popen
-        self.pid = popen.pid
+        self.pid = begun.pid
         self.pipe = pipe
+        self.complaints = begun.complaints
+        self.refusal: Refusal | None = None
         self.pidfd: int | None = None
         self.output = out
         self.started = started
@@ -116,9 +104,14 @@ class Child:
         send(-self.pid, signal.SIGKILL)
 
     def collect(self) -> None:
-        """Take the exit status of a leader that has exited."""
+        """Take the exit status of a leader that has exited, and why it never began, if it says so."""
         _, status = os.waitpid(self.pid, 0)
-        self.status = self.popen.returncode = os.waitstatus_to_exitcode(status)
+        self.status = os.waitstatus_to_exitcode(status)
+        if self.complaints is not None:
+            fault = other_user.complaint(self.order, self.complaints)
+            self.complaints = None
+            if fault is not None and self.cause is Cause.EXIT:
+                self.refusal = refusal_of(self.order, fault)
 
     def close_pipe(self) -> None:
         """Stop reading; a process that still writes gets SIGPIPE."""
@@ -131,7 +124,8 @@ def spawn(order: Start, around: Surroundings) -> Child | Refusal:
     """Start a process: stdout and stderr in one pipe, a group of its own, never `preexec_fn` (so that vfork is used).
 
     Not a session of its own: where the kernel groups what it schedules by session (sched_autogroup, sched(7)), a child
-    that calls setsid begins as a stranger behind everybody else, and the keeper waits for its exec.
+    that calls setsid begins as a stranger behind everybody else, and the keeper waits for its exec. For that of another
+    user's command nobody waits (`other_user`).
     """
     started = boottime()
     opened: list[int] = []
@@ -144,7 +138,7 @@ def spawn(order: Start, around: Surroundings) -> Child | Refusal:
         if order.stdin is not None:
             stdin = _file_of(order.stdin)
             opened.append(stdin)
-        popen = _popen(order, around, stdin, writing)
+        begun = _begun(order, around, stdin, writing)
         if reading is not None:
             opened.remove(reading)
     except (OSError, ValueError, subprocess.SubprocessError) as fault:
@@ -154,13 +148,19 @@ def spawn(order: Start, around: Surroundings) -> Child | Refusal:
             os.close(descriptor)
     if reading is not None:
         os.set_blocking(reading, False)
-    _restore_limit(popen.pid, around.descriptors)
-    return Child(order, popen, reading, started, Output(around.runs, order.log, around.limit))
+    return Child(order, begun, reading, started, Output(around.runs, order.log, around.limit))
 
 
-def _popen(order: Start, around: Surroundings, stdin: int, output: int | None) -> "subprocess.Popen[bytes]":
-    user, group, groups = order.account or (None, None, None)
-    return subprocess.Popen(
+def _begun(order: Start, around: Surroundings, stdin: int, output: int | None) -> Begun:
+    if order.account is not None:
+        return other_user.begin(order, around, stdin, output)
+    pid = _popen(order, around, stdin, output)
+    _restore_limit(pid, around.descriptors)
+    return Begun(pid)
+
+
+def _popen(order: Start, around: Surroundings, stdin: int, output: int | None) -> int:
+    popen = subprocess.Popen(
         order.argv,
         stdin=stdin,
         stdout=output,
@@ -169,17 +169,13 @@ def _popen(order: Start, around: Surroundings, stdin: int, output: int | None) -
         env=order.env,
         process_group=0,
         umask=around.umask,
-        user=user,
-        group=group,
-        extra_groups=groups,
     )
+    popen.returncode = 0  # it is collected here, and by its pid alone
+    return popen.pid
 
 
 def _restore_limit(pid: int, descriptors: tuple[int, int]) -> None:
-    """Give the child the node's limit, as the keeper's is higher.
-
-    Where root may not do so with another user's process (in a container), that one keeps the keeper's.
-    """
+    """Give the child the node's limit, as the keeper's is higher."""
     try:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, descriptors)
     except (PermissionError, ProcessLookupError):

@@ -6,10 +6,12 @@ from functools import partial
 from math import inf
 
 from .channel import Channel
-from .child import Child, Refusal, Surroundings, spawn
-from .kernel import Seen, boottime, children, collect, collect_group, end_all, environment, see, send
+from .child import Child, Refusal, spawn
+from .kernel import boottime, collect_group, send
 from .loop import Exits, Loop
 from .notes import LOCK_MARKS, MARKS, Note
+from .stragglers import Stragglers
+from .surroundings import Surroundings
 from .wire import Bind, Cause, Ended, Grew, Lease, Pass, Ready, Shutdown, Start, Started, Stop, to_text
 
 ENGINE_GONE_GRACE = 1.5
@@ -35,11 +37,11 @@ class Keeper:
         self._exits = exits
         self._note = note
         self._around = around
-        self._family = family
+        self._has_family = family is not None
+        self._stragglers = Stragglers(family, os.getpid())
         self._children: dict[int, Child] = {}
         self._waiting: deque[Start] = deque()
         self._leaders: set[int] = set()
-        self._daemons: set[int] = set()
         self._lease = Lease(inf, inf)
         self._lease_alarm = inf
         self._wake_at = inf
@@ -206,7 +208,7 @@ class Keeper:
     def _exited(self, child: Child) -> None:
         """Collect an exited leader. Until then it is a zombie, so nobody else can get its group's number."""
         now = boottime()
-        if child.cause is Cause.EXIT or self._family is None:
+        if child.cause is Cause.EXIT or not self._has_family:
             child.kill(now)  # nobody asked it to end: what it has left in its group goes at once
         child.collect()
         self._leaders.discard(child.pid)
@@ -220,10 +222,10 @@ class Keeper:
         Then take the last of its output.
         """
         if not child.swept:
-            if self._orphans():
-                if self._group_lives(child, now):
-                    return
-                self._end_stragglers(child)
+            if self._leaves_something(child, now):
+                child.look_at = now + _LOOK_EVERY
+                self._wake_by(child.look_at)
+                return
             child.swept = True
             child.look_at = now + DRAIN
         if child.pipe is None or now >= child.look_at:
@@ -231,43 +233,28 @@ class Keeper:
         else:
             self._wake_by(child.look_at)
 
+    def _leaves_something(self, child: Child, now: float) -> bool:
+        """Whether something of it is still being ended, a little in each step: what it left may be thousands."""
+        orphans = self._stragglers.found(self._leaders)
+        if not orphans:
+            return False
+        if self._group_lives(child, now):
+            return True
+        return now < child.ended + self._stragglers.end(orphans, _marks_of(child.order), self._leaders)
+
     def _group_lives(self, child: Child, now: float) -> bool:
         if not collect_group(child.pid) or now >= child.giving_up_at:
             return False
         self._kill_if_due(child, now)
-        child.look_at = now + _LOOK_EVERY
-        self._wake_by(child.look_at)
         return True
-
-    def _orphans(self) -> list[int]:
-        """Processes that became our children because their parents died: all that dead leaders left is among them."""
-        if self._family is None:
-            return []
-        return [pid for pid in children(self._family) if pid not in self._leaders]
-
-    def _end_stragglers(self, child: Child) -> None:
-        """End processes that left the group but not the session. Daemons left both, and are not touched."""
-        orphans = self._orphans()
-        if any(pid not in self._daemons and self._strays(pid, child) for pid in orphans):
-            end_all(partial(_belongs, session=os.getpid(), marks=_marks_of(child.order)))
-        for pid in orphans:
-            collect(pid)
-        self._daemons = {pid for pid in orphans if pid in self._daemons}
-
-    def _strays(self, orphan: int, child: Child) -> bool:
-        """Whether this ended child left the orphan behind. One that has left our session never comes back to it."""
-        seen = see(orphan)
-        if seen is None:
-            return False
-        if seen.session != os.getpid():
-            self._daemons.add(orphan)
-            return False
-        return seen.group not in self._leaders and _belongs(seen, seen.session, _marks_of(child.order))
 
     def _finish(self, child: Child) -> None:
         self._close_pipe(child)
         del self._children[child.order.number]
         head, tail = child.output.finish()
+        if child.refusal is not None:
+            self._never_began(child.order, Cause.NOT_STARTED, child.refusal.exit_code, child.refusal.error)
+            return
         size, status = child.output.size, child.status
         self._channel.tell(
             Ended(child.order.number, child.ended, status, child.cause, "", size, to_text(head), to_text(tail))
@@ -311,7 +298,3 @@ def _marks_of(order: Start) -> set[bytes]:
     """The variables that everything started by this order has in its environment, and nothing else."""
     marks = LOCK_MARKS if order.foreground else MARKS
     return {f"{name}={order.env.get(name, '')}".encode() for name in marks}
-
-
-def _belongs(seen: Seen, session: int, marks: set[bytes]) -> bool:
-    return seen.session == session and marks <= set(environment(seen.pid))

@@ -41,7 +41,7 @@ def boot_identity() -> str:
 def see(pid: int) -> Seen | None:
     """The process, unless it is gone or a zombie."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
+        text = _told(f"/proc/{pid}/stat")
     except OSError:
         return None
     state, _parent, group, session = text[text.rindex(b")") + 2 :].split(maxsplit=4)[:4]
@@ -55,12 +55,18 @@ def everything() -> Iterator[Seen]:
             yield seen
 
 
-def environment(pid: int) -> list[bytes]:
-    """The `NAME=value` entries that a process was started with; none where they can't be read."""
+def environment(pid: int, most: int = -1) -> list[bytes]:
+    """The `NAME=value` entries that a process was started with, in the first `most` bytes; none if it can't be read."""
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return _told(f"/proc/{pid}/environ", most).split(b"\0")
     except OSError:
         return []
+
+
+def _told(file: str, most: int = -1) -> bytes:
+    """A file of /proc. Raises `OSError`."""
+    with open(file, "rb", buffering=0) as opened:  # noqa: PTH123  a path and a buffer take longer than all else
+        return opened.read(most) or b""
 
 
 def adopt_orphans() -> int | None:

@@ -13,12 +13,12 @@ import sys
 from pathlib import Path
 
 from .channel import Channel
-from .child import Surroundings
 from .complaint import complain
 from .keeper import Keeper
 from .kernel import adopt_orphans, name_myself
 from .loop import Loop, exits_of
 from .notes import Note, end_what_dead_keepers_left
+from .surroundings import Surroundings
 
 _DESCRIPTORS = 65_536
 

@@ -30,6 +30,7 @@ class Start(NamedTuple):
 
     `log` is where its output goes, below the folder of all runs. `lease_bound`: end it when the lease runs out.
     `foreground`: it has the keeper's own standard output and error, and the standard input that the keeper was given.
+    `or_root`: where another user can't enter `cwd`, the process starts in the root.
     """
 
     number: int
@@ -43,6 +44,7 @@ class Start(NamedTuple):
     grace: float
     lease_bound: bool
     foreground: bool = False
+    or_root: bool = False
 
 
 class Stop(NamedTuple):

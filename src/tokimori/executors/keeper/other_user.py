@@ -1,0 +1,104 @@
+"""How a command of another user begins: in a process that becomes that user before it touches anything of his.
+
+What is his may lead astray, and hold up: a folder may be a link to where only root gets, and who opens his program may
+wait as long as he likes (a lease, fcntl(2)). So all of that happens there, as him, and the keeper waits for none of it.
+"""
+
+import json
+import os
+import resource
+import signal
+from typing import NoReturn
+
+from .surroundings import Begun, Surroundings
+from .wire import Start
+
+_MOST_TEXT = 200
+_MOST = 4096
+"""Bytes in which what is told of a fault has room; a pipe takes them at once."""
+_DEFAULT = (signal.SIGPIPE, signal.SIGXFSZ)
+"""What this interpreter ignores, and a child would, too."""
+
+
+def begin(order: Start, around: Surroundings, stdin: int, output: int | None) -> Begun:
+    """Start a process, leader of a group of its own. Raises `OSError`.
+
+    It may not have become the user yet when this returns. When it has ended, `complaint` tells whether it ever began.
+    """
+    complaints, complain = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(complaints)
+        os.close(complain)
+        raise
+    if pid == 0:
+        _become_it(order, around, (stdin, output), complain)
+    os.close(complain)
+    try:
+        os.setpgid(pid, pid)  # it does so itself as well: whoever is first, signals find the group
+    except OSError:
+        pass
+    return Begun(pid, complaints)
+
+
+def complaint(order: Start, descriptor: int) -> Exception | None:
+    """Why an ended process never began, None where it did; closes the pipe."""
+    try:
+        said = os.read(descriptor, _MOST)
+    except BlockingIOError:
+        return None
+    finally:
+        os.close(descriptor)
+    if not said:
+        return None
+    number, reason, was_there = json.loads(said)
+    return ValueError(reason) if number is None else OSError(number, reason, order.argv[0] if was_there else order.cwd)
+
+
+def _become_it(order: Start, around: Surroundings, files: tuple[int, int | None], complain: int) -> NoReturn:
+    was_there = False
+    try:
+        os.setpgid(0, 0)
+        _take_on(around, *files)
+        _change_user(order)
+        _enter(order)
+        was_there = True
+        os.execvpe(order.argv[0], order.argv, order.env)  # noqa: S606
+    except BaseException as fault:
+        _say(complain, fault, was_there)
+    finally:
+        os._exit(255)
+
+
+def _take_on(around: Surroundings, stdin: int, output: int | None) -> None:
+    for number, own in enumerate((stdin, output, output)):
+        if own is not None:
+            os.dup2(own, number)
+    os.umask(around.umask)
+    resource.setrlimit(resource.RLIMIT_NOFILE, around.descriptors)
+    for each in _DEFAULT:
+        signal.signal(each, signal.SIG_DFL)
+
+
+def _change_user(order: Start) -> None:
+    if order.account is not None:
+        user, group, groups = order.account
+        os.setgroups(groups)
+        os.setregid(group, group)
+        os.setreuid(user, user)
+
+
+def _enter(order: Start) -> None:
+    try:
+        os.chdir(order.cwd)
+    except OSError:
+        if not order.or_root:
+            raise
+        os.chdir("/")
+
+
+def _say(complain: int, fault: BaseException, was_there: bool) -> None:
+    """Tell it: the number of an `OSError`, a text, and whether its folder was entered."""
+    number = fault.errno if isinstance(fault, OSError) else None
+    os.write(complain, json.dumps([number, str(fault)[:_MOST_TEXT], was_there]).encode())

@@ -1,0 +1,65 @@
+"""Processes that became the keeper's children because their parents died: all that ended commands have left."""
+
+import signal
+from collections.abc import Collection, Set
+
+from .kernel import children, collect, environment, see, send
+from .notes import LOCK_MARKS, MARKS
+
+SOON = 0.2
+"""Seconds for which a command that has ended waits until what others have left has been looked at."""
+LATER = 5.0
+"""Seconds for which it waits until none of its own is left."""
+_MOST = 32
+"""Processes that are looked at for the first time in one step: a command may leave thousands."""
+_MOST_READ = 1 << 18
+"""Bytes of an environment that are looked through."""
+_LONGEST = 512
+"""Bytes of a mark."""
+_NAMES = tuple(f"{name}=".encode() for name in (*MARKS, *LOCK_MARKS))
+
+
+class Stragglers:
+    """What is known of them. Each is looked at once: whose it is does not change but by its own will.
+
+    `family` is the descriptor that lists the keeper's children, None where there is none; `session` is the keeper's.
+    """
+
+    def __init__(self, family: int | None, session: int) -> None:
+        self._family = family
+        self._session = session
+        self._marks: dict[int, tuple[bytes, ...]] = {}
+
+    def found(self, leaders: Set[int]) -> list[int]:
+        """Their pids, zombies included. `leaders` are the children that the keeper has started itself."""
+        if self._family is None:
+            return []
+        return [pid for pid in children(self._family) if pid not in leaders]
+
+    def end(self, found: Collection[int], marks: Set[bytes], leaders: Set[int]) -> float:
+        """KILL those that carry these marks, and collect the dead; how long it is worth to look again, in seconds.
+
+        Those that left their group, but not the session: daemons left both, and are not touched. What the killed have
+        started is orphaned by that, and comes next time.
+        """
+        self._marks = {pid: self._marks[pid] for pid in found if pid in self._marks}
+        strangers = [pid for pid in found if pid not in self._marks]
+        for pid in strangers[:_MOST]:
+            self._marks[pid] = _marks_of(pid)
+        killed = [pid for pid, theirs in self._marks.items() if marks <= set(theirs) and self._strays(pid, leaders)]
+        for pid in killed:
+            send(pid, signal.SIGKILL)
+        for pid in found:
+            collect(pid)
+        return LATER if killed else SOON if len(strangers) > _MOST else 0.0
+
+    def _strays(self, pid: int, leaders: Set[int]) -> bool:
+        seen = see(pid)
+        return seen is not None and seen.session == self._session and seen.group not in leaders
+
+
+def _marks_of(pid: int) -> tuple[bytes, ...]:
+    if see(pid) is None:
+        return ()
+    entries = environment(pid, _MOST_READ)
+    return tuple(entry for entry in entries if entry.startswith(_NAMES) and len(entry) < _LONGEST)[: len(_NAMES)]
