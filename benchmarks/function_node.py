@@ -26,7 +26,7 @@ NOTHING, BURN = "bench.nothing", "bench.burn"
 PROCESSES = os.cpu_count() or 1
 ROOT = Path(__file__).parents[1]
 AT_ONCE = 1_000
-"""So many are asked for at the same time, in batches of the store's choice."""
+"""So many are asked for by one call."""
 
 
 async def ask(url: str, function: str, runs: int, payload: dict[str, float] | None = None) -> float:
@@ -37,7 +37,7 @@ async def ask(url: str, function: str, runs: int, payload: dict[str, float] | No
         watch = Watch()
         for first in range(0, runs, AT_ONCE):
             count = min(AT_ONCE, runs - first)
-            await asyncio.gather(*(service.trigger("job", payload=payload) for _ in range(count)))
+            await service.trigger_many("job", [{"payload": payload} for _ in range(count)])
         return watch.drained().seconds
 
 

@@ -1,8 +1,8 @@
 """A function that is a job: it is called as before, and asked for with the arguments of its own signature."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import update_wrapper
-from typing import Generic, ParamSpec, TypeVar, Unpack, cast
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from tokimori.apps.arguments import Arguments
 from tokimori.apps.json_text import text_of
@@ -11,7 +11,7 @@ from tokimori.client.client import Client
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
 from tokimori.model.run import Run
-from tokimori.service.arguments import Payload, RequestArguments
+from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.given import When
 
 _P = ParamSpec("_P")
@@ -56,6 +56,15 @@ class JobFunction(Generic[_P, _R]):
         """Ask for a run with these arguments, on whatever node has the app. Raises what `Client.trigger` does."""
         return self.asked().enqueue(*args, **kwargs)
 
+    def request(self, *args: _P.args, **kwargs: _P.kwargs) -> PlainRequest:
+        """A request with these arguments, one of many for `enqueue_many`. Raises `InvalidInput`."""
+        return self.asked().request(*args, **kwargs)
+
+    def enqueue_many(self, requests: Iterable[PlainRequest]) -> Sequence[Run]:
+        """Ask for many runs at once: `fn.enqueue_many(fn.request(n) for n in numbers)`. See `Client.trigger_many`."""
+        task = task_in_hand()
+        return self._client().trigger_many(self.job_id, list(requests), parent=None if task is None else task.run_id)
+
     def at(self, when: When) -> "Asking[_P]":
         """A run at a moment: `fn.at("2030-01-01T00:00:00Z").enqueue(…)`."""
         return self.asked(at=when)
@@ -74,16 +83,23 @@ class Asking(Generic[_P]):
         self._client = client
         self._how = how
 
+    def request(self, *args: _P.args, **kwargs: _P.kwargs) -> PlainRequest:
+        """A request with these arguments, for `enqueue_many`. Raises `InvalidInput`."""
+        return cast("PlainRequest", {**self._how, "payload": self._payload(args, kwargs)})
+
     def enqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Run:
         """Ask for a run with these arguments. Raises `InvalidInput`, and what `Client.trigger` raises."""
+        rest = cast("RequestArguments", {name: value for name, value in self._how.items() if name not in _OWN})
+        if (task := task_in_hand()) is not None:
+            rest.setdefault("parent", task.run_id)
+        payload, connection = self._payload(args, kwargs), self._how.get("connection")
+        return self._client().trigger(self._job_id, self._how.get("key"), payload, connection=connection, **rest)
+
+    def _payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
         if self._arguments.wants_task:
             raise InvalidInput(
                 f"{self._arguments.name}: a function that takes the task as its argument can't be asked for so",
                 field="arguments",
                 allowed="`tokimori.current_task()` within the function, or `client.trigger(…, payload=…)`",
             )
-        rest = cast("RequestArguments", {name: value for name, value in self._how.items() if name not in _OWN})
-        if (task := task_in_hand()) is not None:
-            rest.setdefault("parent", task.run_id)
-        payload, connection = self._arguments.encode(args, kwargs), self._how.get("connection")
-        return self._client().trigger(self._job_id, self._how.get("key"), payload, connection=connection, **rest)
+        return self._arguments.encode(args, kwargs)

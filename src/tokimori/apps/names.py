@@ -43,7 +43,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.store import RunFilter, SchemaStatus
 from tokimori.schedules.explain import Explanation
-from tokimori.service.arguments import CalendarArguments, JobArguments, RequestArguments
+from tokimori.service.arguments import CalendarArguments, JobArguments, PlainRequest, RequestArguments
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.copying import KindCopied
 from tokimori.service.jobs import Imported
@@ -101,6 +101,7 @@ __all__ = [
     "Output",
     "Pause",
     "PermitLost",
+    "PlainRequest",
     "Queue",
     "Refused",
     "RequestArguments",

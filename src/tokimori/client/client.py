@@ -90,6 +90,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     disable, enable = pause, resume
     resolve = synchronous(AsyncClient.resolve)
     ask = synchronous(AsyncClient.ask)
+    trigger_many = synchronous(AsyncClient.trigger_many)
     backfill = synchronous(AsyncClient.backfill)
     cancel_backfill = synchronous(AsyncClient.cancel_backfill)
     next_times = synchronous(AsyncClient.next_times)

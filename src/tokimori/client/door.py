@@ -101,7 +101,7 @@ class Door:
         """What calls the methods of a part; of the service itself if it has no name."""
 
         async def call(method: Method, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-            if method.__name__ in ("ask", "trigger") and not part and self._parent is not None:
+            if method.__name__ in ("ask", "trigger", "trigger_many") and not part and self._parent is not None:
                 kwargs.setdefault("parent", self._parent)
             body = written(method, args, kwargs, author=self.author, time_zone=self.time_zone)
             name = f"{part}.{method.__name__}" if part else method.__name__

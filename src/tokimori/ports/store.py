@@ -192,6 +192,14 @@ class Runs(Protocol):
         """
         ...
 
+    async def add_runs(self, runs: Sequence[Run], now: Moment) -> list[Run]:
+        """Keep plainly requested runs of one job, with different origins: all of them, or none.
+
+        Where an origin exists already that run is returned, and leaves its place to others: no more of these runs than
+        are new have to find room. At least one run, and at most some hundred. Raises what `add_run` does.
+        """
+        ...
+
     async def get_run(self, run_id: RunId) -> Run:
         """The run of that id, live or ended. Raises `NotFound`."""
         ...

@@ -109,6 +109,17 @@ class CalendarArguments(TypedDict, total=False):
     weekdays: Sequence[str] | None
 
 
+class PlainRequest(TypedDict, total=False):
+    """What one of many requests may say (`Request`)."""
+
+    key: str | None
+    payload: Payload | None
+    at: When | None
+    priority: int | None
+    parent: str | None
+    concurrency_key: str | None
+
+
 class RequestArguments(TypedDict, total=False):
     """What a user says of a request beside its key and payload (`Request`)."""
 

@@ -9,7 +9,7 @@ from typing import Unpack
 from msgspec import structs
 
 from tokimori.clock import Clock, Moment
-from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable, TokimoriError
 from tokimori.model.backfill import Backfill
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
 from tokimori.model.job import Job, JobState
@@ -20,7 +20,7 @@ from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
-from tokimori.service.arguments import Payload, RequestArguments
+from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.aside import Aside
 from tokimori.service.asking import MOST_LISTED, checked, chosen, retried
 from tokimori.service.backfill import Backfills
@@ -28,6 +28,7 @@ from tokimori.service.bounds import OF_A_PROGRAM
 from tokimori.service.definitions import check_readable
 from tokimori.service.given import Span, When, flag_of, many, moment_of, seconds_of
 from tokimori.service.lines import function_of, nobody_has, stopped, waits_for
+from tokimori.service.many import after, batches, read_many, requested_runs
 from tokimori.service.queues import binding
 from tokimori.service.requests import Asked, Request, became, manner_of, read_request, requested_run
 from tokimori.service.store_time import Now, StoreTime
@@ -125,6 +126,34 @@ class RunService:
         manner = manner_of(request, run.created)
         found = await retried(lambda: self._store.add_run(run, run.created, manner), StoreUnavailable)
         return Asked(run=found, became=became(request, run.id, found))
+
+    async def trigger_many(
+        self, job_id: str, requests: Sequence[PlainRequest], *, parent: str | None = None
+    ) -> Sequence[Run]:
+        """Ask for many runs of a job, each by a dict with what `trigger` takes; the runs that answer, in that order.
+
+        Nothing is asked for where one of them is wrong. Of one moment and priority, the first ones start first. They
+        are kept some hundred at a time, all of these or none; what is refused on the way says how many have their
+        runs: with keys it may be asked for again. They can't `force`, `debounce`, `throttle` or `replace`. `parent` is
+        that of those which name none. Raises what `trigger` does.
+        """
+        checked_id, wanted = check_job_id(job_id), read_many(requests, self._parent if parent is None else parent)
+        answers: list[Run] = []
+        for batch in batches(wanted):
+            try:
+                answers += await self._keep_together(checked_id, batch)
+            except TokimoriError as fault:
+                raise after(len(answers), wanted, fault) from None
+        return answers
+
+    async def _keep_together(self, job_id: JobId, batch: Sequence[tuple[int, Request]]) -> list[Run]:
+        now = await self._now()
+        job = await self._store.get_job(job_id)
+        check_readable(job.definition)
+        runs, origins = requested_runs(job, batch, self._random, now)
+        found = await retried(lambda: self._store.add_runs(runs, now), StoreUnavailable)
+        by_origin = {run.origin: kept for run, kept in zip(runs, found, strict=True)}
+        return [by_origin[origin] for origin in origins]
 
     async def _wanted(
         self, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments

@@ -66,19 +66,23 @@ SOURCES = {
 }
 
 
-def page(source: Source, after: Sequence[str], limit: str) -> str:
-    """The statement that reads a page; the texts stand for the key of the last row before, if any, and the limit."""
-    condition = _is_behind(source.key, after) if after else "1 = 1"
+def page(source: Source, after: Row) -> tuple[str, Row]:
+    """The statement that reads so many rows behind that key, if it is one; and its values before the limit."""
+    condition, values = _is_behind(source.key, after) if after else ("1 = 1", ())
     order = ", ".join(source.key)
-    return f"SELECT {source.columns} FROM {source.table} WHERE {condition} {source.rest} ORDER BY {order} LIMIT {limit}"
+    return (
+        f"SELECT {source.columns} FROM {source.table} WHERE {condition} {source.rest} ORDER BY {order} LIMIT %s",
+        values,
+    )
 
 
-def _is_behind(key: Sequence[str], after: Sequence[str]) -> str:
+def _is_behind(key: Sequence[str], after: Row) -> tuple[str, Row]:
     """In the words that every database serves by an index."""
-    (column, *columns), (value, *values) = key, after
+    column, *columns = key
     if not columns:
-        return f"{column} > {value}"
-    return f"{column} >= {value} AND ({column} > {value} OR {_is_behind(columns, values)})"
+        return f"{column} > %s", after
+    rest, values = _is_behind(columns, after[1:])
+    return f"{column} >= %s AND ({column} > %s OR {rest})", (after[0], after[0], *values)
 
 
 def value_of(kind: Kind, row: Row) -> Copied:

@@ -3,21 +3,27 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 
+from tokimori.clock import Moment
 from tokimori.model.decide import Due
 from tokimori.model.document import Document
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
-from tokimori.model.run import Attempt, Output, Skip
+from tokimori.model.retention import DailyCount, daily_counts
+from tokimori.model.run import Attempt, Output, Run, Skip
+from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.nodes import NodeRecord
+from tokimori.stores.copying import SOURCES, page, value_of
 from tokimori.stores.documents import span
 from tokimori.stores.job_rows import DELETED, JOB, due_of, job_of, tombstone_of
+from tokimori.stores.pruning import COUNTS
 from tokimori.stores.rows import (
     ATTEMPT,
     DOCUMENT,
     NODE,
     OUTPUT,
     PAUSE,
+    RUN,
     SKIP,
     Row,
     attempt_of,
@@ -26,9 +32,15 @@ from tokimori.stores.rows import (
     node_of,
     output_of,
     pause_of,
+    run_of,
     skip_of,
 )
-from tokimori.stores.rules.errors import document_changed, existing, no_document, no_job
+from tokimori.stores.rules.errors import document_changed, existing, no_document, no_job, no_run
+from tokimori.stores.rules.holding import may_hold, may_resume
+
+GET_RUN = " UNION ALL ".join(f"SELECT {RUN} FROM tokimori_{table} WHERE id = %s" for table in ("runs", "history"))
+"""One statement: a run that moves to the history meanwhile is in one of both."""
+RESUME = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = %s AND state = 'held'"
 
 
 class TableReader:
@@ -40,6 +52,9 @@ class TableReader:
 
     _if_new = "ON CONFLICT DO NOTHING"
     _due: str
+    _nodes = f"""SELECT {NODE} FROM tokimori_nodes
+        ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT %s"""
+    _sources = SOURCES
 
     @abstractmethod
     async def _select(self, statement: str, *values: object) -> Sequence[Row]:
@@ -48,6 +63,14 @@ class TableReader:
     @abstractmethod
     async def _change(self, statement: str, *values: object) -> int:
         """How many rows the statement has changed, in a transaction of its own."""
+
+    @abstractmethod
+    async def _cancel_run(self, run_id: RunId, reason: str, now: Moment) -> object:
+        """End a run that has not started, order one that runs to end, and leave all others."""
+
+    @abstractmethod
+    async def _hold_run(self, run_id: RunId, reason: str) -> object:
+        """Hold a run that has not started, and leave all others."""
 
     @abstractmethod
     def tell(self) -> None:
@@ -82,6 +105,27 @@ class TableReader:
         statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = %s ORDER BY first DESC LIMIT %s"
         return [skip_of(row) for row in await self._select(statement, job.incarnation, limit)]
 
+    async def get_run(self, run_id: RunId) -> Run:
+        return run_of(existing(await self._row(GET_RUN, run_id, run_id), no_run(run_id)))
+
+    async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
+        await self._cancel_run(run_id, reason, now)
+        self.tell()
+        return await self.get_run(run_id)
+
+    async def hold_run(self, run_id: RunId, reason: str) -> Run:
+        """See `Runs.hold_run`. What was read is looked at again under the locks; a loser reads again."""
+        while may_hold(run := await self.get_run(run_id)):
+            await self._hold_run(run_id, reason)
+            self.tell()
+        return run
+
+    async def resume_run(self, run_id: RunId) -> Run:
+        if may_resume(await self.get_run(run_id)):
+            await self._change(RESUME, run_id)
+            self.tell()
+        return await self.get_run(run_id)
+
     async def attempts(self, run_id: RunId) -> list[Attempt]:
         statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = %s ORDER BY number"
         return [attempt_of(row) for row in await self._select(statement, run_id)]
@@ -90,6 +134,13 @@ class TableReader:
         statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = %s AND attempt = %s"
         row = await self._row(statement, run_id, attempt)
         return None if row is None else output_of(row)
+
+    async def counts(self, job_id: JobId) -> list[DailyCount]:
+        return daily_counts(await self._select(COUNTS, *4 * (job_id,)))
+
+    async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
+        statement, values = page(self._sources[kind], after or ())
+        return [value_of(kind, row) for row in await self._select(statement, *values, limit)]
 
     async def get_document(self, kind: str, name: str) -> Document:
         return existing(await self._document(kind, name), no_document(kind, name))
@@ -133,6 +184,4 @@ class TableReader:
         return [pause_of(row) for row in await self._select(statement)]
 
     async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
-        statement = f"""SELECT {NODE} FROM tokimori_nodes
-            ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT %s"""
-        return [node_of(row) for row in await self._select(statement, limit)]
+        return [node_of(row) for row in await self._select(self._nodes, limit)]

@@ -1,10 +1,12 @@
 """Requested runs: kept once, listed newest first, cancelled where they stand."""
 
 import pytest
+from msgspec.structs import replace
 
-from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_runs, later, state_of
-from tokimori.errors import NotFound
+from tests.contract.stores.actors import NOW, Worker, a_job, a_request, add_job, add_runs, later, state_of
+from tokimori.errors import NotFound, Refused
 from tokimori.model.ids import JobId, RunId
+from tokimori.model.job import JobState
 from tokimori.model.outcome import Hold, RetryAt
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store
@@ -31,6 +33,46 @@ async def test_one_key_is_one_run(store: Store, worker: Worker) -> None:
         await worker.settle(claimed)
     assert (await store.add_run(a_request(job, "key"), NOW)).id == first.id
     assert len(await store.list_runs(RunFilter())) == 2
+
+
+async def test_many_requests_are_kept_together(store: Store, worker: Worker) -> None:
+    """They are answered in their order, the known ones by their runs, and claimed in the order of their ids."""
+    job = await add_job(store)
+    ended, live = await store.add_run(a_request(job, "ended"), NOW), a_request(job, "live")
+    for claimed in await worker.claim():
+        await worker.settle(claimed)
+    await store.add_run(live, NOW)
+    asked = [a_request(job, key, payload=str(n)) for n, key in enumerate(["a", "ended", "b", "live", None])]
+    answered = await store.add_runs(asked, NOW)
+    assert [run.id for run in answered] == [asked[0].id, ended.id, asked[2].id, live.id, asked[4].id]
+    assert [await store.get_run(run.id) for run in answered] == answered
+    assert await store.add_runs(asked, NOW) == answered
+    claimed_ids = [claimed.run.id for claimed in await worker.claim()]
+    assert claimed_ids == sorted(run.id for run in answered if run.id != ended.id)
+
+
+async def test_of_many_requests_all_are_refused_or_none(store: Store) -> None:
+    """No place is too few for all that are new, though there is one; known ones need none."""
+    job = await add_job(store, max_running=1, max_waiting=2)
+    await store.add_run(a_request(job, "known"), NOW)
+    with pytest.raises(Refused, match="no more may wait"):
+        await store.add_runs([a_request(job, key) for key in ("known", "a", "b", "c")], NOW)
+    assert len(await store.list_runs(RunFilter())) == 1
+    assert len(await store.add_runs([a_request(job, key) for key in ("known", "a", "b")], NOW)) == 3
+    assert len(await store.list_runs(RunFilter())) == 3
+
+
+async def test_many_requests_are_refused_as_one_is(store: Store) -> None:
+    """A stopped job takes none but known ones, and of a job that is gone there are none."""
+    job = await add_job(store)
+    known = await store.add_run(a_request(job, "known"), NOW)
+    paused = replace(job, state=JobState.PAUSED, version=2)
+    await store.replace_job(job, paused)
+    with pytest.raises(Refused, match="is paused"):
+        await store.add_runs([a_request(job, "known"), a_request(job)], NOW)
+    assert [run.id for run in await store.add_runs([a_request(job, "known")], NOW)] == [known.id]
+    with pytest.raises(NotFound):
+        await store.add_runs([a_request(a_job("gone"))], NOW)
 
 
 async def test_the_last_runs_of_jobs_are_listed_together(store: Store, worker: Worker) -> None:

@@ -9,6 +9,7 @@ from tests.unit.client.served import TRANSPORTS, store_of
 from tokimori.client.asynchronous import AsyncClient, open_async
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
+from tokimori.errors import InvalidInput
 
 PARTS = ("calendars", "claims", "queues", "semaphores")
 BY_HAND = {"close", "trigger"}
@@ -101,6 +102,17 @@ def behind_as(kind: type[AsyncClient]) -> AsyncClient:
 def test_both_are_opened_with_the_same_arguments() -> None:
     """The same URL, zone, author and store of semaphores."""
     assert inspect.signature(open_client).parameters == inspect.signature(open_async).parameters
+
+
+def test_many_requests_are_sent_in_parts(client: Client) -> None:
+    """More than a door reads at once get their runs all the same, in order; what is wrong is found before."""
+    client.add("j", noop=True)
+    payload = "x" * 300_000
+    runs = client.trigger_many("j", [{"key": str(n), "payload": payload} for n in range(5)])
+    assert [run.origin for run in runs] == [f"m:{n}" for n in range(5)]
+    assert [run.id for run in client.trigger_many("j", [{"key": "0"}, {"key": "4"}])] == [runs[0].id, runs[4].id]
+    with pytest.raises(InvalidInput, match="number 1 says 'force'"):
+        client.trigger_many("j", [{}, {"force": True}])  # type: ignore[typeddict-unknown-key]
 
 
 async def test_both_act_for_somebody_else(client: Client, request: pytest.FixtureRequest) -> None:

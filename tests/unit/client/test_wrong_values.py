@@ -43,6 +43,7 @@ RIGHT: dict[str, object] = {
     "wanted": RunFilter(),
     "jobs": [("z", definition_from({"noop": True}))],
     "runs": [],
+    "requests": [{}],
     "job_ids": ["j"],
     "url": "memory:",
     "limit": 1,

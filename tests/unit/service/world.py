@@ -72,6 +72,11 @@ class FickleStore(MemoryStore):
         self._lose()
         return kept
 
+    async def add_runs(self, runs: Sequence[Run], now: Moment) -> list[Run]:
+        kept = await super().add_runs(runs, now)
+        self._lose()
+        return kept
+
 
 class World:
     """A service, its store and its clock, and what a node would do."""

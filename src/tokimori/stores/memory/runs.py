@@ -41,6 +41,13 @@ def add_run(tables: Tables, run: Run, now: Moment, manner: Manner = PLAIN) -> Ru
     return tables.row(run.id).run
 
 
+def add_runs(tables: Tables, runs: Sequence[Run], now: Moment) -> list[Run]:
+    job, new = tables.job_of(runs[0].incarnation), [(run.incarnation, run.origin) not in tables.origins for run in runs]
+    if job is not None and lane_for(job) is not None and not tables.has_room(job, sum(new)):
+        raise full(job.id, most_active(job.definition))
+    return [add_run(tables, run, now) for run in runs]
+
+
 def _taken_over_by(tables: Tables, run: Run, manner: Manner, now: Moment) -> RunId | None:
     if not manner.replaces:
         return None

@@ -2,16 +2,10 @@
 
 from collections.abc import Sequence
 
-from tokimori.ports.copying import Copied, Key, Kind
-from tokimori.stores.copying import SOURCES, TARGETS, page, row_of, value_of
-from tokimori.stores.mysql.sessions import Sessions, Transaction
-from tokimori.stores.mysql.statements import insert, sql
-
-
-async def export_rows(db: Sessions, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
-    behind = [sql("%s", value) for value in after or ()]
-    rows = await db.rows(page(SOURCES[kind], behind, str(limit)))
-    return [value_of(kind, row) for row in rows]
+from tokimori.ports.copying import Copied, Kind
+from tokimori.stores.copying import TARGETS, row_of
+from tokimori.stores.mysql.sessions import Transaction
+from tokimori.stores.mysql.statements import insert
 
 
 async def import_rows(transaction: Transaction, kind: Kind, rows: Sequence[Copied]) -> None:

@@ -17,7 +17,7 @@ from tokimori.stores.mysql.moves import move_runs
 from tokimori.stores.mysql.pauses import MAKE_GATE, PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import Answer, insert, sql
-from tokimori.stores.rows import CLAIMED, NODE, all_claimed, node_of, node_row, prefixed, pulse_of
+from tokimori.stores.rows import CLAIMED, NODE, all_claimed, node_row, prefixed, pulse_of
 from tokimori.stores.rules.turns import Freed
 
 OWNED = CLAIMED.replace("LEFT", "FORCE INDEX (tokimori_runs_owned) LEFT")
@@ -48,7 +48,7 @@ SELECT {_NOW}, {_NEXT_DUE},
     OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready' AND lane > '')
     OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on > '{line_of("")}')
     OR EXISTS (SELECT 1 FROM tokimori_moves)"""
-_NODES = f"""
+NODES = f"""
 SELECT {prefixed(NODE, "n").replace("n.beat", "COALESCE(b.beat, n.beat)")}
 FROM tokimori_nodes n LEFT JOIN tokimori_beats b ON b.id = n.id
 ORDER BY n.state <> 'alive', COALESCE(n."left", n.started) DESC, n.id DESC LIMIT %s"""
@@ -127,10 +127,6 @@ async def orphans(db: Sessions, limit: int) -> list[Claimed]:
     dead = [node_id for node_id, state in await db.rows(_OWNERS) if state == NodeState.DEAD]
     owned = f'{OWNED} AND r.node_id IN (%s) ORDER BY r."rank", r.id LIMIT %s'
     return all_claimed(await db.rows(sql(owned, dead, limit))) if dead else []
-
-
-async def list_nodes(db: Sessions, *, limit: int = 1000) -> list[NodeRecord]:
-    return [node_of(row) for row in await db.rows(sql(_NODES, limit))]
 
 
 def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:

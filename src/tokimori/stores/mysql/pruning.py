@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.retention import PASSED, DailyCount, Expiry, daily_counts, day_of
-from tokimori.stores.mysql.sessions import Sessions, Transaction
+from tokimori.model.retention import PASSED, Expiry, day_of
+from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, delete, insert, sql
-from tokimori.stores.pruning import COUNTS, FORGET
+from tokimori.stores.pruning import FORGET
 
 _Key = tuple[JobId, Incarnation, Moment, str]
 
@@ -27,12 +27,6 @@ SELECT first, last, reason, count FROM tokimori_skips {BY_KEY}
 WHERE incarnation = %s AND first < %s AND last < %s AND first < %s"""
 _NEWEST_SKIP = "SELECT MAX(first) FROM tokimori_skips WHERE incarnation = %s"
 _OLD_ARRIVALS = "FROM tokimori_arrivals WHERE incarnation = %s AND latest < %s"
-_HISTORY_JOB = "FORCE INDEX (tokimori_history_job)"
-
-
-async def counts(db: Sessions, job_id: JobId) -> list[DailyCount]:
-    """See `Pruning.counts`. One statement: what is pruned meanwhile is in it once."""
-    return daily_counts(await db.rows(COUNTS.format(index=_HISTORY_JOB, job=sql("%s", job_id), whole="SIGNED")))
 
 
 async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:

@@ -1,6 +1,7 @@
 """Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
 
 from collections.abc import Sequence
+from math import inf
 
 from msgspec.structs import replace
 
@@ -13,10 +14,10 @@ from tokimori.stores.listing import STATE_LIVE, listed
 from tokimori.stores.mysql import ending, family, limits, lines
 from tokimori.stores.mysql.requests import add_in_manner
 from tokimori.stores.mysql.sessions import Sessions, Transaction
-from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
+from tokimori.stores.mysql.statements import BY_KEY, SHARED, delete, insert, sql
 from tokimori.stores.rows import RUN, RUN_COLUMNS, run_of, run_row
-from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
-from tokimori.stores.rules.holding import may_hold, may_resume
+from tokimori.stores.rules.errors import full, no_job, stopped
+from tokimori.stores.rules.holding import may_hold
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 _GATE = "gate.state, gate.lane, gate.most_active"
@@ -30,14 +31,32 @@ _BOUNDED_GATE = f"SELECT {_GATE} FROM tokimori_jobs gate {BY_KEY} WHERE incarnat
 
 async def add_run(transaction: Transaction, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
     if manner == PLAIN:
-        return await _add(transaction, run)
+        return (await add_runs(transaction, [run], now))[0]
     return await add_in_manner(transaction, run, manner, now)
 
 
-async def get_run(db: Sessions, run_id: RunId) -> Run:
-    """See `Runs.get_run`. One statement: a run that moves to the history meanwhile is in one of both."""
-    statement = " UNION ALL ".join(f"SELECT {RUN} FROM {table} WHERE id = %s" for table in (_LIVE, _HISTORY))
-    return run_of(existing(await db.row(sql(statement, run_id, run_id)), no_run(run_id)))
+async def add_runs(transaction: Transaction, runs: Sequence[Run], now: Moment) -> list[Run]:
+    """Whoever adds or finishes a run of the same origin meanwhile is waited for by the insert, and then found."""
+    job, origins = runs[0], [run.origin for run in runs]
+    state, lane, most, room = await _gate(transaction, job)
+    fits = lane is not None and len(runs) <= room
+    births = [run_row(replace(run, lane=lane)) for run in runs if fits]
+    *_, live, finished = await transaction.ask(
+        *insert("INSERT", _LIVE, RUN, births, "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"),
+        _of_origins(_LIVE, "origin", job.incarnation, origins),
+        _of_origins(_HISTORY, "request", job.incarnation, origins),
+    )
+    found = {run.origin: run for run in map(run_of, (*live.rows, *finished.rows))}
+    missing = [run for run in runs if run.origin not in found]
+    if missing and (state is None or lane is None):
+        raise no_job(job.job_id) if state is None else stopped(job.job_id, state)
+    if missing and len(missing) > room:
+        raise full(job.job_id, most)
+    if missing:
+        found |= {run.origin: run for run in await add_runs(transaction, missing, now)}
+    else:
+        await transaction.commit(*delete(_LIVE, [run.id for run in runs if found[run.origin].id != run.id]))
+    return [found[origin] for origin in origins]
 
 
 async def list_runs(db: Sessions, wanted: RunFilter) -> list[Run]:
@@ -60,25 +79,6 @@ async def runs_of(db: Sessions, incarnation: Incarnation, origins: Sequence[str]
     ]
 
 
-async def cancel_run(db: Sessions, run_id: RunId, reason: str, now: Moment) -> Run:
-    await db.transact(lambda transaction: _cancel(transaction, run_id, reason, now))
-    return await get_run(db, run_id)
-
-
-async def hold_run(db: Sessions, run_id: RunId, reason: str) -> Run:
-    """See `Runs.hold_run`. What was read is looked at again under the locks; a loser reads again."""
-    while may_hold(run := await get_run(db, run_id)):
-        await db.transact(lambda transaction: _hold(transaction, run_id, reason))
-    return run
-
-
-async def resume_run(db: Sessions, run_id: RunId) -> Run:
-    if may_resume(await get_run(db, run_id)):
-        resume = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = %s AND state = 'held'"
-        await db.ask(sql(resume, run_id))
-    return await get_run(db, run_id)
-
-
 _INDEX = {None: "PRIMARY", STATE_LIVE: "PRIMARY"}
 """Each index here holds all rows, so that one by state alone would cost every claim."""
 
@@ -92,27 +92,7 @@ def _list(wanted: RunFilter) -> str:
     return f"{' UNION ALL '.join(parts)} {newest}"
 
 
-async def _add(transaction: Transaction, run: Run) -> Run:
-    """Whoever adds or finishes a run of the same origin meanwhile is waited for by the insert, and then found."""
-    state, lane, most, room = await _gate(transaction, run)
-    added = [] if lane is None or room < 1 else [run_row(replace(run, lane=lane))]
-    *_, finished, live = await transaction.ask(
-        *insert("INSERT", _LIVE, RUN, added, "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"),
-        _of_origins(_HISTORY, "request", run.incarnation, [run.origin]),
-        _of_origins(_LIVE, "origin", run.incarnation, [run.origin]),
-    )
-    for row in (*finished.rows, *live.rows):
-        if not finished.rows:
-            await transaction.commit()
-        return run_of(row)
-    if state is None:
-        raise no_job(run.job_id)
-    if lane is None:
-        raise stopped(run.job_id, state)
-    raise full(run.job_id, most)
-
-
-async def _gate(transaction: Transaction, run: Run) -> tuple[str | None, str | None, int | None, int]:
+async def _gate(transaction: Transaction, run: Run) -> tuple[str | None, str | None, int | None, float]:
     """State, lane and `most_active` of the run's job, and for how many more runs there is room.
 
     The gate is shared; whoever counts holds it alone.
@@ -120,12 +100,12 @@ async def _gate(transaction: Transaction, run: Run) -> tuple[str | None, str | N
     (free,) = await transaction.ask(sql(_FREE_GATE, run.incarnation, run.job_id))
     for state, lane, most in free.rows:
         if most is None:
-            return state, lane, None, 1
+            return state, lane, None, inf
     bounded, counted = await transaction.ask(
         sql(_BOUNDED_GATE, run.incarnation, run.job_id), limits.count_active([run.incarnation])
     )
     for state, lane, most in bounded.rows:
-        return state, lane, most, limits.rooms_of(counted).get(run.incarnation, 1)
+        return state, lane, most, limits.rooms_of(counted).get(run.incarnation, inf)
     return None, None, None, 0
 
 
@@ -134,7 +114,7 @@ def _of_origins(table: str, column: str, incarnation: Incarnation, origins: Sequ
     return sql(f"SELECT {RUN} FROM {table} WHERE incarnation = %s AND {column} IN (%s)", incarnation, list(origins))
 
 
-async def _cancel(transaction: Transaction, run_id: RunId, reason: str, now: Moment) -> None:
+async def cancel_run(transaction: Transaction, run_id: RunId, reason: str, now: Moment) -> None:
     children = await family.lock_children_of(transaction, "id = %s", run_id)
     rows, left, places = await ending.apart(transaction, run_id)
     ended = ending.cancelled(rows, reason, now)
@@ -143,7 +123,7 @@ async def _cancel(transaction: Transaction, run_id: RunId, reason: str, now: Mom
     await transaction.commit(*await lines.serve(transaction, left, writes, places))
 
 
-async def _hold(transaction: Transaction, run_id: RunId, reason: str) -> None:
+async def hold_run(transaction: Transaction, run_id: RunId, reason: str) -> None:
     rows, left, places = await ending.apart(transaction, run_id)
     for row in rows:
         if may_hold(run_of(row[:RUN_COLUMNS])):

@@ -49,7 +49,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     These servers notify nobody: only what this object's own callers ask wakes at once.
     """
 
-    _due = jobs.DUE
+    _due, _nodes = jobs.DUE, nodes.NODES
     _if_new = "ON DUPLICATE KEY UPDATE version = version"
 
     def __init__(self, address: Address, clock: Clock) -> None:
@@ -99,13 +99,12 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     _delete_job = transacted(jobs.delete_job)
     add_pause = transacted(pauses.add_pause)
     add_run = telling(transacted(runs.add_run))
-    get_run = forwarded(runs.get_run)
+    add_runs = telling(transacted(runs.add_runs))
     list_runs = forwarded(runs.list_runs)
     last_runs = forwarded(runs.last_runs)
     runs_of = forwarded(runs.runs_of)
-    cancel_run = telling(forwarded(runs.cancel_run))
-    hold_run = telling(forwarded(runs.hold_run))
-    resume_run = telling(forwarded(runs.resume_run))
+    _cancel_run = transacted(runs.cancel_run)
+    _hold_run = transacted(runs.hold_run)
     due = forwarded(planning.due)
     apply = transacted(planning.apply)
     outdated = forwarded(planning.outdated)
@@ -120,7 +119,6 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     bury = transacted(nodes.bury)
     leave = transacted(nodes.leave)
     orphans = forwarded(nodes.orphans)
-    list_nodes = forwarded(nodes.list_nodes)
     claim = forwarded(working.claim)
     settle = transacted(working.settle)
     put_semaphore = telling(transacted(semaphores.put_semaphore))
@@ -130,11 +128,9 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     acquire = transacted(semaphores.acquire)
     release = telling(transacted(semaphores.release))
     save_outputs = forwarded(working.save_outputs)
-    export_rows = forwarded(copying.export_rows)
     import_rows = transacted(copying.import_rows)
     prune = transacted(pruning.prune)
     prune_nodes = transacted(pruning.prune_nodes)
-    counts = forwarded(pruning.counts)
 
 
 async def _faults(db: Sessions) -> tuple[str, ...]:

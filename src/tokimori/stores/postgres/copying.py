@@ -4,21 +4,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tokimori.ports.copying import Copied, Key, Kind
-from tokimori.stores.copying import SOURCES, TARGETS, page, row_of, value_of
+from tokimori.ports.copying import Copied, Kind
+from tokimori.stores.copying import SOURCES, TARGETS, row_of
 from tokimori.stores.postgres.connections import Connections
 
 # Outcomes are in the order of the database's own language, unless asked otherwise.
-_SOURCES = SOURCES | {
+SOURCES_HERE = SOURCES | {
     Kind.ARRIVALS: SOURCES[Kind.ARRIVALS]._replace(columns="incarnation, root, array_to_string(parents, ','), latest"),
     Kind.COUNTS: SOURCES[Kind.COUNTS]._replace(key=("job_id", "incarnation", "day", 'outcome COLLATE "C"')),
 }
-
-
-async def export_rows(db: Connections, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
-    behind = after or ()
-    statement = page(_SOURCES[kind], [f"${n}" for n, _ in enumerate(behind, 2)], "$1")
-    return [value_of(kind, row) for row in await db.rows(statement, limit, *behind)]
 
 
 async def import_rows(db: Connections, kind: Kind, rows: Sequence[Copied]) -> None:

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from tokimori.clock import Moment
-from tokimori.model.ids import JobId
-from tokimori.model.retention import DailyCount, Expiry, daily_counts, rest_of
+from tokimori.model.retention import Expiry, rest_of
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.schema import LOCK_KEY
-from tokimori.stores.pruning import COUNTS
 
 _PRUNE_NODES = """
 DELETE FROM tokimori_nodes WHERE id = ANY (ARRAY(
@@ -31,8 +29,3 @@ async def prune_nodes(db: Connections, before: Moment, limit: int) -> int:
     pruned = len(await db.rows(_PRUNE_NODES, before, limit))
     await db.rows(_DROP_FUNCTIONS, db.functions.digest, before)
     return pruned
-
-
-async def counts(db: Connections, job_id: JobId) -> list[DailyCount]:
-    """See `Pruning.counts`. One statement: what is pruned meanwhile is in it once."""
-    return daily_counts(await db.rows(COUNTS.format(index="", job="$1", whole="bigint"), job_id))

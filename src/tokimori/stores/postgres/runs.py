@@ -6,18 +6,19 @@ from itertools import count
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Incarnation, JobId, RunId
+from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.listing import RUNNING, listed
-from tokimori.stores.postgres.columns import without
+from tokimori.stores.postgres.batches import columns, parameters
+from tokimori.stores.postgres.columns import types_of, without
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import get_job, move_runs
+from tokimori.stores.reading import GET_RUN
 from tokimori.stores.rows import BIRTH, RUN, names_of, run_of, run_values
 from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
-from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lanes import CLAIMABLE
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
@@ -44,12 +45,13 @@ _OF_ORIGINS = " UNION ALL ".join(
 )
 _ADDED, _ASKED = names_of(without(BIRTH, "lane")), names_of(BIRTH)
 _added, _asked = run_values(_ADDED), run_values(_ASKED)
-_ADD = f"SELECT * FROM tokimori_add_runs({', '.join(f'${n}' for n, _ in enumerate(_ADDED, 1))})"
+_ADDED_TYPES = [f"{type_}[]" for type_ in types_of(without(BIRTH, "lane"))]
+_ADD = f"SELECT added::text, added_lane FROM tokimori_add_runs({parameters(_ADDED_TYPES)})"
 _ASK = f"SELECT answer, run::text FROM tokimori_ask_run({', '.join(f'${n}' for n in range(1, len(_ASKED) + 6))})"
 
 
 async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
-    return await (_add_run(db, run) if manner == PLAIN else _ask_run(db, run, manner, now))
+    return await _ask_run(db, run, manner, now) if manner != PLAIN else (await add_runs(db, [run], now))[0]
 
 
 async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Run:
@@ -82,12 +84,22 @@ async def _answered_by(db: Connections, run: Run) -> Run | None:
     return next(iter(await runs_of(db, run.incarnation, [run.origin])), None)
 
 
-async def _add_run(db: Connections, run: Run) -> Run:
-    added = await db.row(_ADD, *([value] for value in _added(run)))
-    if added is not None:
-        return replace(run, lane=added[1])
-    for known in await runs_of(db, run.incarnation, [run.origin]):
-        return known
+async def add_runs(db: Connections, runs: Sequence[Run], now: Moment) -> list[Run]:
+    """See `Runs.add_runs`. The server adds none where a known one among them would be too many: then without it."""
+    added: dict[RunId, Lane] = dict(await db.rows(_ADD, *columns([_added(run) for run in runs], _ADDED_TYPES)))
+    found = {run.origin: replace(run, lane=added[run.id]) for run in runs if run.id in added}
+    if missing := [run for run in runs if run.origin not in found]:
+        known = await runs_of(db, runs[0].incarnation, [run.origin for run in missing])
+        found |= {run.origin: run for run in known}
+        missing = [run for run in missing if run.origin not in found]
+        if missing and not known:
+            await _check(db, missing[0])  # it was resumed meanwhile
+        found |= {run.origin: run for run in await add_runs(db, missing, now)} if missing else {}
+    return [found[run.origin] for run in runs]
+
+
+async def _check(db: Connections, run: Run) -> None:
+    """Raises why there is no such run."""
     job = await get_job(db, run.job_id)
     if job.incarnation != run.incarnation:
         raise no_job(run.job_id)
@@ -95,7 +107,6 @@ async def _add_run(db: Connections, run: Run) -> Run:
         raise stopped(run.job_id, job.state)
     if most_active(job.definition) is not None:
         raise full(run.job_id, most_active(job.definition))
-    return await _add_run(db, run)  # it was resumed meanwhile
 
 
 async def runs_of(db: Connections, incarnation: Incarnation, origins: Sequence[str]) -> list[Run]:
@@ -103,9 +114,7 @@ async def runs_of(db: Connections, incarnation: Incarnation, origins: Sequence[s
 
 
 async def get_run(db: Connections, run_id: RunId) -> Run:
-    """See `Runs.get_run`. One statement: a run that moves to the history meanwhile is in one of both."""
-    statement = " UNION ALL ".join(f"SELECT {RUN} FROM {table} WHERE id = $1" for table in (_LIVE, _HISTORY))
-    return run_of(existing(await db.row(statement, run_id), no_run(run_id)))
+    return run_of(existing(await db.row(GET_RUN % ("$1", "$1"), run_id), no_run(run_id)))
 
 
 async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
@@ -118,21 +127,9 @@ async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int) -> li
     return [run_of(row) for row in await db.rows(_LAST_RUNS, list(job_ids), limit)]
 
 
-async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> Run:
+async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> None:
     await db.rows("SELECT tokimori_cancel_run($1, $2, $3)", run_id, reason, now)
-    return await get_run(db, run_id)
 
 
-async def hold_run(db: Connections, run_id: RunId, reason: str) -> Run:
-    """See `Runs.hold_run`. What was read is looked at again under the locks; a loser reads again."""
-    while may_hold(run := await get_run(db, run_id)):
-        if await db.value("SELECT tokimori_hold_run($1, $2)", run_id, reason):
-            return await get_run(db, run_id)
-    return run
-
-
-async def resume_run(db: Connections, run_id: RunId) -> Run:
-    if may_resume(await get_run(db, run_id)):
-        resume = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = $1 AND state = 'held'"
-        await db.rows(resume, run_id)
-    return await get_run(db, run_id)
+async def hold_run(db: Connections, run_id: RunId, reason: str) -> None:
+    await db.rows("SELECT tokimori_hold_run($1, $2)", run_id, reason)

@@ -32,6 +32,7 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
     """A `Store` in a PostgreSQL database. The server's clock is the store's; `clock` only dates migrations."""
 
     _due = jobs.DUE
+    _sources = copying.SOURCES_HERE
 
     def __init__(self, address: Address, clock: Clock) -> None:
         self._address = address
@@ -89,13 +90,12 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
     delete_job = telling(forwarded(jobs.delete_job))
     add_pause = forwarded(pauses.add_pause)
     add_run = telling(forwarded(runs.add_run))
-    get_run = forwarded(runs.get_run)
+    add_runs = telling(forwarded(runs.add_runs))
     list_runs = forwarded(runs.list_runs)
     last_runs = forwarded(runs.last_runs)
     runs_of = forwarded(runs.runs_of)
-    cancel_run = telling(forwarded(runs.cancel_run))
-    hold_run = telling(forwarded(runs.hold_run))
-    resume_run = telling(forwarded(runs.resume_run))
+    _cancel_run = forwarded(runs.cancel_run)
+    _hold_run = forwarded(runs.hold_run)
     due = forwarded(planning.due)
     _apply = forwarded(planning.apply)
     outdated = forwarded(planning.outdated)
@@ -125,11 +125,9 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
     delete_semaphore = forwarded(semaphores.delete_semaphore)
     acquire = forwarded(semaphores.acquire)
     release = telling(forwarded(semaphores.release))
-    export_rows = forwarded(copying.export_rows)
     import_rows = forwarded(copying.import_rows)
     prune = forwarded(pruning.prune)
     prune_nodes = forwarded(pruning.prune_nodes)
-    counts = forwarded(pruning.counts)
     finish_moves = forwarded(jobs.finish_moves)
 
 

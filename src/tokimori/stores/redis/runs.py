@@ -23,9 +23,18 @@ PAGE = 1000
 
 
 async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
-    answered_by, answer, more = await db.run(
+    return (await _ask(db, [run], manner))[0]
+
+
+async def add_runs(db: Connections, runs: Sequence[Run], now: Moment) -> list[Run]:
+    return await _ask(db, runs, PLAIN)
+
+
+async def _ask(db: Connections, runs: Sequence[Run], manner: Manner) -> list[Run]:
+    run = runs[0]
+    answers = await db.run(
         "add_run",
-        run=born_map(replace(run, lane=None)),
+        runs=[born_map(replace(each, lane=None)) for each in runs],
         prefix=shared_prefix(run),
         since=manner.since,
         replaces=manner.replaces,
@@ -35,20 +44,21 @@ async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN
         payload=run.payload,
         remembered=REMEMBERED // MILLISECOND,
     )
-    if answered_by is not None:
-        return run_of(answered_by)
-    match answer:
-        case "made":
-            return replace(run, lane=more)
-        case "moving":
+    match answers[0]:
+        case [None, "moving"]:
             await move_runs(db, run.incarnation, count())
-            return await add_run(db, run, now, manner)
-        case "full":
-            raise full(run.job_id, more)
-        case None:
+            return await _ask(db, runs, manner)
+        case [None, "full", most]:
+            raise full(run.job_id, most)
+        case [None, None]:
             raise no_job(run.job_id)
+        case [None, state]:
+            raise stopped(run.job_id, state)
         case _:
-            raise stopped(run.job_id, answer)
+            return [
+                run_of(found) if found is not None else replace(each, lane=more[1])
+                for each, (found, *more) in zip(runs, answers, strict=True)
+            ]
 
 
 def born_map(run: Run) -> dict[str, object]:

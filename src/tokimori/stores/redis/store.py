@@ -52,6 +52,7 @@ class RedisStore(NotifyingStore[Connections]):
     delete_pause = telling(forwarded(pauses.delete_pause))
     list_pauses = forwarded(pauses.list_pauses)
     add_run = telling(forwarded(runs.add_run))
+    add_runs = telling(forwarded(runs.add_runs))
     get_run = forwarded(runs.get_run)
     list_runs = forwarded(runs.list_runs)
     last_runs = forwarded(runs.last_runs)

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
-from tokimori.model.retention import PASSED, DailyCount, Expiry, daily_counts, day_of
-from tokimori.stores.pruning import COUNTS, FORGET
+from tokimori.model.retention import PASSED, Expiry, day_of
+from tokimori.stores.pruning import FORGET
 
 _Key = tuple[JobId, Incarnation, Moment, str]
 
@@ -88,7 +88,3 @@ def prune_nodes(db: sqlite3.Connection, before: Moment, limit: int) -> int:
         (before, limit),
     )
     return pruned.rowcount
-
-
-def counts(db: sqlite3.Connection, job_id: JobId) -> list[DailyCount]:
-    return daily_counts(db.execute(COUNTS.format(index="", job="?1", whole="integer"), (job_id,)))

@@ -11,9 +11,9 @@ from tokimori.model.request import PLAIN, PUT_OFF, REMEMBERED, Manner, answers, 
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.stores.listing import listed
+from tokimori.stores.reading import GET_RUN
 from tokimori.stores.rows import RUN, marks, run_of, run_row
-from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
-from tokimori.stores.rules.holding import may_hold, may_resume
+from tokimori.stores.rules.errors import full, no_job, stopped
 from tokimori.stores.rules.lines import has_room
 from tokimori.stores.rules.turns import Freed
 from tokimori.stores.sqlite import lines
@@ -54,10 +54,15 @@ def add_run(db: sqlite3.Connection, run: Run, now: Moment, manner: Manner = PLAI
     return added
 
 
+def add_runs(db: sqlite3.Connection, runs: Sequence[Run], now: Moment) -> list[Run]:
+    return [add_run(db, run, now) for run in runs]
+
+
 def _taken_over(db: sqlite3.Connection, run: Run) -> Run | None:
     """The run that took over what this very request asked for."""
-    row = db.execute("SELECT run_id FROM tokimori_requests WHERE id = ?", (run.id,)).fetchone()
-    return None if row is None else get_run(db, row[0])
+    for (run_id,) in db.execute("SELECT run_id FROM tokimori_requests WHERE id = ?", (run.id,)).fetchall():
+        return next(map(run_of, db.execute(GET_RUN.replace("%s", "?1"), (run_id,))), None)
+    return None
 
 
 def _newest(db: sqlite3.Connection, run: Run) -> Run | None:
@@ -93,11 +98,6 @@ def runs_of(db: sqlite3.Connection, incarnation: Incarnation, origins: Sequence[
     ]
 
 
-def get_run(db: sqlite3.Connection, run_id: RunId) -> Run:
-    statement = " UNION ALL ".join(f"SELECT {RUN} FROM {table} WHERE id = ?1" for table in (_LIVE, _HISTORY))
-    return run_of(existing(db.execute(statement, (run_id,)).fetchone(), no_run(run_id)))
-
-
 def list_runs(db: sqlite3.Connection, wanted: RunFilter) -> list[Run]:
     runs, values = [], {"job_id": wanted.job_id, "before": wanted.before, "limit": wanted.limit}
     for table, index, condition in listed(wanted, ":job_id", ":before"):
@@ -112,23 +112,15 @@ def last_runs(db: sqlite3.Connection, job_ids: Sequence[JobId], limit: int) -> l
     return sorted(runs, key=lambda run: run.id, reverse=True)
 
 
-def cancel_run(db: sqlite3.Connection, run_id: RunId, reason: str, now: Moment) -> Run:
+def cancel_run(db: sqlite3.Connection, run_id: RunId, reason: str, now: Moment) -> None:
     cancel(db, "id = ?", (run_id,), reason, now)
-    return get_run(db, run_id)
 
 
-def hold_run(db: sqlite3.Connection, run_id: RunId, reason: str) -> Run:
-    if may_hold(get_run(db, run_id)):
+def hold_run(db: sqlite3.Connection, run_id: RunId, reason: str) -> None:
+    which = "id = ? AND state IN ('waiting', 'ready', 'blocked')"
+    for turn in db.execute(f"SELECT {lines.TURN} FROM tokimori_runs WHERE {which}", (run_id,)).fetchall():
         freed = Freed()
-        turn = db.execute(f"SELECT {lines.TURN} FROM tokimori_runs WHERE id = ?", (run_id,)).fetchone()
         freed.leave(lines.turn_in(turn))
         held = "UPDATE tokimori_runs SET state = 'held', error = ?, blocked_on = NULL WHERE id = ?"
         db.execute(held, (reason, run_id))
         lines.serve(db, freed)
-    return get_run(db, run_id)
-
-
-def resume_run(db: sqlite3.Connection, run_id: RunId) -> Run:
-    if may_resume(get_run(db, run_id)):
-        db.execute("UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = ?", (run_id,))
-    return get_run(db, run_id)

@@ -137,10 +137,10 @@ class SqliteStore(TableReader):
         return await self._open.reader.run(lambda db: work(db, *args, **kwargs))
 
     async def _select(self, statement: str, *values: object) -> Sequence[Row]:
-        return await self._read(lambda db: db.execute(statement.replace("%s", "?"), values).fetchall())
+        return await self._read(lambda db: db.execute(statement % (("?",) * len(values)), values).fetchall())
 
     async def _change(self, statement: str, *values: object) -> int:
-        return await self._write(lambda db: db.execute(statement.replace("%s", "?"), values).rowcount)
+        return await self._write(lambda db: db.execute(statement % (("?",) * len(values)), values).rowcount)
 
     async def _write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         while True:
@@ -204,13 +204,12 @@ class SqliteStore(TableReader):
     family = reading(whole_family)
     add_pause = writing(pauses.add_pause)
     add_run = telling(writing(runs.add_run))
-    get_run = reading(runs.get_run)
+    add_runs = telling(writing(runs.add_runs))
     list_runs = reading(runs.list_runs)
     last_runs = reading(runs.last_runs)
     runs_of = reading(runs.runs_of)
-    cancel_run = telling(writing(runs.cancel_run))
-    hold_run = telling(writing(runs.hold_run))
-    resume_run = telling(writing(runs.resume_run))
+    _cancel_run = writing(runs.cancel_run)
+    _hold_run = writing(runs.hold_run)
     due = reading(planning.due)
     apply = writing(planning.apply)
     outdated = reading(planning.outdated)
@@ -237,8 +236,6 @@ class SqliteStore(TableReader):
     delete_semaphore = writing(semaphores.delete_semaphore)
     acquire = writing(semaphores.acquire)
     release = telling(writing(semaphores.release))
-    export_rows = reading(copying.export_rows)
     import_rows = writing(copying.import_rows)
     prune = writing(pruning.prune)
     prune_nodes = writing(pruning.prune_nodes)
-    counts = reading(pruning.counts)

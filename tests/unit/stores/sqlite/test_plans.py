@@ -74,7 +74,6 @@ def work(db: sqlite3.Connection) -> None:
     runs.list_runs(db, RunFilter(job_id=job.id))
     runs.list_runs(db, RunFilter(before=claimed.run.id))
     runs.last_runs(db, [job.id], 8)
-    runs.get_run(db, claimed.run.id)
     asyncio.run(read_seldom(Reader(db), job, claimed.run))
     runs.cancel_run(db, requests[-1].id, "enough", NOW)
     asyncio.run(Reader(db).get_due(job.id))
@@ -87,11 +86,12 @@ def work(db: sqlite3.Connection) -> None:
     pruning.prune(db, [expiry_of_deleted(job.id, job.incarnation, NOW)], 10)
     asyncio.run(Reader(db).deleted_jobs(None, 10))
     pruning.prune_nodes(db, NOW, 10)
-    pruning.counts(db, job.id)
+    asyncio.run(Reader(db).counts(job.id))
 
 
 async def read_seldom(store: Reader, job: Job, run: Run) -> None:
     """Call what stores with tables read alike."""
+    await store.get_run(run.id)
     await store.attempts(run.id)
     await store.output(run.id, 1)
     await store.skips(job.id, limit=10)

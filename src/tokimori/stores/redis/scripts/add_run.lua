@@ -1,24 +1,27 @@
--- Keep a requested run: {false, 'made', the lane that it got}. Or find the one that answers: {its row}. It is one of the
--- same origin, or that took over what this request asked for before; the newest of its key, if it was made after `since`,
--- or has never started and the request `replaces`. Or why there is none: {false, false}, {false, the job's state} or
--- {false, 'full', how many may be active}. `forced_lane` is that of a forced run where the job has none; while runs of the
--- job have still to lose their lanes it would lose its own: {false, 'moving'}.
-local born = ask.run
-local known = call('HGET', P .. 'origins:' .. born.inc, born.origin)
-    or (ask.replaces and call('GET', P .. 'request:' .. born.id))
-if known then
-    local found = row(P .. 'run:' .. known)
-    if found then
-        return {found, false, false}
-    end
+-- Keep requested runs of one job, all or none: {false, 'made', the lane that it got} for each. Or find the one that
+-- answers: {its row}. It is one of the same origin, or that took over what this request asked for before; the newest of
+-- its key, if it was made after `since`, or has never started and the request `replaces`. Or why there are none: {{false,
+-- false}}, {{false, the job's state}} or {{false, 'full', how many may be active}}. `forced_lane` is that of a forced run
+-- where the job has none; while runs of it have still to lose their lanes it would lose its own: {{false, 'moving'}}.
+local answers, new = {}, {}
+for n, born in ipairs(ask.runs) do
+    local known = call('HGET', P .. 'origins:' .. born.inc, born.origin)
+        or (ask.replaces and call('GET', P .. 'request:' .. born.id))
+    local found = known and row(P .. 'run:' .. known)
+    answers[n] = found and {found}
+    new[#new + 1] = not found and n or nil
 end
+if #new == 0 then
+    return answers
+end
+local born = ask.runs[new[1]]
 local state, lane = unpack(call('HMGET', P .. 'job:' .. born.inc, 'state', 'lane'))
 if not lane and state and ask.forced_lane and call('HEXISTS', P .. 'moves', born.inc) == 1 then
-    return {false, 'moving', false}
+    return {{false, 'moving'}}
 end
 lane = lane or (state and ask.forced_lane)
 if not lane then
-    return {false, state, false}
+    return {{false, state}}
 end
 
 local function put_off(id, was)
@@ -46,18 +49,21 @@ if newest then
     was.state, was.lane, was.attempt, was.created, was.constraint, was.key =
         unpack(call('HMGET', key, 'state', 'lane', 'attempt', 'created', 'blocked_on', 'concurrency_key'))
     if was.state and ask.since and tonumber(was.created) > ask.since then
-        return {row(key), false, false}
+        return {{row(key)}}
     end
     local waits = was.state == 'waiting' or was.state == 'ready' or was.state == 'blocked'
     if waits and ask.replaces and was.attempt == '0' then
         put_off(newest, was)
-        return {row(key), false, false}
+        return {{row(key)}}
     end
 end
-if not has_room(born.inc, 1) then
-    return {false, 'full', tonumber(call('HGET', P .. 'job:' .. born.inc, 'most_active'))}
+if not has_room(born.inc, #new) then
+    return {{false, 'full', tonumber(call('HGET', P .. 'job:' .. born.inc, 'most_active'))}}
 end
-born.lane = lane
-born.row[#born.row + 1], born.row[#born.row + 2] = 'lane', lane
-add(born)
-return {false, 'made', lane}
+for _, n in ipairs(new) do
+    local each = ask.runs[n]
+    each.lane, answers[n] = lane, {false, 'made', lane}
+    each.row[#each.row + 1], each.row[#each.row + 2] = 'lane', lane
+    add(each)
+end
+return answers
