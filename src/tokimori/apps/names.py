@@ -4,6 +4,7 @@ from tokimori.apps.app import App, DeclaredArguments
 from tokimori.apps.function import AskArguments, JobFunction
 from tokimori.apps.retrying import retry
 from tokimori.apps.task import Task, current_task
+from tokimori.apps.worker import Worker
 from tokimori.client.asynchronous import AsyncClient, open_async
 from tokimori.client.client import Client, open
 from tokimori.clock import Moment
@@ -123,6 +124,7 @@ __all__ = [
     "StoreUnavailable",
     "Task",
     "TokimoriError",
+    "Worker",
     "current_task",
     "open",
     "open_async",

@@ -1,0 +1,162 @@
+"""A worker whose settings a function of the program gives, at its start and whenever it is asked to take new ones.
+
+The node is a child of the program. For new settings another one is started; the one before is stopped when that works.
+"""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from tokimori.apps.app import App
+from tokimori.apps.program import place_of
+from tokimori.config.settings import load_settings
+from tokimori.config.variables import PREFIX
+from tokimori.errors import InvalidConfig, TokimoriError
+
+log = logging.getLogger(__name__)
+
+Config = Callable[[], Mapping[str, object]]
+"""Gives settings by their names, such as `{"app.processes": 4}`; each that is missing is found as ever."""
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+RELOADS = (signal.SIGHUP, signal.SIGUSR1)
+REOPENS = (signal.SIGUSR2,)
+
+
+class _Said(NamedTuple):
+    """A node has said its first line (`works`), or has gone."""
+
+    node: "subprocess.Popen[str]"
+    works: bool
+
+
+class Worker:
+    """A node for an app alone: `Worker(app, config=settings).run()` as the last line of the program that declares it.
+
+    `config` is called when the worker starts, and again for each HUP or USR1: then a node with these settings and the
+    code of now takes over, and the one before ends what it has in hand. TERM, INT or QUIT stops the worker, a second
+    one at once; USR2 opens the log file anew. `tokimori config show` names the settings.
+    """
+
+    def __init__(self, app: App | str, *, config: Config = dict) -> None:
+        self._app = app
+        self._config = config
+        self._heard: SimpleQueue[signal.Signals | _Said] = SimpleQueue()
+        self._node: subprocess.Popen[str] | None = None
+        self._coming: subprocess.Popen[str] | None = None
+        self._leaving: list[subprocess.Popen[str]] = []
+        self._stops = False
+
+    def run(self) -> int:
+        """Work until told to stop; the exit code of the last node.
+
+        Raises `InvalidConfig` for settings that are none, and `Refused` for an app that worker processes can't find.
+        """
+        said = self._app if isinstance(self._app, str) else place_of(self._app)
+        command = [sys.executable, "-P", "-m", "tokimori", "worker", said]
+        environ = self._environ()
+        before = {number: signal.signal(number, self._hear) for number in (*STOPS, *RELOADS, *REOPENS)}
+        try:
+            self._coming = self._started(command, environ)
+            while True:
+                code = self._take(self._heard.get(), command)
+                if code is not None:
+                    return code
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _hear(self, number: int, _frame: object) -> None:
+        self._heard.put(signal.Signals(number))
+
+    def _environ(self) -> dict[str, str]:
+        """The environment of a node with the settings of now. Raises `InvalidConfig`."""
+        given = {name: value for name, value in self._config().items() if value is not None}
+        loaded = load_settings(given, os.environ, cwd=Path.cwd())
+        if loaded.settings.app.attached is not None or {"app.load", "app.only"} & given.keys():
+            raise InvalidConfig(["app: a worker has the app that it was given; allowed: other settings"])
+        said = {PREFIX + name.upper().replace(".", "_"): _text(value) for name, value in given.items()}
+        return {**os.environ, **said}
+
+    def _started(self, command: list[str], environ: Mapping[str, str]) -> "subprocess.Popen[str]":
+        """A new node, in a session of its own: what a terminal sends to the program is passed on once."""
+        sys.stdout.flush()
+        node = subprocess.Popen(
+            command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        threading.Thread(target=self._listen, args=(node,), name="tokimori-worker", daemon=True).start()
+        return node
+
+    def _listen(self, node: "subprocess.Popen[str]") -> None:
+        assert node.stdout is not None  # noqa: S101  it is a pipe
+        for number, line in enumerate(node.stdout):
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            if not number:
+                self._heard.put(_Said(node, works=True))
+        node.wait()
+        self._heard.put(_Said(node, works=False))
+
+    def _take(self, heard: signal.Signals | _Said, command: list[str]) -> int | None:
+        """Do what was heard; the exit code where this is the end."""
+        match heard:
+            case _Said(node, works=True) if node is self._coming:
+                if self._node is not None:
+                    self._node.terminate()
+                    self._leaving.append(self._node)
+                self._node, self._coming = node, None
+            case _Said(node, works=False):
+                return self._buried(node, command)
+            case signal.Signals() if heard in RELOADS and not self._stops:
+                self._renew(command)
+            case signal.Signals() if heard in (*STOPS, *REOPENS):
+                self._stops = self._stops or heard in STOPS
+                for node in self._all():
+                    node.send_signal(heard)
+        return None
+
+    def _renew(self, command: list[str]) -> None:
+        if self._coming is not None:
+            self._coming.terminate()
+            self._leaving.append(self._coming)
+            self._coming = None
+        try:
+            self._coming = self._started(command, self._environ())
+        except Exception as fault:  # config is the program's
+            why = fault.message if isinstance(fault, TokimoriError) else repr(fault)
+            log.exception("the worker goes on with the settings of before: %s", why)
+
+    def _buried(self, node: "subprocess.Popen[str]", command: list[str]) -> int | None:
+        if node in self._leaving:
+            self._leaving.remove(node)
+        elif node is self._coming and self._node is not None:
+            log.error("the node with the new settings did not start; the one before goes on")
+            self._coming = None
+        elif node.returncode >= 0 or self._stops or node is self._coming:
+            self._node = self._coming = None
+        else:
+            log.error("the node was killed by signal %d; another one takes its place", -node.returncode)
+            self._node, self._coming = None, self._coming or self._started(command, self._environ())
+        return None if self._all() else node.returncode
+
+    def _all(self) -> "list[subprocess.Popen[str]]":
+        return [*self._leaving, *(each for each in (self._coming, self._node) if each is not None)]
+
+
+def _text(value: object) -> str:
+    """The value as a variable of the environment says it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case Mapping():
+            return ",".join(f"{name}={each}" for name, each in value.items())
+        case list() | tuple():
+            return ",".join(map(str, value))
+        case _:
+            return str(value)
