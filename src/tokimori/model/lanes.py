@@ -13,6 +13,9 @@ APART_LABEL = "tokimori:semaphores"
 HANDLERS_LABEL = "tokimori:handlers"
 """The label that shows people the handlers of a node (`handlers_text`). No lane asks for it."""
 
+ONLY_LABEL = "tokimori:only"
+"""The label that shows people that a node runs nothing but what its handlers are for. No lane asks for it."""
+
 
 def lane_of(definition: Definition) -> Lane:
     """The lane in which ready runs of the job wait: `queue|handler|label=value,…`."""
@@ -37,7 +40,12 @@ def serves(labels: dict[str, str], lane: Lane, handlers: Sequence[Handler] = ())
     """Whether a node with these labels and handlers may run the runs of the lane."""
     handler = handler_of(lane)
     served = not handler or handles(handlers, handler)
-    return served and all(_carries(labels, key, value) for key, value in _labels_of(lane))
+    return served and not lacking(labels, lane)
+
+
+def lacking(labels: dict[str, str], lane: Lane) -> list[str]:
+    """The labels, `key=value`, that the lane asks for and that are not among these."""
+    return [f"{key}={value}" for key, value in _labels_of(lane) if not _carries(labels, key, value)]
 
 
 def _carries(labels: dict[str, str], key: str, value: str) -> bool:

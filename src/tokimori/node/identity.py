@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from tokimori.clock import Moment
 from tokimori.model.handlers import Handler, handlers_text
 from tokimori.model.ids import Lane, NodeId
-from tokimori.model.lanes import HANDLERS_LABEL, handler_of, serves
+from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, handler_of, serves
 from tokimori.ports.nodes import NodeRecord, NodeState
 
 
@@ -35,6 +35,7 @@ class Identity:
     def record(self, node_id: NodeId, started: Moment) -> NodeRecord:
         """With what it joins the store."""
         told = {HANDLERS_LABEL: handlers_text(self.handlers)} if self.handlers else {}
+        told |= {ONLY_LABEL: "yes"} if self.only_handlers else {}
         return NodeRecord(
             id=node_id,
             host=self.host,

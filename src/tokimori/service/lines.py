@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from tokimori.model.handlers import how_to_allow, is_told
+from tokimori.model.ids import Lane
 from tokimori.model.job import Definition, Job, JobState, limit_of
-from tokimori.model.lanes import HANDLERS_LABEL, handler_of, units_apart
+from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, handler_of, lacking, units_apart
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, semaphore_of
@@ -26,18 +27,30 @@ def waits_for(run: Run) -> str | None:
     return "a run of its job to end: as many run as max_running allows"
 
 
-def function_of(run: Run) -> str:
-    """The function that a ready run waits to be given to; empty where it is for every node."""
-    return handler_of(run.lane) if run.state is RunState.READY and run.lane is not None else ""
+def nobody_takes(lane: Lane, nodes: Iterable[NodeRecord]) -> str | None:
+    """What those of these nodes that run jobs lack for the runs of the lane, in words; None if one takes them.
 
-
-def nobody_has(function: str, nodes: Iterable[NodeRecord]) -> str | None:
-    """That none of these nodes has a handler of the function, in words; None if one has."""
-    if any(node.runs_jobs and is_told(function, node.labels.get(HANDLERS_LABEL, "")) for node in nodes):
+    None, too, where no node runs and any would do.
+    """
+    there, function = [node for node in nodes if node.runs_jobs], handler_of(lane)
+    able = [node for node in there if _can_run(function, node)]
+    if function and not able:
+        hint = how_to_allow(function)
+        said = f"a node with a handler of the function {function!r}: none that runs now has one"
+        return said if hint is None else f"{said}; {hint}"
+    if there and not able:
+        return "a node that runs more than the functions of its app: start one with `tokimori serve`"
+    lacks = min((lacking(node.labels, lane) for node in able), key=len, default=[])
+    if not lacks:
         return None
-    hint = how_to_allow(function)
-    said = f"a node with a handler of the function {function!r}: none that runs now has one"
-    return said if hint is None else f"{said}; {hint}"
+    said = (
+        f"a node with the label{'s' if len(lacks) > 1 else ''} {', '.join(lacks)}: none that runs now has what it asks"
+    )
+    return f"{said}; `node.labels` in the settings of a node gives it some"
+
+
+def _can_run(function: str, node: NodeRecord) -> bool:
+    return is_told(function, node.labels.get(HANDLERS_LABEL, "")) if function else ONLY_LABEL not in node.labels
 
 
 def stopped(job: Job) -> str | None:

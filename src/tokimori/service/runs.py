@@ -27,7 +27,7 @@ from tokimori.service.backfill import Backfills
 from tokimori.service.bounds import OF_A_PROGRAM
 from tokimori.service.definitions import check_readable
 from tokimori.service.given import Span, When, flag_of, many, moment_of, seconds_of
-from tokimori.service.lines import function_of, nobody_has, stopped, waits_for
+from tokimori.service.lines import nobody_takes, stopped, waits_for
 from tokimori.service.many import after, batches, read_many, requested_runs
 from tokimori.service.queues import binding
 from tokimori.service.requests import Asked, Request, became, manner_of, read_request, requested_run
@@ -223,8 +223,8 @@ class RunService:
 
     async def _waits_for(self, run: Run, job: Job | None) -> str | None:
         words = waits_for(run)
-        if words is None and (function := function_of(run)):
-            return nobody_has(function, await self._store.list_nodes())
+        if words is None and run.state is RunState.READY and run.lane is not None:
+            return nobody_takes(run.lane, await self._store.list_nodes())
         if job is not None and run.lane is None and run.state in BEFORE_START and (why := stopped(job)):
             return f"its job: {why}"
         if words is None or job is None:

@@ -221,6 +221,17 @@ def test_a_run_that_waits_for_a_parked_job_says_so(served: Program) -> None:
     served("job", "delete", "breaks")
 
 
+def test_who_waits_for_a_run_that_nobody_takes_is_told(served: Program, program: Program) -> None:
+    """What it waits for is said once, at once, and the wait goes on: for any node, or for one with its labels."""
+    program("job", "add", "j", "--noop")
+    served("job", "add", "bound", "--noop", "--label", "gpu=yes")
+    for asks, job, told in ((program, "j", "waits for a node: start one"), (served, "bound", "the label gpu=yes")):
+        waited = asks.run("job", "trigger", job, "--wait", "--timeout", "2.5")
+        assert (waited.returncode, waited.stderr.count(told)) == (2, 1), waited.stderr
+        assert "is still ready after 2.5" in waited.stderr
+    served("job", "delete", "bound")
+
+
 def test_a_report_needs_a_run(program: Program) -> None:
     """Outside of a run, and with what no node would understand, a report is refused and nothing is written."""
     assert program.error("run", "report", "succeeded")["field"] == "TOKIMORI_OUTCOME_FILE"

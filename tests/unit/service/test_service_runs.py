@@ -10,7 +10,7 @@ from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
 from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.job import Definition, JobState
-from tokimori.model.lanes import HANDLERS_LABEL, serves
+from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, serves
 from tokimori.model.outcome import Failed, Released, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.target import Noop
@@ -268,3 +268,24 @@ async def test_a_function_that_no_node_has_waits_and_says_so(world: World) -> No
         await world.register(node, {HANDLERS_LABEL: handlers})
     details = await world.service.get_run(run.id)
     assert (details.run.state, details.waits_for) == (RunState.READY, None)
+
+
+async def test_a_run_waits_for_a_node_that_takes_it(world: World) -> None:
+    """What the nodes of now lack is said: the labels of the one that lacks least, or that all have functions alone."""
+    await world.add({"noop": True}, "free")
+    await world.add({"noop": True, "labels": {"gpu": "yes", "zone": "a"}}, "bound")
+    free, bound = [(await world.trigger(name)).id for name in ("free", "bound")]
+
+    async def waits_for(run_id: str) -> str | None:
+        return (await world.service.get_run(run_id)).waits_for
+
+    assert [await waits_for(each) for each in (free, bound)] == [None, None]
+    await world.register("functions", {HANDLERS_LABEL: "f", ONLY_LABEL: "yes"})
+    assert "a node that runs more than" in str(await waits_for(free))
+    await world.register("bare")
+    assert await waits_for(free) is None
+    assert "a node with the labels gpu=yes, zone=a: none" in str(await waits_for(bound))
+    await world.register("zoned", {"zone": "a"})
+    assert "a node with the label gpu=yes: none" in str(await waits_for(bound))
+    await world.register("right", {"zone": "a", "gpu": "yes"})
+    assert await waits_for(bound) is None
