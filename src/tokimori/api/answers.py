@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 from urllib.parse import urlencode
 
-from msgspec import DecodeError, Struct, convert, json
+from msgspec import DecodeError, json
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
@@ -84,19 +84,3 @@ async def read_body(request: Request, kind: type[_T]) -> _T:
         raise InvalidInput("the body is not UTF-8", allowed="JSON in UTF-8") from None
     except RecursionError:
         raise InvalidInput("the JSON is nested too deeply", allowed="less depth") from None
-
-
-_Query = TypeVar("_Query", bound=Struct)
-
-
-def read_query(request: Request, kind: type[_Query], *, lists: frozenset[str] = frozenset()) -> _Query:
-    """The query parameters as a value; those in `lists` may be repeated. Raises `InvalidInput` naming the field."""
-    query = request.query_params
-    if unknown := sorted({*query} - {*kind.__struct_fields__}):
-        name, allowed = unknown[0], ", ".join(kind.__struct_fields__)
-        raise InvalidInput(f"{name}: there is no such parameter", field=name, value=query[name], allowed=allowed)
-    given = {name: query.getlist(name) if name in lists else query[name] for name in query}
-    try:
-        return convert(given, kind, strict=False)
-    except DecodeError as fault:
-        raise invalid_json(fault, given) from None

@@ -2,7 +2,7 @@
 
 import logging
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from http import HTTPStatus
 
@@ -11,17 +11,21 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Route
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp
 
 from tokimori.api.acting import AuthorOf, ServiceFor, unknown_author
 from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
+from tokimori.api.backfills import Backfills
 from tokimori.api.calendars import Calendars
 from tokimori.api.callbacks import CallbackDoor, Hear, unheard
 from tokimori.api.calls import Calls
 from tokimori.api.claims import ClaimPaths
 from tokimori.api.guards import STRICT, Lenient, guarded
 from tokimori.api.jobs import Jobs
+from tokimori.api.nodes import Nodes
+from tokimori.api.occurrences import Occurrences
+from tokimori.api.operation import Operation
 from tokimori.api.queues import Queues
 from tokimori.api.runs import Runs
 from tokimori.api.schedules import Schedules
@@ -31,14 +35,13 @@ from tokimori.errors import Bug, StoreError, TokimoriError
 from tokimori.service.bounds import OF_A_DOOR
 from tokimori.service.claims import Claims
 from tokimori.service.service import Service
-from tokimori.service.views.nodes import node_view
 
 log = logging.getLogger(__name__)
 
 MOST_AUTHORS = 256
 """For so many the service that acts in their name is kept."""
-PARTS = (Jobs, Runs, Schedules, Calendars, Semaphores, Queues)
-"""The parts of the API; each has its own paths."""
+PARTS = (Jobs, Occurrences, Backfills, Runs, Schedules, Calendars, Semaphores, Queues, Nodes)
+"""The parts of the API; each has its own operations."""
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -78,23 +81,17 @@ def create_app(
     def service_for(request: Request) -> Service:
         return acting_as(author_of(request))
 
-    async def show_health(_: Request) -> Response:
-        return answer(state := health(), 200 if state.status == "ok" else 503)
-
-    async def list_nodes(_: Request) -> Response:
-        return answer([node_view(node) for node in await service.nodes()])
-
     async def on_http_error(request: Request, error: Exception) -> Response:
         is_lost = isinstance(error, HTTPException) and error.status_code == HTTPStatus.NOT_FOUND
         if lost is not None and is_lost and is_browser(request):
             return lost(request)
         return await _on_http_error(request, error)
 
+    said = [_asked_for(health), *operations(service_for, claims)]
     app = Starlette(
         routes=[
-            Route("/healthz", show_health),
-            *_routes(service_for, claims),
-            Route("/api/v2/nodes", list_nodes),
+            *(each.route() for each in said),
+            *Calls(service_for, claims).routes(),
             *pages,
         ],
         exception_handlers={TokimoriError: _on_error, HTTPException: on_http_error, Exception: _on_bug},
@@ -112,12 +109,19 @@ def create_app(
     )
 
 
-def _routes(service: ServiceFor, claims: Claims | None) -> Iterator[Route]:
-    for part in PARTS:
-        yield from part(service).routes()
-    yield from Calls(service, claims).routes()
-    if claims is not None:
-        yield from ClaimPaths(claims).routes()
+def _asked_for(health: Callable[[], Health]) -> Operation:
+    async def show(_: Request) -> Response:
+        """Whether the node works; everybody may ask."""
+        return answer(state := health(), 200 if state.status == "ok" else 503)
+
+    others = {503: "the node does not work as it should"}
+    return Operation("health", "GET", "/healthz", show, Health, others=others, open=True)
+
+
+def operations(service: ServiceFor, claims: Claims | None) -> Sequence[Operation]:
+    """What `/api/v2` does, each operation said once."""
+    parts = [each for part in PARTS for each in part(service).operations()]
+    return parts if claims is None else [*parts, *ClaimPaths(claims).operations()]
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

@@ -1,17 +1,38 @@
 """The paths under `/api/v2/calendars`."""
 
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import quote
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from tokimori.api.acting import ServiceFor
-from tokimori.api.answers import answer, read_body
+from tokimori.api.answers import answer
+from tokimori.api.operation import Fields, Operation
 from tokimori.errors import InvalidInput
-from tokimori.service.views.schedules import calendar_view
+from tokimori.service.views.schedules import CalendarView, calendar_view
+
+
+class CalendarChanges(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What changes of a calendar; a null empties a field."""
+
+    description: str | None = None
+    dates: tuple[str, ...] | None = None
+    weekdays: tuple[str, ...] | None = None
+
+
+class NewCalendar(CalendarChanges, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A calendar: `dates` such as `2026-12-25`, `2026-12-24/2027-01-01` and `12-25`, `weekdays` such as `sat`."""
+
+    name: str
+
+
+class CalendarDeleted(Struct, frozen=True, kw_only=True):
+    """The calendar that was deleted."""
+
+    name: str
+    deleted: bool
 
 
 class Calendars:
@@ -20,28 +41,44 @@ class Calendars:
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
-    def routes(self) -> Sequence[Route]:
-        """The paths of this part."""
-        one = "/api/v2/calendars/{name}"
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        every, one = "/api/v2/calendars", "/api/v2/calendars/{name}"
         return [
-            Route("/api/v2/calendars", self.list, methods=["GET"]),
-            Route("/api/v2/calendars", self.add, methods=["POST"]),
-            Route(one, self.show, methods=["GET"]),
-            Route(one, self.update, methods=["PATCH"]),
-            Route(one, self.delete, methods=["DELETE"]),
+            Operation("calendar_list", "GET", every, self.list, list[CalendarView]),
+            Operation(
+                "calendar_add",
+                "POST",
+                every,
+                self.add,
+                CalendarView,
+                sent=NewCalendar,
+                status=201,
+                example={"name": "holidays", "dates": ["12-25", "12-26"]},
+            ),
+            Operation("calendar_show", "GET", one, self.show, CalendarView),
+            Operation(
+                "calendar_update",
+                "PATCH",
+                one,
+                self.update,
+                CalendarView,
+                sent=CalendarChanges,
+                example={"weekdays": ["sat", "sun"]},
+            ),
+            Operation("calendar_delete", "DELETE", one, self.delete, CalendarDeleted),
         ]
 
     async def list(self, request: Request) -> Response:
         """All calendars, by name."""
         return answer([calendar_view(calendar) for calendar in await self._service(request).calendars.list()])
 
-    async def add(self, request: Request) -> Response:
+    async def add(self, request: Request, body: Fields) -> Response:
         """Add a calendar: `name`, and `dates`, `weekdays`, `description`."""
-        fields = await read_body(request, dict[str, Any])
-        name = fields.pop("name", None)
+        name = body.pop("name", None)
         if not isinstance(name, str):
             raise InvalidInput("name: a calendar needs a name", field="name", value=name, allowed="a text")
-        calendar = await self._service(request).calendars.add(name, **fields)
+        calendar = await self._service(request).calendars.add(name, **body)
         return answer(calendar_view(calendar), 201, location=f"/api/v2/calendars/{quote(name, safe='')}")
 
     async def show(self, request: Request) -> Response:
@@ -49,16 +86,15 @@ class Calendars:
         name, calendars = _name(request), self._service(request).calendars
         return answer(calendar_view(await calendars.get(name), await calendars.jobs(name)))
 
-    async def update(self, request: Request) -> Response:
+    async def update(self, request: Request, body: Fields) -> Response:
         """Change fields of a calendar; null empties a field. The jobs that use it take over its days."""
-        changes = await read_body(request, dict[str, Any])
-        return answer(calendar_view(await self._service(request).calendars.update(_name(request), **changes)))
+        return answer(calendar_view(await self._service(request).calendars.update(_name(request), **body)))
 
     async def delete(self, request: Request) -> Response:
         """Delete a calendar that no job uses."""
         name = _name(request)
         await self._service(request).calendars.delete(name)
-        return answer({"name": name, "deleted": True})
+        return answer(CalendarDeleted(name=name, deleted=True))
 
 
 def _name(request: Request) -> str:

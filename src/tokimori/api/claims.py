@@ -8,13 +8,13 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType, field
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from tokimori.api.answers import answer, read_body
+from tokimori.api.answers import answer
+from tokimori.api.operation import Operation
 from tokimori.errors import TokimoriError
-from tokimori.service.claimed import ClaimedRun
+from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.claims import Claims
-from tokimori.service.views.claims import claim_view, told_view
+from tokimori.service.views.claims import ClaimView, ToldView, claim_view, told_view
 from tokimori.service.wishes import ALIVE_TIME
 
 
@@ -65,7 +65,7 @@ class RetryRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_field
     output: str | None = None
 
 
-class HoldRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HandBackRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Why a person is to look at it."""
 
     reason: str | UnsetType = UNSET
@@ -77,66 +77,87 @@ class ClaimPaths:
     def __init__(self, claims: Claims) -> None:
         self._claims = claims
 
-    def routes(self) -> Sequence[Route]:
-        """The paths of this part."""
-        run = "/api/v2/claims/{run_id}"
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        said: dict[str, dict[str, object]] = {
+            "heartbeat": {"token": 1},
+            "finish": {"token": 1, "result": {"pages": 12}},
+            "fail": {"token": 1, "error": "no paper"},
+            "retry": {"token": 1, "after": 60},
+            "release": {"token": 1},
+            "hold": {"token": 1, "reason": "to be looked at"},
+        }
         ends = (self.heartbeat, self.finish, self.fail, self.retry, self.release, self.hold)
         return [
-            Route("/api/v2/claims", self.claim, methods=["POST"]),
-            *(Route(f"{run}/{end.__name__}", end, methods=["POST"]) for end in ends),
+            Operation(
+                "claim",
+                "POST",
+                "/api/v2/claims",
+                self.claim,
+                list[ClaimView],
+                example={"types": ["print"], "limit": 1, "worker": "printer 3"},
+            ),
+            *(
+                Operation(
+                    f"claim_{end.__name__}",
+                    "POST",
+                    f"/api/v2/claims/{{run_id}}/{end.__name__}",
+                    end,
+                    Heard if end == self.heartbeat else ToldView,
+                    example=said[end.__name__],
+                )
+                for end in ends
+            ),
         ]
 
-    async def claim(self, request: Request) -> Response:
+    async def claim(self, request: Request, body: ClaimRequest) -> Response:
         """Runs for a worker; it waits up to `wait` seconds for the first one, as long as its client does."""
-        wanted = await read_body(request, ClaimRequest)
         asked = self._claims.claim(
-            wanted.types,
-            queue=wanted.queue,
-            limit=wanted.limit,
-            wait=wanted.wait,
-            alive_time=wanted.alive_time,
-            worker=wanted.worker,
-            labels=wanted.labels,
-            id=wanted.id,
+            body.types,
+            queue=body.queue,
+            limit=body.limit,
+            wait=body.wait,
+            alive_time=body.alive_time,
+            worker=body.worker,
+            labels=body.labels,
+            id=body.id,
         )
-        if wanted.wait <= 0:
+        if body.wait <= 0:
             return answer([claim_view(run) for run in await asked])
         return answer([claim_view(run) for run in await while_it_waits(request, self._claims, asked)])
 
-    async def heartbeat(self, request: Request) -> Response:
+    async def heartbeat(self, request: Request, body: HeartbeatRequest) -> Response:
         """Its worker lives."""
-        wanted = await read_body(request, HeartbeatRequest)
-        heard = await self._claims.heartbeat(_run_id(request), wanted.token, alive_time=wanted.alive_time)
-        return answer(heard)
+        return answer(await self._claims.heartbeat(_run_id(request), body.token, alive_time=body.alive_time))
 
-    async def finish(self, request: Request) -> Response:
+    async def finish(self, request: Request, body: FinishRequest) -> Response:
         """It has done what it should."""
-        wanted, run = await read_body(request, FinishRequest), _run_id(request)
-        state = await self._claims.finish(run, wanted.token, result=wanted.result, output=wanted.output)
-        return answer(told_view(run, state))
+        run = _run_id(request)
+        return answer(
+            told_view(run, await self._claims.finish(run, body.token, result=body.result, output=body.output))
+        )
 
-    async def fail(self, request: Request) -> Response:
+    async def fail(self, request: Request, body: FailRequest) -> Response:
         """It has not."""
-        wanted, run = await read_body(request, FailRequest), _run_id(request)
-        state = await self._claims.fail(run, wanted.token, error=wanted.error, output=wanted.output)
-        return answer(told_view(run, state))
+        run = _run_id(request)
+        return answer(told_view(run, await self._claims.fail(run, body.token, error=body.error, output=body.output)))
 
-    async def retry(self, request: Request) -> Response:
+    async def retry(self, request: Request, body: RetryRequest) -> Response:
         """It is to be tried again."""
-        wanted, run = await read_body(request, RetryRequest), _run_id(request)
-        state = await self._claims.retry(run, wanted.token, after=wanted.after, at=wanted.at, output=wanted.output)
+        run = _run_id(request)
+        state = await self._claims.retry(run, body.token, after=body.after, at=body.at, output=body.output)
         return answer(told_view(run, state))
 
-    async def release(self, request: Request) -> Response:
+    async def release(self, request: Request, body: TokenRequest) -> Response:
         """Somebody else is to do it."""
-        wanted, run = await read_body(request, TokenRequest), _run_id(request)
-        return answer(told_view(run, await self._claims.release(run, wanted.token)))
+        run = _run_id(request)
+        return answer(told_view(run, await self._claims.release(run, body.token)))
 
-    async def hold(self, request: Request) -> Response:
+    async def hold(self, request: Request, body: HandBackRequest) -> Response:
         """A person is to look at it."""
-        wanted, run = await read_body(request, HoldRequest), _run_id(request)
-        said = {} if wanted.reason is UNSET else {"reason": wanted.reason}
-        return answer(told_view(run, await self._claims.hold(run, wanted.token, **said)))
+        run = _run_id(request)
+        said = {} if body.reason is UNSET else {"reason": body.reason}
+        return answer(told_view(run, await self._claims.hold(run, body.token, **said)))
 
 
 async def while_it_waits(

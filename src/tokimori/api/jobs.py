@@ -1,57 +1,37 @@
-"""The paths under `/api/v2/jobs`, and `/api/v2/graph`."""
+"""The paths under `/api/v2/jobs`: jobs are added, edited, stopped and deleted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Annotated
 from urllib.parse import quote
 
-from msgspec import Struct, field, json
+from msgspec import Meta, Struct, json
 from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from tokimori.api.acting import ServiceFor
-from tokimori.api.answers import answer, page_of, read_body, read_query, written
-from tokimori.api.requests import TriggerRequest, ask
-from tokimori.clock import Moment, format_moment, parse_moment
+from tokimori.api.answers import answer, page_of, written
+from tokimori.api.operation import Fields, Handler, Operation
+from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED, checked
+from tokimori.service.definitions import JobFields
 from tokimori.service.shown import MOST_KEPT, Shown
-from tokimori.service.views.jobs import count_view, edge_view, job_view, skip_view
-from tokimori.service.views.runs import backfill_view
-from tokimori.service.views.schedules import explanation_view
+from tokimori.service.views.jobs import JobView, job_view
+from tokimori.service.views.runs import RunView
 
 SHOWN_TIMES = 5
 """How many next moments are shown with a job."""
+EXAMPLE = {"id": "nightly-report", "schedule": "0 3 * * *", "command": "make report", "owner": "ada"}
 
 
-class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JobQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Jobs by id, from the first one behind `after`; `last_runs`: with how many of its newest runs each is shown."""
 
     after: str | None = None
-    limit: int = 100
-    last_runs: int = 0
-
-
-class NextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The next `n` moments after `after`, by default after now."""
-
-    n: int = 10
-    after: str | None = None
-
-
-class SkipsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many of the newest skips are wanted."""
-
-    limit: int = 100
-
-
-class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a job is paused; `now`: whether its running runs are cancelled."""
-
-    reason: str | None = None
-    now: bool = False
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
+    last_runs: Annotated[int, Meta(ge=0, le=MOST_LISTED)] = 0
 
 
 class DeleteQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,26 +41,19 @@ class DeleteQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     now: bool = False
 
 
-class Range(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The range of a backfill; `from` and `to` are included."""
+class NewJob(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job: its `id` (else it gets a UUID), what it does, when, and its policies. Of `command`, `function`, `url` and
+    `noop` it has one.
+    """
 
-    first: str = field(name="from")
-    last: str = field(name="to")
-
-    def moments(self) -> tuple[Moment, Moment]:
-        """Both ends of the range. Raises `InvalidInput`."""
-        return parse_moment(self.first, field="from"), parse_moment(self.last, field="to")
+    id: str | None = None
 
 
-class BackfillRequest(Range, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many runs to make: all that are missing, at most `max_running` active at a time, or (`dry_run`) none."""
+class JobDeleted(Struct, frozen=True, kw_only=True):
+    """The job that was deleted."""
 
-    max_running: int = 0
-    dry_run: bool = False
-
-
-class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A body without fields."""
+    id: str
+    deleted: bool
 
 
 class Jobs:
@@ -89,33 +62,56 @@ class Jobs:
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
-    def routes(self) -> Sequence[Route]:
-        """The paths of this part."""
-        job = "/api/v2/jobs/{job_id}"
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        return [*self._of_jobs(), *self._of_states()]
+
+    def _of_jobs(self) -> Sequence[Operation]:
+        every, job = "/api/v2/jobs", "/api/v2/jobs/{job_id}"
         return [
-            Route("/api/v2/jobs", self.list, methods=["GET"]),
-            Route("/api/v2/jobs", self.add, methods=["POST"]),
-            Route(job, self.show, methods=["GET"]),
-            Route(job, self.update, methods=["PATCH"]),
-            Route(job, self.delete, methods=["DELETE"]),
-            *(Route(f"{job}/{name}", self.pause, methods=["POST"]) for name in ("pause", "disable")),
-            *(Route(f"{job}/{name}", self.resume, methods=["POST"]) for name in ("resume", "enable")),
-            Route(f"{job}/resolve", self.resolve, methods=["POST"]),
-            Route(f"{job}/trigger", self.trigger, methods=["POST"]),
-            Route(f"{job}/backfill", self.backfill, methods=["POST"]),
-            Route(f"{job}/backfill/cancel", self.cancel_backfill, methods=["POST"]),
-            Route(f"{job}/next", self.next_times, methods=["GET"]),
-            Route(f"{job}/explain", self.explain, methods=["GET"]),
-            Route(f"{job}/skips", self.skips, methods=["GET"]),
-            Route(f"{job}/graph", self.graph, methods=["GET"]),
-            Route("/api/v2/graph", self.graph, methods=["GET"]),
-            Route(f"{job}/counts", self.counts, methods=["GET"]),
+            Operation("job_list", "GET", every, self.list, list[JobView], asked={"limit": "20"}),
+            Operation("job_add", "POST", every, self.add, JobView, sent=NewJob, status=201, example=EXAMPLE),
+            Operation("job_show", "GET", job, self.show, JobView),
+            Operation(
+                "job_update",
+                "PATCH",
+                job,
+                self.update,
+                JobView,
+                sent=JobFields,
+                example={"schedule": "0 4 * * *", "owner": None},
+            ),
+            Operation("job_delete", "DELETE", job, self.delete, JobDeleted),
         ]
 
-    async def list(self, request: Request) -> Response:
+    def _of_states(self) -> Sequence[Operation]:
+        job, why = "/api/v2/jobs/{job_id}", {"reason": "repairs"}
+        orders: Sequence[tuple[str, Handler, Mapping[str, object]]] = (
+            ("pause", self.pause, why),
+            ("disable", self.pause, why),
+            ("resume", self.resume, {}),
+            ("enable", self.resume, {}),
+            ("resolve", self.resolve, {}),
+        )
+        return [
+            *(
+                Operation(f"job_{name}", "POST", f"{job}/{name}", handler, JobView, example=example)
+                for name, handler, example in orders
+            ),
+            Operation(
+                "job_trigger",
+                "POST",
+                f"{job}/trigger",
+                self.trigger,
+                RunView,
+                status=201,
+                others={200: "a run that was there already answers"},
+                example={"key": "order-17", "payload": "17"},
+            ),
+        ]
+
+    async def list(self, request: Request, query: JobQuery) -> Response:
         """Jobs by id, a page at a time."""
-        query = read_query(request, ListQuery)
-        checked("limit", query.limit, MOST_LISTED)
         if query.last_runs:
             checked("last_runs", query.last_runs, MOST_LISTED // query.limit)
         service = self._service(request)
@@ -124,94 +120,47 @@ class Jobs:
         views = [job_view(job, last_runs=last.get(job.id)) for job in jobs]
         return page_of(request, views, query.limit, after=jobs[-1].id if jobs else None)
 
-    async def add(self, request: Request) -> Response:
+    async def add(self, request: Request, body: Fields) -> Response:
         """Add a job: the fields of `JobFields`, and an `id` (else it gets a UUID)."""
-        fields = await read_body(request, dict[str, Any])
-        job_id = fields.pop("id", None)
+        job_id = body.pop("id", None)
         if not isinstance(job_id, str | None):
             raise InvalidInput(f"id: {job_id!r} is not a job id", field="id", value=job_id, allowed="a text")
-        job = await self._service(request).add(job_id, **fields)
+        job = await self._service(request).add(job_id, **body)
         return answer(job_view(job), 201, location=f"/api/v2/jobs/{quote(job.id, safe='')}")
 
     async def show(self, request: Request) -> Response:
         """A job, its next moments (none while it is stopped), its edges, and what keeps its runs from starting."""
-        return written(_shown(await self._service(request).shown(_job_id(request), SHOWN_TIMES)))
+        return written(_shown(await self._service(request).shown(job_id_of(request), SHOWN_TIMES)))
 
-    async def update(self, request: Request) -> Response:
-        """Change fields of a job: a JSON merge patch (RFC 7396)."""
-        changes = await read_body(request, dict[str, Any])
-        return answer(job_view(await self._service(request).update(_job_id(request), **changes)))
+    async def update(self, request: Request, body: Fields) -> Response:
+        """Change fields of a job: a JSON merge patch (RFC 7396); a null brings the default of a field back."""
+        return answer(job_view(await self._service(request).update(job_id_of(request), **body)))
 
-    async def delete(self, request: Request) -> Response:
-        """Delete a job."""
-        job_id = _job_id(request)
-        await self._service(request).delete(job_id, **asdict(read_query(request, DeleteQuery)))
-        return answer({"id": job_id, "deleted": True})
+    async def delete(self, request: Request, query: DeleteQuery) -> Response:
+        """Delete a job. Its runs that have not started are cancelled."""
+        job_id = job_id_of(request)
+        await self._service(request).delete(job_id, **asdict(query))
+        return answer(JobDeleted(id=job_id, deleted=True))
 
-    async def pause(self, request: Request) -> Response:
+    async def pause(self, request: Request, body: PauseRequest) -> Response:
         """Pause a job: none of its runs starts until it is resumed."""
-        wanted = await read_body(request, PauseRequest)
-        return answer(job_view(await self._service(request).pause(_job_id(request), wanted.reason, now=wanted.now)))
+        return answer(job_view(await self._service(request).pause(job_id_of(request), body.reason, now=body.now)))
 
-    async def resume(self, request: Request) -> Response:
+    async def resume(self, request: Request, body: NoRequest) -> Response:
         """Resume a job, without making up for what it missed."""
-        await read_body(request, NoRequest)
-        return answer(job_view(await self._service(request).resume(_job_id(request))))
+        return answer(job_view(await self._service(request).resume(job_id_of(request))))
 
-    async def resolve(self, request: Request) -> Response:
+    async def resolve(self, request: Request, body: NoRequest) -> Response:
         """Enable a job that a failure has parked."""
-        await read_body(request, NoRequest)
-        return answer(job_view(await self._service(request).resolve(_job_id(request))))
+        return answer(job_view(await self._service(request).resolve(job_id_of(request))))
 
-    async def trigger(self, request: Request) -> Response:
+    async def trigger(self, request: Request, body: TriggerRequest) -> Response:
         """Ask for a run, now or at a moment."""
-        wanted = await read_body(request, TriggerRequest)
-        return await ask(self._service(request), _job_id(request), wanted)
-
-    async def backfill(self, request: Request) -> Response:
-        """Make runs for occurrences that have none; with `max_running`, ask again until none is missing."""
-        wanted = await read_body(request, BackfillRequest)
-        first, last = wanted.moments()
-        done = await self._service(request).backfill(
-            _job_id(request), first, last, max_running=wanted.max_running, dry_run=wanted.dry_run
-        )
-        return answer(backfill_view(done))
-
-    async def cancel_backfill(self, request: Request) -> Response:
-        """Cancel a backfill: its runs that have not ended, and the making of more."""
-        first, last = (await read_body(request, Range)).moments()
-        done = await self._service(request).cancel_backfill(_job_id(request), first, last)
-        return answer(backfill_view(done))
-
-    async def next_times(self, request: Request) -> Response:
-        """The next moments of the job's schedule."""
-        query = read_query(request, NextQuery)
-        after = None if query.after is None else parse_moment(query.after, field="after")
-        moments = await self._service(request).next_times(_job_id(request), query.n, after)
-        return answer([{"job_id": _job_id(request), "time": format_moment(moment)} for moment in moments])
-
-    async def explain(self, request: Request) -> Response:
-        """What the schedule of the job means."""
-        query = read_query(request, NextQuery)
-        after = None if query.after is None else parse_moment(query.after, field="after")
-        return answer(explanation_view(await self._service(request).explain_job(_job_id(request), query.n, after)))
-
-    async def skips(self, request: Request) -> Response:
-        """The skips of the job, newest first."""
-        query = read_query(request, SkipsQuery)
-        return answer([skip_view(skip) for skip in await self._service(request).skips(_job_id(request), query.limit)])
-
-    async def graph(self, request: Request) -> Response:
-        """The edges between jobs: all, or those above and below one job."""
-        edges = await self._service(request).graph(request.path_params.get("job_id"))
-        return answer([edge_view(edge) for edge in edges])
-
-    async def counts(self, request: Request) -> Response:
-        """How many runs ended and occurrences were skipped, by day and outcome, pruned ones too."""
-        return answer([count_view(count) for count in await self._service(request).counts(_job_id(request))])
+        return await ask(request, self._service(request), job_id_of(request), body)
 
 
-def _job_id(request: Request) -> str:
+def job_id_of(request: Request) -> str:
+    """The id of the job that the path names."""
     job_id: str = request.path_params["job_id"]
     return job_id
 

@@ -5,22 +5,19 @@ from collections.abc import Sequence
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from tokimori.api.acting import ServiceFor
-from tokimori.api.answers import answer, read_body
-from tokimori.service.views.queues import pause_view, queue_view
+from tokimori.api.answers import answer
+from tokimori.api.operation import Operation
+from tokimori.api.requests import NoRequest, PauseRequest
+from tokimori.service.views.queues import PauseView, QueueView, pause_view, queue_view
 
 
-class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why it is paused; `now`: whether its running runs are cancelled."""
+class ResumedView(Struct, frozen=True, kw_only=True):
+    """The queue (`*`: everything), and whether it was paused."""
 
-    reason: str | None = None
-    now: bool = False
-
-
-class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A body without fields."""
+    queue: str
+    resumed: bool
 
 
 class Queues:
@@ -29,14 +26,21 @@ class Queues:
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
-    def routes(self) -> Sequence[Route]:
-        """The paths of this part; those without a queue concern everything."""
-        queue = "/api/v2/queues/{queue}"
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part; those without a queue concern everything."""
+        queue, all_of_it = "/api/v2/queues/{queue}", "/api/v2"
+        why = {"reason": "repairs"}
         return [
-            Route("/api/v2/queues", self.list, methods=["GET"]),
-            Route("/api/v2/pauses", self.pauses, methods=["GET"]),
-            *(Route(f"{what}/pause", self.pause, methods=["POST"]) for what in (queue, "/api/v2")),
-            *(Route(f"{what}/resume", self.resume, methods=["POST"]) for what in (queue, "/api/v2")),
+            Operation("queue_list", "GET", "/api/v2/queues", self.list, list[QueueView]),
+            Operation("pause_list", "GET", "/api/v2/pauses", self.pauses, list[PauseView]),
+            *(
+                Operation(f"{name}_pause", "POST", f"{path}/pause", self.pause, PauseView, example=why)
+                for name, path in (("queue", queue), ("everything", all_of_it))
+            ),
+            *(
+                Operation(f"{name}_resume", "POST", f"{path}/resume", self.resume, ResumedView, example={})
+                for name, path in (("queue", queue), ("everything", all_of_it))
+            ),
         ]
 
     async def list(self, request: Request) -> Response:
@@ -47,19 +51,16 @@ class Queues:
         """All pauses; the pause of everything comes first."""
         return answer([pause_view(pause) for pause in await self._service(request).queues.pauses()])
 
-    async def pause(self, request: Request) -> Response:
+    async def pause(self, request: Request, body: PauseRequest) -> Response:
         """Pause a queue or everything: no run starts until it is resumed. A pause that exists stays as it is."""
-        wanted = await read_body(request, PauseRequest)
-        return answer(
-            pause_view(await self._service(request).queues.pause(_queue(request), wanted.reason, now=wanted.now))
-        )
+        queues = self._service(request).queues
+        return answer(pause_view(await queues.pause(_queue(request), body.reason, now=body.now)))
 
-    async def resume(self, request: Request) -> Response:
+    async def resume(self, request: Request, body: NoRequest) -> Response:
         """Resume a queue or everything."""
-        await read_body(request, NoRequest)
         queue = _queue(request)
         was = await self._service(request).queues.resume(queue)
-        return answer({"queue": "*" if queue is None else queue, "resumed": was is not None})
+        return answer(ResumedView(queue="*" if queue is None else queue, resumed=was is not None))
 
 
 def _queue(request: Request) -> str | None:

@@ -1,18 +1,39 @@
-"""Requests for runs, as `/api/v2/jobs/{id}/trigger` and `/api/v2/runs` take and answer them."""
+"""What several parts of the API are asked: for runs, to pause something, or to do what needs no words."""
 
 from typing import Any
 
 from msgspec import Struct
+from starlette.requests import Request
 from starlette.responses import Response
 
 from tokimori.api.answers import answer
+from tokimori.errors import InvalidInput
 from tokimori.service.requests import Became
 from tokimori.service.service import Service
 from tokimori.service.views.runs import run_view
 
+IDEMPOTENCY_KEY = "idempotency-key"
+"""The header by which a request that is sent again is known."""
+
+
+class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A body without fields."""
+
+
+class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why it is paused; `now`: whether its running runs are cancelled."""
+
+    reason: str | None = None
+    now: bool = False
+
 
 class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request for a run: the fields of `tokimori.service.requests.Request`."""
+    """A request for a run: now, or `at` a moment (RFC 3339; without an offset a time in the job's zone).
+
+    The same `key` again gives the same run. `priority` is that of the job unless given. `parent` is the run whose code
+    asks. `force`: even if the job is paused or parked. `debounce`, `throttle` (seconds) and `replace` let runs share
+    the key.
+    """
 
     key: str | None = None
     payload: str | None = None
@@ -31,13 +52,33 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class RunRequest(TriggerRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request for a run of the job `job_id`."""
+    """A request for a run of the job `job_id`: see `TriggerRequest`."""
 
     job_id: str
 
 
-async def ask(service: Service, job_id: str, wanted: TriggerRequest) -> Response:
+async def ask(request: Request, service: Service, job_id: str, wanted: TriggerRequest) -> Response:
     """Ask for a run. The response is 201 with the path of a new run, or 200 with the run that answers."""
-    asked = await service.ask(job_id, **wanted.arguments())
+    fields = wanted.arguments()
+    fields["key"] = _key(request, wanted.key)
+    asked = await service.ask(job_id, **fields)
     status = 201 if asked.became is Became.MADE else 200
     return answer(run_view(asked.run, became=asked.became), status, location=f"/api/v2/runs/{asked.run.id}")
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The key by which a client knows its request again, if it has said one."""
+    return request.headers.get(IDEMPOTENCY_KEY)
+
+
+def _key(request: Request, key: str | None) -> str | None:
+    """The key of the run: that of the body, or the one that the client has put on the request."""
+    header = idempotency_key(request)
+    if header is not None and key not in (None, header):
+        raise InvalidInput(
+            f"key: {key!r} is not {header!r}, which the header Idempotency-Key says",
+            field="key",
+            value=key,
+            allowed="one of the two, or the same in both",
+        )
+    return key if header is None else header

@@ -1,35 +1,40 @@
 """The paths under `/api/v2/runs`."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from tokimori.api.acting import ServiceFor
-from tokimori.api.answers import answer, page_of, read_body, read_query
-from tokimori.api.requests import RunRequest, ask
-from tokimori.errors import InvalidInput
+from tokimori.api.answers import answer, page_of
+from tokimori.api.operation import Operation
+from tokimori.api.requests import NoRequest, RunRequest, ask
+from tokimori.errors import NotFound
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.views.runs import output_view, run_details_view, run_view
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.runs import MOST_ATTEMPTS
+from tokimori.service.views.runs import AttemptView, OutputView, RunView, output_view, run_details_view, run_view
+
+AttemptNumber = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
 
 
-class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RunQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A filter of runs: of one job, in some states, older than the run `before`."""
 
     job_id: str | None = None
-    state: tuple[str, ...] = ()
+    state: tuple[RunState, ...] = ()
     before: str | None = None
-    limit: int = 100
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
 
     def filter(self) -> RunFilter:
         """The filter as the service takes it. Raises `InvalidInput`."""
         return RunFilter(
-            job_id=None if self.job_id is None else check_job_id(self.job_id),
-            states=frozenset(map(_state, self.state)),
+            job_id=None if self.job_id is None else check_job_id(self.job_id, field="job_id"),
+            states=frozenset(self.state),
             before=None if self.before is None else RunId(check_uuid(self.before, field="before")),
             limit=self.limit,
         )
@@ -38,23 +43,19 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class AttemptsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which attempts to show: the newest before this number; by default the newest of all."""
 
-    before: int | None = None
+    before: AttemptNumber | None = None
 
 
 class OutputQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The attempt whose output is wanted, by default the newest."""
 
-    attempt: int | None = None
+    attempt: Annotated[int, Meta(ge=0, le=MOST_ATTEMPTS)] | None = None
 
 
 class HoldRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Why a run is held."""
 
     reason: str = "held by hand"
-
-
-class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A body without fields."""
 
 
 class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,65 +70,77 @@ class Runs:
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
-    def routes(self) -> Sequence[Route]:
-        """The paths of this part."""
-        run = "/api/v2/runs/{run_id}"
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        every, run = "/api/v2/runs", "/api/v2/runs/{run_id}"
         return [
-            Route("/api/v2/runs", self.list, methods=["GET"]),
-            Route("/api/v2/runs", self.add, methods=["POST"]),
-            Route(run, self.show, methods=["GET"]),
-            Route(f"{run}/output", self.output, methods=["GET"]),
-            Route(f"{run}/cancel", self.cancel, methods=["POST"]),
-            Route(f"{run}/hold", self.hold, methods=["POST"]),
-            Route(f"{run}/resume", self.resume, methods=["POST"]),
+            Operation("run_list", "GET", every, self.list, list[RunView], asked={"state": "failed", "limit": "20"}),
+            Operation(
+                "run_add",
+                "POST",
+                every,
+                self.add,
+                RunView,
+                status=201,
+                others={200: "a run that was there already answers"},
+                example={"job_id": "nightly-report", "key": "order-17"},
+            ),
+            Operation("run_show", "GET", run, self.show, RunView),
+            Operation("run_attempts", "GET", f"{run}/attempts", self.attempts, list[AttemptView]),
+            Operation("run_attempt", "GET", f"{run}/attempts/{{attempt:int}}", self.attempt, AttemptView),
+            Operation("run_output", "GET", f"{run}/output", self.output, OutputView | None),
+            Operation(
+                "run_cancel", "POST", f"{run}/cancel", self.cancel, RunView, example={"reason": "not needed any more"}
+            ),
+            Operation("run_hold", "POST", f"{run}/hold", self.hold, RunView, example={"reason": "to be looked at"}),
+            Operation("run_resume", "POST", f"{run}/resume", self.resume, RunView, example={}),
         ]
 
-    async def list(self, request: Request) -> Response:
+    async def list(self, request: Request, query: RunQuery) -> Response:
         """Runs, newest first, a page at a time."""
-        query = read_query(request, ListQuery, lists=frozenset({"state"}))
         runs = await self._service(request).list_runs(query.filter())
         return page_of(request, [run_view(run) for run in runs], query.limit, before=runs[-1].id if runs else None)
 
-    async def add(self, request: Request) -> Response:
-        """Ask for a run of a job now."""
-        wanted = await read_body(request, RunRequest)
-        return await ask(self._service(request), wanted.job_id, wanted)
+    async def add(self, request: Request, body: RunRequest) -> Response:
+        """Ask for a run of a job, now or at a moment."""
+        return await ask(request, self._service(request), body.job_id, body)
 
-    async def show(self, request: Request) -> Response:
+    async def show(self, request: Request, query: AttemptsQuery) -> Response:
         """A run and its newest attempts."""
-        query = read_query(request, AttemptsQuery)
         return answer(run_details_view(await self._service(request).get_run(_run_id(request), query.before)))
 
-    async def output(self, request: Request) -> Response:
+    async def attempts(self, request: Request, query: AttemptsQuery) -> Response:
+        """The attempts of a run by number, at most the newest hundred; a `Link` names the page of earlier ones."""
+        view = run_details_view(await self._service(request).get_run(_run_id(request), query.before))
+        attempts = view.attempts or ()
+        limit = len(attempts) if view.attempts_left_out else len(attempts) + 1
+        return page_of(request, attempts, limit, before=str(attempts[0].number) if attempts else None)
+
+    async def attempt(self, request: Request) -> Response:
+        """One attempt of a run."""
+        number = request.path_params["attempt"]
+        view = run_details_view(await self._service(request).get_run(_run_id(request), number + 1))
+        for each in view.attempts or ():
+            if each.number == number:
+                return answer(each)
+        raise NotFound(f"the run {view.id} has no attempt {number}", field="attempt", value=number)
+
+    async def output(self, request: Request, query: OutputQuery) -> Response:
         """The output of an attempt, as far as it is known; null if nothing is."""
-        query = read_query(request, OutputQuery)
         output = await self._service(request).output(_run_id(request), query.attempt)
         return answer(None if output is None else output_view(output))
 
-    async def cancel(self, request: Request) -> Response:
+    async def cancel(self, request: Request, body: CancelRequest) -> Response:
         """Cancel a run; if it runs, its node ends it."""
-        wanted = await read_body(request, CancelRequest)
-        return answer(run_view(await self._service(request).cancel(_run_id(request), wanted.reason)))
+        return answer(run_view(await self._service(request).cancel(_run_id(request), body.reason)))
 
-    async def hold(self, request: Request) -> Response:
+    async def hold(self, request: Request, body: HoldRequest) -> Response:
         """Hold a run that has not started."""
-        wanted = await read_body(request, HoldRequest)
-        return answer(run_view(await self._service(request).hold(_run_id(request), wanted.reason)))
+        return answer(run_view(await self._service(request).hold(_run_id(request), body.reason)))
 
-    async def resume(self, request: Request) -> Response:
+    async def resume(self, request: Request, body: NoRequest) -> Response:
         """Resume a held run."""
-        await read_body(request, NoRequest)
         return answer(run_view(await self._service(request).resume_run(_run_id(request))))
-
-
-def _state(word: str) -> RunState:
-    try:
-        return RunState(word)
-    except ValueError:
-        allowed = f"one of {', '.join(RunState)}"
-        raise InvalidInput(
-            f"state: {word!r} is not a run's state", field="state", value=word, allowed=allowed
-        ) from None
 
 
 def _run_id(request: Request) -> str:

@@ -1,20 +1,23 @@
 """The paths under `/api/v2/schedules`."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from tokimori.api.acting import ServiceFor
-from tokimori.api.answers import answer, read_query
-from tokimori.clock import parse_moment
+from tokimori.api.answers import answer
+from tokimori.api.operation import Operation
+from tokimori.clock import format_moment, parse_moment
+from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.service.views.schedules import explanation_view
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.views.schedules import ExplanationView, explanation_view
 
 
-class ExplainQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The text of a schedule, its time zone (by default that of the node), and the moment after which to look (now).
 
     `calendars` may be repeated.
@@ -22,36 +25,71 @@ class ExplainQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     text: str
     time_zone: str | None = None
-    n: int = 5
+    n: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 5
     after: str | None = None
-    gap: str = Gap.SHIFT
-    fold: str = Fold.FIRST
+    gap: Gap = Gap.SHIFT
+    fold: Fold = Fold.FIRST
     calendars: tuple[str, ...] = ()
-    shift: str | None = None
+    shift: Shift | None = None
+
+
+class UpcomingQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The next `n` moments after `after`, by default after now."""
+
+    n: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 20
+    after: str | None = None
+
+
+class NextView(Struct, frozen=True, kw_only=True):
+    """A moment that the schedule of a job names."""
+
+    job_id: str
+    time: str
 
 
 class Schedules:
-    """The part of the API for schedules that no job has yet."""
+    """The part of the API for schedules that no job has yet, and for those of all jobs together."""
 
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
-    def routes(self) -> Sequence[Route]:
-        """The paths of this part."""
-        return [Route("/api/v2/schedules/explain", self.explain, methods=["GET"])]
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        return [
+            Operation(
+                "schedule_explain",
+                "GET",
+                "/api/v2/schedules/explain",
+                self.explain,
+                ExplanationView,
+                asked={"text": "0 9 * * mon-fri", "time_zone": "Europe/Paris"},
+            ),
+            Operation(
+                "schedule_upcoming",
+                "GET",
+                "/api/v2/schedules/upcoming",
+                self.upcoming,
+                list[NextView],
+                asked={"n": "3"},
+            ),
+        ]
 
-    async def explain(self, request: Request) -> Response:
-        """Explain a schedule."""
-        query = read_query(request, ExplainQuery, lists=frozenset({"calendars"}))
-        after = None if query.after is None else parse_moment(query.after, field="after")
+    async def explain(self, request: Request, query: TextQuery) -> Response:
+        """Explain a schedule: in English, with its next moments and warnings."""
         explanation = await self._service(request).explain(
             query.text,
             query.time_zone,
             query.n,
-            after,
+            None if query.after is None else parse_moment(query.after, field="after"),
             gap=query.gap,
             fold=query.fold,
             calendars=query.calendars,
             shift=query.shift,
         )
         return answer(explanation_view(explanation))
+
+    async def upcoming(self, request: Request, query: UpcomingQuery) -> Response:
+        """The next moments of all enabled jobs together, soonest first."""
+        after = None if query.after is None else parse_moment(query.after, field="after")
+        found = await self._service(request).upcoming(query.n, after)
+        return answer([NextView(job_id=job.id, time=format_moment(moment)) for job, moment in found])

@@ -1,23 +1,24 @@
 """The paths under `/api/v2/semaphores`."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from tokimori.api.acting import ServiceFor
-from tokimori.api.answers import answer, page_of, read_body, read_query
+from tokimori.api.answers import answer, page_of
+from tokimori.api.operation import Operation
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.views.semaphores import semaphore_view
+from tokimori.service.views.semaphores import SemaphoreView, semaphore_view
 
 
-class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SemaphoreQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Semaphores by name, from the first one behind `after`."""
 
     after: str | None = None
-    limit: int = MOST_LISTED
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = MOST_LISTED
 
 
 class LimitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,25 +27,31 @@ class LimitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     limit: int
 
 
+class SemaphoreDeleted(Struct, frozen=True, kw_only=True):
+    """The semaphore that was deleted."""
+
+    name: str
+    deleted: bool
+
+
 class Semaphores:
     """The part of the API for semaphores."""
 
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
 
-    def routes(self) -> Sequence[Route]:
-        """The paths of this part."""
-        one = "/api/v2/semaphores/{name}"
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        every, one = "/api/v2/semaphores", "/api/v2/semaphores/{name}"
         return [
-            Route("/api/v2/semaphores", self.list, methods=["GET"]),
-            Route(one, self.show, methods=["GET"]),
-            Route(one, self.put, methods=["PUT"]),
-            Route(one, self.delete, methods=["DELETE"]),
+            Operation("semaphore_list", "GET", every, self.list, list[SemaphoreView]),
+            Operation("semaphore_show", "GET", one, self.show, SemaphoreView),
+            Operation("semaphore_set", "PUT", one, self.put, SemaphoreView, example={"limit": 3}),
+            Operation("semaphore_delete", "DELETE", one, self.delete, SemaphoreDeleted),
         ]
 
-    async def list(self, request: Request) -> Response:
+    async def list(self, request: Request, query: SemaphoreQuery) -> Response:
         """Semaphores by name, with their holders, a page at a time."""
-        query = read_query(request, ListQuery)
         found = await self._service(request).semaphores.list(query.after, query.limit)
         views = [semaphore_view(each) for each in found]
         return page_of(request, views, query.limit, after=found[-1].name if found else None)
@@ -53,16 +60,15 @@ class Semaphores:
         """One semaphore."""
         return answer(semaphore_view(await self._service(request).semaphores.get(_name(request))))
 
-    async def put(self, request: Request) -> Response:
+    async def put(self, request: Request, body: LimitRequest) -> Response:
         """Make a semaphore, or change its limit."""
-        wanted = await read_body(request, LimitRequest)
-        return answer(semaphore_view(await self._service(request).semaphores.set(_name(request), wanted.limit)))
+        return answer(semaphore_view(await self._service(request).semaphores.set(_name(request), body.limit)))
 
     async def delete(self, request: Request) -> Response:
         """Delete a semaphore that nobody holds or waits for."""
         name = _name(request)
         await self._service(request).semaphores.delete(name)
-        return answer({"name": name, "deleted": True})
+        return answer(SemaphoreDeleted(name=name, deleted=True))
 
 
 def _name(request: Request) -> str:

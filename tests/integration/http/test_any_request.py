@@ -177,8 +177,8 @@ _WORKER_SAYS: dict[str, dict[str, Any]] = {
 
 def paths() -> Sequence[Sequence[str]]:
     """The path of every route, in groups that are asked alike often."""
-    parts = [route.path for part in PARTS for route in part(lambda _: None).routes()]  # type: ignore[arg-type, return-value]
-    claims = [route.path for route in ClaimPaths(None).routes()]  # type: ignore[arg-type]
+    parts = [each.path for part in PARTS for each in part(lambda _: None).operations()]  # type: ignore[arg-type, return-value]
+    claims = [each.path for each in ClaimPaths(None).operations()]  # type: ignore[arg-type]
     called = [f"{CALLS}/{name}" for name in offered()]
     others = (
         "/",

@@ -63,7 +63,7 @@ async def test_list_by_pages_and_filters(world: World, door: Asker, job: str) ->
 
 @pytest.mark.parametrize(
     ("query", "field"),
-    [("state=done", "state"), ("before=x", "before"), ("job_id=-", "id"), ("limit=9999", "limit"), ("x=1", "x")],
+    [("state=done", "state"), ("before=x", "before"), ("job_id=-", "job_id"), ("limit=9999", "limit"), ("x=1", "x")],
 )
 async def test_bad_queries(door: Asker, query: str, field: str) -> None:
     """A parameter that is unknown or not allowed is named, with what is."""

@@ -1,0 +1,75 @@
+"""The paths that tell how things stand: nodes, figures of everything, and the schema of the store."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.answers import answer
+from tokimori.api.operation import Operation
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.store import RunFilter, SchemaStatus
+from tokimori.service.views.nodes import NodeView, node_view
+
+MOST_COUNTED = 100
+"""Live runs of a state are counted up to here: all of them would be read, one by one, for one number."""
+
+
+class Number(Struct, frozen=True, kw_only=True):
+    """How many there are; `more`: there are more than that."""
+
+    count: int
+    more: bool
+
+
+class Stats(Struct, frozen=True, kw_only=True):
+    """How things stand. `nodes` and `programs` by state, `runs` that have not ended by state, `pauses` of queues."""
+
+    nodes: dict[str, int]
+    programs: dict[str, int]
+    runs: dict[str, Number]
+    pauses: int
+
+
+class Nodes:
+    """The part of the API for nodes, and for what they do together."""
+
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
+
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        kinds = (
+            ("node_list", "/api/v2/nodes", self.list, list[NodeView]),
+            ("stats", "/api/v2/stats", self.stats, Stats),
+            ("schema_show", "/api/v2/schema", self.schema, SchemaStatus),
+        )
+        return [Operation(name, "GET", path, handler, answers) for name, path, handler, answers in kinds]
+
+    async def list(self, request: Request) -> Response:
+        """Nodes and programs: the living ones first, then those that left or died, at most a thousand."""
+        return answer([node_view(node) for node in await self._service(request).nodes()])
+
+    async def stats(self, request: Request) -> Response:
+        """How many nodes and live runs there are, by state, and how many pauses."""
+        service = self._service(request)
+        nodes = await service.nodes()
+        runs = {}
+        for state in (each for each in RunState if each not in ENDS):
+            found = await service.list_runs(RunFilter(states=frozenset({state}), limit=MOST_COUNTED + 1))
+            runs[state.value] = Number(count=min(len(found), MOST_COUNTED), more=len(found) > MOST_COUNTED)
+        return answer(
+            Stats(
+                nodes=dict(Counter(node.state.value for node in nodes if not node.is_program)),
+                programs=dict(Counter(node.state.value for node in nodes if node.is_program)),
+                runs=runs,
+                pauses=len(await service.queues.pauses()),
+            )
+        )
+
+    async def schema(self, request: Request) -> Response:
+        """The version of the store's schema, and which migrations are pending: `tokimori db migrate` applies them."""
+        return answer(await self._service(request).schema())

@@ -1,0 +1,102 @@
+"""The paths under `/api/v2/jobs` that tell of a job's time: when it runs, what became of that, and after which jobs."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.answers import answer
+from tokimori.api.jobs import job_id_of
+from tokimori.api.operation import Operation
+from tokimori.api.schedules import NextView
+from tokimori.clock import format_moment, parse_moment
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.views.jobs import CountView, EdgeView, SkipView, count_view, edge_view, skip_view
+from tokimori.service.views.runs import RunView, run_view
+from tokimori.service.views.schedules import ExplanationView, explanation_view
+
+
+class NextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The next `n` moments after `after`, by default after now."""
+
+    n: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 10
+    after: str | None = None
+
+
+class SkipQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many of the newest skips are wanted."""
+
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
+
+
+class JobStats(Struct, frozen=True, kw_only=True):
+    """How often a job did what, by outcome: runs that ended, and occurrences that were skipped, pruned ones too.
+
+    `more`: the job has more rows than are counted. `last_run` is its newest run.
+    """
+
+    job_id: str
+    outcomes: dict[str, int]
+    more: bool
+    last_run: RunView | None
+
+
+class Occurrences:
+    """The part of the API for what a job's schedule names, and what became of it."""
+
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
+
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        job, graph = "/api/v2/jobs/{job_id}", "/api/v2/graph"
+        kinds = (
+            ("job_next", f"{job}/next", self.next_times, list[NextView]),
+            ("job_explain", f"{job}/explain", self.explain, ExplanationView),
+            ("job_skips", f"{job}/skips", self.skips, list[SkipView]),
+            ("job_counts", f"{job}/counts", self.counts, list[CountView]),
+            ("job_stats", f"{job}/stats", self.stats, JobStats),
+            ("job_graph", f"{job}/graph", self.graph, list[EdgeView]),
+            ("graph", graph, self.graph, list[EdgeView]),
+        )
+        return [Operation(name, "GET", path, handler, answers) for name, path, handler, answers in kinds]
+
+    async def next_times(self, request: Request, query: NextQuery) -> Response:
+        """The next moments of the job's schedule."""
+        job_id = job_id_of(request)
+        after = None if query.after is None else parse_moment(query.after, field="after")
+        moments = await self._service(request).next_times(job_id, query.n, after)
+        return answer([NextView(job_id=job_id, time=format_moment(moment)) for moment in moments])
+
+    async def explain(self, request: Request, query: NextQuery) -> Response:
+        """What the schedule of the job means."""
+        after = None if query.after is None else parse_moment(query.after, field="after")
+        return answer(explanation_view(await self._service(request).explain_job(job_id_of(request), query.n, after)))
+
+    async def skips(self, request: Request, query: SkipQuery) -> Response:
+        """The skips of the job, newest first."""
+        return answer([skip_view(skip) for skip in await self._service(request).skips(job_id_of(request), query.limit)])
+
+    async def counts(self, request: Request) -> Response:
+        """How many runs ended and occurrences were skipped, by day and outcome, pruned ones too."""
+        return answer([count_view(count) for count in await self._service(request).counts(job_id_of(request))])
+
+    async def stats(self, request: Request) -> Response:
+        """How often the job did what, over all days, and its newest run."""
+        job_id, service = job_id_of(request), self._service(request)
+        counts = await service.counts(job_id)
+        outcomes: Counter[str] = Counter()
+        for count in counts:
+            outcomes[count.outcome] += count.count
+        last = [run for runs in (await service.last_runs([job_id])).values() for run in runs]
+        more, newest = any(count.more for count in counts), run_view(last[0]) if last else None
+        return answer(JobStats(job_id=job_id, outcomes=dict(outcomes), more=more, last_run=newest))
+
+    async def graph(self, request: Request) -> Response:
+        """The edges between jobs: all, or those above and below one job."""
+        edges = await self._service(request).graph(request.path_params.get("job_id"))
+        return answer([edge_view(edge) for edge in edges])

@@ -1,0 +1,63 @@
+"""An operation of the API: it is said once, and both its route and its place in the document come from there."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tokimori.api.answers import JSON, read_body
+from tokimori.api.queries import read_query
+
+Handler = Callable[..., Awaitable[Response]]
+"""Answers a request. An argument `query` or `body` gets what its annotation says, read and checked."""
+Fields = dict[str, Any]
+"""A body that the service itself checks, because it names faults better; `Operation.sent` says what it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What a method does at a path. `id` is its name for programs: a noun and a verb.
+
+    `answers` is the type of the answer (`media` where it is no JSON) under `status`; `others` are further statuses
+    that tell of no fault, with what they mean. `asked` and `example` are the query and the body of an example. An
+    `open` one needs no secret.
+    """
+
+    id: str
+    method: str
+    path: str
+    handler: Handler
+    answers: Any
+    _: KW_ONLY
+    status: int = 200
+    others: Mapping[int, str] = field(default_factory=dict)
+    media: str = JSON
+    sent: Any = None
+    asked: Mapping[str, str] = field(default_factory=dict)
+    example: Mapping[str, object] | None = None
+    open: bool = False
+
+    @property
+    def query(self) -> Any:
+        """The type of its query; None: it has none."""
+        return self.handler.__annotations__.get("query")
+
+    @property
+    def body(self) -> Any:
+        """The type of its body, as its handler takes it; None: it has none."""
+        return self.handler.__annotations__.get("body")
+
+    def route(self) -> Route:
+        """Its route."""
+        return Route(self.path, self._answer, methods=[self.method])
+
+    async def _answer(self, request: Request) -> Response:
+        given: dict[str, object] = {}
+        if self.query is not None:
+            given["query"] = read_query(request, self.query)
+        if self.body is not None:
+            given["body"] = await read_body(request, self.body)
+        return await self.handler(request, **given)

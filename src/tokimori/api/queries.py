@@ -1,0 +1,60 @@
+"""Queries are read into values: every parameter is checked, and a fault names it and says what is allowed."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from msgspec import DecodeError, Meta, Struct, convert
+from starlette.requests import Request
+
+from tokimori.errors import InvalidInput
+from tokimori.model.encoding import invalid_json
+
+_Query = TypeVar("_Query", bound=Struct)
+
+
+def read_query(request: Request, kind: type[_Query]) -> _Query:
+    """The query parameters as a value; those that are lists may be repeated. Raises `InvalidInput` naming the field."""
+    query, hints = request.query_params, hints_of(kind)
+    for name in query:
+        if name not in hints:
+            raise _unknown(name, query[name], hints)
+    given = {name: query.getlist(name) if get_origin(hints[name]) is tuple else query[name] for name in query}
+    try:
+        return convert(given, kind, strict=False)
+    except DecodeError as fault:
+        raise _invalid(invalid_json(fault, given), given, hints) from None
+
+
+@lru_cache(maxsize=256)
+def hints_of(kind: type[Struct]) -> Mapping[str, Any]:
+    """The parameters of a query by name, with what they may be."""
+    return get_type_hints(kind, include_extras=True)
+
+
+def _unknown(name: str, value: str, hints: Mapping[str, Any]) -> InvalidInput:
+    near = get_close_matches(name, hints, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    allowed = ", ".join(hints) or "no parameter"
+    return InvalidInput(f"{name}: there is no such parameter{hint}", field=name, value=value, allowed=allowed)
+
+
+def _invalid(fault: InvalidInput, given: Mapping[str, Any], hints: Mapping[str, Any]) -> InvalidInput:
+    """The fault with the words or the range that are allowed, where there are such."""
+    name = (fault.field or "").partition("[")[0]
+    parts = list(_parts(hints.get(name)))
+    words = [word.value for part in parts if isinstance(part, type) and issubclass(part, StrEnum) for word in part]
+    ranges = [f"{part.ge}..{part.le}" for part in parts if isinstance(part, Meta) and part.le is not None]
+    value, allowed = given.get(name), ", ".join(words or ranges) or fault.allowed
+    if not words and not ranges:
+        return fault
+    return InvalidInput(f"{name}: {value!r} is not allowed", field=name, value=value, allowed=allowed)
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    """What a hint is made of."""
+    yield hint
+    for part in get_args(hint):
+        yield from _parts(part)
