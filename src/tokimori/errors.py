@@ -23,6 +23,8 @@ An attempt that failed is not an error but an outcome (`tokimori.model.outcome`)
 """
 
 from collections.abc import Sequence
+from copy import copy
+from typing import Self
 
 
 class TokimoriError(Exception):
@@ -52,6 +54,14 @@ class InvalidInput(TokimoriError):
     code = "invalid_input"
     exit_code = 2
     status = 422
+
+    def below(self, place: str) -> Self:
+        """The same fault, of a value that stands at this place of what was given."""
+        other = copy(self)
+        other.field = place if self.field is None else f"{place}.{self.field}"
+        other.message = f"{place}: {self.message}"
+        other.args = (other.message,)
+        return other
 
 
 class InvalidSchedule(InvalidInput):

@@ -1,6 +1,6 @@
 """Requests are read into values, and values are written as responses."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -32,10 +32,10 @@ def written(text: bytes) -> Response:
     return Response(text, media_type=JSON)
 
 
-def page_of(request: Request, values: Sequence[object], limit: int, **after: str | None) -> Response:
-    """A response with a list as JSON. If there may be more, a `Link` header (RFC 8288) names the next page."""
-    response = answer(values)
-    if len(values) == limit:
+def page_of(request: Request, value: object, *, more: bool, **after: str | None) -> Response:
+    """A response with a page of a list. If there may be `more`, a `Link` header (RFC 8288) names the next page."""
+    response = answer(value)
+    if more:
         others = [(key, value) for key, value in request.query_params.multi_items() if key not in after]
         response.headers["link"] = f'<{request.url.path}?{urlencode([*others, *after.items()])}>; rel="next"'
     return response

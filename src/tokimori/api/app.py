@@ -21,8 +21,10 @@ from tokimori.api.calendars import Calendars
 from tokimori.api.callbacks import CallbackDoor, Hear, unheard
 from tokimori.api.calls import Calls
 from tokimori.api.claims import ClaimPaths
+from tokimori.api.exchange import Exchange, Formats
 from tokimori.api.guards import STRICT, Lenient, guarded
 from tokimori.api.jobs import Jobs
+from tokimori.api.logs import Logs
 from tokimori.api.nodes import Nodes
 from tokimori.api.occurrences import Occurrences
 from tokimori.api.operation import Operation
@@ -40,7 +42,7 @@ log = logging.getLogger(__name__)
 
 MOST_AUTHORS = 256
 """For so many the service that acts in their name is kept."""
-PARTS = (Jobs, Occurrences, Backfills, Runs, Schedules, Calendars, Semaphores, Queues, Nodes)
+PARTS = (Jobs, Occurrences, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Nodes)
 """The parts of the API; each has its own operations."""
 
 
@@ -67,14 +69,15 @@ def create_app(
     author_of: AuthorOf = unknown_author,
     hear: Hear = unheard,
     claims: Claims | None = None,
+    formats: Formats | None = None,
     lenient: Lenient = STRICT,
 ) -> ASGIApp:
     """The HTTP door of a node that listens on the interface: `/healthz`, `/api/v2`, these pages and foreign APIs.
 
     All but `/healthz` is behind all guards, for who brings the secret, and callbacks (`hear`) for who brings their
     signature; `lenient` says where less is asked for. Orders are recorded under the author that `author_of` gives.
-    Workers elsewhere take runs from `claims`. `lost` answers a browser that asks for a page that there is not, `closed`
-    one that is not let in.
+    Workers elsewhere take runs from `claims`; jobs come and go in foreign `formats`. `lost` answers a browser that asks
+    for a page that there is not, `closed` one that is not let in.
     """
     acting_as = lru_cache(maxsize=MOST_AUTHORS)(service.within(OF_A_DOOR).acting_as)
 
@@ -87,7 +90,7 @@ def create_app(
             return lost(request)
         return await _on_http_error(request, error)
 
-    said = [_asked_for(health), *operations(service_for, claims)]
+    said = [_asked_for(health), *operations(service_for, claims, formats)]
     app = Starlette(
         routes=[
             *(each.route() for each in said),
@@ -118,10 +121,12 @@ def _asked_for(health: Callable[[], Health]) -> Operation:
     return Operation("health", "GET", "/healthz", show, Health, others=others, open=True)
 
 
-def operations(service: ServiceFor, claims: Claims | None) -> Sequence[Operation]:
-    """What `/api/v2` does, each operation said once."""
-    parts = [each for part in PARTS for each in part(service).operations()]
-    return parts if claims is None else [*parts, *ClaimPaths(claims).operations()]
+def operations(service: ServiceFor, claims: Claims | None, formats: Formats | None) -> Sequence[Operation]:
+    """What `/api/v2` does, each operation said once. Claims and foreign formats are there as far as they are given."""
+    found = [each for part in PARTS for each in part(service).operations()]
+    if formats is not None:  # before `/jobs/{job_id}`, of which its paths are no examples
+        found = [*Exchange(service, formats).operations(), *found]
+    return found if claims is None else [*found, *ClaimPaths(claims).operations()]
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

@@ -118,7 +118,7 @@ class Jobs:
         jobs = await service.list(query.after, query.limit)
         last = await service.last_runs([job.id for job in jobs], query.last_runs) if query.last_runs else {}
         views = [job_view(job, last_runs=last.get(job.id)) for job in jobs]
-        return page_of(request, views, query.limit, after=jobs[-1].id if jobs else None)
+        return page_of(request, views, more=len(jobs) == query.limit, after=jobs[-1].id if jobs else None)
 
     async def add(self, request: Request, body: Fields) -> Response:
         """Add a job: the fields of `JobFields`, and an `id` (else it gets a UUID)."""

@@ -21,7 +21,7 @@ def read_query(request: Request, kind: type[_Query]) -> _Query:
     for name in query:
         if name not in hints:
             raise _unknown(name, query[name], hints)
-    given = {name: query.getlist(name) if get_origin(hints[name]) is tuple else query[name] for name in query}
+    given = {name: query.getlist(name) if is_list(hints[name]) else query[name] for name in query}
     try:
         return convert(given, kind, strict=False)
     except DecodeError as fault:
@@ -32,6 +32,11 @@ def read_query(request: Request, kind: type[_Query]) -> _Query:
 def hints_of(kind: type[Struct]) -> Mapping[str, Any]:
     """The parameters of a query by name, with what they may be."""
     return get_type_hints(kind, include_extras=True)
+
+
+def is_list(hint: Any) -> bool:
+    """Whether a parameter may be repeated."""
+    return any(get_origin(part) is tuple for part in _parts(hint))
 
 
 def _unknown(name: str, value: str, hints: Mapping[str, Any]) -> InvalidInput:

@@ -99,7 +99,8 @@ class Runs:
     async def list(self, request: Request, query: RunQuery) -> Response:
         """Runs, newest first, a page at a time."""
         runs = await self._service(request).list_runs(query.filter())
-        return page_of(request, [run_view(run) for run in runs], query.limit, before=runs[-1].id if runs else None)
+        views = [run_view(run) for run in runs]
+        return page_of(request, views, more=len(runs) == query.limit, before=runs[-1].id if runs else None)
 
     async def add(self, request: Request, body: RunRequest) -> Response:
         """Ask for a run of a job, now or at a moment."""
@@ -113,8 +114,8 @@ class Runs:
         """The attempts of a run by number, at most the newest hundred; a `Link` names the page of earlier ones."""
         view = run_details_view(await self._service(request).get_run(_run_id(request), query.before))
         attempts = view.attempts or ()
-        limit = len(attempts) if view.attempts_left_out else len(attempts) + 1
-        return page_of(request, attempts, limit, before=str(attempts[0].number) if attempts else None)
+        earlier = bool(view.attempts_left_out)
+        return page_of(request, attempts, more=earlier, before=str(attempts[0].number) if earlier else None)
 
     async def attempt(self, request: Request) -> Response:
         """One attempt of a run."""

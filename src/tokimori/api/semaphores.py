@@ -54,7 +54,7 @@ class Semaphores:
         """Semaphores by name, with their holders, a page at a time."""
         found = await self._service(request).semaphores.list(query.after, query.limit)
         views = [semaphore_view(each) for each in found]
-        return page_of(request, views, query.limit, after=found[-1].name if found else None)
+        return page_of(request, views, more=len(found) == query.limit, after=found[-1].name if found else None)
 
     async def show(self, request: Request) -> Response:
         """One semaphore."""

@@ -33,6 +33,7 @@ from tokimori.model.ids import RandomBytes
 from tokimori.model.lanes import APART_LABEL
 from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.code_watch import told_of_changes
+from tokimori.node.formats import formats
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.node.open_api import check_open
@@ -271,6 +272,7 @@ async def _http_door(
         host_name=node.identity.host,
         hear=callbacks.hear,
         claims=None if place is None else Claims(place, os.urandom),
+        formats=formats(),
         lenient=Lenient(open=(KALAS,) if http.v1_open else (), nameless=(KALAS,)),
     )
     door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed, insecure=http.insecure)

@@ -1,5 +1,6 @@
 """Jobs as people and programs use them: they add, edit, stop and delete them."""
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -39,6 +40,7 @@ from tokimori.service.weights import Weights
 
 LONGEST_LANE = 2048
 """The most characters of a lane that every store can keep."""
+_PAIRS = "pairs of an id and a Definition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,10 +187,14 @@ class JobService(RunService):
         now = await self._now()
         new: dict[JobId, Job] = {}
         days: dict[JobId, DaysOff] = {}
-        for job_id, definition in map(_checked_pair, many("jobs", jobs, "pairs of an id and a Definition")):
+        for place, (job_id, definition) in enumerate(map(_checked_pair, many("jobs", jobs, _PAIRS))):
             if job_id in new:
                 raise _taken(job_id)
-            job, days[job_id] = await self._new(job_id, definition, now, limits.get(job_id))
+            await asyncio.sleep(0)  # on the loop of a node, runs have their turn
+            try:
+                job, days[job_id] = await self._new(job_id, definition, now, limits.get(job_id))
+            except InvalidInput as fault:
+                raise fault.below(f"jobs[{place}]") from None
             reason = reasons.get(job_id)
             new[job_id] = job if reason is None else paused(job, now, reason, self._author)
         try:
@@ -363,8 +369,7 @@ def _checked_pair(pair: object) -> tuple[JobId, Definition]:
         case (job_id, Definition() as definition):
             return check_new_job_id(job_id), definition
         case _:
-            allowed = "pairs of an id and a Definition"
-            raise InvalidInput(f"jobs: {pair!r} is not such a pair", field="jobs", value=pair, allowed=allowed)
+            raise InvalidInput(f"jobs: {pair!r} is not such a pair", field="jobs", value=pair, allowed=_PAIRS)
 
 
 def _checked_reasons(given: object) -> Mapping[str, str]:

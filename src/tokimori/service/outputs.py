@@ -5,9 +5,15 @@ from tokimori.model.run import Output
 
 def whole(output: Output) -> bytes:
     """All bytes that are kept, with a line in place of those that are left out."""
-    missing = output.size - len(output.head) - len(output.tail)
-    gap = f"\n… {missing} bytes left out …\n".encode() if missing > 0 else b""
-    return output.head + gap + output.tail
+    return since(output, 0)
+
+
+def since(output: Output, position: int) -> bytes:
+    """The bytes after the first `position` ones, with a line in place of those that are left out."""
+    missed, kept = unread(output, position)
+    in_head = len(output.head[position:])
+    gap = f"\n… {missed} bytes left out …\n".encode() if missed > 0 else b""
+    return kept[:in_head] + gap + kept[in_head:]
 
 
 def unread(output: Output, position: int) -> tuple[int, bytes]:

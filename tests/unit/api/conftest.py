@@ -5,6 +5,7 @@ import pytest
 from tests.unit.api.asgi import SECRET, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
+from tokimori.node.formats import formats
 
 HEALTHY = Health(status="ok", node_id="n", store_reachable=True, version="1.2.3")
 
@@ -23,6 +24,7 @@ def door_of(world: World) -> Asker:
         secret=SECRET,
         health=lambda: HEALTHY,
         author_of=lambda _: "ada",
+        formats=formats(),
     )
     return Asker(app)
 

@@ -1,0 +1,219 @@
+"""The paths by which many jobs come and go at once: `/api/v2/jobs/bulk`, `/api/v2/import` and `/api/v2/export`."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.answers import answer, page_of
+from tokimori.api.jobs import EXAMPLE, NewJob
+from tokimori.api.operation import Operation
+from tokimori.errors import InvalidInput
+from tokimori.model.job import Definition, Job
+from tokimori.model.target import Unreadable
+from tokimori.schedules.zones import check_zone
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.definitions import definition_from, fields_of, job_fields_of, runs_remaining_in
+from tokimori.service.service import Service
+
+MOST_TEXT = 1 << 17
+"""The longest text that is imported, in characters: YAML of this length takes a thread a second or two."""
+_CRONTAB, _MANIFEST = "0 3 * * * make report\n", "apiVersion: batch/v1\nkind: CronJob\n"
+
+
+class BulkRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The jobs to add, each as `job_add` takes it, with an `id`."""
+
+    jobs: Annotated[tuple[dict[str, Any], ...], Meta(max_length=MOST_LISTED)]
+
+
+class NewJobs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The jobs to add, each with an `id`."""
+
+    jobs: Annotated[tuple[NewJob, ...], Meta(max_length=MOST_LISTED)]
+
+
+class KubernetesRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """CronJobs as YAML. `time_zone` is that of jobs without one; `dry_run`: they are only read and shown."""
+
+    text: Annotated[str, Meta(max_length=MOST_TEXT)]
+    time_zone: str = "UTC"
+    dry_run: bool = False
+
+
+class CrontabRequest(KubernetesRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A crontab. In one of the `system` each line names a user; else the jobs run as `user`, where one is given.
+
+    With `host` only nodes on that host run them.
+    """
+
+    system: bool = False
+    user: str | None = None
+    host: str | None = None
+
+
+class BulkView(Struct, frozen=True, kw_only=True):
+    """The ids of the jobs that were added, and of those that were there already and stayed as they were."""
+
+    added: tuple[str, ...]
+    unchanged: tuple[str, ...]
+
+
+class ImportView(BulkView, frozen=True, kw_only=True):
+    """What became of the jobs of a text, and all of them as `job_add` takes them."""
+
+    jobs: tuple[dict[str, Any], ...]
+
+
+class ExportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which jobs: those with these ids (`id` may be repeated), or all from the first one behind `after`."""
+
+    id: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
+    after: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
+
+
+class CrontabQuery(ExportQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`time_zone` is that of the machine that runs cron; `system`: each line names a user."""
+
+    time_zone: str = "UTC"
+    system: bool = False
+
+
+class ExportView(Struct, frozen=True, kw_only=True):
+    """Jobs without their state, each as `job_add` takes it."""
+
+    jobs: tuple[dict[str, Any], ...]
+
+
+class TomlView(Struct, frozen=True, kw_only=True):
+    """Jobs without their state as a text of TOML."""
+
+    toml: str
+
+
+class CrontabView(Struct, frozen=True, kw_only=True):
+    """Jobs as a crontab. Those that cron can't run are comments there; `left_out` tells why, by id."""
+
+    crontab: str
+    left_out: Mapping[str, str]
+
+
+class Read(NamedTuple):
+    """The jobs of a text, and why some of them are added paused, by id."""
+
+    jobs: Sequence[tuple[str, Definition]]
+    paused: Mapping[str, str]
+
+
+class Formats(NamedTuple):
+    """What reads and writes the formats of others. Those that read raise `InvalidFile`."""
+
+    read_crontab: Callable[[CrontabRequest], Read]
+    read_kubernetes: Callable[[KubernetesRequest], Read]
+    write_crontab: Callable[[Sequence[Job], str, bool], tuple[str, Mapping[str, str]]]
+    write_toml: Callable[[Sequence[Mapping[str, object]]], str]
+
+
+class Exchange:
+    """The part of the API for many jobs at once. What takes long is done in a thread, one at a time."""
+
+    def __init__(self, service: ServiceFor, formats: Formats) -> None:
+        self._service = service
+        self._formats = formats
+        self._turn = asyncio.Lock()
+
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        bulk, into, out = "/api/v2/jobs/bulk", "/api/v2/import", "/api/v2/export"
+        crontab, manifest = {"text": _CRONTAB, "dry_run": True}, {"text": _MANIFEST, "dry_run": True}
+        return [
+            Operation("job_add_all", "POST", bulk, self.bulk, BulkView, sent=NewJobs, example={"jobs": [EXAMPLE]}),
+            Operation("import_crontab", "POST", f"{into}/crontab", self.crontab, ImportView, example=crontab),
+            Operation("import_kubernetes", "POST", f"{into}/kubernetes", self.kubernetes, ImportView, example=manifest),
+            Operation("export_json", "GET", f"{out}/json", self.as_json, ExportView),
+            Operation("export_toml", "GET", f"{out}/toml", self.as_toml, TomlView),
+            Operation("export_crontab", "GET", f"{out}/crontab", self.as_crontab, CrontabView),
+        ]
+
+    async def bulk(self, request: Request, body: BulkRequest) -> Response:
+        """Add many jobs, all or none. Those whose ids are taken stay as they are."""
+        service = self._service(request)
+        async with self._turn:
+            jobs = [(await _definition(service, place, fields)) for place, fields in enumerate(body.jobs)]
+            limits = {str(each["id"]): limit for each in body.jobs if (limit := runs_remaining_in(each)) is not None}
+            done = await service.import_all(jobs, runs_remaining=limits)
+        return answer(BulkView(added=done.added, unchanged=done.unchanged))
+
+    async def crontab(self, request: Request, body: CrontabRequest) -> Response:
+        """Import a crontab: all lines are checked before anything is added. Jobs that exist stay as they are."""
+        check_zone(body.time_zone, field="time_zone")
+        return await self._imported(request, lambda: self._formats.read_crontab(body), dry_run=body.dry_run)
+
+    async def kubernetes(self, request: Request, body: KubernetesRequest) -> Response:
+        """Import CronJobs of Kubernetes: all are checked before any is added. Jobs that exist stay as they are."""
+        check_zone(body.time_zone, field="time_zone")
+        return await self._imported(request, lambda: self._formats.read_kubernetes(body), dry_run=body.dry_run)
+
+    async def _imported(self, request: Request, read: Callable[[], Read], *, dry_run: bool) -> Response:
+        async with self._turn:
+            found = await asyncio.to_thread(read)
+            if len(found.jobs) > MOST_LISTED:
+                message = f"text: it has {len(found.jobs)} jobs"
+                raise InvalidInput(message, field="text", allowed=f"at most {MOST_LISTED} at a time")
+            done = None if dry_run else await self._service(request).import_all(found.jobs, found.paused)
+        jobs: list[dict[str, Any]] = [{"id": job_id, **fields_of(each)} for job_id, each in found.jobs]
+        added, unchanged = ((), ()) if done is None else (done.added, done.unchanged)
+        return answer(ImportView(added=added, unchanged=unchanged, jobs=tuple(jobs)))
+
+    async def as_json(self, request: Request, query: ExportQuery) -> Response:
+        """Jobs as JSON: what `job_add_all` takes. Those whose definition this version can't read are left out."""
+        jobs = await self._jobs(request, query)
+        return _page(request, query, jobs, ExportView(jobs=tuple(_fields(jobs))))
+
+    async def as_toml(self, request: Request, query: ExportQuery) -> Response:
+        """Jobs as TOML."""
+        jobs = await self._jobs(request, query)
+        async with self._turn:
+            text = await asyncio.to_thread(self._formats.write_toml, _fields(jobs))
+        return _page(request, query, jobs, TomlView(toml=text))
+
+    async def as_crontab(self, request: Request, query: CrontabQuery) -> Response:
+        """Jobs as a crontab. A job that cron can't run becomes a comment, with the reason."""
+        zone, jobs = check_zone(query.time_zone, field="time_zone"), await self._jobs(request, query)
+        async with self._turn:
+            text, left_out = await asyncio.to_thread(self._formats.write_crontab, jobs, zone, query.system)
+        return _page(request, query, jobs, CrontabView(crontab=text, left_out=left_out))
+
+    async def _jobs(self, request: Request, query: ExportQuery) -> Sequence[Job]:
+        service = self._service(request)
+        if query.id:
+            return [await service.get(job_id) for job_id in query.id]
+        return await service.list(query.after, query.limit)
+
+
+async def _definition(service: Service, place: int, fields: Mapping[str, Any]) -> tuple[str, Definition]:
+    await asyncio.sleep(0)  # others have their turn: a thousand jobs take longer than a run may be late
+    job_id = fields.get("id")
+    if not isinstance(job_id, str):
+        field = f"jobs[{place}].id"
+        raise InvalidInput(f"{field}: each job needs an id", field=field, value=job_id, allowed="a text")
+    said = {name: value for name, value in fields.items() if name != "id"}
+    try:
+        return job_id, definition_from(said, time_zone=service.time_zone)
+    except InvalidInput as fault:
+        raise fault.below(f"jobs[{place}]") from None
+
+
+def _fields(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    return [{"id": job.id, **job_fields_of(job)} for job in jobs if not isinstance(job.definition.target, Unreadable)]
+
+
+def _page(request: Request, query: ExportQuery, jobs: Sequence[Job], view: Struct) -> Response:
+    """The jobs as they are written; a `Link` names the next page, if there may be more."""
+    is_full = not query.id and len(jobs) == query.limit
+    return page_of(request, view, more=is_full, after=jobs[-1].id if jobs else None)

@@ -1,0 +1,130 @@
+"""The path `/api/v2/runs/{run_id}/logs`: what a run wrote, a part of it, or all that is still to come."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.answers import refusal
+from tokimori.api.operation import Operation
+from tokimori.errors import Refused
+from tokimori.service.outputs import since
+from tokimori.service.runs import MOST_ATTEMPTS
+from tokimori.service.service import Service
+
+MEDIA = "text/plain; charset=utf-8"
+MOST_FOLLOWED = 100
+"""So many may follow at a time: each keeps a connection, of which others need some."""
+LONGEST_FOLLOW = 3600.0
+"""Seconds after which it ends, though the run goes on: whoever still listens asks for what comes after."""
+FIRST_LOOK, LAST_LOOK = 0.1, 1.0
+"""Seconds between two looks at a run that is followed: fewer and fewer, as long as nothing comes."""
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z")
+
+
+class LogQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of which attempt (by default the newest), from which byte of its output on, and whether to go on to its end.
+
+    Who follows without naming an attempt gets those that come after it, too.
+    """
+
+    attempt: Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)] | None = None
+    after: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    follow: bool = False
+
+
+class Logs:
+    """The part of the API for what runs write."""
+
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
+        self._following = 0
+
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        others = {206: "the part that the header `Range` asks for"}
+        return [
+            Operation("run_logs", "GET", "/api/v2/runs/{run_id}/logs", self.logs, str, media=MEDIA, others=others),
+        ]
+
+    async def logs(self, request: Request, query: LogQuery) -> Response:
+        """What a run wrote, as far as it is kept: the first and the last 64 KiB of an attempt.
+
+        `Tokimori-Log-Size` says how many bytes it wrote: `after` that number comes what is new. `follow` sends what
+        comes until the run ends. Without it the header `Range` may ask for a part.
+        """
+        service, run_id = self._service(request), request.path_params["run_id"]
+        output = await service.output(run_id, query.attempt)
+        size = 0 if output is None else output.size
+        headers = {"tokimori-log-size": str(size)}
+        if not query.follow:
+            return ranged(b"" if output is None else since(output, query.after), request.headers, headers)
+        if self._following >= MOST_FOLLOWED:
+            return refusal(503, "too_many", f"{MOST_FOLLOWED} clients follow runs already", allowed="to ask later")
+        return StreamingResponse(self._followed(service, run_id, query), headers=headers, media_type=MEDIA)
+
+    async def _followed(self, service: Service, run_id: str, query: LogQuery) -> AsyncIterator[bytes]:
+        self._following += 1
+        try:
+            async with asyncio.timeout(LONGEST_FOLLOW):
+                async for text in new_text(service, run_id, query.attempt, query.after):
+                    yield text
+        except TimeoutError:
+            return
+        finally:
+            self._following -= 1
+
+
+async def new_text(service: Service, run_id: str, attempt: int | None, position: int) -> AsyncIterator[bytes]:
+    """What the attempt writes after this position; without an attempt also what those after it write, to the end."""
+    pause, current = FIRST_LOOK, attempt
+    while True:
+        ended = await _has_ended(service, run_id)
+        output = await service.output(run_id, attempt)
+        if output is not None and output.attempt != current:
+            if current is not None and (rest := await service.output(run_id, current)) is not None:
+                yield since(rest, position)
+            position, current = position if current is None else 0, output.attempt
+        if output is not None and output.size > position:
+            yield since(output, position)
+            position, pause = output.size, FIRST_LOOK
+        if ended:
+            return
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LAST_LOOK)
+
+
+async def _has_ended(service: Service, run_id: str) -> bool:
+    with suppress(Refused):
+        await service.wait(run_id, 0)
+        return True
+    return False
+
+
+def ranged(text: bytes, asked: Mapping[str, str], headers: Mapping[str, str]) -> Response:
+    """The text, or the part of it that a header asks for (RFC 9110 §14); one that asks for several gets all."""
+    headers = {**headers, "accept-ranges": "bytes"}
+    found = _RANGE.match(asked.get("range", ""))
+    if found is None or found[1] + found[2] == "" or "if-range" in asked:
+        return Response(text, headers=headers, media_type=MEDIA)
+    first, last = _span(found[1], found[2], len(text))
+    if first > last:
+        response = refusal(416, "range_not_satisfiable", f"there are {len(text)} bytes", field="Range", allowed="those")
+        response.headers["content-range"] = f"bytes */{len(text)}"
+        return response
+    headers["content-range"] = f"bytes {first}-{last}/{len(text)}"
+    return Response(text[first : last + 1], 206, headers, MEDIA)
+
+
+def _span(first: str, last: str, size: int) -> tuple[int, int]:
+    """The first and the last byte of the part; a part that begins behind its end is none."""
+    if not first:
+        return max(0, size - int(last)), size - 1
+    end = min(int(last), size - 1) if last else size - 1
+    return int(first), end

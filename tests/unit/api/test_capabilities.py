@@ -1,0 +1,94 @@
+"""What the command line can do and what the API can do, as two lists."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+import click
+
+from tokimori.api.app import operations
+from tokimori.cli.command import Group
+from tokimori.cli.main import program
+from tokimori.node.formats import formats
+
+SAME: Mapping[str, str] = MappingProxyType(
+    {
+        "job next": "job_next",
+        "job backfill": "job_backfill",
+        "job graph": "graph",
+        "job import crontab": "import_crontab",
+        "job import kubernetes": "import_kubernetes",
+        "job add": "job_add",
+        "job update": "job_update",
+        "job list": "job_list",
+        "job show": "job_show",
+        "job explain": "job_explain",
+        "job skips": "job_skips",
+        "job counts": "job_counts",
+        "job delete": "job_delete",
+        "job pause": "job_pause",
+        "job disable": "job_disable",
+        "job resume": "job_resume",
+        "job enable": "job_enable",
+        "job resolve": "job_resolve",
+        "job trigger": "job_trigger",
+        "schedule explain": "schedule_explain",
+        "calendar add": "calendar_add",
+        "calendar list": "calendar_list",
+        "calendar show": "calendar_show",
+        "calendar update": "calendar_update",
+        "calendar delete": "calendar_delete",
+        "queue list": "queue_list",
+        "queue pause": "queue_pause",
+        "queue resume": "queue_resume",
+        "run list": "run_list",
+        "run show": "run_show",
+        "run logs": "run_logs",
+        "run cancel": "run_cancel",
+        "run hold": "run_hold",
+        "run resume": "run_resume",
+        "lock list": "semaphore_list",
+        "lock set": "semaphore_set",
+        "lock delete": "semaphore_delete",
+        "export crontab": "export_crontab",
+        "export toml": "export_toml",
+        "export json": "export_json",
+        "node list": "node_list",
+        "db status": "schema_show",
+    }
+)
+"""A command, and the operation that does the same."""
+ONLY_HERE: Mapping[str, str] = MappingProxyType(
+    {
+        "serve": "it starts a node",
+        "worker": "it starts a node",
+        **{f"run report {end}": "it writes a file for its node" for end in ("succeeded", "failed", "retry", "hold")},
+        "node address": "it reads the secret, without which nobody asks a door",
+        "db migrate": "who changes tables opens the store",
+        "db sql": "who changes tables opens the store",
+        "db check": "who changes tables opens the store",
+        "db copy": "no node may work while it copies",
+        "config show": "the settings of this machine are files of this machine",
+        "config check": "the settings of this machine are files of this machine",
+    }
+)
+"""Commands that no door can offer, and why."""
+
+
+def commands(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[str]:
+    """Every command below the group, as it is typed."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        if isinstance(found, Group):
+            yield from commands(found, (*names, name))
+        else:
+            yield " ".join((*names, name))
+
+
+def test_the_api_can_do_what_the_command_line_can() -> None:
+    """Each command has an operation that does the same, or a reason why none can; what is missing is named."""
+    offered = {each.id for each in operations(lambda _: None, None, formats())}  # type: ignore[arg-type, return-value]
+    typed = set(commands(program))
+    assert sorted(typed - SAME.keys() - ONLY_HERE.keys()) == []
+    assert {command: name for command, name in SAME.items() if name not in offered} == {}
+    assert sorted((SAME.keys() | ONLY_HERE.keys()) - typed) == []
