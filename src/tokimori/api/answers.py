@@ -11,9 +11,9 @@ from starlette.types import Scope
 
 from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.model.encoding import invalid_json
-from tokimori.service.views.errors import ErrorView, Fault, error_view
+from tokimori.service.views.errors import Fault, error_view, problem_of
 
-JSON = "application/json"
+JSON, PROBLEM = "application/json", "application/problem+json"
 
 RefusalPage = Callable[[int, str], Response]
 """Makes the page for a browser that is refused, from the status and the message."""
@@ -43,7 +43,7 @@ def page_of(request: Request, value: object, *, more: bool, **after: str | None)
 
 def error_answer(error: TokimoriError) -> Response:
     """A response with the error as JSON, under its status."""
-    return answer(error_view(error), error.status)
+    return _problem(error_view(error).error, error.status)
 
 
 def refusal(
@@ -51,7 +51,11 @@ def refusal(
 ) -> Response:
     """A response that refuses a request, before anybody has looked at its content."""
     fault = Fault(code=code, message=message, field=field, value=value, allowed=allowed)
-    return answer(ErrorView(error=fault), status)
+    return _problem(fault, status)
+
+
+def _problem(fault: Fault, status: int) -> Response:
+    return Response(json.encode(problem_of(fault, status)), status, media_type=PROBLEM)
 
 
 def refused(

@@ -21,6 +21,7 @@ from tokimori.api.calendars import Calendars
 from tokimori.api.callbacks import CallbackDoor, Hear, unheard
 from tokimori.api.calls import Calls
 from tokimori.api.claims import ClaimPaths
+from tokimori.api.docs import Docs
 from tokimori.api.exchange import Exchange, Formats
 from tokimori.api.guards import STRICT, Lenient, guarded
 from tokimori.api.jobs import Jobs
@@ -90,10 +91,10 @@ def create_app(
             return lost(request)
         return await _on_http_error(request, error)
 
-    said = [_asked_for(health), *operations(service_for, claims, formats)]
+    docs = Docs([_asked_for(health), *operations(service_for, claims, formats)], lambda: health().version)
     app = Starlette(
         routes=[
-            *(each.route() for each in said),
+            *docs.routes(),
             *Calls(service_for, claims).routes(),
             *pages,
         ],

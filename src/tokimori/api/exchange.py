@@ -22,7 +22,19 @@ from tokimori.service.service import Service
 
 MOST_TEXT = 1 << 17
 """The longest text that is imported, in characters: YAML of this length takes a thread a second or two."""
-_CRONTAB, _MANIFEST = "0 3 * * * make report\n", "apiVersion: batch/v1\nkind: CronJob\n"
+_CRONTAB = "0 3 * * * make report\n"
+_MANIFEST = """apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly-report}
+spec:
+  schedule: "0 3 * * *"
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: main, image: report, command: [make, report]}]
+"""
 
 
 class BulkRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -49,6 +49,10 @@ class NewJob(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: str | None = None
 
 
+class JobChanges(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What changes of a job: a JSON merge patch. A null brings the default of a field back."""
+
+
 class JobDeleted(Struct, frozen=True, kw_only=True):
     """The job that was deleted."""
 
@@ -69,7 +73,7 @@ class Jobs:
     def _of_jobs(self) -> Sequence[Operation]:
         every, job = "/api/v2/jobs", "/api/v2/jobs/{job_id}"
         return [
-            Operation("job_list", "GET", every, self.list, list[JobView], asked={"limit": "20"}),
+            Operation("job_list", "GET", every, self.list, list[JobView], asked={"limit": 20}),
             Operation("job_add", "POST", every, self.add, JobView, sent=NewJob, status=201, example=EXAMPLE),
             Operation("job_show", "GET", job, self.show, JobView),
             Operation(
@@ -78,7 +82,7 @@ class Jobs:
                 job,
                 self.update,
                 JobView,
-                sent=JobFields,
+                sent=JobChanges,
                 example={"schedule": "0 4 * * *", "owner": None},
             ),
             Operation("job_delete", "DELETE", job, self.delete, JobDeleted),

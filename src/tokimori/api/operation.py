@@ -22,7 +22,8 @@ class Operation:
     """What a method does at a path. `id` is its name for programs: a noun and a verb.
 
     `answers` is the type of the answer (`media` where it is no JSON) under `status`; `others` are further statuses
-    that tell of no fault, with what they mean. `asked` and `example` are the query and the body of an example. An
+    that tell of no fault, with what they mean. `headers` may come with the request, and `answered` with the answer.
+    `asked` and `example` are the query and the body of an example. An
     `open` one needs no secret.
     """
 
@@ -36,7 +37,9 @@ class Operation:
     others: Mapping[int, str] = field(default_factory=dict)
     media: str = JSON
     sent: Any = None
-    asked: Mapping[str, str] = field(default_factory=dict)
+    headers: tuple[str, ...] = ()
+    answered: tuple[str, ...] = ()
+    asked: Mapping[str, object] = field(default_factory=dict)
     example: Mapping[str, object] | None = None
     open: bool = False
 

@@ -74,7 +74,7 @@ class Runs:
         """The operations of this part."""
         every, run = "/api/v2/runs", "/api/v2/runs/{run_id}"
         return [
-            Operation("run_list", "GET", every, self.list, list[RunView], asked={"state": "failed", "limit": "20"}),
+            Operation("run_list", "GET", every, self.list, list[RunView], asked={"state": ["failed"], "limit": 20}),
             Operation(
                 "run_add",
                 "POST",

@@ -70,7 +70,7 @@ class Schedules:
                 "/api/v2/schedules/upcoming",
                 self.upcoming,
                 list[NextView],
-                asked={"n": "3"},
+                asked={"n": 3},
             ),
         ]
 

@@ -1,5 +1,7 @@
 """Errors as JSON."""
 
+from http import HTTPStatus
+
 from msgspec import Struct
 
 from tokimori.errors import TokimoriError
@@ -19,6 +21,21 @@ class ErrorView(Struct, frozen=True, kw_only=True):
     """An error as JSON."""
 
     error: Fault
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """An error as HTTP tells it (RFC 9457): `title` says what the status means, `detail` what happened."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    error: Fault
+
+
+def problem_of(error: Fault, status: int) -> Problem:
+    """The error as HTTP tells it under this status."""
+    return Problem(title=HTTPStatus(status).phrase, status=status, detail=error.message, error=error)
 
 
 def error_view(error: TokimoriError) -> ErrorView:

@@ -1,0 +1,194 @@
+"""The document of the API (OpenAPI 3.1), made from what each operation says of itself and from its types. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+from inspect import cleandoc
+from typing import Any, Final
+
+from msgspec import json
+
+from tokimori.api.answers import JSON, PROBLEM
+from tokimori.api.operation import Operation
+from tokimori.model.ids import JOB_ID_ALLOWED
+from tokimori.model.words import WORD_ALLOWED
+from tokimori.service.views.errors import Problem
+
+Schema = dict[str, Any]
+
+_REF = "#/components/schemas/{name}"
+_JOB_ID = r"^[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,254}$"
+_WORD = r"^[A-Za-z0-9._-]{1,128}$"
+_RUN = {"type": "string", "format": "uuid"}
+_PATHS: Final[Mapping[str, tuple[Schema, str, object]]] = {
+    "job_id": ({"type": "string", "pattern": _JOB_ID}, JOB_ID_ALLOWED, "nightly-report"),
+    "run_id": (_RUN, "a UUID", "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52"),
+    "attempt": ({"type": "integer", "minimum": 1, "maximum": 2**31 - 2}, "the number of an attempt", 1),
+    "queue": ({"type": "string", "pattern": _WORD}, WORD_ALLOWED, "mail"),
+    "name": ({"type": "string", "pattern": _WORD}, WORD_ALLOWED, "holidays"),
+}
+"""What stands in paths: what it may be, in words, and an example."""
+_HEADERS: Final = {
+    "Idempotency-Key": "Whoever sends it again with the same key gets the answer to the first one, and nothing more.",
+    "If-Match": "The `ETag` of the job as you know it: if it has been edited since, nothing is changed (412).",
+    "Range": "The part that is wanted, such as `bytes=0-999`.",
+}
+"""Headers of requests."""
+_ANSWERED: Final = {
+    "ETag": "Names this state of the answer.",
+    "Link": 'The next page of the list, if there may be more: `<ADDRESS>; rel="next"`.',
+    "Location": "The path of what was made.",
+    "Tokimori-Log-Size": "How many bytes the attempt has written.",
+}
+"""Headers of answers."""
+_WITH_NULLS, _PATCHES = frozenset({"NewJob", "WholeJob"}), frozenset({"JobChanges"})
+"""Types of which each field may be null, which stands for its default; and those where fields of fields may, too."""
+_NULL: Final[Schema] = {"type": "null"}
+_ABOUT = """A distributed job scheduler: you say what to run and when, and it runs on time, once, and can prove it.
+
+Every request but the one for `/healthz` brings a secret: `tokimori node address --header` prints the line. Writes are
+JSON. Moments are RFC 3339, lengths are seconds. Errors are `application/problem+json`; `error.code` is stable and meant
+for programs, `error.field` is the path to what is wrong, `error.allowed` says what may stand there."""
+
+
+def document(operations: Sequence[Operation], version: str) -> Schema:
+    """The whole document."""
+    components, queries = _components(operations)
+    paths: dict[str, Schema] = {}
+    for each in operations:
+        paths.setdefault(path_of(each), {})[each.method.lower()] = _operation(each, queries)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Tokimori", "version": version, "description": _ABOUT, "license": {"name": "MIT"}},
+        "servers": [{"url": "/"}],
+        "security": [{"secret": []}],
+        "tags": [{"name": name} for name in dict.fromkeys(map(tag_of, operations))],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"secret": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def path_of(operation: Operation) -> str:
+    """Its path as the document writes it."""
+    return re.sub(r":\w+}", "}", operation.path)
+
+
+def tag_of(operation: Operation) -> str:
+    """The part of the API to which it belongs."""
+    parts = operation.path.split("/")
+    return parts[3] if operation.path.startswith("/api/v2/") else "node"
+
+
+def told(operation: Operation) -> tuple[str, str]:
+    """What it does, in a sentence, and what else is to be said."""
+    text = cleandoc(operation.handler.__doc__ or "")
+    first, _, rest = text.partition("\n\n")
+    return " ".join(first.split()), rest
+
+
+def _components(operations: Sequence[Operation]) -> tuple[dict[str, Schema], dict[str, Schema]]:
+    """The types of bodies and answers, by name; and those of queries, which are told where they are used."""
+    types = {kind for each in operations for kind in (each.answers, each.query, each.sent or each.body) if kind}
+    found = json.schema_components([*sorted(types, key=str), Problem], ref_template=_REF, schema_hook=_anything)[1]
+    for name, schema in found.items():
+        if "description" in schema:
+            schema["description"] = cleandoc(schema["description"])
+        if name in _WITH_NULLS | _PATCHES:
+            schema["properties"] = {
+                field: _nullable(each, found, deep=name in _PATCHES) for field, each in schema["properties"].items()
+            }
+    queries = {each.query.__name__ for each in operations if each.query is not None}
+    return found, {name: found.pop(name) for name in queries}
+
+
+def _nullable(schema: Schema, components: Mapping[str, Schema], *, deep: bool) -> Schema:
+    """The schema, or null; `deep`: in a merge patch what stands below may be null, too."""
+    if _NULL in schema.get("anyOf", ()):
+        return schema
+    plain = {name: value for name, value in schema.items() if name != "default"}
+    if deep and "additionalProperties" in plain:
+        plain["additionalProperties"] = {"anyOf": [plain["additionalProperties"], _NULL]}
+    if deep and plain.get("$ref", "").endswith("/Retry"):
+        below = components["Retry"]
+        fields = {name: _nullable(each, components, deep=True) for name, each in below["properties"].items()}
+        plain = {**below, "title": "RetryChanges", "properties": fields}
+    return {"anyOf": [plain, _NULL]}
+
+
+def _operation(each: Operation, queries: Mapping[str, Schema]) -> Schema:
+    summary, more = told(each)
+    found: Schema = {
+        "operationId": each.id,
+        "tags": [tag_of(each)],
+        "summary": summary,
+        "parameters": [*_in_path(each), *_in_query(each, queries), *_in_headers(each)],
+        "responses": _responses(each),
+    }
+    if more:
+        found["description"] = more
+    if each.open:
+        found["security"] = []
+    if each.body is not None:
+        kind = each.sent or each.body
+        content = {"schema": _schema(kind), "example": each.example}
+        found["requestBody"] = {"required": True, "content": {JSON: content}}
+    return found
+
+
+def _schema(kind: Any) -> Schema:
+    (schema,), _ = json.schema_components([kind], ref_template=_REF, schema_hook=_anything)
+    return schema
+
+
+def _anything(kind: type) -> Schema:
+    """What JSON can hold, where a type says no more."""
+    assert kind is object, kind  # noqa: S101  all others msgspec knows
+    return {"description": "whatever JSON can hold"}
+
+
+def _in_path(each: Operation) -> Iterator[Schema]:
+    for name in re.findall(r"{(\w+)}", path_of(each)):
+        schema, words, example = _PATHS[name]
+        yield {"name": name, "in": "path", "required": True, "schema": schema, "description": words, "example": example}
+
+
+def _in_query(each: Operation, queries: Mapping[str, Schema]) -> Iterator[Schema]:
+    if each.query is None:
+        return
+    kind = queries[each.query.__name__]
+    for name, schema in kind["properties"].items():
+        one = {"name": name, "in": "query", "required": name in kind["required"], "schema": _in_address(schema)}
+        yield {**one, "example": each.asked[name]} if name in each.asked else one
+
+
+def _in_address(schema: Schema) -> Schema:
+    """A parameter that is not there is not null."""
+    others = [part for part in schema.get("anyOf", ()) if part != _NULL]
+    if _NULL not in schema.get("anyOf", ()):
+        return schema
+    return others[0] if len(others) == 1 else {"anyOf": others}
+
+
+def _in_headers(each: Operation) -> Iterator[Schema]:
+    for name in each.headers:
+        schema = {"type": "string", "pattern": "^[!-~]{1,200}$"}
+        yield {"name": name, "in": "header", "required": False, "schema": schema, "description": _HEADERS[name]}
+
+
+def _responses(each: Operation) -> Schema:
+    problem = {PROBLEM: {"schema": {"$ref": _REF.format(name="Problem")}}}
+    found = {}
+    for status, words in {each.status: HTTPStatus(each.status).phrase, **each.others}.items():
+        content = {each.media.partition(";")[0]: {"schema": _schema(each.answers)}}
+        headers = {name: {"schema": {"type": "string"}, "description": _ANSWERED[name]} for name in each.answered}
+        found[str(status)] = {"description": words, "content": content, **({"headers": headers} if headers else {})}
+    if not each.open:
+        found["401"] = {"description": "the secret is missing or wrong", "content": problem}
+    if each.path.count("{"):
+        found["404"] = {"description": "there is none of this name", "content": problem}
+    if each.query is not None or each.body is not None:
+        found["422"] = {"description": "a value is not allowed: `error.field` says which", "content": problem}
+    return {**found, "default": {"description": "it was refused, or failed", "content": problem}}

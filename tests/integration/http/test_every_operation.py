@@ -1,0 +1,149 @@
+"""Every operation is asked what its document allows, and what it does not; schemathesis makes both, and judges."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, TypeAlias
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import APIOperation, Case, GenerationMode
+from schemathesis.core.result import Ok
+
+from tests.unit.api.asgi import SECRET
+from tests.unit.service.world import World
+from tokimori.api.app import Health, create_app
+from tokimori.api.docs import OPENAPI
+from tokimori.api.server import HttpDoor
+from tokimori.locks.program import Program
+from tokimori.node.formats import formats
+from tokimori.service.claim_place import Place
+from tokimori.service.claims import Claims
+
+BEARER = {"Authorization": f"Bearer {SECRET}"}
+Operation: TypeAlias = APIOperation[Any, Any, Any, Any]
+Asked: TypeAlias = Case[Any]
+FEW, MANY = 3, 200
+"""Examples of each operation: what its document allows, and as many of what it does not."""
+REFUSED = ["2xx", "404", "409", "412", "422"]
+"""The answers to what the types of the document allow: no type says which texts are schedules, or which jobs exist."""
+HEALTH = Health(status="ok", node_id="n", store_reachable=True, version="1")
+CONFIG: dict[str, Any] = {
+    "checks": {"positive_data_acceptance": {"expected-statuses": REFUSED}},
+    "generation": {"database": "none"},
+}
+
+
+class Served:
+    """A door over a store in memory, in a thread: its address, and things that are there."""
+
+    def __init__(self) -> None:
+        self._ready, self._end = threading.Event(), asyncio.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+
+    def __enter__(self) -> "Served":
+        self._thread.start()
+        assert self._ready.wait(60)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join(60)
+
+    async def _serve(self) -> None:
+        self._loop, world = asyncio.get_running_loop(), World()
+        place = Place(world.store, world.clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
+        self.known = await _furnish(world)
+        app = create_app(
+            world.service,
+            world.clock,
+            interface="127.0.0.1",
+            secret=SECRET,
+            health=lambda: HEALTH,
+            claims=Claims(place, os.urandom),
+            formats=formats(),
+        )
+        door = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)
+        await door.start()
+        self.url = door.url.rstrip("/")
+        self._ready.set()
+        await self._end.wait()
+        await door.stop()
+
+
+async def _furnish(world: World) -> dict[str, object]:
+    """What paths name: a job with runs, a queue, a calendar and a semaphore of one name."""
+    service = world.service
+    await service.add("nightly", noop=True, schedule="@daily", queue="mail", owner="ada", labels={"a": "b"})
+    await service.calendars.add("mail", dates=["12-25"])
+    await service.semaphores.set("mail", 3)
+    runs = [await service.trigger("nightly") for _ in range(3)]
+    return {"job_id": "nightly", "queue": "mail", "name": "mail", "run_id": runs[0].id, "attempt": 1}
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with Served() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def operations(served: Served) -> dict[str, Operation]:
+    """All operations of the document, by id."""
+    config = schemathesis.Config.from_dict(CONFIG)
+    schema = schemathesis.openapi.from_url(served.url + OPENAPI, headers=BEARER, config=config)
+    found = [each.ok() for each in schema.get_all_operations() if isinstance(each, Ok)]
+    return {each.definition.raw["operationId"]: each for each in found}
+
+
+def ids() -> list[str]:
+    """The ids of all operations but the one that gives the document, which schemathesis leaves alone."""
+    from tokimori.api.app import operations
+    from tokimori.api.claims import ClaimPaths
+
+    parts = operations(lambda _: None, None, formats())  # type: ignore[arg-type, return-value]
+    claims = ClaimPaths(None).operations()  # type: ignore[arg-type]
+    return ["health", *(each.id for each in [*parts, *claims])]
+
+
+def ask(operation: Operation, served: Served, examples: int) -> None:
+    """Ask it so often, in all three ways: nothing that schemathesis knows is wrong with the answers."""
+    known = {name: value for name, value in served.known.items() if "{" + name + "}" in operation.path}
+    allowed = partial(operation.as_strategy, generation_mode=GenerationMode.POSITIVE)
+    ways = [allowed(), allowed(path_parameters=known)] if known else [allowed()]
+    if operation.body or operation.query or known:
+        ways.append(operation.as_strategy(generation_mode=GenerationMode.NEGATIVE))
+
+    for way in ways:
+
+        @settings(
+            max_examples=max(1, examples // len(ways)),
+            derandomize=True,
+            database=None,
+            deadline=None,
+            suppress_health_check=[*HealthCheck],
+            phases=[Phase.generate, Phase.shrink],
+        )
+        @given(case=way)
+        def answered(case: Asked) -> None:
+            case.call_and_validate(base_url=served.url, headers=BEARER, timeout=60)
+
+        answered()
+
+
+def test_some_operations_do_what_their_document_says(operations: dict[str, Operation], served: Served) -> None:
+    """Operations of each kind answer as the document says, in a few tries."""
+    for name in ("job_add", "job_show", "run_list", "calendar_update", "stats"):
+        ask(operations[name], served, FEW)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("name", ids())
+def test_every_operation_does_what_its_document_says(
+    name: str, operations: dict[str, Operation], served: Served
+) -> None:
+    """Each operation answers as its document says, takes what it allows and refuses all else, in many tries."""
+    ask(operations[name], served, MANY)

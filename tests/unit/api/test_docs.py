@@ -1,0 +1,79 @@
+"""The document of the API, its page, and the examples in both."""
+
+import re
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.unit.api.asgi import Asker
+from tests.unit.service.world import World
+from tokimori.api.app import operations
+from tokimori.api.docs import DOCS, OPENAPI, STYLE
+from tokimori.api.operation import Operation
+from tokimori.node.formats import formats
+
+NOT_HERE = ("job_resolve", "run_attempt")
+"""They need a run that has failed."""
+ALL = operations(lambda _: None, None, formats())  # type: ignore[arg-type, return-value]
+
+
+@pytest.fixture
+async def said(door: Asker) -> Any:
+    return (await door.get(OPENAPI)).json
+
+
+async def test_the_document_names_every_operation(said: Any) -> None:
+    """It is OpenAPI 3.1, each operation is told once, and each type that it refers to is there."""
+    assert said["openapi"] == "3.1.0"
+    ids = [each["operationId"] for path in said["paths"].values() for each in path.values()]
+    assert sorted(ids) == sorted({"health", "openapi", *(each.id for each in ALL)})
+    assert set(re.findall(r"components/schemas/(\w+)", str(said))) <= said["components"]["schemas"].keys()
+    assert said["paths"]["/healthz"]["get"]["security"] == []
+
+
+async def test_every_operation_says_what_it_does(said: Any) -> None:
+    """Each has a summary that is a sentence, and an example of its body where it has one."""
+    for path in said["paths"].values():
+        for each in path.values():
+            assert each["summary"].rstrip().endswith((".", "ask.")), each["operationId"]
+            for content in each.get("requestBody", {}).get("content", {}).values():
+                assert content["example"] is not None, each["operationId"]
+
+
+async def test_a_merge_patch_may_be_null(said: Any) -> None:
+    """A field may be null in what adds a job, and what stands in a field too in what changes one."""
+    kinds = said["components"]["schemas"]
+    assert {"type": "null"} in kinds["NewJob"]["properties"]["noop"]["anyOf"]
+    retry, _ = kinds["JobChanges"]["properties"]["retry"]["anyOf"]
+    assert {"type": "null"} in retry["properties"]["attempts"]["anyOf"]
+    assert kinds["Retry"]["properties"]["attempts"]["type"] == "integer"
+
+
+async def test_the_page_needs_no_network(door: Asker) -> None:
+    """It shows every operation and type, and loads nothing but its style, from the same place."""
+    page = await door.get(DOCS)
+    text = page.body.decode()
+    assert page.headers["content-type"].startswith("text/html")
+    for each in ALL:
+        assert f'id="{each.id}"' in text
+    assert re.findall(r'(?:src|href)="(?!#)([^"]*)"', text) == [STYLE, OPENAPI]
+    assert "<script" not in text
+    assert " style=" not in text
+    assert (await door.get(STYLE)).headers["content-type"].startswith("text/css")
+
+
+@pytest.mark.parametrize("each", [each for each in ALL if each.id not in NOT_HERE], ids=lambda each: each.id)
+async def test_an_example_works(each: Operation, world: World, door: Asker) -> None:
+    """What the document shows as an example is taken as it is."""
+    await world.add({"noop": True, "schedule": "@daily", "time_zone": "UTC"}, "nightly-report")
+    await world.service.calendars.add("holidays", dates=["12-25"])
+    await world.service.semaphores.set("holidays", 2)
+    run = (await world.trigger("nightly-report")).id
+    if each.id in ("job_add", "calendar_add"):
+        await world.service.delete("nightly-report")
+        await world.service.calendars.delete("holidays")
+    names = {"job_id": "nightly-report", "queue": "mail", "name": "holidays", "run_id": run}
+    path = each.path.format(**names) + ("?" + urlencode(each.asked, doseq=True) if each.asked else "")
+    answer = await (door.get(path) if each.method == "GET" else door.post(path, each.example, each.method))
+    assert answer.status in (each.status, *each.others), answer.body
