@@ -126,6 +126,7 @@ def test_ten_days() -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
+@pytest.mark.holds_its_loop("at its end the test asks for all runs of the year at once")
 def test_a_year() -> None:
     """A whole year, with every change of clocks in it."""
     total = check(second("2031-01-01"))
