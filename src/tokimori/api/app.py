@@ -37,7 +37,7 @@ from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
 from tokimori.service.bounds import OF_A_DOOR
 from tokimori.service.claims import Claims
-from tokimori.service.service import Service
+from tokimori.service.service import Service, within
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def create_app(
     Workers elsewhere take runs from `claims`; jobs come and go in foreign `formats`. `lost` answers a browser that asks
     for a page that there is not, `closed` one that is not let in.
     """
-    acting_as = lru_cache(maxsize=MOST_AUTHORS)(service.within(OF_A_DOOR).acting_as)
+    acting_as = lru_cache(maxsize=MOST_AUTHORS)(within(service, OF_A_DOOR).acting_as)
 
     def service_for(request: Request) -> Service:
         return acting_as(author_of(request))

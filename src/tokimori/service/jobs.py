@@ -22,7 +22,6 @@ from tokimori.ports.store import Store
 from tokimori.schedules.schedule import Schedule
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, retried
-from tokimori.service.bounds import Bounds
 from tokimori.service.calendars import Calendars
 from tokimori.service.days_off import CALENDARS, DaysOff, read_again, read_days_off
 from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
@@ -83,12 +82,6 @@ class JobService(RunService):
         check_author(author)
         other = copy(self)
         other._act_as(author)
-        return other
-
-    def within(self, bounds: Bounds) -> Self:
-        """The same service with these bounds of an answer. Nothing is opened."""
-        other = copy(self)
-        other.bounds = bounds
         return other
 
     def _act_as(self, author: str | None) -> None:

@@ -98,7 +98,7 @@ class RunService:
         self._now: Now = StoreTime(store.now, clock) if now is None else now
         self._random = random
         self.time_zone = time_zone
-        self.bounds = OF_A_PROGRAM
+        self._bounds = OF_A_PROGRAM
         self._parent = parent
         self._weights = weights
         self._aside = Aside()
@@ -177,11 +177,11 @@ class RunService:
         """
         only_looks = flag_of("dry_run", dry_run)
         span = await self._span(job_id, first, last)
-        return await self._backfills.make(job_id, *span, max_running, bounds=self.bounds, dry_run=only_looks)
+        return await self._backfills.make(job_id, *span, max_running, bounds=self._bounds, dry_run=only_looks)
 
     async def cancel_backfill(self, job_id: str, first: When, last: When) -> Backfill:
         """Cancel a backfill of these occurrences: its runs that have not ended, and the making of more."""
-        return await self._backfills.cancel(job_id, *await self._span(job_id, first, last), self.bounds)
+        return await self._backfills.cancel(job_id, *await self._span(job_id, first, last), self._bounds)
 
     async def _span(self, job_id: str, first: When, last: When) -> tuple[Moment, Moment]:
         zone = (await self._store.get_job(check_job_id(job_id))).definition.time_zone

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from heapq import merge
@@ -25,6 +26,7 @@ from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import check_zone
 from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, chosen
+from tokimori.service.bounds import Bounds
 from tokimori.service.days_off import read_days_off
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
 from tokimori.service.graph import around, direct, how
@@ -53,7 +55,7 @@ class Service(JobService):
         """
         job = await self.get(job_id)
         start = await self._start(after, job.definition.time_zone)
-        return await self._next_of(job, start, checked("n", n, self.bounds.moments))
+        return await self._next_of(job, start, checked("n", n, self._bounds.moments))
 
     async def _next_of(self, job: Job, start: Moment, wanted: int) -> Sequence[Moment]:
         if job.state is JobState.DELETED:
@@ -66,7 +68,7 @@ class Service(JobService):
 
     async def shown(self, job_id: str, n: int = 5) -> Shown:
         """The job with all that is shown with it, and its next `n` moments. The store is asked all of it at once."""
-        wanted, now = checked("n", n, self.bounds.moments), await self._now()
+        wanted, now = checked("n", n, self._bounds.moments), await self._now()
         mark = self._store.mark() if self._semaphore_store is None else None
         if (known := self._foreseen.unchanged(check_job_id(job_id), mark, now, wanted)) is not None:
             return known
@@ -119,7 +121,7 @@ class Service(JobService):
             text,
             zone=zone,
             after=await self._start(after, zone),
-            n=checked("n", n, self.bounds.moments),
+            n=checked("n", n, self._bounds.moments),
             gap=chosen(Gap, "gap", gap),
             fold=chosen(Fold, "fold", fold),
             days_off=None if days.text is None else decode_days_off(days.text),
@@ -136,7 +138,7 @@ class Service(JobService):
             schedule_for(job),
             zone=job.definition.time_zone,
             after=await self._start(after, job.definition.time_zone),
-            n=checked("n", n, self.bounds.moments),
+            n=checked("n", n, self._bounds.moments),
         )
         explanation = await self._aside.compute(explains)
         pauses = await self.pauses_of(job_id)
@@ -207,6 +209,13 @@ class Service(JobService):
     async def check_schema(self) -> Sequence[str]:
         """The differences between the store's tables and those of this version, a sentence each. Raises `Refused`."""
         return await self._store.differences()
+
+
+def within(service: Service, bounds: Bounds) -> Service:
+    """The same service with these bounds of an answer: for a door, not for programs. Nothing is opened."""
+    other = copy(service)
+    other._bounds = bounds
+    return other
 
 
 def _word(field: str, given: object) -> str:

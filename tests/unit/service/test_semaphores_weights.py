@@ -14,14 +14,14 @@ async def test_a_weight_above_the_limit_is_refused(world: World) -> None:
     await world.add({"noop": True, "semaphores": ["db:3", "new"]}, "fits")
     heavy = {"noop": True, "semaphores": ["db:4"]}
     definition = Definition(target=Noop(), semaphores=("new:2",))
-    for call in (
-        lambda: world.add(heavy, "j"),
-        lambda: world.update("fits", {"semaphores": ["db:4"]}),
-        lambda: world.service.import_all([("j", definition)]),
+    for call, field in (
+        (lambda: world.add(heavy, "j"), "semaphores"),
+        (lambda: world.update("fits", {"semaphores": ["db:4"]}), "semaphores"),
+        (lambda: world.service.import_all([("j", definition)]), "jobs[0].semaphores"),
     ):
         with pytest.raises(InvalidInput) as refused:
             await call()
-        assert refused.value.field == "semaphores"
+        assert refused.value.field == field
         assert refused.value.value in {"db:4", "new:2"}
         assert refused.value.allowed in {"db:1 to db:3, or a larger limit first", "new:1, or a larger limit first"}
     assert [job.id for job in await world.service.list()] == ["fits"]

@@ -25,7 +25,7 @@ Act = Callable[[Service, Job, Run], Awaitable[object]]
     [
         (lambda service, _job, _run: service.add("new", noop=True, description=LONG), "description"),
         (lambda service, job, _run: service.update(job.id, name=LONG), "name"),
-        (lambda service, job, _run: service.import_all([("new", _with(job, command=LONG))]), "command"),
+        (lambda service, job, _run: service.import_all([("new", _with(job, command=LONG))]), "jobs[0].command"),
         (lambda service, job, _run: service.import_all([("new", job.definition)], {"new": LONG}), "paused_because"),
         (lambda service, job, _run: service.pause(job.id, LONG), "reason"),
         (lambda service, _job, _run: service.queues.pause("q", LONG), "reason"),
