@@ -197,6 +197,14 @@ DOOR_GUARDS = (
     ),
     Guard(
         DOOR,
+        "what a connection leaves behind is not kept for the garbage collector",
+        "api/http_connection.py",
+        "self.parser = self.cycle = None",
+        "pass",
+        "tests/integration/http/test_turns.py::test_nothing_of_a_connection_waits_for_the_garbage_collector",
+    ),
+    Guard(
+        DOOR,
         "what services answer is read in turns with the engine",
         "executors/http/session.py",
         "connector._factory = partial(Connection, turns, loop)",

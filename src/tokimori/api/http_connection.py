@@ -25,6 +25,8 @@ MOST_PIECES = 3_000
 """Pieces that a body may come in: each costs as much as a small request."""
 MOST_AHEAD = 16
 """Requests that a client may send before it has the answer to the first."""
+_GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""What uvicorn writes before an answer, to who asks whether a body may come."""
 PIECE = 4 * 1024
 """Bytes that are looked at together."""
 
@@ -32,17 +34,17 @@ PIECE = 4 * 1024
 class Joined:
     """What an answer is written to: its head goes out with the first piece of its body, in one call of the kernel."""
 
-    def __init__(self, cycle: RequestResponseCycle) -> None:
-        self._cycle = cycle
-        self._transport = cycle.transport
+    def __init__(self, transport: asyncio.Transport, *, has_body: bool) -> None:
+        self._transport = transport
+        self._has_body = has_body
         self._has_head = False
         self._held = b""
 
     def write(self, data: bytes) -> None:
-        """Send it; hold it if it is a head that is not all. What comes before a head is `100 Continue`."""
-        if self._cycle.response_started and not self._has_head:
+        """Send it; hold it if it is a head that is not all."""
+        if not self._has_head and data != _GO_ON:
             self._has_head = True
-            if self._cycle.scope["method"] != "HEAD":
+            if self._has_body:
                 self._held = data
                 return
         self.flush(data)
@@ -119,8 +121,10 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Forget it. What refers to each other is cut: 400 such connections kept the garbage collector for 0.09 s."""
         super().connection_lost(exc)
+        self.pipeline.clear()
+        self.parser = self.cycle = None  # type: ignore[assignment]
         self._unset_keepalive_if_required()
         self._all.remove(self)
         self.deadline = self._stalled_at = inf
@@ -204,7 +208,8 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
             message = f"more than {MOST_AHEAD} requests were sent ahead of the answers"
             self._give_up(_refused(HTTPStatus.TOO_MANY_REQUESTS, message, "requests", f"at most {MOST_AHEAD} ahead"))
         super().on_headers_complete()
-        self.cycle.transport = Joined(self.cycle)  # type: ignore[assignment]
+        joined = Joined(self.cycle.transport, has_body=self.scope["method"] != "HEAD")
+        self.cycle.transport = joined  # type: ignore[assignment]
         self._look()
 
     def on_body(self, body: bytes) -> None:

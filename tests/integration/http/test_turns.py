@@ -1,16 +1,18 @@
 """What many clients send at the same time is read in turns with the engine."""
 
 import asyncio
+import gc
 import socket
 from time import thread_time
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from tests.integration.executors.workshop import until
-from tests.integration.http.test_connections import POST, opened
-from tokimori.api.http_connection import MOST_PIECES
+from tests.integration.http.test_connections import GET, POST, connected, opened, told
+from tokimori.api.http_connection import MOST_AHEAD, MOST_PIECES, HttpConnection
 
 CLIENTS = 200
 LONGEST = 0.05
@@ -40,3 +42,26 @@ async def test_bodies_that_come_at_once_hold_up_nobody_together() -> None:
             client.close()
     assert set(sizes) == {MOST_PIECES - 1}
     assert longest < LONGEST
+
+
+async def test_nothing_of_a_connection_waits_for_the_garbage_collector() -> None:
+    """What a client has sent goes with it: the rest of 400 clients at once took the collector 0.09 s in one step."""
+
+    def left() -> int:
+        return sum(isinstance(each, HttpConnection | RequestResponseCycle) for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = left()
+        async with opened() as door:
+            for sent in (b"", GET, 2 * (GET + b"\r\n")):
+                _, writer = await connected(door, sent)
+                await until(lambda: len(door.connections) == 1)
+                assert left() > before
+                writer.close()
+                await until(lambda: not len(door.connections))
+            await told(door, (MOST_AHEAD + 2) * (GET + b"\r\n"))
+            await until(lambda: left() <= before)
+    finally:
+        gc.enable()
