@@ -362,6 +362,16 @@ STORE_GUARDS: tuple[Guard, ...] = (
     ),
     *_everywhere(
         LIMIT,
+        "of many requests all find room, or none is kept",
+        "test_runs.py::test_of_many_requests_all_are_refused_or_none",
+        _memory("runs.py", "not tables.has_room(job, sum(new))", "not tables.has_room(job, 1)"),
+        _sqlite("runs.py", "not has_room(lines.count_active(db, run.incarnation), 1, most)", "False"),
+        _postgres("functions/add_runs.sql", "IF cardinality(tokimori_full(_incarnation)) > 0 THEN", "IF false THEN"),
+        _mariadb("runs.py", "len(runs) <= room", "room > 0"),
+        _redis("add_run.lua", "not has_room(born.inc, #new)", "not has_room(born.inc, 1)"),
+    ),
+    *_everywhere(
+        LIMIT,
         "a plan whose runs would be too many is refused",
         "test_waiting.py::test_a_plan_that_others_were_before_is_made_again",
         _memory("planning.py", " or not may_apply(plan, cursor) or not fits:", " or not may_apply(plan, cursor):"),
