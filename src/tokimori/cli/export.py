@@ -11,7 +11,7 @@ from tokimori.cli.output import print_json, print_notice, print_text
 from tokimori.cli.session import in_service
 
 if TYPE_CHECKING:
-    from tokimori.model.job import Job
+    from tokimori.model.job import Declaration, Job
     from tokimori.service.service import Service
 
 export = Group("export", help="Write jobs as text: all, or those with the given ids.")
@@ -42,27 +42,33 @@ def crontab(job_ids: tuple[str, ...], system: bool, time_zone: str | None) -> No
         print_notice("note: CRON_TZ is known to cronie, but not to Debian's cron")
 
 
+_of_set = click.option("--set", "name", metavar="NAME", help="Only the jobs of this set, for `tokimori apply`.")
+
+
 @export.command()
 @click.argument("job_ids", metavar="[ID...]", nargs=-1)
-def toml(job_ids: tuple[str, ...]) -> None:
-    """Write the definitions as TOML."""
+@_of_set
+def toml(job_ids: tuple[str, ...], name: str | None) -> None:
+    """Write the definitions as TOML, which `tokimori apply` reads."""
     from tokimori.translators.toml_export import write_toml
 
-    definitions = _definitions(_jobs(job_ids))
+    text = write_toml(_definitions(_jobs(job_ids, name)), name)
     if options().as_json:
-        print_json({"toml": write_toml(definitions)})
+        print_json({"toml": text})
     else:
-        print_text(write_toml(definitions))
+        print_text(text)
 
 
 @export.command("json")
 @click.argument("job_ids", metavar="[ID...]", nargs=-1)
-def as_json(job_ids: tuple[str, ...]) -> None:
-    """Write the definitions as JSON: each of `jobs` can be sent to POST /api/v2/jobs."""
-    print_json({"jobs": _definitions(_jobs(job_ids))})
+@_of_set
+def as_json(job_ids: tuple[str, ...], name: str | None) -> None:
+    """Write the definitions as JSON, which `tokimori apply` reads; each of `jobs` can be sent to POST /api/v2/jobs."""
+    definitions = _definitions(_jobs(job_ids, name))
+    print_json({**({} if name is None else {"set": name}), "jobs": definitions})
 
 
-def _jobs(job_ids: Sequence[str]) -> "list[Job]":
+def _jobs(job_ids: Sequence[str], name: str | None = None) -> "list[Job]":
     async def act(service: "Service") -> "list[Job]":
         if job_ids:
             return [await service.get(job_id) for job_id in job_ids]
@@ -71,7 +77,10 @@ def _jobs(job_ids: Sequence[str]) -> "list[Job]":
             jobs += page
         return jobs
 
-    return in_service(act)
+    def is_wanted(declared: "Declaration | None") -> bool:
+        return name is None or (declared is not None and declared.set == name)
+
+    return [job for job in in_service(act) if is_wanted(job.definition.declared)]
 
 
 def _definitions(jobs: "Sequence[Job]") -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ job = Group(
     },
 )
 _LETS_IN = re.compile(r"auth|cookie|token|secret|key|pass", re.IGNORECASE)
-"""Names of headers whose values are secrets, as far as names tell."""
+"""Names of headers and variables whose values are secrets, as far as names tell."""
 _SHOWN = 5
 """How many next moments a shown job has."""
 
@@ -120,7 +120,7 @@ def show(job_id: str) -> None:
     fields = {name: value for name, value in job_fields_of(found).items() if name != "parents"}
     unlimited = {"max_running": 0}.items()
     defined = [
-        (name.replace("_", " "), "no limit" if (name, value) in unlimited else _shown(_masked(name, value)))
+        (name.replace("_", " "), "no limit" if (name, value) in unlimited else _shown(masked(name, value)))
         for name, value in fields.items()
     ]
     print_fields(
@@ -129,6 +129,7 @@ def show(job_id: str) -> None:
             ("state", found.state.value),
             *([("unreadable", job_view(found).unreadable)] if job_view(found).unreadable else []),
             *((name, value) for name, value in (("reason", found.reason), ("by", found.by)) if value),
+            *([("set", declared.set)] if (declared := found.definition.declared) else []),
             *(("waits", why) for why in (*map(sentence, pauses), *heavy)),
             *((name, value) for name, value in defined if value not in ("", None)),
             *(("parent", f"{edge.parent} {how(edge)}") for edge in edges if edge.child == found.id),
@@ -327,10 +328,13 @@ def _next(found: "Job") -> str:
     return local(found.next_due, found.definition.time_zone)
 
 
-def _masked(name: str, value: object) -> object:
+def masked(name: str, value: object) -> object:
     """The value of a field without what stands in headers that let in; `--json` shows it."""
-    if name != "headers" or not isinstance(value, dict):
+    kind, _, inner = name.partition(".")
+    if kind not in ("headers", "env"):
         return value
+    if not isinstance(value, dict):
+        return "***" if _LETS_IN.search(inner) else value
     return {header: "***" if _LETS_IN.search(header) else said for header, said in value.items()}
 
 

@@ -29,6 +29,7 @@ program = Group(
         "queue": ("tokimori.cli.queue:queue", "Queues: list, pause, resume; --all for everything."),
         "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel, hold, resume, report."),
         "lock": ("tokimori.cli.lock:lock", "Semaphores: hold one while a command runs, list, set, delete."),
+        "apply": ("tokimori.cli.apply:apply", "Make the jobs of a set those that files declare, after a diff."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
         "node": ("tokimori.cli.node:node", "Nodes: list."),
         "db": ("tokimori.cli.db:db", "The store: status, migrate, sql, check, copy."),

@@ -82,6 +82,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     import_all = synchronous(AsyncClient.import_all)
     get = synchronous(AsyncClient.get)
     list = synchronous(AsyncClient.list)
+    apply = synchronous(AsyncClient.apply)
     update = synchronous(AsyncClient.update)
     refresh = synchronous(AsyncClient.refresh)
     delete = synchronous(AsyncClient.delete)

@@ -157,6 +157,7 @@ class HttpClient(AsyncClient):
     import_all = asked(AsyncClient.import_all)
     get = asked(AsyncClient.get)
     list = asked(AsyncClient.list)
+    apply = asked(AsyncClient.apply)
     update = asked(AsyncClient.update)
     refresh = asked(AsyncClient.refresh)
     delete = asked(AsyncClient.delete)

@@ -95,15 +95,24 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     max_running_per_key: Annotated[int, Meta(ge=1, le=MOST_UNITS)] = 1
 
 
+class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which set a job is of, and a digest of what was declared last: whoever has edited it since made it another."""
+
+    set: str
+    digest: str
+
+
 class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a user says of a job, stored as typed. `apart`: its semaphores are in another store.
 
-    `foreign` is what a foreign API was told of the job (`tokimori.foreign`), for that API to answer with.
+    `foreign` is what a foreign API was told of the job (`tokimori.foreign`), for that API to answer with. `declared` is
+    there where a set declares the job: it is no field that people write, and edits keep it.
     """
 
     target: Target | Unreadable
     apart: bool = False
     foreign: str | None = None
+    declared: Declaration | None = None
 
 
 class JobState(StrEnum):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, Literal, cast
 
 import msgspec
@@ -10,10 +9,11 @@ from msgspec import Struct
 
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from tokimori.model.ids import RandomBytes
-from tokimori.model.job import Definition, Job
+from tokimori.model.job import Job
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import retried
+from tokimori.service.declaring import Standing, digest_of, standing_of
 from tokimori.service.definitions import definition_from, fields_of
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.jobs import JobService
@@ -68,12 +68,6 @@ async def declare(service: JobService, store: DocumentStore, random: RandomBytes
     return lines
 
 
-def digest_of(definition: Definition) -> str:
-    """Equal for definitions that mean the same."""
-    text = msgspec.json.encode(msgspec.to_builtins(fields_of(definition)), order="sorted")
-    return sha256(text).hexdigest()[:32]
-
-
 async def _known(documents: Documents[Known], app: str) -> Known:
     try:
         return await documents.get(app)
@@ -106,12 +100,11 @@ async def _put(service: JobService, job_id: str, said: Mapping[str, Any], wanted
         except NotFound:
             await service.add(job_id, **cast(JobArguments, said))
             return None
-        found = digest_of(job.definition)
-        if found == wanted:
-            return None
-        if found != known:
-            return _left_alone(job, known)
-        await service.update(job_id, **cast(JobArguments, _changes(job, said)))
+        standing = standing_of(job.definition, wanted, known)
+        if job.definition.declared is not None or standing in (Standing.STRANGE, Standing.EDITED):
+            return _left_alone(job, standing)
+        if standing is Standing.AS_DECLARED:
+            await service.update(job_id, **cast(JobArguments, _changes(job, said)))
         return None
 
     return await retried(act, AlreadyExists, Conflict)
@@ -135,8 +128,10 @@ def _changes(job: Job, said: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _left_alone(job: Job, known: str | None) -> str:
-    did = "somebody else has added it" if known is None else "it was edited by hand since"
+def _left_alone(job: Job, standing: Standing) -> str:
+    did = "it was edited by hand since" if standing is Standing.EDITED else "somebody else has added it"
+    if job.definition.declared is not None:
+        did = f"the set {job.definition.declared.set} declares it, too"
     return (
         f"job {job.id} is declared by the app, but {did}: it stays as it is "
         f"(`tokimori job delete {job.id}`, and the app's is added at its next start)"
@@ -151,8 +146,8 @@ async def _vanish(service: JobService, job_id: str, declared: Declared, now_know
         now_known.pop(job_id, None)
         return None
     what = f"job {job_id} is not declared by the app {declared.app} any more"
-    if digest_of(job.definition) != now_known.get(job_id):
-        return f"{what}, but was edited by hand: it stays as it is"
+    if job.definition.declared is not None or digest_of(job.definition) != now_known.get(job_id):
+        return f"{what}, but was edited by hand or is of a set: it stays as it is"
     match declared.vanished:
         case "report":
             return f"{what}: `tokimori job delete {job_id}` deletes it"

@@ -95,6 +95,7 @@ def fields_of(definition: Definition) -> JobArguments:
     del terms["target"]
     terms.pop("apart", None)
     terms.pop("foreign", None)
+    terms.pop("declared", None)
     said = {"time_zone": definition.time_zone, **terms, **target_fields(definition.target)}
     return cast(JobArguments, said)
 
@@ -134,7 +135,12 @@ def patched(definition: Definition, changes: Mapping[str, object], *, time_zone:
         kept = (kinds[0], *_OF_KIND[kinds[0]])
         fields = {name: value for name, value in fields.items() if name not in _OF_A_TARGET or name in kept}
     changed = definition_from(_merge(fields, changes), time_zone=time_zone)
-    return changed if definition.foreign is None else msgspec.structs.replace(changed, foreign=definition.foreign)
+    return with_memory_of(changed, definition)
+
+
+def with_memory_of(definition: Definition, old: Definition) -> Definition:
+    """The definition with what is remembered of the old one and is no field: what others have said of the job."""
+    return msgspec.structs.replace(definition, foreign=old.foreign, declared=old.declared)
 
 
 def check_readable(definition: Definition) -> None:

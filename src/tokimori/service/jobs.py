@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self, Unpack
 
 import msgspec
@@ -236,12 +237,26 @@ class JobService(RunService):
         return await self._edit(check_job_id(job_id), {})
 
     async def _edit(self, job_id: JobId, changes: Mapping[str, object]) -> Job:
-        return await self._kept(*await retried(lambda: self._try_edit(job_id, changes), Conflict, StoreUnavailable))
+        return await self._rewrite(
+            job_id, lambda job: patched(job.definition, changes, time_zone=self.time_zone), changes
+        )
 
-    async def _try_edit(self, job_id: JobId, changes: Mapping[str, object]) -> tuple[Job, DaysOff]:
+    async def _rewrite(
+        self, job_id: JobId, wanted: Callable[[Job], Definition], changes: Mapping[str, object] = MappingProxyType({})
+    ) -> Job:
+        """Give a job the definition that `wanted` makes of what it is."""
+
+        async def act() -> tuple[Job, DaysOff]:
+            return await self._try_rewrite(job_id, wanted, changes)
+
+        return await self._kept(*await retried(act, Conflict, StoreUnavailable))
+
+    async def _try_rewrite(
+        self, job_id: JobId, wanted: Callable[[Job], Definition], changes: Mapping[str, object]
+    ) -> tuple[Job, DaysOff]:
         now = await self._now()
         due = await self._store.get_due(job_id)
-        definition = self._placed(patched(due.job.definition, changes, time_zone=self.time_zone))
+        definition = self._placed(wanted(due.job))
         days = await read_days_off(self._calendars, definition.calendars)
         if (definition, days.text) == (due.job.definition, due.job.days_off) and "runs_remaining" not in changes:
             return due.job, days

@@ -30,15 +30,16 @@ from tokimori.service.bounds import Bounds
 from tokimori.service.days_off import read_days_off
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
 from tokimori.service.graph import around, direct, how
-from tokimori.service.jobs import JobService, schedule_for
+from tokimori.service.jobs import schedule_for
 from tokimori.service.lines import stopped, what_is_lost
 from tokimori.service.queues import binding, sentence
+from tokimori.service.sets import SetService
 from tokimori.service.shown import Facts, Shown
 
 _EVER = parse_moment("9999-12-31T23:59:59Z")
 
 
-class Service(JobService):
+class Service(SetService):
     """One store as people and programs use it.
 
     Every method may raise `StoreError`; those that name a job or a run raise `NotFound` where there is none.

@@ -9,9 +9,13 @@ from tokimori.errors import Bug
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z", re.ASCII)
 
 
-def write_toml(jobs: Sequence[Mapping[str, object]]) -> str:
-    """The jobs as tables `[[jobs]]`; fields may be texts, numbers, truth values, lists and mappings."""
-    return "\n".join(map(_table, jobs))
+def write_toml(jobs: Sequence[Mapping[str, object]], set_name: str | None = None) -> str:
+    """The jobs as tables `[[jobs]]`; fields may be texts, numbers, truth values, lists and mappings.
+
+    `set_name` is the set that declares them.
+    """
+    top = [] if set_name is None else [f"set = {_text(set_name)}\n"]
+    return "\n".join([*top, *map(_table, jobs)])
 
 
 def _table(job: Mapping[str, object]) -> str:

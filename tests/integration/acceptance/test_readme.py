@@ -66,6 +66,7 @@ def program(tmp_path: Path) -> Program:
     for name in ("crontab", "cron.d/one"):
         (tmp_path / "etc" / name).write_text(CRONTAB)
     (tmp_path / "cronjobs.yaml").write_text(CRONJOBS)
+    (tmp_path / "reports.toml").write_text(next(text for language, text in blocks() if language == "toml"))
     program.environment["PATH"] = f"{PROGRAM.parent}{os.pathsep}{program.environment['PATH']}"
     return program
 

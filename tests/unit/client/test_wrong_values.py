@@ -42,6 +42,7 @@ RIGHT: dict[str, object] = {
     "text": "0 3 * * *",
     "wanted": RunFilter(),
     "jobs": [("z", definition_from({"noop": True}))],
+    "declared": {"z": {"noop": True}},
     "runs": [],
     "requests": [{}],
     "job_ids": ["j"],
@@ -111,7 +112,7 @@ def test_every_argument_of_every_method_is_checked(client: Client, wrong: object
             assert not LEAKS.search(f"{error.message} {error.allowed}"), shown
             if type(wrong) is object:
                 assert isinstance(error, InvalidInput), shown
-                assert error.field in (argument, FIELDS.get(argument), "calendar", "semaphore"), shown
+                assert error.field in (argument, FIELDS.get(argument), "calendar", "semaphore", "set"), shown
                 assert error.value is wrong, shown
                 assert error.allowed, shown
         else:

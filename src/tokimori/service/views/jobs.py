@@ -36,9 +36,9 @@ class EdgeView(Struct, frozen=True, kw_only=True):
 class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
     """A job: its fields as typed, and its state.
 
-    `next_times`, `edges` (from and to it), `pauses` (of its queue and of everything) and `too_heavy` (which weights no
-    limit lets in) are there only if somebody asked for them, as are `last_runs`; `unreadable` says why the fields are
-    not known.
+    `set` is there only if one declares the job. `next_times`, `edges` (from and to it), `pauses` (of its queue and of
+    everything) and `too_heavy` (which weights no limit lets in) are there only if somebody asked for them, as are
+    `last_runs`; `unreadable` says why the fields are not known.
     """
 
     id: str
@@ -52,6 +52,7 @@ class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
     anchor: str
     tzdata: str
     unreadable: str | None
+    set: str | UnsetType = UNSET
     next_times: tuple[str, ...] | UnsetType = UNSET
     edges: tuple[EdgeView, ...] | UnsetType = UNSET
     pauses: tuple[PauseView, ...] | UnsetType = UNSET
@@ -107,6 +108,7 @@ def job_view(
         tzdata=job.tzdata,
         unreadable=definition.target.why if isinstance(definition.target, Unreadable) else None,
         runs_remaining=job.runs_remaining,
+        set=UNSET if definition.declared is None else definition.declared.set,
         next_times=UNSET if next_times is None else tuple(map(format_moment, next_times)),
         edges=UNSET if edges is None else tuple(map(edge_view, edges)),
         pauses=UNSET if pauses is None else tuple(map(pause_view, pauses)),

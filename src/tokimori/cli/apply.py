@@ -1,0 +1,156 @@
+"""`tokimori apply`"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tokimori.cli.command import Command, options
+from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.session import Absent, in_service
+from tokimori.errors import InvalidFile, InvalidInput
+
+if TYPE_CHECKING:
+    from tokimori.service.declaring import FieldChange
+    from tokimori.service.service import Service
+    from tokimori.service.sets import Applied
+    from tokimori.translators.job_file import DeclaredJob, Format, JobFile
+
+_LONGEST = 200
+"""Characters of a value that are shown."""
+
+
+@click.command(cls=Command)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--set", "name", metavar="NAME", help='The set of the jobs, where no file says it: set = "NAME".')
+@click.option("--prune", is_flag=True, help="Delete the jobs of the set that are in no file any more.")
+@click.option("--take-over", is_flag=True, help="Also change jobs of other sets, and what was added or edited by hand.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--format", "form", type=click.Choice(["toml", "yaml", "json"]), help="By default by the file's name.")
+def apply(
+    files: tuple[str, ...], name: str | None, *, prune: bool, take_over: bool, dry_run: bool, form: "Format | None"
+) -> None:
+    """Make the jobs of a set those that files declare: TOML, YAML or JSON, as `export` writes; - reads standard input.
+
+    What changes is shown first. All files are checked before anything is changed. Jobs of other sets are left alone,
+    and what somebody has edited by hand is not overwritten: then nothing is changed, unless --take-over is given.
+    """
+    from tokimori.service.sets import check_applicable
+
+    read = [_read(file, form) for file in files]
+    chosen = _set_of(read, files, name)
+    jobs = _by_id([job for each in read for job in each.jobs])
+    fields: Mapping[str, Any] = {job_id: job.fields for job_id, job in jobs.items()}
+
+    async def act(service: "Service") -> "Applied":
+        try:
+            plan = await service.apply(chosen, fields, prune=prune, take_over=take_over, dry_run=True)
+            if not options().as_json:
+                print_lines(*_diff(plan, fields))
+            if dry_run:
+                return plan
+            check_applicable(plan)
+            return await service.apply(chosen, fields, prune=prune, take_over=take_over)
+        except InvalidInput as fault:
+            raise _placed(fault, jobs) from None
+
+    done = in_service(act, Absent.EMPTY if dry_run else Absent.MADE)
+    if options().as_json:
+        print_json(done)
+    else:
+        print_lines(_summary(done, dry_run=dry_run))
+
+
+# Reading
+
+
+def _read(file: str, form: "Format | None") -> "JobFile":
+    from tokimori.cli.importing import name_of, text_of
+    from tokimori.translators.job_file import read_job_file
+
+    return read_job_file(text_of(file), file=name_of(file), form=form)
+
+
+def _set_of(read: "Sequence[JobFile]", files: Sequence[str], name: str | None) -> str:
+    """The set that the files and the option name. Raises `InvalidFile` and `InvalidInput`."""
+    chosen = name
+    for file, each in zip(files, read, strict=True):
+        if chosen is not None and each.set not in (None, chosen):
+            message = f"{file}: set: {each.set!r} is not allowed; allowed: {chosen!r}, which is named already"
+            raise InvalidFile(message, field="set", value=each.set, allowed=repr(chosen))
+        chosen = chosen or each.set
+    if chosen is None:
+        message = 'set: no file names the set of its jobs: write set = "NAME" in one, or give --set NAME'
+        raise InvalidInput(message, field="set", allowed="a name, such as that of the deployment")
+    return chosen
+
+
+def _by_id(jobs: "Sequence[DeclaredJob]") -> "dict[str, DeclaredJob]":
+    """The jobs by id. Raises `InvalidFile` for an id that is there twice."""
+    found: dict[str, DeclaredJob] = {}
+    for job in jobs:
+        if (first := found.setdefault(job.id, job)) is not job:
+            message = f"{job.file}: {job.path}.id: {job.id!r} is not allowed, as {first.file}: {first.path} has it"
+            raise InvalidFile(message, field=f"{job.path}.id", value=job.id, allowed="an id that no other job has")
+    return found
+
+
+def _placed(fault: InvalidInput, jobs: "Mapping[str, DeclaredJob]") -> InvalidInput:
+    """A fault that the service has found, with its place in the files. The field begins with the id of the job."""
+    from tokimori.translators.job_file import fault_in
+
+    for job_id, job in jobs.items():
+        if fault.field is not None and fault.field.startswith(f"{job_id}.") and fault.message.startswith(job_id):
+            inner = InvalidInput(
+                fault.message.removeprefix(f"{job_id}: "),
+                field=fault.field.removeprefix(f"{job_id}."),
+                value=fault.value,
+                allowed=fault.allowed,
+            )
+            return fault_in(job, inner)
+    return fault
+
+
+# Printing
+
+
+def _diff(plan: "Applied", fields: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """What is added (+), changed (~), taken into the set (>), removed (-), kept (?) and refused (!)."""
+    yield f"set {plan.set}"
+    for job_id in plan.added:
+        yield f"+ {job_id}"
+        yield from (f"    {name}: {_shown(name, value)}" for name, value in fields[job_id].items())
+    for job_id, changes in plan.changed.items():
+        yield f"~ {job_id}"
+        yield from map(_line, changes)
+    yield from (f"> {job_id}: it is as declared, and becomes one of this set" for job_id in plan.adopted)
+    yield from (f"- {job_id}" for job_id in plan.removed)
+    yield from (f"? {job_id}: no file declares it any more; --prune deletes it" for job_id in plan.kept)
+    yield from (f"! {job_id}: {why}" for job_id, why in plan.refused.items())
+
+
+def _line(change: "FieldChange") -> str:
+    return f"    {change.field}: {_shown(change.field, change.old)} → {_shown(change.field, change.new)}"
+
+
+def _shown(name: str, value: object) -> str:
+    from msgspec import json
+
+    from tokimori.cli.job import masked
+
+    text = "default" if value is None else json.encode(masked(name, value)).decode()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _summary(done: "Applied", *, dry_run: bool) -> str:
+    counts = [
+        (len(done.added), "added"),
+        (len(done.changed), "changed"),
+        (len(done.removed), "removed"),
+        (len(done.adopted), "adopted"),
+        (len(done.kept), "kept"),
+        (len(done.refused), "refused"),
+        (len(done.unchanged), "unchanged"),
+    ]
+    told = ", ".join(f"{count} {word}" for count, word in counts if count or word in ("added", "changed", "removed"))
+    return f"{'dry run: ' if dry_run else ''}{told}"

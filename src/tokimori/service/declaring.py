@@ -1,0 +1,67 @@
+"""The rule for jobs that an app or a file declares: which may follow it, and what somebody has edited. Pure."""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum, auto
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.model.job import Definition
+from tokimori.service.definitions import fields_of
+
+
+class Standing(Enum):
+    """How a job in the store stands to what is declared of it."""
+
+    SAME = auto()
+    AS_DECLARED = auto()
+    """As it was declared last: it may follow what is declared now."""
+    EDITED = auto()
+    """Somebody has edited it since it was declared."""
+    STRANGE = auto()
+    """Who declares it now has never declared it before."""
+
+
+class FieldChange(Struct, frozen=True, kw_only=True):
+    """A field, such as `retry.attempts`, with its old and its new value; None is its default."""
+
+    field: str
+    old: Any
+    new: Any
+
+
+def digest_of(definition: Definition) -> str:
+    """Equal for definitions that mean the same."""
+    text = msgspec.json.encode(msgspec.to_builtins(fields_of(definition)), order="sorted")
+    return sha256(text).hexdigest()[:32]
+
+
+def standing_of(found: Definition, wanted: str, known: str | None) -> Standing:
+    """How the job stands. `wanted` and `known` are digests of what is declared now and was declared last."""
+    digest = digest_of(found)
+    if digest == wanted:
+        return Standing.SAME
+    if known is None:
+        return Standing.STRANGE
+    return Standing.AS_DECLARED if digest == known else Standing.EDITED
+
+
+def differences(old: Definition, new: Definition) -> tuple[FieldChange, ...]:
+    """The fields in which they differ, by name."""
+    before, after = (dict(_flat(fields_of(each))) for each in (old, new))
+    return tuple(
+        FieldChange(field=name, old=before.get(name), new=after.get(name))
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    )
+
+
+def _flat(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The fields, those of mappings (`retry`, `env`) each by itself."""
+    for name, value in msgspec.to_builtins(fields).items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}.{key}", each) for key, each in value.items())
+        else:
+            yield name, value

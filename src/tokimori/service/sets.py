@@ -1,0 +1,316 @@
+"""Sets: jobs that files declare together. Each job says in the store of which set it is, and what was declared last.
+
+So two sets never change or delete each other's jobs, and what somebody has edited by hand is not lost in silence.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
+from tokimori.model.ids import JobId, check_new_job_id
+from tokimori.model.job import Declaration, Definition, Job, edges_of
+from tokimori.model.target import Unreadable
+from tokimori.model.words import check_word
+from tokimori.service.arguments import JobArguments
+from tokimori.service.asking import all_jobs
+from tokimori.service.days_off import read_days_off
+from tokimori.service.declared import APPS, without_count
+from tokimori.service.declaring import FieldChange, Standing, differences, digest_of, standing_of
+from tokimori.service.definitions import definition_from, runs_remaining_in, with_memory_of
+from tokimori.service.documents import Documents
+from tokimori.service.edits import edited
+from tokimori.service.family import checked_family
+from tokimori.service.given import flag_of, job_fields
+from tokimori.service.jobs import JobService
+
+_SHOWN = 10
+"""So many jobs that are refused are named in the error."""
+
+
+class Applied(Struct, frozen=True, kw_only=True):
+    """What applying a set does, or would do: the ids of its jobs by what becomes of them.
+
+    `adopted` are as declared, but of no set before, or of another one; `kept` are of the set and not declared any more,
+    but are not to be pruned. `refused` says why a job can't be changed or pruned; if there is one nothing is done.
+    """
+
+    set: str
+    added: tuple[str, ...]
+    changed: dict[str, tuple[FieldChange, ...]]
+    adopted: tuple[str, ...]
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    refused: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What is declared, by job, and which jobs are in the store but not as declared."""
+
+    applied: Applied
+    wanted: Mapping[JobId, Definition]
+    counts: Mapping[str, int]
+    stale: Sequence[JobId]
+
+
+class SetService(JobService):
+    """The part of the service that applies sets of jobs."""
+
+    async def apply(
+        self,
+        name: str,
+        declared: Mapping[str, JobArguments],
+        *,
+        prune: bool = False,
+        take_over: bool = False,
+        dry_run: bool = False,
+    ) -> Applied:
+        """Make the jobs of a set those that are declared here, by id, with the fields that `add` takes.
+
+        Jobs of the set that are not declared any more are deleted with `prune`, and else kept. A job of another set or
+        of an app, and one that somebody has added or edited by hand, is only changed with `take_over`. With `dry_run`
+        nothing is. `runs_remaining` counts when a job is added, and never later.
+
+        Raises `Conflict` if a job can't be changed, and `InvalidInput`, whose field begins with the id of the job. Then
+        nothing was changed.
+        """
+        check_word("set", name)
+        takes, prunes = flag_of("take_over", take_over), flag_of("prune", prune)
+        plan = await self._planned(name, declared, prune=prunes, take_over=takes)
+        if flag_of("dry_run", dry_run):
+            return plan.applied
+        check_applicable(plan.applied)
+        await self._add_declared(plan)
+        await _in_turns(plan.stale, lambda job_id: self._follow(job_id, plan.wanted[job_id], take_over=takes))
+        await _in_turns(map(JobId, plan.applied.removed), self._remove)
+        return plan.applied
+
+    # What is to be done
+
+    async def _planned(self, name: str, declared: object, *, prune: bool, take_over: bool) -> _Plan:
+        wanted, counts = _read(name, declared, self.time_zone)
+        known = {job.id: job async for job in all_jobs(self._store)}
+        of_apps = await self._jobs_of_apps()
+        found = {
+            job_id: _fate(known[job_id], definition, take_over=take_over, of_app=job_id in of_apps)
+            for job_id, definition in wanted.items()
+            if job_id in known
+        }
+        gone = [job for job in known.values() if _set_of(job.definition) == name and job.id not in wanted]
+        refused: dict[str, str] = {job_id: fate for job_id, fate in found.items() if isinstance(fate, str)}
+        removed = [job.id for job in gone] if prune else []
+        refused |= dict(_not_prunable(known, wanted, removed, take_over=take_over))
+        await self._check_all(known, wanted, counts)
+        kept = _alike(known, wanted, found)
+        applied = Applied(
+            set=name,
+            added=tuple(job_id for job_id in wanted if job_id not in known),
+            changed={job_id: fate for job_id, fate in found.items() if fate and not isinstance(fate, str)},
+            adopted=tuple(job_id for job_id in kept if _set_of(known[job_id].definition) != name),
+            removed=tuple(job_id for job_id in removed if job_id not in refused),
+            kept=() if prune else tuple(job.id for job in gone),
+            unchanged=tuple(job_id for job_id in kept if _set_of(known[job_id].definition) == name),
+            refused=refused,
+        )
+        stale = [job_id for job_id in found if known[job_id].definition != _kept(known[job_id], wanted[job_id])]
+        return _Plan(applied=applied, wanted=wanted, counts=counts, stale=stale)
+
+    async def _jobs_of_apps(self) -> Collection[str]:
+        return {job_id for known in await Documents(self._store, APPS, self._random).list() for job_id in known.jobs}
+
+    async def _check_all(
+        self, known: Mapping[JobId, Job], wanted: Mapping[JobId, Definition], counts: Mapping[str, int]
+    ) -> None:
+        """Check all jobs as adding and editing them would, and how they run after each other. Raises `InvalidInput`."""
+        checked, ids = [], {*known, *wanted}
+        for job_id, definition in wanted.items():
+            try:
+                _check_edges(job_id, definition, ids)
+                new = job_id not in known
+                job = await (self._as_new(job_id, definition, counts) if new else self._as_edited(job_id, definition))
+                checked.append(job)
+            except InvalidInput as fault:
+                raise _of_job(job_id, fault) from None
+        await checked_family(self._store, checked)
+
+    async def _as_new(self, job_id: JobId, definition: Definition, counts: Mapping[str, int]) -> Job:
+        job, _ = await self._new(job_id, definition, await self._now(), counts.get(job_id))
+        return job
+
+    async def _as_edited(self, job_id: JobId, wanted: Definition) -> Job:
+        due = await self._store.get_due(job_id)
+        definition = self._placed(wanted)
+        if isinstance(due.job.definition.target, Unreadable) or due.job.definition == _kept(due.job, definition):
+            return due.job
+        await self._weights.check(definition)
+        days = await read_days_off(self._calendars, definition.calendars)
+        return edited(due, definition, await self._now(), due.job.runs_remaining, days.text).job
+
+    # Doing it
+
+    async def _add_declared(self, plan: _Plan) -> None:
+        new = [(job_id, plan.wanted[JobId(job_id)]) for job_id in plan.applied.added]
+        if not new:
+            return
+        counts = {job_id: count for job_id, count in plan.counts.items() if job_id in plan.applied.added}
+        imported = await self.import_all(new, runs_remaining=counts)
+        if imported.unchanged:
+            raise Conflict(
+                f"jobs: somebody has added {', '.join(imported.unchanged)} meanwhile: apply the set again",
+                field="jobs",
+                value=list(imported.unchanged),
+            )
+
+    async def _follow(self, job_id: JobId, wanted: Definition, *, take_over: bool) -> None:
+        """Give a job its definition, unless somebody has made it another since it was looked at."""
+
+        def rewritten(job: Job) -> Definition:
+            fate = _fate(job, wanted, take_over=take_over)
+            if isinstance(fate, str):
+                raise Conflict(f"job {job_id}: {fate}", field="jobs", value=job_id)
+            return _kept(job, wanted)
+
+        await self._rewrite(job_id, rewritten)
+
+    async def _remove(self, job_id: str) -> None:
+        try:
+            await self.delete(job_id)
+        except NotFound:
+            return
+
+
+def check_applicable(applied: Applied) -> None:
+    """Check that no job is refused. Raises `Conflict`."""
+    if applied.refused:
+        named = [f"job {job_id}: {why}" for job_id, why in applied.refused.items()]
+        more = [] if len(named) <= _SHOWN else [f"and {len(named) - _SHOWN} more"]
+        raise Conflict(
+            "\n".join(["nothing was changed", *named[:_SHOWN], *more]),
+            field="jobs",
+            value=list(applied.refused),
+            allowed="jobs of this set, as it declared them last; any with --take-over (take_over=True)",
+        )
+
+
+def _read(name: str, declared: object, zone: str) -> tuple[Mapping[JobId, Definition], Mapping[str, int]]:
+    """The definitions, each with its declaration, and how many runs a new job is to have. Raises `InvalidInput`."""
+    wanted: dict[JobId, Definition] = {}
+    counts: dict[str, int] = {}
+    for text, fields in _mapping("declared", declared).items():
+        job_id = check_new_job_id(text)
+        said = job_fields(_mapping(job_id, fields))
+        try:
+            definition = definition_from(without_count(said), time_zone=zone)
+            count = runs_remaining_in(said)
+        except InvalidInput as fault:
+            raise _of_job(job_id, fault) from None
+        wanted[job_id] = replace(definition, declared=Declaration(set=name, digest=digest_of(definition)))
+        if count is not None:
+            counts[job_id] = count
+    return wanted, counts
+
+
+def _check_edges(job_id: JobId, definition: Definition, ids: Collection[JobId]) -> None:
+    """Check that the jobs exist, or are declared, after which this one runs or that run after it."""
+    for edge in edges_of(job_id, definition):
+        field, other = ("parents", edge.parent) if edge.child == job_id else ("on_failure_job", edge.child)
+        if other not in ids:
+            raise InvalidInput(f"{field}: there is no job {other!r}", field=field, value=other, allowed="ids of jobs")
+
+
+def _mapping(field: str, given: object) -> Mapping[str, Any]:
+    if isinstance(given, Mapping):
+        return given
+    raise InvalidInput(
+        f"{field}: {given!r} is not a mapping", field=field, value=given, allowed="fields by id of the job"
+    )
+
+
+def _of_job(job_id: str, fault: InvalidInput) -> InvalidInput:
+    """The same fault, which says of which job it is."""
+    field = job_id if fault.field is None else f"{job_id}.{fault.field}"
+    return InvalidInput(f"{job_id}: {fault.message}", field=field, value=fault.value, allowed=fault.allowed)
+
+
+def _kept(job: Job, wanted: Definition) -> Definition:
+    """What a job becomes that follows what is declared."""
+    return replace(with_memory_of(wanted, job.definition), declared=wanted.declared)
+
+
+def _set_of(definition: Definition) -> str | None:
+    return None if definition.declared is None else definition.declared.set
+
+
+def _fate(job: Job, wanted: Definition, *, take_over: bool, of_app: bool = False) -> str | tuple[FieldChange, ...]:
+    """How a job changes if it follows what is declared; why it may not, as a text."""
+    old, new = job.definition.declared, wanted.declared
+    if isinstance(job.definition.target, Unreadable):
+        return "this version of Tokimori can't read its definition"
+    changes = differences(job.definition, wanted)
+    if take_over or new is None:
+        return changes
+    if old is not None and old.set != new.set:
+        return f"it is of the set {old.set}"
+    if of_app:
+        return "an app declares it"
+    match standing_of(job.definition, new.digest, None if old is None else old.digest):
+        case Standing.EDITED:
+            return f"it was edited by hand since ({', '.join(each.field for each in changes)})"
+        case Standing.STRANGE:
+            return "somebody has added it by hand, and it differs"
+        case Standing.SAME | Standing.AS_DECLARED:
+            return changes
+
+
+def _alike(
+    known: Mapping[JobId, Job],
+    wanted: Mapping[JobId, Definition],
+    fates: Mapping[JobId, str | tuple[FieldChange, ...]],
+) -> Sequence[JobId]:
+    return [job_id for job_id in wanted if job_id in known and fates[job_id] == ()]
+
+
+def _not_prunable(
+    known: Mapping[JobId, Job], wanted: Mapping[JobId, Definition], removed: Sequence[JobId], *, take_over: bool
+) -> Iterator[tuple[JobId, str]]:
+    """The jobs that can't be pruned, and why."""
+    going = frozenset(removed)
+    final = {**{job_id: job.definition for job_id, job in known.items() if job_id not in going}, **wanted}
+    waiting = dict(_parents_among(going, final))
+    for job_id in removed:
+        definition = known[job_id].definition
+        if job_id in waiting:
+            yield job_id, f"it is not declared any more, but {waiting[job_id]} runs after it"
+        elif not take_over and definition.declared is not None and digest_of(definition) != definition.declared.digest:
+            yield job_id, "it is not declared any more, but was edited by hand since"
+
+
+def _parents_among(going: Collection[JobId], jobs: Mapping[JobId, Definition]) -> Iterator[tuple[JobId, JobId]]:
+    """(parent, child) where the parent is among those that go, and the child stays."""
+    for job_id, definition in jobs.items():
+        for edge in edges_of(job_id, definition):
+            if edge.parent in going and edge.child == job_id:
+                yield edge.parent, job_id
+
+
+async def _in_turns(ids: Iterable[JobId], act: Callable[[JobId], Awaitable[object]]) -> None:
+    """Act on each; what the others still forbid is tried again when they are done: one may run after another.
+
+    What stays forbidden raises.
+    """
+    waiting = list(ids)
+    while waiting:
+        refused: dict[JobId, Exception] = {}
+        for each in waiting:
+            try:
+                await act(each)
+            except (Refused, InvalidInput) as fault:
+                refused[each] = fault
+        if len(refused) == len(waiting):
+            raise refused[waiting[0]]
+        waiting = list(refused)

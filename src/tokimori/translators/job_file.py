@@ -1,0 +1,225 @@
+"""Files that declare jobs, as `export` writes them: TOML, YAML or JSON. Pure.
+
+set = "prod"                            # may also be said by whoever applies the file
+
+[[jobs]]
+id = "nightly"
+schedule = "0 3 * * *"
+command = "make report"
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from itertools import count
+from types import MappingProxyType
+from typing import Any, Final, Literal, cast
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidFile, InvalidInput
+from tokimori.model.ids import JobId, check_new_job_id
+from tokimori.model.job import schedule_of
+from tokimori.model.words import check_word
+from tokimori.service.definitions import definition_from, runs_remaining_in
+from tokimori.translators.yaml_tree import Faults, Value, read_documents
+
+Format = Literal["toml", "yaml", "json"]
+FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
+    {".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".json": "json"}
+)
+"""The formats by the ending of a file's name."""
+_TOP: Final = ("set", "jobs")
+_LIKE_TOML = re.compile(r"\[|[A-Za-z0-9_.\"'-]+\s*=")
+_SHOWN = 80
+_MOST_VALUES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredJob:
+    """A job of a file: its id, its fields, and where it stands, such as `jobs.toml: jobs[2]`."""
+
+    id: JobId
+    fields: Mapping[str, Any]
+    file: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFile:
+    """What a file says: the set of its jobs, if it names one, and the jobs."""
+
+    set: str | None
+    jobs: Sequence[DeclaredJob]
+
+
+def format_of(name: str, text: str) -> Format:
+    """The format of a file, by the ending of its name; where that says nothing by its first line."""
+    for ending, known in FORMATS.items():
+        if name.casefold().endswith(ending):
+            return known
+    first = next((line for line in map(str.strip, text.splitlines()) if line and not line.startswith("#")), "")
+    if first.startswith("{"):
+        return "json"
+    return "toml" if _LIKE_TOML.match(first) else "yaml"
+
+
+def read_job_file(text: str, *, file: str, form: Format | None = None) -> JobFile:
+    """The jobs of a file. Raises `InvalidFile`: its message has a line for each fault, its field is that of the first.
+
+    What only a store can say, such as whether a calendar exists, is not looked at.
+    """
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidFile(f"{file}: it is not UTF-8", field="file", value=file, allowed="a text in UTF-8")
+    content = _READERS[form or format_of(file, text)](text, file)
+    faults = [*_faults_of_the_top(content, file)]
+    jobs: list[DeclaredJob] = []
+    for number, fields in enumerate(content.get("jobs", []) if not faults else []):
+        try:
+            jobs.append(_job(fields, file, f"jobs[{number}]"))
+        except InvalidFile as fault:
+            faults.append(fault)
+    if faults:
+        raise together(faults)
+    return JobFile(set=content.get("set"), jobs=jobs)
+
+
+def together(faults: Sequence[InvalidFile]) -> InvalidFile:
+    """One error for all these faults, with the field of the first."""
+    first = faults[0]
+    message = "\n".join(fault.message for fault in faults)
+    return InvalidFile(message, field=first.field, value=first.value, allowed=first.allowed)
+
+
+def fault_in(job: DeclaredJob, fault: InvalidInput) -> InvalidFile:
+    """A fault that was found in a job, with the place in its file."""
+    return _fault(job.file, job.path, fault, job.id)
+
+
+def _fault(file: str, path: str, fault: InvalidInput, job_id: str | None = None) -> InvalidFile:
+    field = path if fault.field is None else f"{path}.{fault.field}"
+    of = "" if job_id is None else f" of {job_id}"
+    allowed = "" if fault.allowed is None or fault.allowed in fault.message else f"; allowed: {fault.allowed}"
+    message = f"{file}: {path}{of}: {fault.message}{allowed}"
+    return InvalidFile(message, field=field, value=fault.value, allowed=fault.allowed)
+
+
+def _wrong(file: str, path: str, value: object, allowed: str) -> InvalidFile:
+    shown = repr(value)
+    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    message = f"{file}: {path}: {shown} is not allowed; allowed: {allowed}"
+    return InvalidFile(message, field=path, value=value, allowed=allowed)
+
+
+def _faults_of_the_top(content: Mapping[str, Any], file: str) -> Iterator[InvalidFile]:
+    for name in content:
+        if name not in _TOP:
+            yield _wrong(file, name, content[name], f"one of {', '.join(_TOP)}")
+    if not isinstance(content.get("jobs", []), list):
+        yield _wrong(file, "jobs", content["jobs"], "a list of jobs, each with its id")
+    if "set" in content:
+        try:
+            check_word("set", content["set"])
+        except InvalidInput as fault:
+            yield _wrong(file, "set", content["set"], str(fault.allowed))
+
+
+def _job(fields: object, file: str, path: str) -> DeclaredJob:
+    """The job, checked as far as it can be without a store. Raises `InvalidFile`."""
+    if not isinstance(fields, Mapping):
+        raise _wrong(file, path, fields, "the fields of a job, and its id")
+    try:
+        job_id = check_new_job_id(fields.get("id"))
+    except InvalidInput as fault:
+        raise _fault(file, path, fault) from None
+    said = {name: value for name, value in fields.items() if name != "id"}
+    try:
+        runs_remaining_in(said)
+        definition = definition_from({name: value for name, value in said.items() if name != "runs_remaining"})
+        schedule_of(definition, Moment(0), job_id)
+    except InvalidInput as fault:
+        raise _fault(file, path, fault, job_id) from None
+    return DeclaredJob(id=job_id, fields=said, file=file, path=path)
+
+
+# The formats
+
+
+def _read_toml(text: str, file: str) -> Mapping[str, Any]:
+    try:
+        return cast("Mapping[str, Any]", _plain(tomllib.loads(text), count()))
+    except (tomllib.TOMLDecodeError, RecursionError) as fault:
+        raise _unreadable(file, "TOML", fault) from None
+
+
+def _read_json(text: str, file: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+    except (ValueError, RecursionError) as fault:
+        raise _unreadable(file, "JSON", fault) from None
+    return _top(found, file)
+
+
+def _once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """The members of an object. Raises `ValueError` for one that is there twice."""
+    members: dict[str, object] = {}
+    for name, value in pairs:
+        if name in members:
+            raise ValueError(f"{name!r} is given twice")
+        members[name] = value
+    return members
+
+
+def _no_number(text: str) -> object:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _read_yaml(text: str, file: str) -> Mapping[str, Any]:
+    faults = Faults(file)
+    documents = list(read_documents(text, faults))
+    if faults.lines:
+        raise InvalidFile("\n".join(faults.texts()), field="file", value=file)
+    if len(documents) > 1:
+        raise _wrong(file, "file", len(documents), "one document of YAML in each file")
+    try:
+        return _top(_plain(documents[0], iter(range(_MOST_VALUES))) if documents else {}, file)
+    except OverflowError:
+        raise InvalidFile(f"{file}: its aliases stand for too many values", field="file", value=file) from None
+
+
+def _top(found: object, file: str) -> Mapping[str, Any]:
+    if isinstance(found, Mapping):
+        return found
+    raise _wrong(file, "file", found, f"a mapping with {' and '.join(_TOP)}")
+
+
+def _plain(value: object, budget: Iterator[int]) -> object:
+    """What a library has read, as JSON has it: dates and times, which TOML and YAML know, become their texts.
+
+    Aliases of YAML may use a value many times: there are as many values as the budget has. Raises `OverflowError`.
+    """
+    if next(budget, None) is None:
+        raise OverflowError
+    match value:
+        case Value():
+            return _plain(value.content, budget)
+        case Mapping():
+            return {str(name): _plain(each, budget) for name, each in value.items()}
+        case list():
+            return [_plain(each, budget) for each in value]
+        case datetime() | date() | time():
+            return value.isoformat()
+        case _:
+            return value
+
+
+def _unreadable(file: str, form: str, fault: Exception) -> InvalidFile:
+    why = "it is nested too deeply" if isinstance(fault, RecursionError) else str(fault)
+    return InvalidFile(f"{file}: not {form}: {why}", field="file", value=file)
+
+
+_READERS: Final[Mapping[Format, Callable[[str, str], Mapping[str, Any]]]] = MappingProxyType(
+    {"toml": _read_toml, "yaml": _read_yaml, "json": _read_json}
+)
