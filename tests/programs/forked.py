@@ -33,7 +33,7 @@ LOADED = (
     "tokimori.cli.main",
     *(
         f"tokimori.cli.{noun}"
-        for noun in ("job", "schedule", "calendar", "queue", "run", "lock", "export", "node", "db")
+        for noun in ("job", "schedule", "calendar", "queue", "run", "lock", "export", "node", "db", "apply")
     ),
     "tokimori.cli.config",
     "tokimori.node.wiring",

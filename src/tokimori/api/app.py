@@ -33,6 +33,7 @@ from tokimori.api.queues import Queues
 from tokimori.api.runs import Runs
 from tokimori.api.schedules import Schedules
 from tokimori.api.semaphores import Semaphores
+from tokimori.api.sets import Sets
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
 from tokimori.service.bounds import OF_A_DOOR
@@ -43,8 +44,14 @@ log = logging.getLogger(__name__)
 
 MOST_AUTHORS = 256
 """For so many the service that acts in their name is kept."""
-PARTS = (Jobs, Occurrences, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Nodes)
+PARTS = (Jobs, Occurrences, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Sets, Nodes)
 """The parts of the API; each has its own operations."""
+
+
+class Readiness(Struct, frozen=True, kw_only=True):
+    """Whether new work may be sent to a node: `status` is `ready`, or says why not."""
+
+    status: str
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -63,22 +70,25 @@ def create_app(
     interface: str,
     secret: str,
     health: Callable[[], Health],
+    unready: Callable[[], str | None] = lambda: None,
     pages: Sequence[BaseRoute] = (),
     lost: Callable[[Request], Response] | None = None,
     closed: RefusalPage | None = None,
     host_name: str | None = None,
+    public_url: str | None = None,
     author_of: AuthorOf = unknown_author,
     hear: Hear = unheard,
     claims: Claims | None = None,
     formats: Formats | None = None,
     lenient: Lenient = STRICT,
 ) -> ASGIApp:
-    """The HTTP door of a node that listens on the interface: `/healthz`, `/api/v2`, these pages and foreign APIs.
+    """The HTTP door of a node that listens on the interface: `/healthz`, `/readyz`, `/api/v2`, pages, foreign APIs.
 
-    All but `/healthz` is behind all guards, for who brings the secret, and callbacks (`hear`) for who brings their
+    All but the first two is behind all guards, for who brings the secret, and callbacks (`hear`) for who brings their
     signature; `lenient` says where less is asked for. Orders are recorded under the author that `author_of` gives.
     Workers elsewhere take runs from `claims`; jobs come and go in foreign `formats`. `lost` answers a browser that asks
-    for a page that there is not, `closed` one that is not let in.
+    for a page that there is not, `closed` one that is not let in. `unready` says why nothing new should be sent here.
+    `public_url` is how others know a proxy before the door.
     """
     acting_as = lru_cache(maxsize=MOST_AUTHORS)(within(service, OF_A_DOOR).acting_as)
 
@@ -91,7 +101,7 @@ def create_app(
             return lost(request)
         return await _on_http_error(request, error)
 
-    docs = Docs([_asked_for(health), *operations(service_for, claims, formats)], lambda: health().version)
+    docs = Docs([*_probes(health, unready), *operations(service_for, claims, formats)], lambda: health().version)
     app = Starlette(
         routes=[
             *docs.routes(),
@@ -105,6 +115,7 @@ def create_app(
         clock=clock,
         interface=interface,
         host_name=host_name or socket.gethostname(),
+        public_url=public_url,
         secret=secret,
         closed=closed,
         lenient=lenient,
@@ -113,13 +124,24 @@ def create_app(
     )
 
 
-def _asked_for(health: Callable[[], Health]) -> Operation:
+def _probes(health: Callable[[], Health], unready: Callable[[], str | None]) -> Sequence[Operation]:
+    """What load balancers ask, and everybody may."""
+
     async def show(_: Request) -> Response:
         """Whether the node works; everybody may ask."""
         return answer(state := health(), 200 if state.status == "ok" else 503)
 
-    others = {503: "the node does not work as it should"}
-    return Operation("health", "GET", "/healthz", show, Health, others=others, open=True)
+    async def show_readiness(_: Request) -> Response:
+        """Whether the node takes part and does not stop, so that new requests may be sent here; everybody may ask."""
+        why = unready()
+        return answer(Readiness(status=why or "ready"), 503 if why else 200)
+
+    ill = {503: "the node does not work as it should"}
+    busy = {503: "nothing new should be sent here; `status` says why"}
+    return [
+        Operation("health", "GET", "/healthz", show, Health, others=ill, open=True),
+        Operation("readiness", "GET", "/readyz", show_readiness, Readiness, others=busy, open=True),
+    ]
 
 
 def operations(service: ServiceFor, claims: Claims | None, formats: Formats | None) -> Sequence[Operation]:

@@ -46,7 +46,7 @@ _WITH_NULLS, _PATCHES = frozenset({"NewJob", "WholeJob"}), frozenset({"JobChange
 _NULL: Final[Schema] = {"type": "null"}
 _ABOUT = """A distributed job scheduler: you say what to run and when, and it runs on time, once, and can prove it.
 
-Every request but the one for `/healthz` brings a secret: `tokimori node address --header` prints the line. Writes are
+Every request but those for health brings a secret: `tokimori node address --header` prints the line. Writes are
 JSON. Moments are RFC 3339, lengths are seconds. Errors are `application/problem+json`; `error.code` is stable and meant
 for programs, `error.field` is the path to what is wrong, `error.allowed` says what may stand there."""
 

@@ -48,6 +48,7 @@ def guarded(
     interface: str,
     host_name: str,
     secret: str,
+    public_url: str | None = None,
     closed: RefusalPage | None = None,
     is_answered: Callable[[Scope], bool] = lambda _: True,
     beside: Callable[[ASGIApp], ASGIApp] = lambda app: app,
@@ -57,19 +58,21 @@ def guarded(
 
     `is_answered` says whether the app does anything for a request but refuse its path or method. `closed` makes the
     page for a browser that is not let in. `beside` puts before them what has a guard of its own. `lenient` says where
-    less is asked for.
+    less is asked for. Through a proxy requests may come for the host of `public_url`.
     """
     inner = Secret(JsonBody(app, is_answered, lenient.nameless), secret, clock, closed, open_below=lenient.open)
-    return Turns(Finished(beside(HostAndOrigin(inner, host_rule(interface, host_name), closed)), clock), clock)
+    rule = host_rule(interface, host_name, public_url)
+    return Turns(Finished(beside(HostAndOrigin(inner, rule, closed)), clock), clock)
 
 
-def host_rule(interface: str, host_name: str) -> Callable[[str], bool]:
-    """The rule for `Host`: allowed are the names of the loopback, and the interface.
+def host_rule(interface: str, host_name: str, public_url: str | None = None) -> Callable[[str], bool]:
+    """The rule for `Host`: allowed are the names of the loopback, the interface, and the host of the public address.
 
     If the door listens on every interface, all addresses are allowed (no attacker can redirect an address by DNS), and
     the name of this machine.
     """
-    names = _LOOPBACK | {interface.casefold()}
+    public = None if public_url is None else urlsplit(public_url).hostname
+    names = _LOOPBACK | {interface.casefold()} | ({public} if public else frozenset())
     if interface not in ("0.0.0.0", "::"):  # noqa: S104 compared, not bound
         return names.__contains__
     names |= {host_name.casefold()}

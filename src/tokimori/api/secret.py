@@ -1,4 +1,4 @@
-"""The guard at the entrance: whoever does not bring the node's secret is answered nothing but `/healthz`.
+"""The guard at the entrance: whoever does not bring the node's secret is answered nothing but health.
 
 Programs send it as `Authorization: Bearer SECRET`. People open the address that the node prints, which carries it: the
 answer is a cookie, and the same address without it. A cookie is shared by all ports of a host, so its name carries the
@@ -24,7 +24,7 @@ PARAMETER = "secret"
 """The parameter of the page's address that carries the secret."""
 COMMAND = "tokimori node address"
 """What prints the address with the secret."""
-OPEN_TO_ALL: Final = frozenset({"/healthz"})
+OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz"})
 """The paths that are answered without the secret."""
 COMPLAINT_EVERY = 60.0
 """Seconds between two lines of the log about wrong secrets, however many come."""

@@ -79,8 +79,21 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     ] = False
     public_url: Annotated[
         str | None,
-        Meta(description="The address by which services reach the door for callbacks; none: where it listens."),
+        Meta(
+            description="The address by which others reach the door, through a proxy say: callbacks come there, and its"
+            " name may be that of requests; none: where it listens."
+        ),
     ] = None
+    access_log: Annotated[
+        bool, Meta(description="Whether each request is logged: method, path, status, size and time, no secrets.")
+    ] = False
+    drain: Annotated[
+        Seconds,
+        Meta(
+            description="Seconds for which a node that was told to stop goes on answering, so that whoever asks /readyz"
+            " sends it nothing more."
+        ),
+    ] = 0
     v1_open: Annotated[
         bool,
         Meta(description="Whether Kala's API is open to all users of this machine, without the secret; never as root."),

@@ -80,7 +80,7 @@ class Node:
         self._meter = meter
         self._timed = Stopwatch(meter, clock)
         self._stopping = stopping or Stopping(clock, identity.stop_grace)
-        self.finished = False
+        self.finished = self._joined = False
         self._begin()
 
     def _begin(self) -> None:
@@ -138,6 +138,15 @@ class Node:
         """Whether the store has answered a beat lately."""
         return self._membership.has_lease
 
+    @property
+    def unready(self) -> str | None:
+        """Why nothing new should be sent here; None: the node has joined, its store answers, and it does not stop."""
+        if not self._stopping.working:
+            return "the node stops"
+        if not self._joined:
+            return "the node has not joined yet"
+        return None if self.healthy else "the store does not answer"
+
     def wake(self) -> None:
         """Something may have changed: look at once."""
         self._lookout.stale = True
@@ -164,6 +173,7 @@ class Node:
         self._lookout.stale = True  # nobody has told of what came between the tick and the watch
         self._membership.tick_at -= self._chance() * TICK_IDLE
         self._firing.begin(self.now)
+        self._joined = True
 
     async def _register(self) -> None:
         """A copy that begins meanwhile sees this node, or is seen by it."""

@@ -28,6 +28,7 @@ class Stopping:
         self.release_at = inf
         """When (monotonic seconds) the grace of a node that drains is over."""
         self._idle_since: float | None = None
+        self._asked_at = inf
 
     @property
     def working(self) -> bool:
@@ -39,6 +40,7 @@ class Stopping:
         match self.phase:
             case Phase.WORKING:
                 self.phase = Phase.DRAINING
+                self._asked_at = self._clock.monotonic()
                 self.release_at = self._clock.monotonic() + self._grace
                 return f"The node stops: its runs get {self._grace:g} s to finish. Ask again to hand them back at once."
             case Phase.DRAINING:
@@ -47,6 +49,10 @@ class Stopping:
             case Phase.RELEASING | Phase.LEAVING:
                 self.phase = Phase.LEAVING
                 return "The node stops at once: it kills its runs. Other nodes take over what it can't tell the store."
+
+    def drains(self, seconds: float) -> bool:
+        """Whether it was asked to stop less than so many seconds ago, and once."""
+        return self.phase is Phase.DRAINING and self._clock.monotonic() < self._asked_at + seconds
 
     def grace_is_over(self) -> bool:
         """Whether it is now that the grace has ended; then what is left is handed back."""

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from functools import partial
 from pathlib import Path
 
+from tokimori.api.access_log import AccessLog
 from tokimori.api.app import Health, create_app
 from tokimori.api.connections import most_connections
 from tokimori.api.guards import Lenient
@@ -114,9 +115,8 @@ async def serve(
                 _http_door(node, store, semaphore_store, settings, clock, callbacks=callbacks, place=place) as door,
             ):
                 told = () if door is None else told_at_start(*door, with_secret=tells_secret)
-                await _take_part(
-                    node, store, service, told, announce, joined=joined, rest=partial(_rest, place, stopping)
-                )
+                rest = partial(_rest, place, stopping, settings.http.drain)
+                await _take_part(node, store, service, told, announce, joined=joined, rest=rest)
             announce(f"Node {node.id} has stopped.")
         finally:
             await executor.close()
@@ -214,11 +214,16 @@ def place_of(store: Store, clock: Clock, stopping: Stopping) -> Place:
     return Place(store, clock, os.urandom, this_program({}), may_give=lambda: stopping.working, most_waiting=most)
 
 
-async def _rest(place: Place, stopping: Stopping) -> None:
-    """Runs in the hands of workers elsewhere get what is left of the grace, as the node's own do; then they go back."""
+async def _rest(place: Place, stopping: Stopping, drain: float) -> None:
+    """Runs in the hands of workers elsewhere get what is left of the grace, as the node's own do; then they go back.
+
+    So long after it was told to stop, the node answers: until then somebody may send requests here.
+    """
     while place.in_hand and stopping.phase is Phase.DRAINING and not stopping.grace_is_over():  # noqa: ASYNC110  polls
         await asyncio.sleep(_LOOK)
     await place.close()
+    while stopping.drains(drain):  # noqa: ASYNC110  polls
+        await asyncio.sleep(_LOOK)
 
 
 def _spare_the_collector() -> None:
@@ -266,15 +271,19 @@ async def _http_door(
         interface=http.interface,
         secret=secret,
         health=lambda: _health(node),
+        unready=lambda: node.unready,
         pages=[*page.routes(), *Kala(service.acting_as("kala"), http.v1_default_owner).routes()],
         lost=page.lost,
         closed=page.closed,
         host_name=node.identity.host,
+        public_url=http.public_url,
         hear=callbacks.hear,
         claims=None if place is None else Claims(place, os.urandom),
         formats=formats(),
         lenient=Lenient(open=(KALAS,) if http.v1_open else (), nameless=(KALAS,)),
     )
+    if http.access_log:
+        app = AccessLog(app, clock)
     door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed, insecure=http.insecure)
     await door.start()
     callbacks.open(http.public_url or door.url, secret)

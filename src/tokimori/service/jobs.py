@@ -6,7 +6,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 import msgspec
 
@@ -30,6 +30,7 @@ from tokimori.service.documents import Documents
 from tokimori.service.edits import edited, kept_since, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
 from tokimori.service.given import When, flag_of, job_fields, many, moment_of
+from tokimori.service.imports import PAIRS, checked_limits, checked_pair, checked_reasons
 from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
 from tokimori.service.schema import StoreOnDemand
@@ -40,7 +41,6 @@ from tokimori.service.weights import Weights
 
 LONGEST_LANE = 2048
 """The most characters of a lane that every store can keep."""
-_PAIRS = "pairs of an id and a Definition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,11 +177,11 @@ class JobService(RunService):
 
         Raises `InvalidInput` if any job is invalid; `AlreadyExists` if two have the same id.
         """
-        reasons, limits = _checked_reasons(paused_because), _checked_limits(runs_remaining)
+        reasons, limits = checked_reasons(paused_because), checked_limits(runs_remaining)
         now = await self._now()
         new: dict[JobId, Job] = {}
         days: dict[JobId, DaysOff] = {}
-        for place, (job_id, definition) in enumerate(map(_checked_pair, many("jobs", jobs, _PAIRS))):
+        for place, (job_id, definition) in enumerate(map(checked_pair, many("jobs", jobs, PAIRS))):
             if job_id in new:
                 raise _taken(job_id)
             await asyncio.sleep(0)  # on the loop of a node, runs have their turn
@@ -370,37 +370,6 @@ def check_author(author: object) -> None:
 def schedule_for(job: Job) -> Schedule:
     """The job's schedule, within its bounds and without its days off."""
     return schedule_of(job.definition, job.anchor, job.id, job.days_off)
-
-
-def _checked_pair(pair: object) -> tuple[JobId, Definition]:
-    match pair:
-        case (job_id, Definition() as definition):
-            return check_new_job_id(job_id), definition
-        case _:
-            raise InvalidInput(f"jobs: {pair!r} is not such a pair", field="jobs", value=pair, allowed=_PAIRS)
-
-
-def _checked_reasons(given: object) -> Mapping[str, str]:
-    """The reasons by id. Raises `InvalidInput`."""
-    reasons = _by_id("paused_because", given, "reasons")
-    for reason in reasons.values():
-        check_reason("paused_because", reason)
-    return reasons
-
-
-def _checked_limits(given: object) -> Mapping[str, int | None]:
-    """The numbers of runs by id. Raises `InvalidInput`."""
-    limits = _by_id("runs_remaining", given, "whole numbers")
-    return {job_id: runs_remaining_in({"runs_remaining": number}) for job_id, number in limits.items()}
-
-
-def _by_id(field: str, given: object, values: str) -> Mapping[str, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        allowed = f"a dict of {values} by id"
-        raise InvalidInput(f"{field}: {given!r} is not a mapping", field=field, value=given, allowed=allowed)
-    return given
 
 
 def _taken(job_id: JobId) -> AlreadyExists:

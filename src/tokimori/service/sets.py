@@ -3,6 +3,7 @@
 So two sets never change or delete each other's jobs, and what somebody has edited by hand is not lost in silence.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -93,7 +94,7 @@ class SetService(JobService):
     # What is to be done
 
     async def _planned(self, name: str, declared: object, *, prune: bool, take_over: bool) -> _Plan:
-        wanted, counts = _read(name, declared, self.time_zone)
+        wanted, counts = await _read(name, declared, self.time_zone)
         known = {job.id: job async for job in all_jobs(self._store)}
         of_apps = await self._jobs_of_apps()
         found = {
@@ -135,7 +136,7 @@ class SetService(JobService):
                 job = await (self._as_new(job_id, definition, counts) if new else self._as_edited(job_id, definition))
                 checked.append(job)
             except InvalidInput as fault:
-                raise _of_job(job_id, fault) from None
+                raise fault.below(job_id) from None
         await checked_family(self._store, checked)
 
     async def _as_new(self, job_id: JobId, definition: Definition, counts: Mapping[str, int]) -> Job:
@@ -197,18 +198,19 @@ def check_applicable(applied: Applied) -> None:
         )
 
 
-def _read(name: str, declared: object, zone: str) -> tuple[Mapping[JobId, Definition], Mapping[str, int]]:
+async def _read(name: str, declared: object, zone: str) -> tuple[Mapping[JobId, Definition], Mapping[str, int]]:
     """The definitions, each with its declaration, and how many runs a new job is to have. Raises `InvalidInput`."""
     wanted: dict[JobId, Definition] = {}
     counts: dict[str, int] = {}
     for text, fields in _mapping("declared", declared).items():
+        await asyncio.sleep(0)  # a node has its turn: a thousand jobs take longer than a run may be late
         job_id = check_new_job_id(text)
         said = job_fields(_mapping(job_id, fields))
         try:
             definition = definition_from(without_count(said), time_zone=zone)
             count = runs_remaining_in(said)
         except InvalidInput as fault:
-            raise _of_job(job_id, fault) from None
+            raise fault.below(job_id) from None
         wanted[job_id] = replace(definition, declared=Declaration(set=name, digest=digest_of(definition)))
         if count is not None:
             counts[job_id] = count
@@ -229,12 +231,6 @@ def _mapping(field: str, given: object) -> Mapping[str, Any]:
     raise InvalidInput(
         f"{field}: {given!r} is not a mapping", field=field, value=given, allowed="fields by id of the job"
     )
-
-
-def _of_job(job_id: str, fault: InvalidInput) -> InvalidInput:
-    """The same fault, which says of which job it is."""
-    field = job_id if fault.field is None else f"{job_id}.{fault.field}"
-    return InvalidInput(f"{job_id}: {fault.message}", field=field, value=fault.value, allowed=fault.allowed)
 
 
 def _kept(job: Job, wanted: Definition) -> Definition:

@@ -30,6 +30,23 @@ async def test_unhealthy(world: World) -> None:
     assert (answer.status, answer.json["store_reachable"]) == (503, False)
 
 
+@pytest.mark.parametrize(("why", "status"), [(None, 200), ("the node stops", 503)])
+async def test_ready(world: World, why: str | None, status: int) -> None:
+    """Whether new work may be sent here is told to everybody, with the reason; a healthy node may be not ready."""
+    app = create_app(
+        world.service,
+        world.clock,
+        interface="127.0.0.1",
+        secret=SECRET,
+        health=lambda: HEALTHY,
+        unready=lambda: why,
+    )
+    stranger = Asker(app, bare=True)
+    answer = await stranger.ask("GET", "/readyz", headers=[("host", "localhost")])
+    assert (answer.status, answer.json) == (status, {"status": why or "ready"})
+    assert (await stranger.ask("GET", "/healthz", headers=[("host", "localhost")])).status == 200
+
+
 async def test_nodes(world: World, door: Asker) -> None:
     """Nodes are listed with host, process and state."""
     await world.add({"noop": True}, "a")

@@ -52,6 +52,7 @@ SAME: Mapping[str, str] = MappingProxyType(
         "export crontab": "export_crontab",
         "export toml": "export_toml",
         "export json": "export_json",
+        "apply": "set_apply",
         "node list": "node_list",
         "db status": "schema_show",
     }

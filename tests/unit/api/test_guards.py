@@ -97,6 +97,13 @@ def test_host_rule(interface: str, allowed: list[str], refused: list[str]) -> No
     assert [name for name in allowed + refused if is_ours(name)] == allowed
 
 
+def test_the_name_of_a_proxy_is_ours() -> None:
+    """That of the public address, and no other one."""
+    is_ours = host_rule("127.0.0.1", "this.machine", "https://Tokimori.example:8443/below")
+    names = ["tokimori.example", "localhost", "this.machine", "evil.example"]
+    assert [name for name in names if is_ours(name)] == ["tokimori.example", "localhost"]
+
+
 def test_host_of() -> None:
     """Ports and brackets are taken off, case does not count."""
     assert host_of("LocalHost:80") == "localhost"

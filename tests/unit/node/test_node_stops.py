@@ -1,11 +1,13 @@
 """How a node stops."""
 
+import os
+
 import pytest
 
 from tests.unit.node.world import World
 from tokimori.clock import Moment
 from tokimori.model.transitions import RunState
-from tokimori.node.node import LONGEST_SLEEP
+from tokimori.node.node import LONGEST_SLEEP, Node
 from tokimori.node.stopping import FAREWELL, Phase
 from tokimori.ports.executor import StopReason
 from tokimori.ports.working import Claim, Claimed
@@ -24,6 +26,20 @@ async def test_an_idle_node_leaves_at_once(world: World) -> None:
     await world.pass_time(0.1)
     assert member.node.finished
     assert await world.node_states() == {member.node.id: "left"}
+
+
+async def test_a_node_is_ready_from_when_it_has_joined_until_it_stops(world: World) -> None:
+    """And not while its store is silent; each reason is told."""
+    member = await world.join()
+    fresh = Node(world.store, member.executor, world.clock, os.urandom, member.node.identity)
+    said = [fresh.unready, member.node.unready]
+    world.clock.advance(60)
+    said.append(member.node.unready)
+    await world.pass_time(5)
+    said.append(member.node.unready)
+    member.node.stop()
+    said.append(member.node.unready)
+    assert said == ["the node has not joined yet", None, "the store does not answer", None, "the node stops"]
 
 
 async def test_a_node_that_has_left_sleeps_no_more(world: World) -> None:

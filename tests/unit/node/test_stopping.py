@@ -22,6 +22,21 @@ def test_each_order_goes_one_phase_further() -> None:
     assert not stopping.working
 
 
+def test_a_node_goes_on_answering_for_a_while() -> None:
+    """From when it was asked to stop; asked again it does not."""
+    clock = VirtualClock()
+    stopping = Stopping(clock, 30)
+    assert not stopping.drains(5)
+    stopping.ask()
+    clock.advance(4)
+    assert stopping.drains(5)
+    clock.advance(2)
+    assert not stopping.drains(5)
+    assert stopping.drains(60)
+    stopping.ask()
+    assert not stopping.drains(60)
+
+
 def test_the_grace_ends_once() -> None:
     """A node that drains releases when its grace is over, and is told so one time; one that works has no grace."""
     clock = VirtualClock()
