@@ -51,6 +51,20 @@ async def test_many_requests_are_kept_together(store: Store, worker: Worker) -> 
     assert claimed_ids == sorted(run.id for run in answered if run.id != ended.id)
 
 
+async def test_what_has_ended_is_not_begun_again(store: Store, worker: Worker) -> None:
+    """A request whose answer was lost is made again, with the id that it had: its run may have ended meanwhile."""
+    job = await add_job(store)
+    asked = [a_request(job, "key"), a_request(job, "another")]
+    await store.add_runs(asked, NOW)
+    for claimed in await worker.claim():
+        await worker.settle(claimed)
+    answered = await store.add_runs(asked, NOW)
+    assert [run.id for run in answered] == [run.id for run in asked]
+    assert [run.state for run in answered] == [RunState.SUCCEEDED] * 2
+    assert (await store.add_run(asked[0], NOW)).state is RunState.SUCCEEDED
+    assert await worker.claim() == []
+
+
 async def test_of_many_requests_all_are_refused_or_none(store: Store) -> None:
     """No place is too few for all that are new, though there is one; known ones need none."""
     job = await add_job(store, max_running=1, max_waiting=2)

@@ -55,7 +55,8 @@ async def add_runs(transaction: Transaction, runs: Sequence[Run], now: Moment) -
     if missing:
         found |= {run.origin: run for run in await add_runs(transaction, missing, now)}
     else:
-        await transaction.commit(*delete(_LIVE, [run.id for run in runs if found[run.origin].id != run.id]))
+        over = {run_of(row).origin for row in finished.rows}
+        await transaction.commit(*delete(_LIVE, [run.id for run in runs if run.origin in over]))
     return [found[origin] for origin in origins]
 
 
