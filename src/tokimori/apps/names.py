@@ -52,11 +52,13 @@ from tokimori.service.queues import Queue
 from tokimori.service.requests import Asked, Became
 from tokimori.service.runs import AttemptDetails, RunDetails, RunSummary
 from tokimori.service.semaphores import SemaphoreDetails
+from tokimori.service.sets import Applied
 from tokimori.service.shown import Shown
 
 __all__ = [
     "AlreadyExists",
     "AlreadyFinished",
+    "Applied",
     "App",
     "AskArguments",
     "Asked",
