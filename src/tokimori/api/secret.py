@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import logging
 from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -26,6 +26,8 @@ COMMAND = "tokimori node address"
 """What prints the address with the secret."""
 OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz"})
 """The paths that are answered without the secret."""
+_MOST_GIVEN = 8
+"""Secrets in one address that are looked at."""
 COMPLAINT_EVERY = 60.0
 """Seconds between two lines of the log about wrong secrets, however many come."""
 
@@ -69,7 +71,7 @@ class Secret:
         """Whether somebody opens the printed address."""
         if request.method not in ("GET", "HEAD"):
             return False
-        given = [value for name, value in _query(request) if name == PARAMETER]
+        given = given_in(request.scope["query_string"].decode("latin-1"))
         return bool(given) and self._is_right(request, given, self._secret)
 
     def _is_known(self, request: Request) -> bool:
@@ -106,7 +108,9 @@ class Secret:
 
     def _let_in(self, request: Request) -> Response:
         """The address without the secret, and the cookie. Nothing keeps the address that had it."""
-        rest = urlencode([(name, value) for name, value in _query(request) if name != PARAMETER])
+        rest = urlencode(
+            [(name, value) for name, value in parse_qsl(request.url.query, keep_blank_values=True) if name != PARAMETER]
+        )
         response = RedirectResponse(f"/?{rest}" if rest else "/", 303)
         response.headers["referrer-policy"] = "no-referrer"
         response.headers["cache-control"] = "no-store"
@@ -154,10 +158,13 @@ def cookie_value(secret: str) -> str:
     return hmac.new(secret.encode(), b"the cookie of the page", hashlib.sha256).hexdigest()
 
 
-def _query(request: Request) -> list[tuple[str, str]]:
-    """The parameters of the address; none are read where the secret is not among them."""
-    text = request.url.query
-    return parse_qsl(text, keep_blank_values=True) if f"{PARAMETER}=" in text else []
+def given_in(query: str) -> list[str]:
+    """What an address brings as the secret, of all the rest only so much as it takes to find that: it may be long."""
+    begins = f"{PARAMETER}="
+    if begins not in query:
+        return []
+    found = [each for each in query.split("&") if each.startswith(begins)]
+    return [unquote_plus(each[len(begins) :]) for each in found[:_MOST_GIVEN]]
 
 
 def _cookies(request: Request, name: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Requests take turns with the engine, which works in the same loop: however many come at once, runs are not late."""
 
 import asyncio
+from collections import deque
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -8,22 +9,41 @@ from tokimori.clock import Clock
 from tokimori.turns import Step
 
 LONGEST_STEP = 0.02
-"""Seconds of one step of the loop in which requests begin. The others begin in the next ones, in their order."""
+"""Seconds of one step of the loop in which requests begin. The others begin in the next ones, one in each."""
 
 
 class Turns:
-    """Lets requests begin, as far as there is time for them in this step of the loop.
+    """Lets requests begin, as far as there is time for them in this step of the loop; the others wait in a line.
 
     Before the secret, too: some headers and addresses take 5 ms until they are refused, and 500 clients may send one
-    each at the same time.
+    each at the same time. Who waits costs nothing: 500 that look in each step cost more than those that begin.
     """
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self._app = app
         self._step = Step(LONGEST_STEP, clock.monotonic)
+        self._line: deque[asyncio.Future[None]] = deque()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, when it is its turn."""
-        while self._step.is_over():  # noqa: ASYNC110  each step of the loop is one to look
-            await asyncio.sleep(0)
+        if self._line or self._step.is_over():
+            await self._turn()
         await self._app(scope, receive, send)
+
+    def _turn(self) -> "asyncio.Future[None]":
+        loop = asyncio.get_running_loop()
+        if not self._line:
+            loop.call_soon(self._next)
+        turn = loop.create_future()
+        self._line.append(turn)
+        return turn
+
+    def _next(self) -> None:
+        """Let the first one begin that has not gone, in the next step."""
+        is_given = False
+        while self._line and not is_given:
+            turn = self._line.popleft()
+            if is_given := not turn.done():
+                turn.set_result(None)
+        if self._line:
+            asyncio.get_running_loop().call_soon(self._next)

@@ -58,8 +58,8 @@ from tokimori.service.shown import Shown
 __all__ = [
     "AlreadyExists",
     "AlreadyFinished",
-    "Applied",
     "App",
+    "Applied",
     "AskArguments",
     "Asked",
     "AsyncClient",

@@ -13,7 +13,7 @@ from tests.unit.api.asgi import BEARER, SECRET, Answer, Asker
 from tests.unit.api.conftest import HEALTHY
 from tests.unit.service.world import World
 from tokimori.api.app import create_app
-from tokimori.api.secret import COMPLAINT_EVERY, Secret, cookie_value
+from tokimori.api.secret import COMPLAINT_EVERY, Secret, cookie_value, given_in
 from tokimori.clock import SECOND, Moment
 from tokimori.web.page import Page
 
@@ -233,3 +233,9 @@ async def test_no_header_is_a_bug(text: str) -> None:
     for header in (("authorization", text), ("authorization", f"Bearer {text}"), ("cookie", text)):
         assert (await ask(asker, "/api/v2/jobs", header)).status == 401
     assert (await asker.ask("GET", f"/?secret={text.replace('?', '')}", headers=[HOST])).status == 401
+
+
+def test_a_long_address_is_not_read_for_a_stranger() -> None:
+    """Of an address only the first few secrets are looked at, and nothing else, however much it brings."""
+    query = "&".join(["a=%41"] * 2_500 + [f"secret=x%2B{number}" for number in range(1_500)])
+    assert given_in(query) == [f"x+{number}" for number in range(8)]

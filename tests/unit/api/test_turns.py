@@ -4,13 +4,14 @@ import asyncio
 from itertools import pairwise
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from tests.unit.api.asgi import SECRET, Asker
 from tests.unit.api.conftest import HEALTHY
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
-from tokimori.api.turns import LONGEST_STEP
-from tokimori.clock import MILLISECOND, Moment
+from tokimori.api.turns import LONGEST_STEP, Turns
+from tokimori.clock import MILLISECOND, Moment, SystemClock
 
 EACH = 5 * MILLISECOND
 """How long a request holds the loop."""
@@ -32,3 +33,38 @@ async def test_requests_that_come_at_once_hold_up_nobody_together(world: World) 
     longest = max(after - before for before, after in pairwise(steps))
     assert steps[-1] == pytest.approx(100 * 0.005), "all were answered"
     assert longest < LONGEST_STEP + 0.005
+
+
+class CountedClock(SystemClock):
+    """A clock that stands still unless it is set, and counts how often it is looked at."""
+
+    def __init__(self) -> None:
+        self.at, self.looks = 0.0, 0
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        self.looks += 1
+        return self.at
+
+
+async def test_who_waits_for_its_turn_costs_nothing() -> None:
+    """However many wait: nobody looks at each of them in every step of the loop, and they begin in their order."""
+    clock, begun = CountedClock(), []
+
+    async def slow(scope: Scope, _receive: Receive, _send: Send) -> None:
+        clock.at += 2 * LONGEST_STEP
+        begun.append(scope["number"])
+
+    async def nothing() -> Message:
+        return {}
+
+    async def drop(_: Message) -> None:
+        return
+
+    turns = Turns(slow, clock)
+    asked = [asyncio.ensure_future(turns({"number": number}, nothing, drop)) for number in range(300)]
+    await asyncio.sleep(0)
+    asked[7].cancel()
+    await asyncio.wait(asked)
+    assert begun == [number for number in range(300) if number != 7]
+    assert clock.looks < 4 * 300
