@@ -6,6 +6,7 @@
     │   ├── InvalidConfig          settings; carries every fault at once
     │   └── InvalidFile            a foreign file, with its name and line
     ├── Refused                    a valid request that is not carried out here or now            exit 2
+    │   └── Outdated               a change of what has been changed since                         exit 4
     ├── NotFound                   there is no job, run or other thing of that name               exit 3
     ├── Conflict                   somebody else changed it meanwhile                             exit 4
     │   ├── AlreadyExists          the given id is taken                                          exit 2
@@ -92,6 +93,14 @@ class Refused(TokimoriError):
     code = "refused"
     exit_code = 2
     status = 409
+
+
+class Outdated(Refused):
+    """A change of something that has been changed since its caller looked at it: nothing was changed."""
+
+    code = "outdated"
+    exit_code = 4
+    status = 412
 
 
 class NotFound(TokimoriError):

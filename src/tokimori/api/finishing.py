@@ -39,7 +39,8 @@ class Finished:
 
     Who names the tag of an answer to GET in `If-None-Match` is told 304, that it is still the same (RFC 9110 §13.1.2).
     The tag is weak: the answer may be compressed for one reader and not for another. All answers of this door are
-    whole; one that came in pieces would be neither tagged nor packed.
+    whole; one that came in pieces would be neither tagged nor packed. A tag that an answer has already stays, as the
+    beginning of its own: `If-Match` looks at that alone.
     """
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
@@ -85,7 +86,8 @@ class Finished:
 def _tagged(scope: Scope, start: Message, ours: Headers, body: Message) -> Message:
     if scope["method"] != "GET" or start["status"] != HTTPStatus.OK:
         return body
-    tag = f'W/"{blake2b(body.get("body", b""), digest_size=12).hexdigest()}"'
+    own = next((value.decode().strip('W/"') + "-" for name, value in start["headers"] if name == b"etag"), "")
+    tag = f'W/"{own}{blake2b(body.get("body", b""), digest_size=12).hexdigest()}"'
     ours[b"etag"] = tag.encode()
     if not any(tag in map(str.strip, each.split(",")) for each in said(scope, b"if-none-match")):
         return body

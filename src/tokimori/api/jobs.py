@@ -1,9 +1,12 @@
 """The paths under `/api/v2/jobs`: jobs are added, edited, stopped and deleted."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Annotated
 from urllib.parse import quote
+from uuid import UUID
 
 from msgspec import Meta, Struct, json
 from msgspec.structs import asdict
@@ -13,10 +16,12 @@ from starlette.responses import Response
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of, written
 from tokimori.api.operation import Fields, Handler, Operation
-from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask
-from tokimori.errors import InvalidInput
-from tokimori.service.asking import MOST_LISTED, checked
-from tokimori.service.definitions import JobFields
+from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask, idempotency_key
+from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from tokimori.model.job import Job
+from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked
+from tokimori.service.definitions import JobFields, is_said
+from tokimori.service.edits import check_tag, tag_of
 from tokimori.service.shown import MOST_KEPT, Shown
 from tokimori.service.views.jobs import JobView, job_view
 from tokimori.service.views.runs import RunView
@@ -24,6 +29,9 @@ from tokimori.service.views.runs import RunView
 SHOWN_TIMES = 5
 """How many next moments are shown with a job."""
 EXAMPLE = {"id": "nightly-report", "schedule": "0 3 * * *", "command": "make report", "owner": "ada"}
+
+
+_KEY, _MATCH, _TAG = ("Idempotency-Key",), ("If-Match",), ("ETag",)
 
 
 class JobQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,6 +55,10 @@ class NewJob(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     id: str | None = None
+
+
+class WholeJob(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job: what it does, when, and its policies."""
 
 
 class JobChanges(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,7 +87,19 @@ class Jobs:
         return [
             Operation("job_list", "GET", every, self.list, list[JobView], asked={"limit": 20}),
             Operation("job_add", "POST", every, self.add, JobView, sent=NewJob, status=201, example=EXAMPLE),
-            Operation("job_show", "GET", job, self.show, JobView),
+            Operation("job_show", "GET", job, self.show, JobView, answered=_TAG),
+            Operation(
+                "job_put",
+                "PUT",
+                job,
+                self.put,
+                JobView,
+                sent=WholeJob,
+                example={name: value for name, value in EXAMPLE.items() if name != "id"},
+                others={201: "there was no such job: it was added"},
+                headers=_MATCH,
+                answered=_TAG,
+            ),
             Operation(
                 "job_update",
                 "PATCH",
@@ -84,8 +108,10 @@ class Jobs:
                 JobView,
                 sent=JobChanges,
                 example={"schedule": "0 4 * * *", "owner": None},
+                headers=_MATCH,
+                answered=_TAG,
             ),
-            Operation("job_delete", "DELETE", job, self.delete, JobDeleted),
+            Operation("job_delete", "DELETE", job, self.delete, JobDeleted, headers=_MATCH),
         ]
 
     def _of_states(self) -> Sequence[Operation]:
@@ -110,6 +136,8 @@ class Jobs:
                 RunView,
                 status=201,
                 others={200: "a run that was there already answers"},
+                headers=_KEY,
+                answered=("Location",),
                 example={"key": "order-17", "payload": "17"},
             ),
         ]
@@ -125,25 +153,57 @@ class Jobs:
         return page_of(request, views, more=len(jobs) == query.limit, after=jobs[-1].id if jobs else None)
 
     async def add(self, request: Request, body: Fields) -> Response:
-        """Add a job: the fields of `JobFields`, and an `id` (else it gets a UUID)."""
+        """Add a job: its fields, and an `id` (else it gets a UUID).
+
+        Sent again with the same `Idempotency-Key` it is answered by the job that is there, if that says the same.
+        """
         job_id = body.pop("id", None)
         if not isinstance(job_id, str | None):
             raise InvalidInput(f"id: {job_id!r} is not a job id", field="id", value=job_id, allowed="a text")
-        job = await self._service(request).add(job_id, **body)
-        return answer(job_view(job), 201, location=f"/api/v2/jobs/{quote(job.id, safe='')}")
+        service, key = self._service(request), idempotency_key(request)
+        if key is not None and job_id is None:
+            job_id = str(UUID(bytes=blake2b(key.encode(), digest_size=16).digest()))
+        try:
+            return _tagged(await service.add(job_id, **body), 201)
+        except AlreadyExists:
+            if key is None or not is_said(job := await service.get(str(job_id)), body, service.time_zone):
+                raise
+            return _tagged(job)
 
     async def show(self, request: Request) -> Response:
         """A job, its next moments (none while it is stopped), its edges, and what keeps its runs from starting."""
-        return written(_shown(await self._service(request).shown(job_id_of(request), SHOWN_TIMES)))
+        found = await self._service(request).shown(job_id_of(request), SHOWN_TIMES)
+        response = written(_shown(found))
+        response.headers["etag"] = _etag(found.facts.job)
+        return response
 
     async def update(self, request: Request, body: Fields) -> Response:
         """Change fields of a job: a JSON merge patch (RFC 7396); a null brings the default of a field back."""
-        return answer(job_view(await self._service(request).update(job_id_of(request), **body)))
+        changed = await self._service(request).edit(job_id_of(request), body, tags=_tags(request))
+        return _tagged(changed)
+
+    async def put(self, request: Request, body: Fields) -> Response:
+        """Define a job: fields that are not said get their defaults, and its runs stay. One that is missing is added.
+
+        With `If-Match` no job is added.
+        """
+        job_id, service, tags = job_id_of(request), self._service(request), _tags(request)
+        for _ in range(MOST_TRIES):
+            try:
+                return _tagged(await service.edit(job_id, body, whole=True, tags=tags))
+            except NotFound:
+                if tags is not None:
+                    raise
+            with suppress(AlreadyExists):  # somebody else has added it meanwhile
+                return _tagged(await service.add(job_id, **body), 201)
+        raise Conflict(f"the job {job_id!r} is added and deleted all the time", field="id", value=job_id)
 
     async def delete(self, request: Request, query: DeleteQuery) -> Response:
         """Delete a job. Its runs that have not started are cancelled."""
-        job_id = job_id_of(request)
-        await self._service(request).delete(job_id, **asdict(query))
+        job_id, service, tags = job_id_of(request), self._service(request), _tags(request)
+        if tags is not None:
+            check_tag(await service.get(job_id), tags)
+        await service.delete(job_id, **asdict(query))
         return answer(JobDeleted(id=job_id, deleted=True))
 
     async def pause(self, request: Request, body: PauseRequest) -> Response:
@@ -167,6 +227,28 @@ def job_id_of(request: Request) -> str:
     """The id of the job that the path names."""
     job_id: str = request.path_params["job_id"]
     return job_id
+
+
+def _etag(job: Job) -> str:
+    return f'W/"{tag_of(job)}"'
+
+
+def _tagged(job: Job, status: int = 200) -> Response:
+    """The job, with its tag, and where it is found."""
+    response = answer(job_view(job), status, location=f"/api/v2/jobs/{quote(job.id, safe='')}")
+    response.headers["etag"] = _etag(job)
+    return response
+
+
+def _tags(request: Request) -> frozenset[str] | None:
+    """The tags of the job that the client knows; None: it does not say, or any will do.
+
+    Of the tag of an answer only the beginning is that of the job: the rest is what else was shown with it.
+    """
+    given = [each.strip() for header in request.headers.getlist("if-match") for each in header.split(",")]
+    if not given or "*" in given:
+        return None
+    return frozenset(each.removeprefix("W/").strip('"').partition("-")[0] for each in given)
 
 
 @lru_cache(maxsize=MOST_KEPT)

@@ -48,9 +48,19 @@ class Logs:
 
     def operations(self) -> Sequence[Operation]:
         """The operations of this part."""
-        others = {206: "the part that the header `Range` asks for"}
+        others, path = {206: "the part that the header `Range` asks for"}, "/api/v2/runs/{run_id}/logs"
         return [
-            Operation("run_logs", "GET", "/api/v2/runs/{run_id}/logs", self.logs, str, media=MEDIA, others=others),
+            Operation(
+                "run_logs",
+                "GET",
+                path,
+                self.logs,
+                str,
+                media=MEDIA,
+                others=others,
+                headers=("Range",),
+                answered=("Tokimori-Log-Size",),
+            ),
         ]
 
     async def logs(self, request: Request, query: LogQuery) -> Response:

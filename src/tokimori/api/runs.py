@@ -83,6 +83,8 @@ class Runs:
                 RunView,
                 status=201,
                 others={200: "a run that was there already answers"},
+                headers=("Idempotency-Key",),
+                answered=("Location",),
                 example={"job_id": "nightly-report", "key": "order-17"},
             ),
             Operation("run_show", "GET", run, self.show, RunView),

@@ -84,6 +84,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     list = synchronous(AsyncClient.list)
     apply = synchronous(AsyncClient.apply)
     update = synchronous(AsyncClient.update)
+    edit = synchronous(AsyncClient.edit)
     refresh = synchronous(AsyncClient.refresh)
     delete = synchronous(AsyncClient.delete)
     pause = synchronous(AsyncClient.pause)

@@ -159,6 +159,7 @@ class HttpClient(AsyncClient):
     list = asked(AsyncClient.list)
     apply = asked(AsyncClient.apply)
     update = asked(AsyncClient.update)
+    edit = asked(AsyncClient.edit)
     refresh = asked(AsyncClient.refresh)
     delete = asked(AsyncClient.delete)
     pause = disable = asked(AsyncClient.pause)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Annotated, Literal, cast, get_args, get_origin, get_type_hints
 
@@ -143,6 +144,24 @@ def with_memory_of(definition: Definition, old: Definition) -> Definition:
     return msgspec.structs.replace(definition, foreign=old.foreign, declared=old.declared)
 
 
+def is_said(job: Job, said: Mapping[str, object], time_zone: str) -> bool:
+    """Whether these fields describe the job as it is now."""
+    return fields_of(job.definition) == fields_of(definition_from(said, time_zone=time_zone))
+
+
+def replacing(job: Job, said: Mapping[str, object]) -> dict[str, object]:
+    """The merge patch after which a job has these fields, and the defaults of all others."""
+    old = dict[str, object](job_fields_of(job))
+    changes: dict[str, object] = dict.fromkeys(old.keys() - said.keys())
+    for name, value in said.items():
+        before = old.get(name)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            changes[name] = {**dict.fromkeys(before.keys() - value.keys()), **value}
+        elif value != before or name == "time_zone":
+            changes[name] = value
+    return changes
+
+
 def check_readable(definition: Definition) -> None:
     """Check that this version can read the definition. Raises `Refused`."""
     if isinstance(definition.target, Unreadable):
@@ -203,8 +222,10 @@ def _check_names(fields: Mapping[str, object]) -> None:
     known = JobFields.__struct_fields__
     for name in fields:
         if name not in known:
+            near = get_close_matches(name, known, n=1)
+            message = f"{name}: a job has no such field{f'; did you mean {near[0]}?' if near else ''}"
             allowed = f"one of {', '.join(sorted(known))}"
-            raise InvalidInput(f"{name}: a job has no such field", field=name, value=fields[name], allowed=allowed)
+            raise InvalidInput(message, field=name, value=fields[name], allowed=allowed)
 
 
 def _convert(fields: Mapping[str, object]) -> JobFields:

@@ -1,11 +1,12 @@
 """How a job is added, edited, paused and resumed: each gives finished values for the store. Pure."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
-from tokimori.errors import InvalidInput, InvalidSchedule
+from tokimori.errors import InvalidInput, InvalidSchedule, Outdated
 from tokimori.model.checks import check_definition
 from tokimori.model.decide import Due, has_ended, next_look, skip_all
 from tokimori.model.ids import Incarnation, JobId
@@ -22,6 +23,22 @@ _WHY_SKIPPED = {
     JobState.PAUSED: SkipReason.PAUSED,
     JobState.PARKED: SkipReason.PARKED,
 }
+
+
+def tag_of(job: Job) -> str:
+    """Another text once the job has been edited, or another job has its id."""
+    return f"{job.version}.{job.incarnation:x}"
+
+
+def check_tag(job: Job, tags: Collection[str] | None) -> None:
+    """Refuse an edit of a job as it is no more; None: of the job, whatever it is. Raises `Outdated`."""
+    if tags is not None and tag_of(job) not in tags:
+        raise Outdated(
+            f"the job {job.id!r} has been edited since: its version is {job.version} now; read it again",
+            field="If-Match",
+            value=", ".join(tags),
+            allowed=tag_of(job),
+        )
 
 
 class Edit(NamedTuple):

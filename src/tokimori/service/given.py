@@ -59,6 +59,13 @@ def seconds_of(field: str, given: object, *, above_zero: bool = False) -> float:
     raise InvalidInput(f"{field}: {given!r} is not a length of time", field=field, value=given, allowed=allowed)
 
 
+def mapping_of(field: str, given: object, values: str) -> Mapping[str, object]:
+    """The names and values. Raises `InvalidInput`."""
+    if isinstance(given, Mapping):
+        return given
+    raise InvalidInput(f"{field}: {given!r} is not allowed", field=field, value=given, allowed=f"a dict of {values}")
+
+
 def flag_of(field: str, given: object) -> bool:
     """True or False itself; None is False. Raises `InvalidInput`."""
     if given is None or isinstance(given, bool):

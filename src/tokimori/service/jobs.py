@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Self, Unpack
 
 import msgspec
@@ -25,11 +24,11 @@ from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, retried
 from tokimori.service.calendars import Calendars
 from tokimori.service.days_off import CALENDARS, DaysOff, read_again, read_days_off
-from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
+from tokimori.service.definitions import check_readable, definition_from, patched, replacing, runs_remaining_in
 from tokimori.service.documents import Documents
-from tokimori.service.edits import edited, kept_since, new_job, paused, resumed
+from tokimori.service.edits import check_tag, edited, kept_since, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
-from tokimori.service.given import When, flag_of, job_fields, many, moment_of
+from tokimori.service.given import When, flag_of, job_fields, many, mapping_of, moment_of
 from tokimori.service.imports import PAIRS, checked_limits, checked_pair, checked_reasons
 from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
@@ -39,6 +38,8 @@ from tokimori.service.shown import Foreseen
 from tokimori.service.store_time import Now
 from tokimori.service.weights import Weights
 
+Wanted = tuple[Definition, Mapping[str, object]]
+"""A definition, and the fields by which it was said."""
 LONGEST_LANE = 2048
 """The most characters of a lane that every store can keep."""
 
@@ -226,7 +227,24 @@ class JobService(RunService):
         Occurrences up to now are first decided by the old definition. Raises `InvalidInput`, and `Conflict` while
         others keep changing the job.
         """
-        return await self._edit(check_job_id(job_id), job_fields(changes))
+        said = job_fields(changes)
+        return await self._edit(check_job_id(job_id), lambda _: said)
+
+    async def edit(
+        self, job_id: str, said: Mapping[str, object], *, whole: bool = False, tags: Collection[str] | None = None
+    ) -> Job:
+        """Do what `update` does. `whole`: fields that are not said get their defaults back.
+
+        `tags`: only if the tag of the job (`tag_of`) is one of these; else `Outdated` is raised.
+        """
+        fields, anew = job_fields(mapping_of("said", said, "fields of a job")), flag_of("whole", whole)
+        known = None if tags is None else frozenset(map(str, many("tags", tags, "tags of a job")))
+
+        def changes_of(job: Job) -> Mapping[str, object]:
+            check_tag(job, known)
+            return replacing(job, fields) if anew else fields
+
+        return await self._edit(check_job_id(job_id), changes_of)
 
     async def refresh(self, job_id: str) -> Job:
         """Bring a job up to date with the days of its calendars and with the store that now keeps its semaphores.
@@ -234,29 +252,28 @@ class JobService(RunService):
         Its definition only names them. A job that is up to date stays as it is. Raises `Refused` for a definition that
         can't be read, and `Conflict` while others keep changing the job.
         """
-        return await self._edit(check_job_id(job_id), {})
+        return await self._edit(check_job_id(job_id), lambda _: {})
 
-    async def _edit(self, job_id: JobId, changes: Mapping[str, object]) -> Job:
-        return await self._rewrite(
-            job_id, lambda job: patched(job.definition, changes, time_zone=self.time_zone), changes
-        )
+    async def _edit(self, job_id: JobId, changes_of: Callable[[Job], Mapping[str, object]]) -> Job:
+        def wanted(job: Job) -> Wanted:
+            changes = changes_of(job)
+            return patched(job.definition, changes, time_zone=self.time_zone), changes
 
-    async def _rewrite(
-        self, job_id: JobId, wanted: Callable[[Job], Definition], changes: Mapping[str, object] = MappingProxyType({})
-    ) -> Job:
+        return await self._rewrite(job_id, wanted)
+
+    async def _rewrite(self, job_id: JobId, wanted: Callable[[Job], Wanted]) -> Job:
         """Give a job the definition that `wanted` makes of what it is."""
 
         async def act() -> tuple[Job, DaysOff]:
-            return await self._try_rewrite(job_id, wanted, changes)
+            return await self._try_rewrite(job_id, wanted)
 
         return await self._kept(*await retried(act, Conflict, StoreUnavailable))
 
-    async def _try_rewrite(
-        self, job_id: JobId, wanted: Callable[[Job], Definition], changes: Mapping[str, object]
-    ) -> tuple[Job, DaysOff]:
+    async def _try_rewrite(self, job_id: JobId, wanted: Callable[[Job], Wanted]) -> tuple[Job, DaysOff]:
         now = await self._now()
         due = await self._store.get_due(job_id)
-        definition = self._placed(wanted(due.job))
+        said, changes = wanted(due.job)
+        definition = self._placed(said)
         days = await read_days_off(self._calendars, definition.calendars)
         if (definition, days.text) == (due.job.definition, due.job.days_off) and "runs_remaining" not in changes:
             return due.job, days

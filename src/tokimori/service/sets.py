@@ -176,7 +176,7 @@ class SetService(JobService):
                 raise Conflict(f"job {job_id}: {fate}", field="jobs", value=job_id)
             return _kept(job, wanted)
 
-        await self._rewrite(job_id, rewritten)
+        await self._rewrite(job_id, lambda job: (rewritten(job), {}))
 
     async def _remove(self, job_id: str) -> None:
         try:

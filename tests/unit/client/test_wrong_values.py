@@ -41,6 +41,7 @@ RIGHT: dict[str, object] = {
     "last": "2026-01-01T00:00:00Z",
     "text": "0 3 * * *",
     "wanted": RunFilter(),
+    "said": {},
     "jobs": [("z", definition_from({"noop": True}))],
     "declared": {"z": {"noop": True}},
     "runs": [],
