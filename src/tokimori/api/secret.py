@@ -1,8 +1,9 @@
-"""The guard at the entrance: whoever does not bring the node's secret is answered nothing but `/healthz`.
+"""The guard at the entrance: whoever brings neither the node's secret nor a token is answered nothing but `/healthz`.
 
-Programs send it as `Authorization: Bearer SECRET`. People open the address that the node prints, which carries it: the
-answer is a cookie, and the same address without it. A cookie is shared by all ports of a host, so its name carries the
-port; its value is made from the secret, so that who reads a jar of cookies does not have the file.
+Programs send it as `Authorization: Bearer SECRET`. Who has the secret is the owner. People open the address
+that the node prints, which carries it: the answer is a cookie, and the same address without it. A cookie is shared by
+all ports of a host, so its name carries the port; its value is made from the secret, so that who reads a jar of cookies
+does not have the file.
 """
 
 import hashlib
@@ -15,8 +16,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tokimori.api.answers import RefusalPage, refused, said
-from tokimori.clock import Clock
+from tokimori.api.acting import let_in
+from tokimori.api.answers import RefusalPage, error_answer, refused, said
+from tokimori.clock import Clock, Moment, format_moment
+from tokimori.errors import TokimoriError, Unauthorized
+from tokimori.model.access_token import AccessToken
+from tokimori.service.access import Access, access_of, owner
+from tokimori.service.tokens import Holders
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +37,9 @@ COMPLAINT_EVERY = 60.0
 
 
 class Secret:
-    """Answers 401 to whoever does not bring the secret, in a header or as a cookie.
+    """Answers 401 to whoever does not bring the secret or a token, in a header or as a cookie.
 
-    Paths that begin with one of `open_below` are answered without it, too.
+    Paths that begin with one of `open_below` are answered without it, too. `holders` knows who has which token.
     """
 
     def __init__(
@@ -43,6 +49,7 @@ class Secret:
         clock: Clock,
         page: RefusalPage | None = None,
         *,
+        holders: Holders | None = None,
         open_below: tuple[str, ...] = (),
     ) -> None:
         self._app = app
@@ -51,44 +58,69 @@ class Secret:
         self._cookie = cookie_value(secret)
         self._wrong = WrongSecrets(clock)
         self._page = page
+        self._holders = holders
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["path"] in OPEN_TO_ALL or scope["path"].startswith(self._open_below):
+            let_in(scope, owner(None))
             await self._app(scope, receive, send)
             return
         request = Request(scope)
         if scope["path"] == "/" and self._is_entry(request):
             await self._let_in(request)(scope, receive, send)
-        elif self._is_known(request):
-            await self._app(scope, receive, send)
-        else:
+            return
+        try:
+            access = await self._known(request)
+        except TokimoriError as fault:
+            await error_answer(fault)(scope, receive, send)
+            return
+        if access is None:
             await self._refusal(request)(scope, receive, send)
+        else:
+            let_in(scope, access)
+            await self._app(scope, receive, send)
 
     def _is_entry(self, request: Request) -> bool:
         """Whether somebody opens the printed address."""
         if request.method not in ("GET", "HEAD"):
             return False
         given = [value for name, value in _query(request) if name == PARAMETER]
-        return bool(given) and self._is_right(request, given, self._secret)
+        if not given:
+            return False
+        return _has(given, self._secret) or self._is_wrong(request)
 
-    def _is_known(self, request: Request) -> bool:
+    async def _known(self, request: Request) -> Access | None:
+        """What the sender may do; None if nobody knows him. Raises `Unauthorized` and `StoreError`.
+
+        A page at another port may have put a cookie beside ours: one right one will do.
+        """
         headers = said(request.scope, b"authorization")
         given = [value.strip() for scheme, _, value in (each.partition(" ") for each in headers) if _is_bearer(scheme)]
-        if given:
-            return self._is_right(request, given, self._secret)
-        cookies = _cookies(request, cookie_name(request))
-        return bool(cookies) and self._is_right(request, cookies, self._cookie)
+        right = self._secret if given else self._cookie
+        brought = given or _cookies(request, cookie_name(request))
+        if _has(brought, right):
+            return owner(None)
+        if given and self._holders is not None:
+            for text in given:
+                if (token := await self._holders.bearer(text)) is not None:
+                    return await self._holder(token)
+        if brought:
+            self._is_wrong(request)
+        return None
 
-    def _is_right(self, request: Request, given: list[str], right: str) -> bool:
-        """Whether it is the right one. A page at another port may have put a cookie beside ours: one right one will do.
+    async def _holder(self, token: AccessToken) -> Access:
+        if self._holders is not None and token.is_over(await self._holders.now()):
+            raise Unauthorized(
+                f"the token {token.name!r} is over since {format_moment(token.expires or Moment(0))}",
+                field="Authorization",
+                allowed="a new one: `tokimori token create` makes it",
+            )
+        return access_of(token)
 
-        All are compared, in a time that does not depend on how much of one is right.
-        """
-        found = [hmac.compare_digest(each.encode(), right.encode()) for each in given]
-        if not any(found):
-            self._wrong.note(request)
-        return any(found)
+    def _is_wrong(self, request: Request) -> bool:
+        self._wrong.note(request)
+        return False
 
     def _refusal(self, request: Request) -> Response:
         """The same for everybody, whatever was brought."""
@@ -97,9 +129,11 @@ class Secret:
             self._page,
             status=401,
             code="unauthorized",
-            message=f"this node lets nobody in without its secret: `{COMMAND}` prints the address that carries it",
+            message="this node lets nobody in without its secret or a token: `tokimori token create` makes a token, and"
+            f" `{COMMAND}` prints the address that carries the secret",
             field="Authorization",
-            allowed=f"Bearer and what the file `secret` in the node's state folder holds (`{COMMAND} --header`)",
+            allowed=f"Bearer and a token, or what the file `secret` in the node's state folder holds"
+            f" (`{COMMAND} --header`)",
         )
         response.headers["www-authenticate"] = 'Bearer realm="tokimori"'
         return response
@@ -164,6 +198,11 @@ def _cookies(request: Request, name: str) -> list[str]:
     """The values of all cookies of this name."""
     pairs = (each.partition("=") for header in request.headers.getlist("cookie") for each in header.split(";"))
     return [value.strip() for found, _, value in pairs if found.strip() == name]
+
+
+def _has(given: list[str], right: str) -> bool:
+    """Whether one of them is right. All are compared, in a time that does not depend on how much of one is right."""
+    return any([hmac.compare_digest(each.encode(), right.encode()) for each in given])  # noqa: C419 all of them
 
 
 def _is_bearer(scheme: str) -> bool:

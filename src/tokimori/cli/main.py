@@ -30,6 +30,7 @@ program = Group(
         "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel, hold, resume, report."),
         "lock": ("tokimori.cli.lock:lock", "Semaphores: hold one while a command runs, list, set, delete."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
+        "token": ("tokimori.cli.token:token", "Tokens: who may come through the doors. create, list, revoke."),
         "node": ("tokimori.cli.node:node", "Nodes: list."),
         "db": ("tokimori.cli.db:db", "The store: status, migrate, sql, check, copy."),
         "config": ("tokimori.cli.config:config", "Settings: show, check."),

@@ -17,6 +17,7 @@ from tokimori.service.claims import Claims as AsyncClaims
 from tokimori.service.jobs import check_author
 from tokimori.service.queues import Queues as AsyncQueues
 from tokimori.service.semaphores import Semaphores as AsyncSemaphores
+from tokimori.service.tokens import Tokens as AsyncTokens
 
 
 class Calendars(Facade[AsyncCalendars]):
@@ -60,6 +61,14 @@ class Semaphores(Facade[AsyncSemaphores]):
     delete = synchronous(AsyncSemaphores.delete)
 
 
+class Tokens(Facade[AsyncTokens]):
+    """Tokens: who may come through the doors of all nodes, and as what."""
+
+    create = synchronous(AsyncTokens.create)
+    list = synchronous(AsyncTokens.list)
+    revoke = synchronous(AsyncTokens.revoke)
+
+
 class Client(Facade[AsyncClient], Locking[SyncLock]):
     """Jobs, runs and locks of one store: `with tokimori.open(url) as client:`. See `AsyncClient`.
 
@@ -76,6 +85,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
         self.claims = Claims(lambda act: run(lambda client: act(client.claims)))
         self.queues = Queues(lambda act: run(lambda client: act(client.queues)))
         self.semaphores = Semaphores(lambda act: run(lambda client: act(client.semaphores)))
+        self.tokens = Tokens(lambda act: run(lambda client: act(client.tokens)))
 
     add = synchronous(AsyncClient.add)
     add_since = synchronous(AsyncClient.add_since)

@@ -28,6 +28,7 @@ from tokimori.service.jobs import check_author
 from tokimori.service.many import after, batches, read_many
 from tokimori.service.queues import Queues
 from tokimori.service.semaphores import Semaphores
+from tokimori.service.tokens import Tokens
 
 POLL = 0.25
 """Seconds between two looks at a run for which somebody waits."""
@@ -128,6 +129,17 @@ class HttpSemaphores(Semaphores):
     delete = asked(Semaphores.delete)
 
 
+class HttpTokens(Tokens):
+    """See `Tokens`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("tokens")
+
+    create = asked(Tokens.create)
+    list = asked(Tokens.list)
+    revoke = asked(Tokens.revoke)
+
+
 class _NoSession:
     """Where nothing can be locked."""
 
@@ -151,6 +163,7 @@ class HttpClient(AsyncClient):
         self.claims = HttpClaims(door)
         self.queues = HttpQueues(door)
         self.semaphores = HttpSemaphores(door)
+        self.tokens = HttpTokens(door)
 
     add = asked(AsyncClient.add)
     add_since = asked(AsyncClient.add_since)

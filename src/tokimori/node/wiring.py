@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from functools import partial
 from pathlib import Path
 
+from tokimori.api.acting import Acting
 from tokimori.api.app import Health, create_app
 from tokimori.api.connections import most_connections
 from tokimori.api.guards import Lenient
@@ -26,7 +27,7 @@ from tokimori.executors.functions.wire import Hello
 from tokimori.executors.http.addresses import networks_of
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.executors.http.executor import HttpExecutor
-from tokimori.foreign.kala.routes import Kala
+from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX as KALAS
 from tokimori.locks.session import Session
 from tokimori.model.ids import RandomBytes
@@ -256,7 +257,7 @@ async def _http_door(
         return
     semaphores = None if semaphores is None else DoorOnDemand(semaphores)
     service = _service_of(await store.for_doors(), semaphores, settings, clock)
-    http, page, secret = settings.http, Page(service, clock), make_secret(settings.state_dir)
+    http, page, secret = settings.http, Page(Acting(service).service, clock), make_secret(settings.state_dir)
     page.compile()
     if http.v1_open:
         check_open(http.interface, os.geteuid())
@@ -266,7 +267,7 @@ async def _http_door(
         interface=http.interface,
         secret=secret,
         health=lambda: _health(node),
-        pages=[*page.routes(), *Kala(service.acting_as("kala"), http.v1_default_owner).routes()],
+        pages=[*page.routes(), *kala_routes(Acting(service, lambda _: "kala").service, http.v1_default_owner)],
         lost=page.lost,
         closed=page.closed,
         host_name=node.identity.host,

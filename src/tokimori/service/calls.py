@@ -24,11 +24,19 @@ from tokimori.service.given import job_fields
 from tokimori.service.queues import Queues
 from tokimori.service.semaphores import Semaphores
 from tokimori.service.service import Service
+from tokimori.service.tokens import Tokens
 
 Method = Callable[..., Any]
 
 KINDS: Final[Mapping[str, type]] = MappingProxyType(
-    {"": Service, "calendars": Calendars, "claims": Claims, "queues": Queues, "semaphores": Semaphores}
+    {
+        "": Service,
+        "calendars": Calendars,
+        "claims": Claims,
+        "queues": Queues,
+        "semaphores": Semaphores,
+        "tokens": Tokens,
+    }
 )
 """The service, and its parts by name."""
 NOT_OFFERED: Final = frozenset({"check_schema", "migrate", "schema_script", "wait"})

@@ -1,11 +1,11 @@
 """Jobs as people and programs use them: they add, edit, stop and delete them."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Self, Unpack
+from typing import Self, TypeVar, Unpack
 
 import msgspec
 
@@ -20,6 +20,7 @@ from tokimori.model.sizes import MOST_AUTHOR, check_reason, check_size
 from tokimori.model.words import check_text
 from tokimori.ports.store import Store
 from tokimori.schedules.schedule import Schedule
+from tokimori.schedules.zones import check_zone
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, retried
 from tokimori.service.calendars import Calendars
@@ -29,14 +30,18 @@ from tokimori.service.documents import Documents
 from tokimori.service.edits import edited, kept_since, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
 from tokimori.service.given import When, flag_of, job_fields, many, moment_of
+from tokimori.service.imports import checked_limits, checked_pair, checked_reasons
 from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.semaphores import Semaphores
 from tokimori.service.shown import Foreseen
 from tokimori.service.store_time import Now
+from tokimori.service.tokens import Tokens
 from tokimori.service.weights import Weights
 
+Judge = Callable[[JobId, Definition], Awaitable[None]]
+"""Refuses a job, as it would be after a change, with an error. It is asked just before the job is written."""
 LONGEST_LANE = 2048
 """The most characters of a lane that every store can keep."""
 _PAIRS = "pairs of an id and a Definition"
@@ -75,6 +80,7 @@ class JobService(RunService):
         self._calendars = Documents(store, CALENDARS, random)
         self.semaphores = Semaphores(self._store_of_semaphores)
         self._foreseen = Foreseen()
+        self._judge: Judge | None = None
         self._act_as(author)
 
     def acting_as(self, author: str | None) -> Self:
@@ -88,6 +94,7 @@ class JobService(RunService):
         self._author = author
         self.calendars = Calendars(self._store, self._random, self.refresh)
         self.queues = Queues(self._store, self._now, author, self._cancel)
+        self.tokens = Tokens(self._store, self._now, self._random, author)
 
     async def _store_of_semaphores(self) -> Store:
         return self._store if self._semaphore_store is None else await self._semaphore_store.opened()
@@ -144,10 +151,15 @@ class JobService(RunService):
     ) -> tuple[Job, DaysOff]:
         """The job as it is added, and whose days off it has. Raises `InvalidInput`."""
         definition = self._placed(said)
+        await self._judged(job_id, definition)
         await self._weights.check(definition)
         days = await read_days_off(self._calendars, definition.calendars)
         life = new_incarnation(self._random)
         return new_job(job_id, definition, life, now, runs_remaining, days_off=days.text), days
+
+    async def _judged(self, job_id: JobId, definition: Definition) -> None:
+        if self._judge is not None:
+            await self._judge(job_id, definition)
 
     async def _kept(self, job: Job, days: DaysOff) -> Job:
         """The job; with its calendars' days of now: they may have been edited, or deleted, while it was written."""
@@ -176,11 +188,11 @@ class JobService(RunService):
 
         Raises `InvalidInput` if any job is invalid; `AlreadyExists` if two have the same id.
         """
-        reasons, limits = _checked_reasons(paused_because), _checked_limits(runs_remaining)
+        reasons, limits = checked_reasons(paused_because), checked_limits(runs_remaining)
         now = await self._now()
         new: dict[JobId, Job] = {}
         days: dict[JobId, DaysOff] = {}
-        for place, (job_id, definition) in enumerate(map(_checked_pair, many("jobs", jobs, _PAIRS))):
+        for place, (job_id, definition) in enumerate(map(checked_pair, many("jobs", jobs, _PAIRS))):
             if job_id in new:
                 raise _taken(job_id)
             await asyncio.sleep(0)  # on the loop of a node, runs have their turn
@@ -245,6 +257,8 @@ class JobService(RunService):
         days = await read_days_off(self._calendars, definition.calendars)
         if (definition, days.text) == (due.job.definition, due.job.days_off) and "runs_remaining" not in changes:
             return due.job, days
+        if definition != due.job.definition:
+            await self._judged(job_id, definition)
         await self._weights.check(definition)
         edit = edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days.text)
         decided = await self._decided(due, now)
@@ -345,6 +359,25 @@ class JobService(RunService):
         return await self.resume(job_id)
 
 
+_Kind = TypeVar("_Kind", bound=JobService)
+
+
+def judged_by(service: _Kind, judge: Judge) -> _Kind:
+    """The same service, which makes and changes only the jobs that the judge lets pass."""
+    other = copy(service)
+    other._judge = judge
+    other._act_as(service._author)
+    return other
+
+
+def in_zone(service: _Kind, time_zone: str) -> _Kind:
+    """The same service, where jobs that name no time zone are in this one. Raises `InvalidInput`."""
+    other = copy(service)
+    other.time_zone = check_zone(time_zone)
+    other._act_as(service._author)
+    return other
+
+
 def check_author(author: object) -> None:
     """Refuse what is neither a name nor None. Raises `InvalidInput`."""
     if author is not None:
@@ -355,37 +388,6 @@ def check_author(author: object) -> None:
 def schedule_for(job: Job) -> Schedule:
     """The job's schedule, within its bounds and without its days off."""
     return schedule_of(job.definition, job.anchor, job.id, job.days_off)
-
-
-def _checked_pair(pair: object) -> tuple[JobId, Definition]:
-    match pair:
-        case (job_id, Definition() as definition):
-            return check_new_job_id(job_id), definition
-        case _:
-            raise InvalidInput(f"jobs: {pair!r} is not such a pair", field="jobs", value=pair, allowed=_PAIRS)
-
-
-def _checked_reasons(given: object) -> Mapping[str, str]:
-    """The reasons by id. Raises `InvalidInput`."""
-    reasons = _by_id("paused_because", given, "reasons")
-    for reason in reasons.values():
-        check_reason("paused_because", reason)
-    return reasons
-
-
-def _checked_limits(given: object) -> Mapping[str, int | None]:
-    """The numbers of runs by id. Raises `InvalidInput`."""
-    limits = _by_id("runs_remaining", given, "whole numbers")
-    return {job_id: runs_remaining_in({"runs_remaining": number}) for job_id, number in limits.items()}
-
-
-def _by_id(field: str, given: object, values: str) -> Mapping[str, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        allowed = f"a dict of {values} by id"
-        raise InvalidInput(f"{field}: {given!r} is not a mapping", field=field, value=given, allowed=allowed)
-    return given
 
 
 def _taken(job_id: JobId) -> AlreadyExists:

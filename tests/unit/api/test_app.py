@@ -155,7 +155,7 @@ async def test_a_bug_that_the_page_meets_is_in_the_log(
         raise Bug("a rule of ours does not hold")
 
     monkeypatch.setattr(world.service, "list", fail)
-    pages = Page(world.service, world.clock).routes()
+    pages = Page(lambda _: world.service, world.clock).routes()
     app = create_app(
         world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY, pages=pages
     )

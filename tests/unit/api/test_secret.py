@@ -25,7 +25,7 @@ BROWSER = ("accept", "text/html,application/xhtml+xml")
 @pytest.fixture
 def stranger(world: World) -> Asker:
     """Somebody at the door who brings nothing by himself."""
-    page = Page(world.service, world.clock)
+    page = Page(lambda _: world.service, world.clock)
     app = create_app(
         world.service,
         world.clock,

@@ -48,7 +48,7 @@ def world() -> World:
 @pytest.fixture
 def door(world: World) -> Asker:
     health = Health(status="ok", node_id="n", store_reachable=True, version="1")
-    pages = Page(world.service, world.clock).routes()
+    pages = Page(lambda _: world.service, world.clock).routes()
     return Asker(
         create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: health, pages=pages)
     )
@@ -454,7 +454,10 @@ async def test_ids_are_quoted_in_every_address(world: World, door: Asker) -> Non
 
 async def test_a_browser_that_is_lost_gets_a_page(world: World) -> None:
     """Programs, and whoever asks the API, get JSON as ever."""
-    page, health = Page(world.service, world.clock), Health(status="ok", node_id="n", store_reachable=True, version="1")
+    page, health = (
+        Page(lambda _: world.service, world.clock),
+        Health(status="ok", node_id="n", store_reachable=True, version="1"),
+    )
     app = create_app(
         world.service,
         world.clock,

@@ -1,0 +1,43 @@
+"""What is given for an import of many jobs at once, read as what the service works with. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tokimori.errors import InvalidInput
+from tokimori.model.ids import JobId, check_new_job_id
+from tokimori.model.job import Definition
+from tokimori.model.sizes import check_reason
+from tokimori.service.definitions import runs_remaining_in
+
+
+def checked_pair(pair: object) -> tuple[JobId, Definition]:
+    """The pair of an id and a definition. Raises `InvalidInput`."""
+    match pair:
+        case (job_id, Definition() as definition):
+            return check_new_job_id(job_id), definition
+        case _:
+            allowed = "pairs of an id and a Definition"
+            raise InvalidInput(f"jobs: {pair!r} is not such a pair", field="jobs", value=pair, allowed=allowed)
+
+
+def checked_reasons(given: object) -> Mapping[str, str]:
+    """The reasons by id. Raises `InvalidInput`."""
+    reasons = _by_id("paused_because", given, "reasons")
+    for reason in reasons.values():
+        check_reason("paused_because", reason)
+    return reasons
+
+
+def checked_limits(given: object) -> Mapping[str, int | None]:
+    """The numbers of runs by id. Raises `InvalidInput`."""
+    limits = _by_id("runs_remaining", given, "whole numbers")
+    return {job_id: runs_remaining_in({"runs_remaining": number}) for job_id, number in limits.items()}
+
+
+def _by_id(field: str, given: object, values: str) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        allowed = f"a dict of {values} by id"
+        raise InvalidInput(f"{field}: {given!r} is not a mapping", field=field, value=given, allowed=allowed)
+    return given
