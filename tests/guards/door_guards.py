@@ -77,6 +77,22 @@ DOOR_GUARDS = (
     ),
     Guard(
         NOBODY_IN,
+        "who operates makes no job of root",
+        "service/allowed.py",
+        "if role is not Role.ADMIN and",
+        "if role is Role.READ and",
+        "tests/unit/api/test_tokens.py::test_a_job_as_root",
+    ),
+    Guard(
+        NOBODY_IN,
+        "jobs that come over HTTP run as no other user, unless the settings say so",
+        "service/allowed.py",
+        "if user not in (None, self.own_user, *self.users):",
+        "if user is self:",
+        "tests/unit/api/test_tokens.py::test_a_job_as_root",
+    ),
+    Guard(
+        NOBODY_IN,
         "a token orders in its own name",
         "service/permitted.py",
         " if self._access.is_owner else self._service",

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from tokimori.service.access import Access
+from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.claims import Claims
 from tokimori.service.permitted import permitted, permitted_claims
 from tokimori.service.service import Service
@@ -35,13 +36,22 @@ def let_in(scope: Scope, access: Access) -> None:
 
 
 class Acting:
-    """Gives each request the service and the claims as its sender may use them. Who was not let in gets neither."""
+    """Gives each request the service and the claims as its sender may use them. Who was not let in gets neither.
 
-    def __init__(self, service: Service, author_of: AuthorOf = unknown_author, claims: Claims | None = None) -> None:
+    `allowed`: what jobs may do that come so.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        author_of: AuthorOf = unknown_author,
+        claims: Claims | None = None,
+        allowed: Allowed = NOTHING_SAID,
+    ) -> None:
         self._service = service
         self._author_of = author_of
         self._claims = claims
-        self._permitted = lru_cache(maxsize=MOST_AUTHORS)(lambda access: permitted(service, access))
+        self._permitted = lru_cache(maxsize=MOST_AUTHORS)(lambda access: permitted(service, access, allowed))
 
     def service(self, request: Request) -> Service:
         """The service for who sent this."""

@@ -35,6 +35,7 @@ from tokimori.api.semaphores import Semaphores
 from tokimori.api.tokens import Tokens
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
+from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.bounds import OF_A_DOOR
 from tokimori.service.claims import Claims
 from tokimori.service.service import Service, within
@@ -71,6 +72,7 @@ def create_app(
     claims: Claims | None = None,
     formats: Formats | None = None,
     lenient: Lenient = STRICT,
+    allowed: Allowed = NOTHING_SAID,
 ) -> ASGIApp:
     """The HTTP door of a node that listens on the interface: `/healthz`, `/api/v2`, these pages and foreign APIs.
 
@@ -78,9 +80,10 @@ def create_app(
     their signature; `lenient` says where less is asked for. Orders are recorded under the name of the token, or under
     the author that `author_of` gives.
     Workers elsewhere take runs from `claims`; jobs come and go in foreign `formats`. `lost` answers a browser that asks
-    for a page that there is not, `closed` one that is not let in.
+    for a page that there is not, `closed` one that is not let in. `allowed` says what jobs may do that come through
+    this door.
     """
-    acting = Acting(within(service, OF_A_DOOR), author_of, claims)
+    acting = Acting(within(service, OF_A_DOOR), author_of, claims, allowed)
     claims_for = None if claims is None else acting.claims
 
     async def on_http_error(request: Request, error: Exception) -> Response:

@@ -81,6 +81,21 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
         str | None,
         Meta(description="The address by which services reach the door for callbacks; none: where it listens."),
     ] = None
+    job_users: Annotated[
+        tuple[str, ...],
+        Meta(description="OS users as whom jobs that come over HTTP may run, besides the node's own."),
+    ] = ()
+    job_commands: Annotated[
+        tuple[str, ...],
+        Meta(description="Programs that jobs that come over HTTP may start, such as /usr/bin/rsync; none: every one."),
+    ] = ()
+    job_hosts: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Services to which requests of jobs that come over HTTP may go, such as *.example.com; none:"
+            " every one."
+        ),
+    ] = ()
     v1_open: Annotated[
         bool,
         Meta(description="Whether Kala's API is open to all users of this machine, without the secret; never as root."),

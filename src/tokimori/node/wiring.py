@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import os
+import pwd
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -17,9 +18,10 @@ from tokimori.api.guards import Lenient
 from tokimori.api.server import HttpDoor
 from tokimori.client.opening import make_state_dir, semaphore_store_of, this_program
 from tokimori.clock import Clock
-from tokimori.config.settings import Settings
+from tokimori.config.settings import HttpSettings, Settings
 from tokimori.engine.rhythm import Rhythm
 from tokimori.errors import StoreUnavailable
+from tokimori.executors.environment import own_account
 from tokimori.executors.executors import executors_of
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
@@ -47,6 +49,7 @@ from tokimori.node.units import Stock
 from tokimori.ports.executor import Executor
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
+from tokimori.service.allowed import Allowed
 from tokimori.service.claim_place import MOST_WAITING, Place
 from tokimori.service.claims import Claims
 from tokimori.service.declared import Declared, check_vanished, declare
@@ -257,7 +260,8 @@ async def _http_door(
         return
     semaphores = None if semaphores is None else DoorOnDemand(semaphores)
     service = _service_of(await store.for_doors(), semaphores, settings, clock)
-    http, page, secret = settings.http, Page(Acting(service).service, clock), make_secret(settings.state_dir)
+    http, secret, allowed = settings.http, make_secret(settings.state_dir), allowed_by(settings.http)
+    page, kala = Page(Acting(service).service, clock), Acting(service, lambda _: "kala", allowed=allowed)
     page.compile()
     if http.v1_open:
         check_open(http.interface, os.geteuid())
@@ -267,13 +271,14 @@ async def _http_door(
         interface=http.interface,
         secret=secret,
         health=lambda: _health(node),
-        pages=[*page.routes(), *kala_routes(Acting(service, lambda _: "kala").service, http.v1_default_owner)],
+        pages=[*page.routes(), *kala_routes(kala.service, http.v1_default_owner)],
         lost=page.lost,
         closed=page.closed,
         host_name=node.identity.host,
         hear=callbacks.hear,
         claims=None if place is None else Claims(place, os.urandom),
         formats=formats(),
+        allowed=allowed,
         lenient=Lenient(open=(KALAS,) if http.v1_open else (), nameless=(KALAS,)),
     )
     door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed, insecure=http.insecure)
@@ -284,6 +289,17 @@ async def _http_door(
             yield door.url, secret
     finally:
         await door.stop()
+
+
+def allowed_by(settings: HttpSettings) -> Allowed:
+    """What jobs may do that come through the door of this process."""
+    return Allowed(
+        own_user=own_account().name,
+        roots=frozenset({"root", *(each.pw_name for each in pwd.getpwall() if each.pw_uid == 0)}),
+        users=settings.job_users,
+        commands=settings.job_commands,
+        hosts=settings.job_hosts,
+    )
 
 
 def _health(node: Node) -> Health:

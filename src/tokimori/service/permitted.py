@@ -21,6 +21,7 @@ from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access, Sight, out_of_scope
+from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.claims import Claims
 from tokimori.service.jobs import in_zone, judged_by
@@ -279,9 +280,12 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
 """The role that a method needs, and what holds where somebody may know of some jobs or queues only."""
 
 
-def permitted(service: Service, access: Access) -> Service:
-    """The service for who has this access: orders are his, and what he may not do raises `Forbidden`."""
-    judged = judged_by(service.acting_as(access.author), judge_of(service, access))
+def permitted(service: Service, access: Access, allowed: Allowed = NOTHING_SAID) -> Service:
+    """The service for who has this access: orders are his, and what he may not do raises `Forbidden`.
+
+    `allowed`: what jobs may do that he makes or changes.
+    """
+    judged = judged_by(service.acting_as(access.author), judge_of(service, access, allowed))
     return cast(Service, _PermittedService(judged, access))
 
 
@@ -290,11 +294,12 @@ def permitted_claims(claims: Claims, service: Service, access: Access) -> Claims
     return cast(Claims, _Permitted(claims, "claims.", service, access))
 
 
-def judge_of(service: Service, access: Access) -> Callable[[JobId, Definition], Awaitable[None]]:
+def judge_of(service: Service, access: Access, allowed: Allowed) -> Callable[[JobId, Definition], Awaitable[None]]:
     """What refuses jobs, as they would be after a change. Their neighbours have to be within the scope, too."""
     sight = Sight(service, access.scope)
 
     async def judge(job_id: JobId, definition: Definition) -> None:
+        allowed.check(definition.target, access.role)
         if sight.scope.is_everything:
             return
         if not (sight.scope.has_id(job_id) and sight.scope.has_queue(definition.queue)):

@@ -15,13 +15,14 @@ from tokimori.api.guards import Lenient
 from tokimori.clock import format_moment
 from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX
+from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.web.page import Page
 
 
 class Door:
     """A door with everything at it; each request says who sends it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, allowed: Allowed = NOTHING_SAID) -> None:
         self.world = world
         page = Page(Acting(world.service).service, world.clock)
         app = create_app(
@@ -30,7 +31,8 @@ class Door:
             interface="127.0.0.1",
             secret=SECRET,
             health=lambda: HEALTHY,
-            pages=[*page.routes(), *kala_routes(Acting(world.service, lambda _: "kala").service)],
+            pages=[*page.routes(), *kala_routes(Acting(world.service, lambda _: "kala", allowed=allowed).service)],
+            allowed=allowed,
             lenient=Lenient(nameless=(PREFIX,)),
         )
         self._asker = Asker(app, bare=True)
@@ -174,3 +176,23 @@ async def test_tokens_are_made_at_the_door(gate: Door) -> None:
     assert [each["name"] for each in listed.json] == ["ci", "new"]
     assert listed.json[1] == made.json["token"] and made.json["text"].encode() not in listed.body
     assert listed.json[1]["by"] == "ci"
+
+
+async def test_a_job_as_root(world: World) -> None:
+    """Who operates makes none, whatever path he takes; nobody does by a name that the settings do not list."""
+    gate = Door(world, Allowed(own_user="root", users=("bob",)))
+    operates, admin = await gate.token("operate"), await gate.token("admin", "boss")
+    plain, named = {"command": "id"}, {"command": "id", "user": "eve"}
+    for path, value in (
+        ("/api/v2/jobs", plain),
+        ("/api/v2/jobs", {**plain, "user": "root"}),
+        ("/api/v2/calls/add", {"args": ["a"], "kwargs": plain}),
+        ("/api/v1/job/", {"name": "x", **plain}),
+    ):
+        answer = await gate.ask(operates, "POST", path, value)
+        assert answer.status == 403 and b"root" in answer.body, path
+    assert (await gate.ask(admin, "POST", "/api/v2/jobs", named)).error["field"] == "user"
+    assert (await gate.ask(SECRET, "POST", "/api/v2/jobs", named)).error["field"] == "user"
+    assert await world.service.list() == []
+    assert (await gate.ask(operates, "POST", "/api/v2/jobs", {**plain, "user": "bob"})).status == 201
+    assert (await gate.ask(admin, "POST", "/api/v2/jobs", plain)).status == 201
