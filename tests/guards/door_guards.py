@@ -77,6 +77,14 @@ DOOR_GUARDS = (
     ),
     Guard(
         NOBODY_IN,
+        "a cookie is of one token and one secret",
+        "api/secret.py",
+        "if token is not None and _has([value], session_value(self._secret, token)) else None",
+        "",
+        "tests/unit/api/test_login.py::test_a_session_is_of_one_token_and_one_secret",
+    ),
+    Guard(
+        NOBODY_IN,
         "who operates makes no job of root",
         "service/allowed.py",
         "if role is not Role.ADMIN and",

@@ -12,12 +12,13 @@ import logging
 from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tokimori.api.acting import let_in
 from tokimori.api.answers import RefusalPage, error_answer, refused, said
+from tokimori.api.login import LOGIN, LOGOUT, name_in_session, presented, session_value
 from tokimori.clock import Clock, Moment, format_moment
 from tokimori.errors import TokimoriError, Unauthorized
 from tokimori.model.access_token import AccessToken
@@ -32,6 +33,8 @@ COMMAND = "tokimori node address"
 """What prints the address with the secret."""
 OPEN_TO_ALL: Final = frozenset({"/healthz"})
 """The paths that are answered without the secret."""
+MOST_BROUGHT = 8
+"""For so many tokens, or cookies, of a request it is looked whether there is such a token."""
 COMPLAINT_EVERY = 60.0
 """Seconds between two lines of the log about wrong secrets, however many come."""
 
@@ -67,19 +70,40 @@ class Secret:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        if scope["path"] == "/" and self._is_entry(request):
-            await self._let_in(request)(scope, receive, send)
-            return
         try:
-            access = await self._known(request)
+            response = await self._at_the_page(request, receive)
+            access = await self._known(request) if response is None else None
+        except Unauthorized as fault:
+            response, access = self._refusal(request, fault), None
         except TokimoriError as fault:
-            await error_answer(fault)(scope, receive, send)
+            response, access = error_answer(fault), None
+        except ClientDisconnect:
             return
-        if access is None:
-            await self._refusal(request)(scope, receive, send)
-        else:
+        if access is not None:
             let_in(scope, access)
             await self._app(scope, receive, send)
+        else:
+            await (response or self._refusal(request))(scope, receive, send)
+
+    async def _at_the_page(self, request: Request, receive: Receive) -> Response | None:
+        """The answer to who opens the printed address, logs in or logs out; None to all others."""
+        path, query = request.scope["path"], _query(request)
+        if path == "/" and self._is_entry(request):
+            rest = urlencode([(name, value) for name, value in query if name != PARAMETER])
+            return _with_cookie(request, self._cookie, f"/?{rest}" if rest else "/")
+        if request.method != "POST" or path not in (LOGIN, LOGOUT):
+            return None
+        if path == LOGOUT:
+            return _without_cookie(request)
+        text = await presented(request.scope, receive)
+        if _has([text], self._secret):
+            return _with_cookie(request, self._cookie, "/")
+        token = None if self._holders is None else await self._holders.bearer(text)
+        if token is None:
+            self._wrong.note(request)
+            return self._refusal(request)
+        await self._holder(token)
+        return _with_cookie(request, session_value(self._secret, token), "/")
 
     def _is_entry(self, request: Request) -> bool:
         """Whether somebody opens the printed address."""
@@ -101,13 +125,19 @@ class Secret:
         brought = given or _cookies(request, cookie_name(request))
         if _has(brought, right):
             return owner(None)
-        if given and self._holders is not None:
-            for text in given:
-                if (token := await self._holders.bearer(text)) is not None:
+        if self._holders is not None:
+            for text in brought[:MOST_BROUGHT]:
+                token = await self._holders.bearer(text) if given else await self._in_session(self._holders, text)
+                if token is not None:
                     return await self._holder(token)
         if brought:
             self._is_wrong(request)
         return None
+
+    async def _in_session(self, holders: Holders, value: str) -> AccessToken | None:
+        name = name_in_session(value)
+        token = None if name is None else await holders.named(name)
+        return token if token is not None and _has([value], session_value(self._secret, token)) else None
 
     async def _holder(self, token: AccessToken) -> Access:
         if self._holders is not None and token.is_over(await self._holders.now()):
@@ -122,36 +152,22 @@ class Secret:
         self._wrong.note(request)
         return False
 
-    def _refusal(self, request: Request) -> Response:
-        """The same for everybody, whatever was brought."""
+    def _refusal(self, request: Request, fault: Unauthorized | None = None) -> Response:
+        """The same for everybody, whatever was brought, but for whose token is over."""
         response = refused(
             request,
             self._page,
             status=401,
-            code="unauthorized",
-            message="this node lets nobody in without its secret or a token: `tokimori token create` makes a token, and"
+            code="unauthorized" if fault is None else fault.code,
+            message=fault.message
+            if fault is not None
+            else "this node lets nobody in without its secret or a token: `tokimori token create` makes a token, and"
             f" `{COMMAND}` prints the address that carries the secret",
             field="Authorization",
             allowed=f"Bearer and a token, or what the file `secret` in the node's state folder holds"
             f" (`{COMMAND} --header`)",
         )
         response.headers["www-authenticate"] = 'Bearer realm="tokimori"'
-        return response
-
-    def _let_in(self, request: Request) -> Response:
-        """The address without the secret, and the cookie. Nothing keeps the address that had it."""
-        rest = urlencode([(name, value) for name, value in _query(request) if name != PARAMETER])
-        response = RedirectResponse(f"/?{rest}" if rest else "/", 303)
-        response.headers["referrer-policy"] = "no-referrer"
-        response.headers["cache-control"] = "no-store"
-        response.set_cookie(
-            cookie_name(request),
-            self._cookie,
-            path="/",
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="strict",
-        )
         return response
 
 
@@ -172,6 +188,31 @@ class WrongSecrets:
         host = request.client.host if request.client is not None else "an unknown address"
         log.warning("requests with a wrong secret were refused: %d, the last from %s", self._untold, host)
         self._told, self._untold = now, 0
+
+
+def _with_cookie(request: Request, value: str, where: str) -> Response:
+    """On to an address, which carries no secret, with the cookie. Nothing keeps the address that had it."""
+    response = RedirectResponse(where, 303)
+    response.headers["referrer-policy"] = "no-referrer"
+    response.headers["cache-control"] = "no-store"
+    response.set_cookie(
+        cookie_name(request),
+        value,
+        path="/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    return response
+
+
+def _without_cookie(request: Request) -> Response:
+    """On to the page, which lets nobody in without one."""
+    response = RedirectResponse("/", 303)
+    response.delete_cookie(
+        cookie_name(request), path="/", secure=request.url.scheme == "https", httponly=True, samesite="strict"
+    )
+    return response
 
 
 def cookie_name(request: Request) -> str:
