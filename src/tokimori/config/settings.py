@@ -77,6 +77,10 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     insecure: Annotated[
         bool, Meta(description="Whether it may listen without TLS on an address that other machines reach.")
     ] = False
+    tls_cert: Annotated[
+        Path | None, Meta(description="A PEM file with the certificate of the door; with it and its key it speaks TLS.")
+    ] = None
+    tls_key: Annotated[Path | None, Meta(description="A PEM file with the key of that certificate.")] = None
     public_url: Annotated[
         str | None,
         Meta(description="The address by which services reach the door for callbacks; none: where it listens."),
@@ -351,6 +355,9 @@ def _contradictions(settings: Settings) -> list[str]:
     if most and worker.minimum_interval_seconds >= most:
         shown = f"worker.minimum_interval_seconds: {worker.minimum_interval_seconds:g}"
         found.append(f"{shown} is not less than worker.interval_minutes; allowed: below {most}")
+    if (settings.http.tls_cert is None) != (settings.http.tls_key is None):
+        missing = "tls_cert" if settings.http.tls_cert is None else "tls_key"
+        found.append(f"http.{missing}: it is missing, and the other is said; allowed: both files, or neither")
     found += [*_bad_addresses(settings), *bad_patterns(settings.app)]
     job, semaphore = settings.datasource.job, settings.datasource.semaphore
     for section, said, otherwise in (("job", job, settings.store), ("semaphore", semaphore, job.url or settings.store)):

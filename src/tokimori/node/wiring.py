@@ -16,6 +16,7 @@ from tokimori.api.app import Health, create_app
 from tokimori.api.connections import most_connections
 from tokimori.api.guards import Lenient
 from tokimori.api.server import HttpDoor
+from tokimori.api.tls import tls_context
 from tokimori.client.opening import make_state_dir, semaphore_store_of, this_program
 from tokimori.clock import Clock
 from tokimori.config.settings import HttpSettings, Settings
@@ -281,7 +282,14 @@ async def _http_door(
         allowed=allowed,
         lenient=Lenient(open=(KALAS,) if http.v1_open else (), nameless=(KALAS,)),
     )
-    door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed, insecure=http.insecure)
+    door = HttpDoor(
+        app,
+        interface=http.interface,
+        port=http.port,
+        port_fixed=http.port_fixed,
+        insecure=http.insecure,
+        tls=None if http.tls_cert is None or http.tls_key is None else tls_context(http.tls_cert, http.tls_key),
+    )
     await door.start()
     callbacks.open(http.public_url or door.url, secret)
     try:

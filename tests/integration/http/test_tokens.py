@@ -5,6 +5,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 from tests.integration.cli.conftest import Program
 from tests.integration.http.site import site_of
 
@@ -19,6 +21,7 @@ def ask(url: str, token: str, path: str, body: bytes | None = None) -> int:
         return refused.code
 
 
+@pytest.mark.prove
 def test_every_node_knows_a_token_and_its_end(tmp_path: Path) -> None:
     """Two nodes with folders, and so secrets, of their own; two seconds after it was revoked both refuse it."""
     one, two = Program(tmp_path), Program(tmp_path)
