@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from tokimori.api.acting import Acting, AuthorOf, ClaimsFor, ServiceFor, unknown_author
 from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
+from tokimori.api.audit import Audit
 from tokimori.api.backfills import Backfills
 from tokimori.api.calendars import Calendars
 from tokimori.api.callbacks import CallbackDoor, Hear, unheard
@@ -43,7 +44,7 @@ from tokimori.service.tokens import holders_of
 
 log = logging.getLogger(__name__)
 
-PARTS = (Jobs, Occurrences, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Nodes, Tokens)
+PARTS = (Jobs, Occurrences, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Nodes, Tokens, Audit)
 """The parts of the API; each has its own operations."""
 
 

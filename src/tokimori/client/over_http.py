@@ -20,6 +20,7 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.schedules.zones import check_zone
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
+from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.calls import Method
 from tokimori.service.claims import Claims
@@ -129,6 +130,15 @@ class HttpSemaphores(Semaphores):
     delete = asked(Semaphores.delete)
 
 
+class HttpAudit(Audit):
+    """See `Audit`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("audit")
+
+    list = asked(Audit.list)
+
+
 class HttpTokens(Tokens):
     """See `Tokens`."""
 
@@ -164,6 +174,7 @@ class HttpClient(AsyncClient):
         self.queues = HttpQueues(door)
         self.semaphores = HttpSemaphores(door)
         self.tokens = HttpTokens(door)
+        self.audit = HttpAudit(door)
 
     add = asked(AsyncClient.add)
     add_since = asked(AsyncClient.add_since)

@@ -11,6 +11,7 @@ from msgspec import NODEFAULT, Meta, Struct, field
 from msgspec.structs import fields
 
 from tokimori.config.app import AppSettings, bad_patterns
+from tokimori.config.audit import AuditSettings
 from tokimori.config.datasource import DatasourceSettings, StoreSettings, url_for
 from tokimori.config.file import find_file, flattened, read_content
 from tokimori.config.machine import Machine, this_machine
@@ -143,6 +144,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     schedule: ScheduleSettings
     http: HttpSettings
     targets: TargetsSettings
+    audit: AuditSettings
     log: LogSettings
     datasource: DatasourceSettings
 
@@ -339,6 +341,7 @@ def _built(values: Mapping[str, object]) -> Settings:
         schedule=ScheduleSettings(**arguments["schedule"]),
         http=HttpSettings(**arguments["http"]),
         targets=TargetsSettings(**arguments["targets"]),
+        audit=AuditSettings(**arguments["audit"]),
         log=LogSettings(**arguments["log"]),
         datasource=DatasourceSettings(
             job=StoreSettings(**arguments["datasource.job"]),

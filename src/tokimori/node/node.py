@@ -13,6 +13,7 @@ from tokimori.engine.fire import Schedules
 from tokimori.engine.firing import Firing
 from tokimori.engine.look import Lookout
 from tokimori.engine.prune import Pruner
+from tokimori.engine.prune_audit import AuditPruner
 from tokimori.engine.reap import Reaper
 from tokimori.engine.reckon import Reckoner
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
@@ -64,8 +65,10 @@ class Node:
         stopping: Stopping | None = None,
         load: Callable[[], float] = load_average,
         meter: Meter = UNMETERED,
+        audit_kept: int = 0,
     ) -> None:
         self._store = store
+        self._audit_kept = audit_kept
         self._source = source or store
         self._executor = executor
         self._clock = clock
@@ -116,6 +119,7 @@ class Node:
             Reaper(self._store, self._chance, self._meter),
             Reckoner(self._store, self._schedules),
             Pruner(self._store, at, self._chance, self._executor.forget),
+            AuditPruner(self._store, at, self._chance, self._audit_kept),
         )
 
     @property

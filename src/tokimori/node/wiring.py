@@ -104,8 +104,10 @@ async def serve(
             source = ApartSource(store, stock, random, service.refresh)
             executor = ApartExecutor(executor, stock, clock)
             await _look_at(semaphore_store, announce)
-        rhythm, place = rhythm_of(settings), place_of(store, clock, stopping)
-        node = Node(store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping)
+        rhythm, place, kept = rhythm_of(settings), place_of(store, clock, stopping), settings.audit.keep
+        node = Node(
+            store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping, audit_kept=kept
+        )
         await executor.open(node.hear)
         functions.when_gone(node.stop)
         try:

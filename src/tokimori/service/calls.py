@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidInput
+from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.claims import Claims
 from tokimori.service.given import job_fields
@@ -31,6 +32,7 @@ Method = Callable[..., Any]
 KINDS: Final[Mapping[str, type]] = MappingProxyType(
     {
         "": Service,
+        "audit": Audit,
         "calendars": Calendars,
         "claims": Claims,
         "queues": Queues,

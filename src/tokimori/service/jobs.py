@@ -23,6 +23,7 @@ from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import check_zone
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, retried
+from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.days_off import CALENDARS, DaysOff, read_again, read_days_off
 from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
@@ -94,6 +95,7 @@ class JobService(RunService):
         self._author = author
         self.calendars = Calendars(self._store, self._random, self.refresh)
         self.queues = Queues(self._store, self._now, author, self._cancel)
+        self.audit = Audit(self._store, self._now, self._random, author)
         self.tokens = Tokens(self._store, self._now, self._random, author)
 
     async def _store_of_semaphores(self) -> Store:

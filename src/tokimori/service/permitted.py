@@ -23,6 +23,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access, Sight, out_of_scope
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.asking import MOST_LISTED, checked
+from tokimori.service.audited import audited
 from tokimori.service.claims import Claims
 from tokimori.service.jobs import in_zone, judged_by
 from tokimori.service.semaphores import SemaphoreDetails
@@ -206,9 +207,10 @@ async def _to_run(asked: Asked) -> Any:
 
 async def _requested(asked: Asked) -> Any:
     """A run of a job, perhaps in the name of another run."""
-    parent = asked.kwargs.get("parent")
-    if parent is not None and not await asked.sight.sees_run(str(parent)):
-        raise out_of_scope(f"parent: {parent!r}", parent)
+    given = [asked.kwargs, *(asked.argument("requests") if asked.name == "trigger_many" else ())]
+    for parent in {each.get("parent") for each in given if isinstance(each, Mapping)} - {None}:
+        if not await asked.sight.sees_run(str(parent)):
+            raise out_of_scope(f"parent: {parent!r}", parent)
     return await _to_job(asked)
 
 
@@ -260,7 +262,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         **dict.fromkeys(
             ("update", "refresh", "pause", "resume", "resolve", "backfill", "cancel_backfill"), (Role.OPERATE, _to_job)
         ),
-        **dict.fromkeys(("ask", "trigger"), (Role.OPERATE, _requested)),
+        **dict.fromkeys(("ask", "trigger", "trigger_many"), (Role.OPERATE, _requested)),
         "delete": (Role.OPERATE, _deleted),
         **dict.fromkeys(("cancel", "hold", "resume_run"), (Role.OPERATE, _to_run)),
         **dict.fromkeys(("queues.pause", "queues.resume"), (Role.OPERATE, _to_queue)),
@@ -273,7 +275,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
             [f"claims.{end}" for end in ("heartbeat", "finish", "fail", "retry", "release", "hold")],
             (Role.OPERATE, _to_run),
         ),
-        **dict.fromkeys(("tokens.create", "tokens.list", "tokens.revoke"), (Role.ADMIN, _whole)),
+        **dict.fromkeys(("audit.list", "tokens.create", "tokens.list", "tokens.revoke"), (Role.ADMIN, _whole)),
         **dict.fromkeys(("check_schema", "migrate", "schema_script"), (Role.ADMIN, _whole)),
     }
 )
@@ -328,7 +330,7 @@ class _Permitted:
 
     def __getattr__(self, name: str) -> Any:
         """The method, with its rule; whatever else it is as it is."""
-        method = getattr(self._inner, name)
+        method: Any = getattr(self._inner, name)
         if name.startswith("_") or not inspect.iscoroutinefunction(method):
             return method
         full, access, service = self._part + name, self._access, self._service
@@ -348,9 +350,10 @@ class _PermittedService(_Permitted):
     """The service itself. Its parts are under the same rules; a copy of it for others is for the same person."""
 
     def __init__(self, service: Service, access: Access) -> None:
-        super().__init__(service, "", service, access)
-        for part in ("calendars", "queues", "semaphores", "tokens"):
-            setattr(self, part, _Permitted(getattr(service, part), f"{part}.", service, access))
+        recorded = audited(service)
+        super().__init__(recorded, "", service, access)
+        for part in ("audit", "calendars", "queues", "semaphores", "tokens"):
+            setattr(self, part, _Permitted(getattr(recorded, part), f"{part}.", service, access))
 
     def acting_as(self, author: str | None) -> Service:
         """In the name of another one; a token stays in its own."""

@@ -127,6 +127,8 @@ async def test_what_is_not_within_the_scope_is_not_changed(two: World, scope: Sc
         lambda: service.pause("other"),
         lambda: service.trigger("other"),
         lambda: service.trigger("mail-in", parent=run.id),
+        lambda: service.trigger_many("mail-in", [{"parent": run.id}]),
+        lambda: service.trigger_many("other", [{}]),
         lambda: service.backfill("other", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
         lambda: service.cancel(run.id),
         lambda: service.hold(run.id),
