@@ -65,10 +65,8 @@ class Node:
         stopping: Stopping | None = None,
         load: Callable[[], float] = load_average,
         meter: Meter = UNMETERED,
-        audit_kept: int = 0,
     ) -> None:
         self._store = store
-        self._audit_kept = audit_kept
         self._source = source or store
         self._executor = executor
         self._clock = clock
@@ -119,7 +117,7 @@ class Node:
             Reaper(self._store, self._chance, self._meter),
             Reckoner(self._store, self._schedules),
             Pruner(self._store, at, self._chance, self._executor.forget),
-            AuditPruner(self._store, at, self._chance, self._audit_kept),
+            AuditPruner(self._store, at, self._chance, self.identity.audit_kept),
         )
 
     @property

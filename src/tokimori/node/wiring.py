@@ -104,10 +104,8 @@ async def serve(
             source = ApartSource(store, stock, random, service.refresh)
             executor = ApartExecutor(executor, stock, clock)
             await _look_at(semaphore_store, announce)
-        rhythm, place, kept = rhythm_of(settings), place_of(store, clock, stopping), settings.audit.keep
-        node = Node(
-            store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping, audit_kept=kept
-        )
+        rhythm, place = rhythm_of(settings), place_of(store, clock, stopping)
+        node = Node(store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping)
         await executor.open(node.hear)
         functions.when_gone(node.stop)
         try:
@@ -333,6 +331,7 @@ def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
         concurrency=settings.node.concurrency,
         max_load=settings.node.max_load,
         stop_grace=settings.node.stop_grace,
+        audit_kept=settings.audit.keep,
     )
 
 

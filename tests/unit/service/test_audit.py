@@ -104,7 +104,13 @@ async def test_doors_record_and_only_admins_read(world: World) -> None:
 async def test_what_is_too_large_leaves_its_size(world: World) -> None:
     """An entry is a document, which has a bound."""
     service = audited(world.service)
-    await service.add("a", command=["cat"], stdin="x" * (MOST_SHOWN // 2), payload="x" * (MOST_SHOWN // 2))
+    await service.add(
+        "a",
+        command=["cat"],
+        stdin="x" * (MOST_SHOWN // 2),
+        description="x" * 4_000,
+        env={f"V{n}": "x" * 4_000 for n in range(12)},
+    )
     (found,) = await service.audit.list()
     assert found.entry.after["left_out"].endswith(" bytes")
 
