@@ -7,6 +7,8 @@
     │   └── InvalidFile            a foreign file, with its name and line
     ├── Refused                    a valid request that is not carried out here or now            exit 2
     │   └── Outdated               a change of what has been changed since                         exit 4
+    ├── Unauthorized               who asks has brought a token that lets nobody in any more      exit 2
+    ├── Forbidden                  who asks may not do this                                       exit 2
     ├── NotFound                   there is no job, run or other thing of that name               exit 3
     ├── Conflict                   somebody else changed it meanwhile                             exit 4
     │   ├── AlreadyExists          the given id is taken                                          exit 2
@@ -101,6 +103,22 @@ class Outdated(Refused):
     code = "outdated"
     exit_code = 4
     status = 412
+
+
+class Unauthorized(TokimoriError):
+    """Who asks has brought a token that lets nobody in any more."""
+
+    code = "token_expired"
+    exit_code = 2
+    status = 401
+
+
+class Forbidden(TokimoriError):
+    """Who asks may not do this: `field` says whether his role, his scope or a setting of the node is in the way."""
+
+    code = "forbidden"
+    exit_code = 2
+    status = 403
 
 
 class NotFound(TokimoriError):

@@ -62,7 +62,7 @@ def test_a_test_fails_without_the_guard(guard: Guard, tmp_path: Path) -> None:
             "-p",
             "no:cacheprovider",
             "-p",
-            "no:unraisableexception",  # told within the making of a traceback, they end it with a SystemError (gh-106905)
+            "no:unraisableexception",  # told while a traceback is made, they end that with a SystemError
             guard.test,
             *only,
             "--basetemp",

@@ -4,7 +4,9 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
+from ssl import SSLContext
 
 from tokimori.api.connections import Connections
 from tokimori.api.http_connection import HttpConnection
@@ -17,16 +19,25 @@ BATCH_WHEN_FULL, PAUSE = 16, 0.025
 """So many, and seconds between such steps, while the door is full: who opens them all the time takes none from runs."""
 NO_FILES_PAUSE = 1.0
 """Seconds after which it is tried again where this process or machine has no file descriptor or memory left."""
+SHUTDOWN_WITHIN = 2.0
+"""Seconds for a client to say goodbye, as TLS wants it; then its connection is gone."""
 _TOLD_EVERY = 60.0
 
 
 class Acceptor:
     """Takes connections from one socket. asyncio's own would log each that it can't take, thousands a second."""
 
-    def __init__(self, listening: socket.socket, connections: Connections, made: Callable[[], HttpConnection]) -> None:
+    def __init__(
+        self,
+        listening: socket.socket,
+        connections: Connections,
+        made: Callable[[], HttpConnection],
+        tls: SSLContext | None = None,
+    ) -> None:
         self._listening = listening
         self._connections = connections
         self._made = made
+        self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._paused: asyncio.TimerHandle | None = None
@@ -60,12 +71,24 @@ class Acceptor:
         connection = self._made()
         self._connections.add(connection)
         task = self._loop.create_task(self._connect(accepted, connection))
+        if self._tls is not None:
+            connection.opening = lambda: _end(accepted)
+            self._connections.waits(connection)  # it may say hello late, and be the first to go where room is needed
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, accepted: socket.socket, connection: HttpConnection) -> None:
         try:
-            await self._loop.connect_accepted_socket(lambda: connection, accepted)
+            if self._tls is None:
+                await self._loop.connect_accepted_socket(lambda: connection, accepted)
+            else:
+                await self._loop.connect_accepted_socket(
+                    lambda: connection,
+                    accepted,
+                    ssl=self._tls,
+                    ssl_handshake_timeout=self._connections.limits.head_within,
+                    ssl_shutdown_timeout=SHUTDOWN_WITHIN,
+                )
         except OSError:  # it is gone already
             self._connections.remove(connection)
             accepted.close()
@@ -83,3 +106,9 @@ class Acceptor:
         if now >= self._told + _TOLD_EVERY:
             self._told = now
             log.warning("the door can't take a connection, and tries again every second: %s", fault.strerror)
+
+
+def _end(accepted: socket.socket) -> None:
+    """End a connection on which TLS has not begun: it reads an end, and fails. Who has the descriptor closes it."""
+    with suppress(OSError):
+        accepted.shutdown(socket.SHUT_RDWR)

@@ -1,17 +1,68 @@
-"""Who acts: each request uses the service in the name of its author."""
+"""Who acts: each request uses the service in the name of its author, and as far as he may."""
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
 
+from msgspec.structs import replace
 from starlette.requests import Request
+from starlette.types import Scope
 
+from tokimori.service.access import Access
+from tokimori.service.allowed import NOTHING_SAID, Allowed
+from tokimori.service.claims import Claims
+from tokimori.service.permitted import permitted, permitted_claims
 from tokimori.service.service import Service
 
 AuthorOf = Callable[[Request], str | None]
-"""A function that tells who sent a request."""
+"""A function that tells who sent a request that brought the node's secret."""
 ServiceFor = Callable[[Request], Service]
-"""A function that gives the service, acting as the author of the request."""
+"""A function that gives the service as the author of the request may use it."""
+ClaimsFor = Callable[[Request], Claims]
+"""The same for what workers ask."""
+MOST_AUTHORS = 256
+"""For so many the service that acts in their name is kept."""
+_ACCESS: Final = "tokimori.access"
 
 
 def unknown_author(_: Request) -> str:
-    """The author of every request, as long as the door does not ask people who they are."""
+    """The author of every request that brought the node's secret: who has it is anybody."""
     return "http"
+
+
+def let_in(scope: Scope, access: Access) -> None:
+    """Note in the request what its sender may do: it is the guard at the entrance that knows."""
+    scope[_ACCESS] = access
+
+
+class Acting:
+    """Gives each request the service and the claims as its sender may use them. Who was not let in gets neither.
+
+    `allowed`: what jobs may do that come so.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        author_of: AuthorOf = unknown_author,
+        claims: Claims | None = None,
+        allowed: Allowed = NOTHING_SAID,
+    ) -> None:
+        self._service = service
+        self._author_of = author_of
+        self._claims = claims
+        self._permitted = lru_cache(maxsize=MOST_AUTHORS)(lambda access: permitted(service, access, allowed))
+
+    def service(self, request: Request) -> Service:
+        """The service for who sent this."""
+        service: Service = self._permitted(self._access(request))
+        return service
+
+    def claims(self, request: Request) -> Claims:
+        """The claims for who sent this; only where there are some."""
+        assert self._claims is not None  # noqa: S101 who has none offers no path to them
+        return permitted_claims(self._claims, self._service, self._access(request))
+
+    def _access(self, request: Request) -> Access:
+        access: Access = request.scope[_ACCESS]
+        return replace(access, author=self._author_of(request)) if access.is_owner else access

@@ -3,7 +3,6 @@
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from http import HTTPStatus
 
 from msgspec import Struct
@@ -14,8 +13,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp
 
-from tokimori.api.acting import AuthorOf, ServiceFor, unknown_author
+from tokimori.api.acting import Acting, AuthorOf, ClaimsFor, ServiceFor, unknown_author
 from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
+from tokimori.api.audit import Audit
 from tokimori.api.backfills import Backfills
 from tokimori.api.calendars import Calendars
 from tokimori.api.callbacks import CallbackDoor, Hear, unheard
@@ -34,17 +34,22 @@ from tokimori.api.runs import Runs
 from tokimori.api.schedules import Schedules
 from tokimori.api.semaphores import Semaphores
 from tokimori.api.sets import Sets
+from tokimori.api.tokens import Tokens
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
+from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.bounds import OF_A_DOOR
 from tokimori.service.claims import Claims
-from tokimori.service.service import Service, within
+from tokimori.service.service import Service
+from tokimori.service.tokens import holders_of
+from tokimori.service.variants import within
 
 log = logging.getLogger(__name__)
 
-MOST_AUTHORS = 256
-"""For so many the service that acts in their name is kept."""
-PARTS = (Jobs, Occurrences, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Sets, Nodes)
+PARTS = (
+    *(Jobs, Occurrences, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Sets, Nodes, Tokens),
+    Audit,
+)
 """The parts of the API; each has its own operations."""
 
 
@@ -81,19 +86,19 @@ def create_app(
     claims: Claims | None = None,
     formats: Formats | None = None,
     lenient: Lenient = STRICT,
+    allowed: Allowed = NOTHING_SAID,
 ) -> ASGIApp:
     """The HTTP door of a node that listens on the interface: `/healthz`, `/readyz`, `/api/v2`, pages, foreign APIs.
 
-    All but the first two is behind all guards, for who brings the secret, and callbacks (`hear`) for who brings their
-    signature; `lenient` says where less is asked for. Orders are recorded under the author that `author_of` gives.
-    Workers elsewhere take runs from `claims`; jobs come and go in foreign `formats`. `lost` answers a browser that asks
-    for a page that there is not, `closed` one that is not let in. `unready` says why nothing new should be sent here.
-    `public_url` is how others know a proxy before the door.
+    All but the first two is behind all guards, for who brings the secret or a token, and callbacks (`hear`) for who
+    brings their signature; `lenient` says where less is asked for. Orders are recorded under the name of the token, or
+    under the author that `author_of` gives. Workers elsewhere take runs from `claims`; jobs come and go in foreign
+    `formats`. `lost` answers a browser that asks for a page that there is not, `closed` one that is not let in.
+    `unready` says why nothing new should be sent here. `public_url` is how others know a proxy before the door.
+    `allowed` says what jobs may do that come through this door.
     """
-    acting_as = lru_cache(maxsize=MOST_AUTHORS)(within(service, OF_A_DOOR).acting_as)
-
-    def service_for(request: Request) -> Service:
-        return acting_as(author_of(request))
+    acting = Acting(within(service, OF_A_DOOR), author_of, claims, allowed)
+    claims_for = None if claims is None else acting.claims
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         is_lost = isinstance(error, HTTPException) and error.status_code == HTTPStatus.NOT_FOUND
@@ -101,11 +106,11 @@ def create_app(
             return lost(request)
         return await _on_http_error(request, error)
 
-    docs = Docs([*_probes(health, unready), *operations(service_for, claims, formats)], lambda: health().version)
+    docs = Docs([*_probes(health, unready), *operations(acting.service, claims_for, formats)], lambda: health().version)
     app = Starlette(
         routes=[
             *docs.routes(),
-            *Calls(service_for, claims).routes(),
+            *Calls(acting.service, claims_for).routes(),
             *pages,
         ],
         exception_handlers={TokimoriError: _on_error, HTTPException: on_http_error, Exception: _on_bug},
@@ -117,6 +122,7 @@ def create_app(
         host_name=host_name or socket.gethostname(),
         public_url=public_url,
         secret=secret,
+        holders=holders_of(service.tokens, clock),
         closed=closed,
         lenient=lenient,
         beside=lambda inner: CallbackDoor(inner, hear, service),
@@ -144,7 +150,7 @@ def _probes(health: Callable[[], Health], unready: Callable[[], str | None]) -> 
     ]
 
 
-def operations(service: ServiceFor, claims: Claims | None, formats: Formats | None) -> Sequence[Operation]:
+def operations(service: ServiceFor, claims: ClaimsFor | None, formats: Formats | None) -> Sequence[Operation]:
     """What `/api/v2` does, each operation said once. Claims and foreign formats are there as far as they are given."""
     found = [each for part in PARTS for each in part(service).operations()]
     if formats is not None:  # before `/jobs/{job_id}`, of which its paths are no examples

@@ -1,19 +1,17 @@
 """The paths under `/api/v2/calls`: the methods of the Python client, as they are, for programs without the store."""
 
 from collections.abc import Sequence
-from copy import copy
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tokimori.api.acting import ServiceFor
+from tokimori.api.acting import ClaimsFor, ServiceFor
 from tokimori.api.answers import answer, read_body
 from tokimori.api.claims import while_it_waits
-from tokimori.schedules.zones import check_zone
 from tokimori.service.calls import Call, arguments, offered
-from tokimori.service.claims import Claims
+from tokimori.service.permitted import permitted_in_zone
 from tokimori.service.service import Service
 
 PATH = "/api/v2/calls"
@@ -22,7 +20,7 @@ PATH = "/api/v2/calls"
 class Calls:
     """The part of the API for the Python client."""
 
-    def __init__(self, service: ServiceFor, claims: Claims | None) -> None:
+    def __init__(self, service: ServiceFor, claims: ClaimsFor | None) -> None:
         self._service = service
         self._claims = claims
 
@@ -40,10 +38,11 @@ class Calls:
         call = await read_body(request, Call)
         args, kwargs = arguments(method, call)
         service = self._of(request, call)
-        if part == "claims":
-            doing = getattr(self._claims, word)(*args, **kwargs)
-            if self._claims is not None and word == "claim" and kwargs.get("wait"):
-                return answer(await while_it_waits(request, self._claims, doing))
+        if part == "claims" and self._claims is not None:
+            claims = self._claims(request)
+            doing = getattr(claims, word)(*args, **kwargs)
+            if word == "claim" and kwargs.get("wait"):
+                return answer(await while_it_waits(request, claims, doing))
             return answer(await doing)
         return answer(await getattr(getattr(service, part) if part else service, word)(*args, **kwargs))
 
@@ -53,6 +52,5 @@ class Calls:
         if call.author is not None:
             service = service.acting_as(call.author)
         if call.time_zone is not None:
-            service = copy(service)  # that of its author serves other requests, too
-            service.time_zone = check_zone(call.time_zone)
+            service = permitted_in_zone(service, call.time_zone)
         return service

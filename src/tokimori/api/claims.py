@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tokimori.api.acting import ClaimsFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
 from tokimori.errors import TokimoriError
@@ -74,7 +75,7 @@ class HandBackRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fi
 class ClaimPaths:
     """The part of the API for workers."""
 
-    def __init__(self, claims: Claims) -> None:
+    def __init__(self, claims: ClaimsFor) -> None:
         self._claims = claims
 
     def operations(self) -> Sequence[Operation]:
@@ -112,7 +113,8 @@ class ClaimPaths:
 
     async def claim(self, request: Request, body: ClaimRequest) -> Response:
         """Runs for a worker; it waits up to `wait` seconds for the first one, as long as its client does."""
-        asked = self._claims.claim(
+        claims = self._claims(request)
+        asked = claims.claim(
             body.types,
             queue=body.queue,
             limit=body.limit,
@@ -124,40 +126,42 @@ class ClaimPaths:
         )
         if body.wait <= 0:
             return answer([claim_view(run) for run in await asked])
-        return answer([claim_view(run) for run in await while_it_waits(request, self._claims, asked)])
+        return answer([claim_view(run) for run in await while_it_waits(request, claims, asked)])
 
     async def heartbeat(self, request: Request, body: HeartbeatRequest) -> Response:
         """Its worker lives."""
-        return answer(await self._claims.heartbeat(_run_id(request), body.token, alive_time=body.alive_time))
+        return answer(await self._claims(request).heartbeat(_run_id(request), body.token, alive_time=body.alive_time))
 
     async def finish(self, request: Request, body: FinishRequest) -> Response:
         """It has done what it should."""
         run = _run_id(request)
         return answer(
-            told_view(run, await self._claims.finish(run, body.token, result=body.result, output=body.output))
+            told_view(run, await self._claims(request).finish(run, body.token, result=body.result, output=body.output))
         )
 
     async def fail(self, request: Request, body: FailRequest) -> Response:
         """It has not."""
         run = _run_id(request)
-        return answer(told_view(run, await self._claims.fail(run, body.token, error=body.error, output=body.output)))
+        return answer(
+            told_view(run, await self._claims(request).fail(run, body.token, error=body.error, output=body.output))
+        )
 
     async def retry(self, request: Request, body: RetryRequest) -> Response:
         """It is to be tried again."""
         run = _run_id(request)
-        state = await self._claims.retry(run, body.token, after=body.after, at=body.at, output=body.output)
+        state = await self._claims(request).retry(run, body.token, after=body.after, at=body.at, output=body.output)
         return answer(told_view(run, state))
 
     async def release(self, request: Request, body: TokenRequest) -> Response:
         """Somebody else is to do it."""
         run = _run_id(request)
-        return answer(told_view(run, await self._claims.release(run, body.token)))
+        return answer(told_view(run, await self._claims(request).release(run, body.token)))
 
     async def hold(self, request: Request, body: HandBackRequest) -> Response:
         """A person is to look at it."""
         run = _run_id(request)
         said = {} if body.reason is UNSET else {"reason": body.reason}
-        return answer(told_view(run, await self._claims.hold(run, body.token, **said)))
+        return answer(told_view(run, await self._claims(request).hold(run, body.token, **said)))
 
 
 async def while_it_waits(

@@ -21,6 +21,7 @@ from tokimori.api.finishing import Finished
 from tokimori.api.secret import Secret
 from tokimori.api.turns import Turns
 from tokimori.clock import Clock
+from tokimori.service.tokens import Holders
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -49,6 +50,7 @@ def guarded(
     host_name: str,
     secret: str,
     public_url: str | None = None,
+    holders: Holders | None = None,
     closed: RefusalPage | None = None,
     is_answered: Callable[[Scope], bool] = lambda _: True,
     beside: Callable[[ASGIApp], ASGIApp] = lambda app: app,
@@ -58,9 +60,12 @@ def guarded(
 
     `is_answered` says whether the app does anything for a request but refuse its path or method. `closed` makes the
     page for a browser that is not let in. `beside` puts before them what has a guard of its own. `lenient` says where
-    less is asked for. Through a proxy requests may come for the host of `public_url`.
+    less is asked for. Through a proxy requests may come for the host of `public_url`. `holders` knows who has which
+    token.
     """
-    inner = Secret(JsonBody(app, is_answered, lenient.nameless), secret, clock, closed, open_below=lenient.open)
+    inner = Secret(
+        JsonBody(app, is_answered, lenient.nameless), secret, clock, closed, holders=holders, open_below=lenient.open
+    )
     rule = host_rule(interface, host_name, public_url)
     return Turns(Finished(beside(HostAndOrigin(inner, rule, closed)), clock), clock)
 

@@ -1,6 +1,7 @@
 """One connection of the door: uvicorn's, with bounds on how large a request may be and how long it may take."""
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
 from math import inf
 from typing import NoReturn
@@ -72,6 +73,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         super().__init__(config, state, {}, asyncio.get_running_loop())
         self.deadline = inf
         self.held = 0
+        self.opening: Callable[[], None] | None = None
         self._all = connections
         self._limits = connections.limits
         self._unread = bytearray()
@@ -98,7 +100,9 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def drop(self) -> None:
         """End it at once."""
-        if self.transport is not None:
+        if self.opening is not None:
+            self.opening()
+        elif self.transport is not None:
             self.transport.abort()
 
     def untaken(self, now: float) -> int:
@@ -116,6 +120,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request, no longer than `head_within`."""
+        self.opening = None
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=0)  # so that one byte that nobody takes is told of
         self._look()

@@ -1,8 +1,9 @@
-"""The guard at the entrance: whoever does not bring the node's secret is answered nothing but health.
+"""The guard at the entrance: whoever brings neither the node's secret nor a token is answered nothing but health.
 
-Programs send it as `Authorization: Bearer SECRET`. People open the address that the node prints, which carries it: the
-answer is a cookie, and the same address without it. A cookie is shared by all ports of a host, so its name carries the
-port; its value is made from the secret, so that who reads a jar of cookies does not have the file.
+Programs send it as `Authorization: Bearer SECRET`. Who has the secret is the owner. People open the address
+that the node prints, which carries it: the answer is a cookie, and the same address without it. A cookie is shared by
+all ports of a host, so its name carries the port; its value is made from the secret, so that who reads a jar of cookies
+does not have the file.
 """
 
 import hashlib
@@ -11,12 +12,18 @@ import logging
 from typing import Final
 from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tokimori.api.answers import RefusalPage, refused, said
-from tokimori.clock import Clock
+from tokimori.api.acting import let_in
+from tokimori.api.answers import RefusalPage, error_answer, refused, said
+from tokimori.api.login import LOGIN, LOGOUT, name_in_session, presented, session_value
+from tokimori.clock import Clock, Moment, format_moment
+from tokimori.errors import TokimoriError, Unauthorized
+from tokimori.model.access_token import AccessToken
+from tokimori.service.access import Access, access_of, owner
+from tokimori.service.tokens import Holders
 
 log = logging.getLogger(__name__)
 
@@ -26,16 +33,16 @@ COMMAND = "tokimori node address"
 """What prints the address with the secret."""
 OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz"})
 """The paths that are answered without the secret."""
-_MOST_GIVEN = 8
-"""Secrets in one address that are looked at."""
+MOST_BROUGHT = 8
+"""So many secrets, tokens or cookies of a request are looked at."""
 COMPLAINT_EVERY = 60.0
 """Seconds between two lines of the log about wrong secrets, however many come."""
 
 
 class Secret:
-    """Answers 401 to whoever does not bring the secret, in a header or as a cookie.
+    """Answers 401 to whoever does not bring the secret or a token, in a header or as a cookie.
 
-    Paths that begin with one of `open_below` are answered without it, too.
+    Paths that begin with one of `open_below` are answered without it, too. `holders` knows who has which token.
     """
 
     def __init__(
@@ -45,6 +52,7 @@ class Secret:
         clock: Clock,
         page: RefusalPage | None = None,
         *,
+        holders: Holders | None = None,
         open_below: tuple[str, ...] = (),
     ) -> None:
         self._app = app
@@ -53,75 +61,114 @@ class Secret:
         self._cookie = cookie_value(secret)
         self._wrong = WrongSecrets(clock)
         self._page = page
+        self._holders = holders
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["path"] in OPEN_TO_ALL or scope["path"].startswith(self._open_below):
+            let_in(scope, owner(None))
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        if scope["path"] == "/" and self._is_entry(request):
-            await self._let_in(request)(scope, receive, send)
-        elif self._is_known(request):
+        try:
+            response = await self._at_the_page(request, receive)
+            access = await self._known(request) if response is None else None
+        except Unauthorized as fault:
+            response, access = self._refusal(request, fault), None
+        except TokimoriError as fault:
+            response, access = error_answer(fault), None
+        except ClientDisconnect:
+            return
+        if access is not None:
+            let_in(scope, access)
             await self._app(scope, receive, send)
         else:
-            await self._refusal(request)(scope, receive, send)
+            await (response or self._refusal(request))(scope, receive, send)
+
+    async def _at_the_page(self, request: Request, receive: Receive) -> Response | None:
+        """The answer to who opens the printed address, logs in or logs out; None to all others."""
+        path = request.scope["path"]
+        if path == "/" and self._is_entry(request):
+            query = parse_qsl(request.url.query, keep_blank_values=True)
+            rest = urlencode([(name, value) for name, value in query if name != PARAMETER])
+            return _with_cookie(request, self._cookie, f"/?{rest}" if rest else "/")
+        if request.method != "POST" or path not in (LOGIN, LOGOUT):
+            return None
+        if path == LOGOUT:
+            return _without_cookie(request)
+        text = await presented(request.scope, receive)
+        if _has([text], self._secret):
+            return _with_cookie(request, self._cookie, "/")
+        token = None if self._holders is None else await self._holders.bearer(text)
+        if token is None:
+            self._wrong.note(request)
+            return self._refusal(request)
+        await self._holder(token)
+        return _with_cookie(request, session_value(self._secret, token), "/")
 
     def _is_entry(self, request: Request) -> bool:
         """Whether somebody opens the printed address."""
         if request.method not in ("GET", "HEAD"):
             return False
         given = given_in(request.scope["query_string"].decode("latin-1"))
-        return bool(given) and self._is_right(request, given, self._secret)
+        if not given:
+            return False
+        return _has(given, self._secret) or self._is_wrong(request)
 
-    def _is_known(self, request: Request) -> bool:
+    async def _known(self, request: Request) -> Access | None:
+        """What the sender may do; None if nobody knows him. Raises `Unauthorized` and `StoreError`.
+
+        A page at another port may have put a cookie beside ours: one right one will do.
+        """
         headers = said(request.scope, b"authorization")
         given = [value.strip() for scheme, _, value in (each.partition(" ") for each in headers) if _is_bearer(scheme)]
-        if given:
-            return self._is_right(request, given, self._secret)
-        cookies = _cookies(request, cookie_name(request))
-        return bool(cookies) and self._is_right(request, cookies, self._cookie)
+        right = self._secret if given else self._cookie
+        brought = given or _cookies(request, cookie_name(request))
+        if _has(brought, right):
+            return owner(None)
+        if self._holders is not None:
+            for text in brought[:MOST_BROUGHT]:
+                token = await self._holders.bearer(text) if given else await self._in_session(self._holders, text)
+                if token is not None:
+                    return await self._holder(token)
+        if brought:
+            self._is_wrong(request)
+        return None
 
-    def _is_right(self, request: Request, given: list[str], right: str) -> bool:
-        """Whether it is the right one. A page at another port may have put a cookie beside ours: one right one will do.
+    async def _in_session(self, holders: Holders, value: str) -> AccessToken | None:
+        name = name_in_session(value)
+        token = None if name is None else await holders.named(name)
+        return token if token is not None and _has([value], session_value(self._secret, token)) else None
 
-        All are compared, in a time that does not depend on how much of one is right.
-        """
-        found = [hmac.compare_digest(each.encode(), right.encode()) for each in given]
-        if not any(found):
-            self._wrong.note(request)
-        return any(found)
+    async def _holder(self, token: AccessToken) -> Access:
+        if self._holders is not None and token.is_over(await self._holders.now()):
+            raise Unauthorized(
+                f"the token {token.name!r} is over since {format_moment(token.expires or Moment(0))}",
+                field="Authorization",
+                allowed="a new one: `tokimori token create` makes it",
+            )
+        return access_of(token)
 
-    def _refusal(self, request: Request) -> Response:
-        """The same for everybody, whatever was brought."""
+    def _is_wrong(self, request: Request) -> bool:
+        self._wrong.note(request)
+        return False
+
+    def _refusal(self, request: Request, fault: Unauthorized | None = None) -> Response:
+        """The same for everybody, whatever was brought, but for whose token is over."""
         response = refused(
             request,
             self._page,
             status=401,
-            code="unauthorized",
-            message=f"this node lets nobody in without its secret: `{COMMAND}` prints the address that carries it",
+            code="unauthorized" if fault is None else fault.code,
+            message=fault.message
+            if fault is not None
+            else "this node lets nobody in without its secret or a token: `tokimori token create` makes a token, and"
+            f" `{COMMAND}` prints the address that carries the secret",
             field="Authorization",
-            allowed=f"Bearer and what the file `secret` in the node's state folder holds (`{COMMAND} --header`)",
+            allowed=f"Bearer and a token, or what the file `secret` in the node's state folder holds"
+            f" (`{COMMAND} --header`)",
         )
         response.headers["www-authenticate"] = 'Bearer realm="tokimori"'
-        return response
-
-    def _let_in(self, request: Request) -> Response:
-        """The address without the secret, and the cookie. Nothing keeps the address that had it."""
-        rest = urlencode(
-            [(name, value) for name, value in parse_qsl(request.url.query, keep_blank_values=True) if name != PARAMETER]
-        )
-        response = RedirectResponse(f"/?{rest}" if rest else "/", 303)
-        response.headers["referrer-policy"] = "no-referrer"
-        response.headers["cache-control"] = "no-store"
-        response.set_cookie(
-            cookie_name(request),
-            self._cookie,
-            path="/",
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="strict",
-        )
         return response
 
 
@@ -144,6 +191,31 @@ class WrongSecrets:
         self._told, self._untold = now, 0
 
 
+def _with_cookie(request: Request, value: str, where: str) -> Response:
+    """On to an address, which carries no secret, with the cookie. Nothing keeps the address that had it."""
+    response = RedirectResponse(where, 303)
+    response.headers["referrer-policy"] = "no-referrer"
+    response.headers["cache-control"] = "no-store"
+    response.set_cookie(
+        cookie_name(request),
+        value,
+        path="/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    return response
+
+
+def _without_cookie(request: Request) -> Response:
+    """On to the page, which lets nobody in without one."""
+    response = RedirectResponse("/", 303)
+    response.delete_cookie(
+        cookie_name(request), path="/", secure=request.url.scheme == "https", httponly=True, samesite="strict"
+    )
+    return response
+
+
 def cookie_name(request: Request) -> str:
     """The name of the cookie for the port by which the browser knows this door."""
     try:
@@ -164,13 +236,18 @@ def given_in(query: str) -> list[str]:
     if begins not in query:
         return []
     found = [each for each in query.split("&") if each.startswith(begins)]
-    return [unquote_plus(each[len(begins) :]) for each in found[:_MOST_GIVEN]]
+    return [unquote_plus(each[len(begins) :]) for each in found[:MOST_BROUGHT]]
 
 
 def _cookies(request: Request, name: str) -> list[str]:
     """The values of all cookies of this name."""
     pairs = (each.partition("=") for header in request.headers.getlist("cookie") for each in header.split(";"))
     return [value.strip() for found, _, value in pairs if found.strip() == name]
+
+
+def _has(given: list[str], right: str) -> bool:
+    """Whether one of them is right. All are compared, in a time that does not depend on how much of one is right."""
+    return any([hmac.compare_digest(each.encode(), right.encode()) for each in given])  # noqa: C419 all of them
 
 
 def _is_bearer(scheme: str) -> bool:

@@ -4,6 +4,7 @@ import errno
 import logging
 import socket
 from collections.abc import Sequence
+from ssl import SSLContext
 
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
@@ -27,7 +28,7 @@ _BACKLOG = 256
 class HttpDoor:
     """A server for an ASGI application, from `start` to `stop`.
 
-    It has no TLS: beyond the loopback it listens only where somebody has said that this may be (`insecure`).
+    Without TLS (`tls`) it listens beyond the loopback only where somebody has said that this may be (`insecure`).
     """
 
     def __init__(
@@ -38,10 +39,12 @@ class HttpDoor:
         port: int,
         port_fixed: bool,
         insecure: bool = False,
+        tls: SSLContext | None = None,
         limits: Limits | None = None,
     ) -> None:
         self._interface = interface
         self._insecure = insecure
+        self._tls = tls
         self._wanted = port
         self._port_fixed = port_fixed
         self._sockets: Sequence[socket.socket] = ()
@@ -73,17 +76,18 @@ class HttpDoor:
     def url(self) -> str:
         """The address for a browser on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._interface, self._interface)  # noqa: S104 compared
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     async def start(self) -> None:
         """Begin to listen. Raises `InvalidInput`, and `Refused` if the port is taken or others reach the interface."""
         self._sockets = listening_sockets(self._interface, self._wanted, port_fixed=self._port_fixed)
-        if not all(_is_loopback(each) for each in self._sockets):
+        if self._tls is None and not all(_is_loopback(each) for each in self._sockets):
             self._go_beyond_the_machine()
         self._server.config.load()
         self._server.lifespan = LifespanOff(self._server.config)
         self._server.servers = []  # uvicorn's own would take any number of connections
-        self._acceptors = [Acceptor(each, self.connections, self._connection) for each in self._sockets]
+        self._acceptors = [Acceptor(each, self.connections, self._connection, self._tls) for each in self._sockets]
 
     def _connection(self) -> HttpConnection:
         return HttpConnection(self.connections, self._server.config, self._server.server_state)
@@ -189,11 +193,12 @@ def _refused(interface: str, port: int, fault: OSError) -> Refused:
 
 def _not_without_tls(interface: str) -> Refused:
     return Refused(
-        f"http.interface: other machines reach {interface}, and there is no TLS yet: whoever reads along would learn"
-        " the secret. `tokimori serve --insecure` (http.insecure = true) listens there all the same",
+        f"http.interface: other machines reach {interface}, and there is no TLS: whoever reads along would learn the"
+        " secret and tokens. `tokimori serve --tls-cert FILE --tls-key FILE` (http.tls_cert, http.tls_key) encrypts;"
+        " `--insecure` (http.insecure = true) listens there all the same",
         field="http.interface",
         value=interface,
-        allowed="an address of the loopback, such as 127.0.0.1 or localhost; any address with --insecure",
+        allowed="an address of the loopback, such as 127.0.0.1 or localhost; any address with TLS or --insecure",
     )
 
 

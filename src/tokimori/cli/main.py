@@ -31,6 +31,8 @@ program = Group(
         "lock": ("tokimori.cli.lock:lock", "Semaphores: hold one while a command runs, list, set, delete."),
         "apply": ("tokimori.cli.apply:apply", "Make the jobs of a set those that files declare, after a diff."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
+        "token": ("tokimori.cli.token:token", "Tokens: who may come through the doors. create, list, revoke."),
+        "audit": ("tokimori.cli.audit:audit", "The audit log: who has changed what. list."),
         "node": ("tokimori.cli.node:node", "Nodes: list."),
         "db": ("tokimori.cli.db:db", "The store: status, migrate, sql, check, copy."),
         "config": ("tokimori.cli.config:config", "Settings: show, check."),

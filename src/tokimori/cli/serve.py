@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 @click.option("-p", "--port", type=int, metavar="PORT", help="Listen on this port; an error if it is taken.")
 @click.option("-i", "--interface", metavar="ADDRESS", help="Listen on this address.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine, though there is no TLS.")
+@click.option("--tls-cert", metavar="FILE", help="The door's certificate, as PEM.")
+@click.option("--tls-key", metavar="FILE", help="The key of the certificate, as PEM.")
 @click.option("--default-owner", metavar="OWNER", help="The owner of jobs that name none and come by Kala's API.")
 @click.option(
     "--interval-minutes", type=int, metavar="N", help="Look for due jobs only every N whole minutes; 0: at once."
@@ -38,6 +40,8 @@ def serve(
     port: int | None,
     interface: str | None,
     insecure: bool,
+    tls_cert: str | None,
+    tls_key: str | None,
     default_owner: str | None,
     interval_minutes: int | None,
     minimum_interval_seconds: float | None,
@@ -59,6 +63,8 @@ def serve(
             "http.port_fixed": None if port is None else True,
             "http.interface": interface,
             "http.insecure": True if insecure else None,
+            "http.tls_cert": tls_cert,
+            "http.tls_key": tls_key,
             "http.v1_default_owner": default_owner,
             "worker.interval_minutes": interval_minutes,
             "worker.minimum_interval_seconds": minimum_interval_seconds,

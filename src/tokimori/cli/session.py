@@ -93,6 +93,7 @@ async def _with_service(
     absent: Absent,
 ) -> _T:
     from tokimori.clock import SystemClock
+    from tokimori.service.audited import audited
     from tokimori.service.service import Service
 
     clock = SystemClock()
@@ -107,7 +108,7 @@ async def _with_service(
             author=user_name(),
             semaphore_store=semaphore_store,
         )
-        return await act(service)
+        return await act(audited(service))
     finally:
         if semaphore_store is not None:
             await semaphore_store.close()

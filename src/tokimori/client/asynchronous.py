@@ -27,7 +27,7 @@ from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.claim_place import Place
 from tokimori.service.claims import Claims
 from tokimori.service.copying import KindCopied, copy_store
-from tokimori.service.jobs import check_author
+from tokimori.service.given import check_author
 from tokimori.service.schema import open_prepared
 from tokimori.service.service import Service
 from tokimori.service.timekeeping import Timekeeper

@@ -12,11 +12,13 @@ from tokimori.client.transactions import add_within, check_connection
 from tokimori.locks.holdings import Wanted
 from tokimori.model.run import Run
 from tokimori.service.arguments import Payload, RequestArguments
+from tokimori.service.audit import Audit as AsyncAudit
 from tokimori.service.calendars import Calendars as AsyncCalendars
 from tokimori.service.claims import Claims as AsyncClaims
-from tokimori.service.jobs import check_author
+from tokimori.service.given import check_author
 from tokimori.service.queues import Queues as AsyncQueues
 from tokimori.service.semaphores import Semaphores as AsyncSemaphores
+from tokimori.service.tokens import Tokens as AsyncTokens
 
 
 class Calendars(Facade[AsyncCalendars]):
@@ -60,6 +62,20 @@ class Semaphores(Facade[AsyncSemaphores]):
     delete = synchronous(AsyncSemaphores.delete)
 
 
+class Audit(Facade[AsyncAudit]):
+    """The audit log: who has changed what, over HTTP and on the command line."""
+
+    list = synchronous(AsyncAudit.list)
+
+
+class Tokens(Facade[AsyncTokens]):
+    """Tokens: who may come through the doors of all nodes, and as what."""
+
+    create = synchronous(AsyncTokens.create)
+    list = synchronous(AsyncTokens.list)
+    revoke = synchronous(AsyncTokens.revoke)
+
+
 class Client(Facade[AsyncClient], Locking[SyncLock]):
     """Jobs, runs and locks of one store: `with tokimori.open(url) as client:`. See `AsyncClient`.
 
@@ -76,6 +92,8 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
         self.claims = Claims(lambda act: run(lambda client: act(client.claims)))
         self.queues = Queues(lambda act: run(lambda client: act(client.queues)))
         self.semaphores = Semaphores(lambda act: run(lambda client: act(client.semaphores)))
+        self.audit = Audit(lambda act: run(lambda client: act(client.audit)))
+        self.tokens = Tokens(lambda act: run(lambda client: act(client.tokens)))
 
     add = synchronous(AsyncClient.add)
     add_since = synchronous(AsyncClient.add_since)

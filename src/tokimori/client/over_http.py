@@ -20,14 +20,15 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.schedules.zones import check_zone
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
+from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.calls import Method
 from tokimori.service.claims import Claims
-from tokimori.service.given import Span, many, seconds_of
-from tokimori.service.jobs import check_author
+from tokimori.service.given import Span, check_author, many, seconds_of
 from tokimori.service.many import after, batches, read_many
 from tokimori.service.queues import Queues
 from tokimori.service.semaphores import Semaphores
+from tokimori.service.tokens import Tokens
 
 POLL = 0.25
 """Seconds between two looks at a run for which somebody waits."""
@@ -128,6 +129,26 @@ class HttpSemaphores(Semaphores):
     delete = asked(Semaphores.delete)
 
 
+class HttpAudit(Audit):
+    """See `Audit`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("audit")
+
+    list = asked(Audit.list)
+
+
+class HttpTokens(Tokens):
+    """See `Tokens`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("tokens")
+
+    create = asked(Tokens.create)
+    list = asked(Tokens.list)
+    revoke = asked(Tokens.revoke)
+
+
 class _NoSession:
     """Where nothing can be locked."""
 
@@ -151,6 +172,8 @@ class HttpClient(AsyncClient):
         self.claims = HttpClaims(door)
         self.queues = HttpQueues(door)
         self.semaphores = HttpSemaphores(door)
+        self.tokens = HttpTokens(door)
+        self.audit = HttpAudit(door)
 
     add = asked(AsyncClient.add)
     add_since = asked(AsyncClient.add_since)

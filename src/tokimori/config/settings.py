@@ -11,8 +11,10 @@ from msgspec import NODEFAULT, Meta, Struct, field
 from msgspec.structs import fields
 
 from tokimori.config.app import AppSettings, bad_patterns
+from tokimori.config.audit import AuditSettings
 from tokimori.config.datasource import DatasourceSettings, StoreSettings, url_for
 from tokimori.config.file import find_file, flattened, read_content
+from tokimori.config.http import HttpSettings
 from tokimori.config.machine import Machine, this_machine
 from tokimori.config.value import URLS, read_value, redacted
 from tokimori.config.variables import ENV, PREFIX, from_variables
@@ -65,44 +67,6 @@ class ScheduleSettings(Struct, frozen=True, kw_only=True):
     ] = 2
 
 
-class HttpSettings(Struct, frozen=True, kw_only=True):
-    """The HTTP door of a node."""
-
-    enabled: Annotated[bool, Meta(description="Whether the node answers over HTTP.")] = True
-    interface: Annotated[str, Meta(min_length=1, description="The address that it listens on.")] = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535, description="The port that it listens on; 0: any free one.")] = 8000
-    port_fixed: Annotated[
-        bool, Meta(description="Whether a taken port is an error; otherwise the next free one is used.")
-    ] = False
-    insecure: Annotated[
-        bool, Meta(description="Whether it may listen without TLS on an address that other machines reach.")
-    ] = False
-    public_url: Annotated[
-        str | None,
-        Meta(
-            description="The address by which others reach the door, through a proxy say: callbacks come there, and its"
-            " name may be that of requests; none: where it listens."
-        ),
-    ] = None
-    access_log: Annotated[
-        bool, Meta(description="Whether each request is logged: method, path, status, size and time, no secrets.")
-    ] = False
-    drain: Annotated[
-        Seconds,
-        Meta(
-            description="Seconds for which a node that was told to stop goes on answering, so that whoever asks /readyz"
-            " sends it nothing more."
-        ),
-    ] = 0
-    v1_open: Annotated[
-        bool,
-        Meta(description="Whether Kala's API is open to all users of this machine, without the secret; never as root."),
-    ] = False
-    v1_default_owner: Annotated[
-        str | None, Meta(description="The owner of jobs that name none and come by Kala's API.")
-    ] = None
-
-
 class TargetsSettings(Struct, frozen=True, kw_only=True):
     """What the targets of jobs may do from this node."""
 
@@ -137,6 +101,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     schedule: ScheduleSettings
     http: HttpSettings
     targets: TargetsSettings
+    audit: AuditSettings
     log: LogSettings
     datasource: DatasourceSettings
 
@@ -333,6 +298,7 @@ def _built(values: Mapping[str, object]) -> Settings:
         schedule=ScheduleSettings(**arguments["schedule"]),
         http=HttpSettings(**arguments["http"]),
         targets=TargetsSettings(**arguments["targets"]),
+        audit=AuditSettings(**arguments["audit"]),
         log=LogSettings(**arguments["log"]),
         datasource=DatasourceSettings(
             job=StoreSettings(**arguments["datasource.job"]),
@@ -349,6 +315,9 @@ def _contradictions(settings: Settings) -> list[str]:
     if most and worker.minimum_interval_seconds >= most:
         shown = f"worker.minimum_interval_seconds: {worker.minimum_interval_seconds:g}"
         found.append(f"{shown} is not less than worker.interval_minutes; allowed: below {most}")
+    if (settings.http.tls_cert is None) != (settings.http.tls_key is None):
+        missing = "tls_cert" if settings.http.tls_cert is None else "tls_key"
+        found.append(f"http.{missing}: it is missing, and the other is said; allowed: both files, or neither")
     found += [*_bad_addresses(settings), *bad_patterns(settings.app)]
     job, semaphore = settings.datasource.job, settings.datasource.semaphore
     for section, said, otherwise in (("job", job, settings.store), ("semaphore", semaphore, job.url or settings.store)):

@@ -14,7 +14,7 @@ class Identity:
     """What a node says of itself. `handlers`: those that it has, by name or by a pattern of whole names.
 
     `only_handlers`: it runs nothing but what these are for. While its machine has a load above `max_load`, it claims
-    nothing (None: it always does).
+    nothing (None: it always does). `audit_kept`: it deletes entries of the audit log older than so many days; 0: none.
     """
 
     host: str
@@ -27,6 +27,7 @@ class Identity:
     concurrency: int = 32
     max_load: float | None = None
     stop_grace: float = 30.0
+    audit_kept: int = 0
 
     def serves(self, lane: Lane) -> bool:
         """Whether this node may run what waits in the lane."""

@@ -13,6 +13,7 @@ from tokimori.engine.fire import Schedules
 from tokimori.engine.firing import Firing
 from tokimori.engine.look import Lookout
 from tokimori.engine.prune import Pruner
+from tokimori.engine.prune_audit import AuditPruner
 from tokimori.engine.reap import Reaper
 from tokimori.engine.reckon import Reckoner
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
@@ -116,6 +117,7 @@ class Node:
             Reaper(self._store, self._chance, self._meter),
             Reckoner(self._store, self._schedules),
             Pruner(self._store, at, self._chance, self._executor.forget),
+            AuditPruner(self._store, at, self._chance, self.identity.audit_kept),
         )
 
     @property

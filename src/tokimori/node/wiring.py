@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import os
+import pwd
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -11,15 +12,19 @@ from functools import partial
 from pathlib import Path
 
 from tokimori.api.access_log import AccessLog
+from tokimori.api.acting import Acting
 from tokimori.api.app import Health, create_app
 from tokimori.api.connections import most_connections
 from tokimori.api.guards import Lenient
 from tokimori.api.server import HttpDoor
+from tokimori.api.tls import tls_context
 from tokimori.client.opening import make_state_dir, semaphore_store_of, this_program
 from tokimori.clock import Clock
+from tokimori.config.http import HttpSettings
 from tokimori.config.settings import Settings
 from tokimori.engine.rhythm import Rhythm
 from tokimori.errors import StoreUnavailable
+from tokimori.executors.environment import own_account
 from tokimori.executors.executors import executors_of
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
@@ -27,7 +32,7 @@ from tokimori.executors.functions.wire import Hello
 from tokimori.executors.http.addresses import networks_of
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.executors.http.executor import HttpExecutor
-from tokimori.foreign.kala.routes import Kala
+from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX as KALAS
 from tokimori.locks.session import Session
 from tokimori.model.ids import RandomBytes
@@ -47,6 +52,7 @@ from tokimori.node.units import Stock
 from tokimori.ports.executor import Executor
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
+from tokimori.service.allowed import Allowed
 from tokimori.service.claim_place import MOST_WAITING, Place
 from tokimori.service.claims import Claims
 from tokimori.service.declared import Declared, check_vanished, declare
@@ -261,7 +267,8 @@ async def _http_door(
         return
     semaphores = None if semaphores is None else DoorOnDemand(semaphores)
     service = _service_of(await store.for_doors(), semaphores, settings, clock)
-    http, page, secret = settings.http, Page(service, clock), make_secret(settings.state_dir)
+    http, secret, allowed = settings.http, make_secret(settings.state_dir), allowed_by(settings.http)
+    page, kala = Page(Acting(service).service, clock), Acting(service, lambda _: "kala", allowed=allowed)
     page.compile()
     if http.v1_open:
         check_open(http.interface, os.geteuid())
@@ -272,7 +279,7 @@ async def _http_door(
         secret=secret,
         health=lambda: _health(node),
         unready=lambda: node.unready,
-        pages=[*page.routes(), *Kala(service.acting_as("kala"), http.v1_default_owner).routes()],
+        pages=[*page.routes(), *kala_routes(kala.service, http.v1_default_owner)],
         lost=page.lost,
         closed=page.closed,
         host_name=node.identity.host,
@@ -280,11 +287,17 @@ async def _http_door(
         hear=callbacks.hear,
         claims=None if place is None else Claims(place, os.urandom),
         formats=formats(),
+        allowed=allowed,
         lenient=Lenient(open=(KALAS,) if http.v1_open else (), nameless=(KALAS,)),
     )
-    if http.access_log:
-        app = AccessLog(app, clock)
-    door = HttpDoor(app, interface=http.interface, port=http.port, port_fixed=http.port_fixed, insecure=http.insecure)
+    door = HttpDoor(
+        AccessLog(app, clock) if http.access_log else app,
+        interface=http.interface,
+        port=http.port,
+        port_fixed=http.port_fixed,
+        insecure=http.insecure,
+        tls=None if http.tls_cert is None or http.tls_key is None else tls_context(http.tls_cert, http.tls_key),
+    )
     await door.start()
     callbacks.open(http.public_url or door.url, secret)
     try:
@@ -292,6 +305,17 @@ async def _http_door(
             yield door.url, secret
     finally:
         await door.stop()
+
+
+def allowed_by(settings: HttpSettings) -> Allowed:
+    """What jobs may do that come through the door of this process."""
+    return Allowed(
+        own_user=own_account().name,
+        roots=frozenset({"root", *(each.pw_name for each in pwd.getpwall() if each.pw_uid == 0)}),
+        users=settings.job_users,
+        commands=settings.job_commands,
+        hosts=settings.job_hosts,
+    )
 
 
 def _health(node: Node) -> Health:
@@ -315,6 +339,7 @@ def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
         concurrency=settings.node.concurrency,
         max_load=settings.node.max_load,
         stop_grace=settings.node.stop_grace,
+        audit_kept=settings.audit.keep,
     )
 
 

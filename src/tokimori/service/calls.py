@@ -18,17 +18,27 @@ import msgspec
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidInput
+from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.claims import Claims
 from tokimori.service.given import job_fields
 from tokimori.service.queues import Queues
 from tokimori.service.semaphores import Semaphores
 from tokimori.service.service import Service
+from tokimori.service.tokens import Tokens
 
 Method = Callable[..., Any]
 
 KINDS: Final[Mapping[str, type]] = MappingProxyType(
-    {"": Service, "calendars": Calendars, "claims": Claims, "queues": Queues, "semaphores": Semaphores}
+    {
+        "": Service,
+        "audit": Audit,
+        "calendars": Calendars,
+        "claims": Claims,
+        "queues": Queues,
+        "semaphores": Semaphores,
+        "tokens": Tokens,
+    }
 )
 """The service, and its parts by name."""
 NOT_OFFERED: Final = frozenset({"check_schema", "migrate", "schema_script", "wait"})

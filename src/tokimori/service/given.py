@@ -13,6 +13,8 @@ from zoneinfo import ZoneInfo
 from tokimori.clock import FIRST, LAST, Moment, from_datetime
 from tokimori.errors import InvalidInput
 from tokimori.model.policies import LONGEST
+from tokimori.model.sizes import MOST_AUTHOR, check_size
+from tokimori.model.words import check_text
 from tokimori.schedules.stamp import parse_stamp
 
 When = Moment | datetime | str
@@ -139,3 +141,10 @@ def _plain(name: str, value: object) -> object:
 def day_of(given: object) -> object:
     """A `date` as calendars write it; anything else as it is. A datetime is no day."""
     return given.isoformat() if isinstance(given, date) and not isinstance(given, datetime) else given
+
+
+def check_author(author: object) -> None:
+    """Refuse what is neither a name nor None. Raises `InvalidInput`."""
+    if author is not None:
+        check_text("author", author)
+        check_size("author", str(author), MOST_AUTHOR)

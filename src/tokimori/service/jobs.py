@@ -1,7 +1,7 @@
 """Jobs as people and programs use them: they add, edit, stop and delete them."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from tokimori.model.decide import Due
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, check_new_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.lanes import lane_of
-from tokimori.model.sizes import MOST_AUTHOR, check_reason, check_size
-from tokimori.model.words import check_text
+from tokimori.model.sizes import check_reason
 from tokimori.ports.store import Store
 from tokimori.schedules.schedule import Schedule
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, retried
+from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.days_off import CALENDARS, DaysOff, read_again, read_days_off
 from tokimori.service.definitions import check_readable, definition_from, patched, replacing, runs_remaining_in
 from tokimori.service.documents import Documents
 from tokimori.service.edits import check_tag, edited, kept_since, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
-from tokimori.service.given import When, flag_of, job_fields, many, mapping_of, moment_of
+from tokimori.service.given import When, check_author, flag_of, job_fields, many, mapping_of, moment_of
 from tokimori.service.imports import PAIRS, checked_limits, checked_pair, checked_reasons
 from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
@@ -36,10 +36,13 @@ from tokimori.service.schema import StoreOnDemand
 from tokimori.service.semaphores import Semaphores
 from tokimori.service.shown import Foreseen
 from tokimori.service.store_time import Now
+from tokimori.service.tokens import Tokens
 from tokimori.service.weights import Weights
 
 Wanted = tuple[Definition, Mapping[str, object]]
 """A definition, and the fields by which it was said."""
+Judge = Callable[[JobId, Definition], Awaitable[None]]
+"""Refuses a job, as it would be after a change, with an error. It is asked just before the job is written."""
 LONGEST_LANE = 2048
 """The most characters of a lane that every store can keep."""
 
@@ -77,6 +80,7 @@ class JobService(RunService):
         self._calendars = Documents(store, CALENDARS, random)
         self.semaphores = Semaphores(self._store_of_semaphores)
         self._foreseen = Foreseen()
+        self._judge: Judge | None = None
         self._act_as(author)
 
     def acting_as(self, author: str | None) -> Self:
@@ -90,6 +94,8 @@ class JobService(RunService):
         self._author = author
         self.calendars = Calendars(self._store, self._random, self.refresh)
         self.queues = Queues(self._store, self._now, author, self._cancel)
+        self.audit = Audit(self._store, self._now, self._random, author)
+        self.tokens = Tokens(self._store, self._now, self._random, author)
 
     async def _store_of_semaphores(self) -> Store:
         return self._store if self._semaphore_store is None else await self._semaphore_store.opened()
@@ -146,10 +152,15 @@ class JobService(RunService):
     ) -> tuple[Job, DaysOff]:
         """The job as it is added, and whose days off it has. Raises `InvalidInput`."""
         definition = self._placed(said)
+        await self._judged(job_id, definition)
         await self._weights.check(definition)
         days = await read_days_off(self._calendars, definition.calendars)
         life = new_incarnation(self._random)
         return new_job(job_id, definition, life, now, runs_remaining, days_off=days.text), days
+
+    async def _judged(self, job_id: JobId, definition: Definition) -> None:
+        if self._judge is not None:
+            await self._judge(job_id, definition)
 
     async def _kept(self, job: Job, days: DaysOff) -> Job:
         """The job; with its calendars' days of now: they may have been edited, or deleted, while it was written."""
@@ -277,6 +288,8 @@ class JobService(RunService):
         days = await read_days_off(self._calendars, definition.calendars)
         if (definition, days.text) == (due.job.definition, due.job.days_off) and "runs_remaining" not in changes:
             return due.job, days
+        if definition != due.job.definition:
+            await self._judged(job_id, definition)
         await self._weights.check(definition)
         edit = edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days.text)
         decided = await self._decided(due, now)
@@ -375,13 +388,6 @@ class JobService(RunService):
             message = f"the job {job.id!r} is {job.state}, not parked{hint}"
             raise Refused(message, field="state", value=job.state, allowed="a parked job")
         return await self.resume(job_id)
-
-
-def check_author(author: object) -> None:
-    """Refuse what is neither a name nor None. Raises `InvalidInput`."""
-    if author is not None:
-        check_text("author", author)
-        check_size("author", str(author), MOST_AUTHOR)
 
 
 def schedule_for(job: Job) -> Schedule:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import partial
 from heapq import merge
@@ -26,7 +25,6 @@ from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import check_zone
 from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, chosen
-from tokimori.service.bounds import Bounds
 from tokimori.service.days_off import read_days_off
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
 from tokimori.service.graph import around, direct, how
@@ -210,13 +208,6 @@ class Service(SetService):
     async def check_schema(self) -> Sequence[str]:
         """The differences between the store's tables and those of this version, a sentence each. Raises `Refused`."""
         return await self._store.differences()
-
-
-def within(service: Service, bounds: Bounds) -> Service:
-    """The same service with these bounds of an answer: for a door, not for programs. Nothing is opened."""
-    other = copy(service)
-    other._bounds = bounds
-    return other
 
 
 def _word(field: str, given: object) -> str:

@@ -148,6 +148,7 @@ class SetService(JobService):
         definition = self._placed(wanted)
         if isinstance(due.job.definition.target, Unreadable) or due.job.definition == _kept(due.job, definition):
             return due.job
+        await self._judged(job_id, definition)
         await self._weights.check(definition)
         days = await read_days_off(self._calendars, definition.calendars)
         return edited(due, definition, await self._now(), due.job.runs_remaining, days.text).job

@@ -1,7 +1,7 @@
 """The page at `/`. It is rendered here, and a small script keeps it up to date; there is no build step."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from importlib.resources import files
 
@@ -21,10 +21,10 @@ _FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
 
 
 class Page:
-    """The page and its files."""
+    """The page and its files. `service_for` gives the service as the sender of a request may use it."""
 
-    def __init__(self, service: Service, clock: Clock) -> None:
-        self._service = service
+    def __init__(self, service_for: Callable[[Request], Service], clock: Clock) -> None:
+        self._service_for = service_for
         self._clock = clock
         self._files = {name: files("tokimori.web").joinpath("static", name).read_bytes() for name in KINDS}
         self._templates = Environment(
@@ -47,7 +47,7 @@ class Page:
         query = request.query_params
         view = View(*(query.get(name) or None for name in View._fields))
         try:
-            shown = await content(self._service, self._clock, view)
+            shown = await content(self._service_for(request), self._clock, view)
         except Bug:
             raise
         except TokimoriError as error:

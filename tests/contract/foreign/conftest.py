@@ -16,7 +16,7 @@ from tokimori.api.guards import Lenient
 from tokimori.clock import SECOND, Moment, format_moment
 from tokimori.engine.fire import decide_and_apply
 from tokimori.engine.settle import change_of
-from tokimori.foreign.kala.routes import Kala
+from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX
 from tokimori.kala import KalaClient
 from tokimori.model.job import Definition
@@ -66,7 +66,7 @@ class Server:
             interface="127.0.0.1",
             secret=SECRET,
             health=lambda: HEALTHY,
-            pages=Kala(self.service, "boss@example.com").routes(),
+            pages=kala_routes(lambda _: self.service, "boss@example.com"),
             lenient=Lenient(open=open_below, nameless=(PREFIX,)),
         )
         self.node = runner.run(Worker.join(store))

@@ -24,10 +24,10 @@ class Site:
             )
         assert self.node.stdout is not None
         told = ""
-        while "http://" not in told:
+        while "http://" not in told and "https://" not in told:
             told = self.node.stdout.readline()
             assert told, "the node did not come up"
-        self.entry = "http://" + told.partition("http://")[2].split()[0]
+        self.entry = next(word for word in told.split() if word.startswith("http"))
         self.url, _, self.secret = self.entry.partition("?secret=")
 
     @property

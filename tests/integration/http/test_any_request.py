@@ -281,7 +281,7 @@ def _encoded(value: object) -> bytes:
 
 
 def _door(world: World) -> Asker:
-    page = Page(world.service, world.clock)
+    page = Page(lambda _: world.service, world.clock)
     place = Place(world.store, world.clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
     app = create_app(
         world.service,

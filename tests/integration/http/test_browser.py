@@ -140,6 +140,23 @@ def test_a_refusal_is_shown(page: Page, client: Client, faults: list[str]) -> No
     faults.clear()
 
 
+def test_somebody_logs_in_with_a_token_and_out(browser: Browser, site: Site, client: Client) -> None:
+    """By the form of the closed page; what his role does not include is told when he tries it."""
+    client.add("guarded", noop=True)
+    made = client.tokens.create("eve", "read")
+    with closing(browser.new_context()) as context, closing(context.new_page()) as tab:
+        tab.set_default_timeout(PATIENCE)
+        tab.goto(site.url)
+        tab.get_by_label("Token").fill(made.text)
+        tab.get_by_role("button", name="Log in").click()
+        expect(tab.locator(row(tab, "guarded"))).to_be_visible()
+        tab.locator(row(tab, "guarded")).get_by_role("button", name="Pause").click()
+        expect(tab.get_by_role("alert")).to_contain_text("the role read of the token 'eve' does not include it")
+        tab.get_by_role("button", name="Log out").click()
+        expect(tab.get_by_label("Token")).to_be_visible()
+    client.tokens.revoke("eve")
+
+
 def test_a_node_that_is_gone_is_told(browser: Browser, tmp_path: Path) -> None:
     """The page stays, and says that the node does not answer."""
     program = Program(tmp_path)

@@ -31,7 +31,12 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
     service = Service(MemoryStore(clock), clock, os.urandom)
     health = Health(status="ok", node_id="n", store_reachable=True, version="1")
     app = create_app(
-        service, clock, interface="127.0.0.1", secret=SECRET, health=lambda: health, pages=Page(service, clock).routes()
+        service,
+        clock,
+        interface="127.0.0.1",
+        secret=SECRET,
+        health=lambda: health,
+        pages=Page(lambda _: service, clock).routes(),
     )
     door = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)
     await door.start()

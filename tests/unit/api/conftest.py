@@ -6,6 +6,7 @@ from tests.unit.api.asgi import SECRET, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
 from tokimori.node.formats import formats
+from tokimori.service.allowed import Allowed
 
 HEALTHY = Health(status="ok", node_id="n", store_reachable=True, version="1.2.3")
 
@@ -24,6 +25,7 @@ def door_of(world: World) -> Asker:
         secret=SECRET,
         health=lambda: HEALTHY,
         author_of=lambda _: "ada",
+        allowed=Allowed(users=("ann",)),
         formats=formats(),
     )
     return Asker(app)

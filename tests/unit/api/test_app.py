@@ -172,7 +172,7 @@ async def test_a_bug_that_the_page_meets_is_in_the_log(
         raise Bug("a rule of ours does not hold")
 
     monkeypatch.setattr(world.service, "list", fail)
-    pages = Page(world.service, world.clock).routes()
+    pages = Page(lambda _: world.service, world.clock).routes()
     app = create_app(
         world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY, pages=pages
     )
@@ -216,7 +216,7 @@ async def test_all_methods_of_a_path_are_named(door: Asker) -> None:
     """A path with several routes names the methods of all of them."""
     answer = await door.post("/api/v2/jobs/hello", {}, method="POST")
     assert answer.status == 405
-    assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD", "PATCH", "DELETE"}
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD", "PUT", "PATCH", "DELETE"}
     assert answer.error["allowed"] == answer.headers["allow"]
 
 

@@ -69,6 +69,7 @@ async def test_an_example_works(each: Operation, world: World, door: Asker) -> N
     await world.add({"noop": True, "schedule": "@daily", "time_zone": "UTC"}, "nightly-report")
     await world.service.calendars.add("holidays", dates=["12-25"])
     await world.service.semaphores.set("holidays", 2)
+    await world.service.tokens.create("holidays", "read")
     run = (await world.trigger("nightly-report")).id
     if each.id in ("job_add", "calendar_add"):
         await world.service.delete("nightly-report")

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Message
 
 from tests.unit.api.asgi import BEARER, SECRET, Answer, Asker
 from tests.unit.api.conftest import HEALTHY
@@ -25,7 +26,7 @@ BROWSER = ("accept", "text/html,application/xhtml+xml")
 @pytest.fixture
 def stranger(world: World) -> Asker:
     """Somebody at the door who brings nothing by himself."""
-    page = Page(world.service, world.clock)
+    page = Page(lambda _: world.service, world.clock)
     app = create_app(
         world.service,
         world.clock,
@@ -147,10 +148,13 @@ async def test_under_tls_the_cookie_goes_nowhere_else(world: World) -> None:
     async def nothing(*_: object) -> None:
         raise AssertionError
 
+    async def nobody() -> Message:
+        raise AssertionError
+
     app = Secret(nothing, SECRET, world.clock)
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": f"secret={SECRET}".encode()}
     scope |= {"scheme": "https", "headers": [(b"host", b"node.example")], "server": ("node.example", 443)}
-    response = app._let_in(Request(scope))
+    response = await app._at_the_page(Request(scope), nobody)
     assert isinstance(response, Response)
     assert response.headers["set-cookie"].startswith("tokimori-443=") and "Secure" in response.headers["set-cookie"]
 

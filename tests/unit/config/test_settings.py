@@ -361,3 +361,13 @@ def test_the_load_cap_is_a_number(machine: Machine, tmp_path: Path) -> None:
     assert load(machine, tmp_path, environ={"TOKIMORI_NODE_MAX_LOAD": "1.5"}).settings.node.max_load == 1.5
     fault = "flag: node.max_load: -1.0 is not allowed; allowed: a number, at least 0"
     assert faults(machine, tmp_path, {"node.max_load": -1.0}) == (fault,)
+
+
+def test_a_certificate_comes_with_its_key(machine: Machine, tmp_path: Path) -> None:
+    """One without the other is refused: the door would speak no TLS, and nobody would know."""
+    assert load(machine, tmp_path).settings.http.tls_cert is None
+    for said, missing in (("cert", "key"), ("key", "cert")):
+        (fault,) = faults(machine, tmp_path, {f"http.tls_{said}": "a.pem"})
+        assert fault.startswith(f"http.tls_{missing}: it is missing")
+    both = load(machine, tmp_path, {"http.tls_cert": "a.pem", "http.tls_key": "b.pem"}).settings.http
+    assert both.tls_cert == tmp_path / "a.pem"

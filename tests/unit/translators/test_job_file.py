@@ -86,7 +86,11 @@ def test_a_round_trip_is_empty(made: list[tuple[Definition, str | None]]) -> Non
     ("text", "field", "message"),
     [
         ('[[jobs]]\nid = "a"\nnoop = true\nretry = {attempts = "x"}', "jobs[0].retry.attempts", "of a: retry.attempts"),
-        ('[[jobs]]\nid = "a"\nnoop = true\nretrys = 1', "jobs[0].retrys", "a job has no such field; allowed: one of"),
+        (
+            '[[jobs]]\nid = "a"\nnoop = true\nretrys = 1',
+            "jobs[0].retrys",
+            "no such field; did you mean retry?",
+        ),
         ('[[jobs]]\nid = "a"\nnoop = true\nschedule = "61 * * * *"', "jobs[0].minute", "61"),
         ('[[jobs]]\nid = "a b"\nnoop = true', "jobs[0].id", "'a b'"),
         ("[[jobs]]\nnoop = true", "jobs[0].id", "None"),

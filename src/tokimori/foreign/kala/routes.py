@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from uuid import uuid4
 
@@ -37,20 +37,28 @@ _POLL = 0.1
 _JSON = "application/json;charset=UTF-8"
 
 
+def kala_routes(service_for: Callable[[Request], Service], default_owner: str | None = None) -> Sequence[BaseRoute]:
+    """The paths: one for all of the API, because what Kala does not know is 404, a method too; and its page.
+
+    `service_for` gives the service as the sender of a request may use it.
+    """
+
+    async def answered(request: Request) -> Response:
+        return await Kala(service_for(request), default_owner).answer(request)
+
+    return [
+        Route(PREFIX + "{path:path}", answered, methods=METHODS),
+        Route("/webui", to_the_page, methods=["GET"]),
+        Route("/webui/", to_the_page, methods=["GET"]),
+    ]
+
+
 class Kala:
     """Kala's API on a service. `default_owner` is the owner of jobs that name none."""
 
     def __init__(self, service: Service, default_owner: str | None = None) -> None:
         self._service = service
         self._default_owner = default_owner
-
-    def routes(self) -> Sequence[BaseRoute]:
-        """The paths: one for all of the API, because what Kala does not know is 404, a method too; and its page."""
-        return [
-            Route(PREFIX + "{path:path}", self.answer, methods=METHODS),
-            Route("/webui", to_the_page, methods=["GET"]),
-            Route("/webui/", to_the_page, methods=["GET"]),
-        ]
 
     async def answer(self, request: Request) -> Response:
         """Answer one request. Whoever does not know the job, or may not do it, is told why."""

@@ -1,0 +1,64 @@
+"""The paths under `/api/v2/tokens`."""
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.answers import answer
+from tokimori.api.operation import Operation
+from tokimori.service.views.tokens import NewTokenView, TokenView, new_token_view, token_view
+
+
+class TokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A token that is to be; it is over after `expires` seconds, if that is given."""
+
+    name: str
+    role: str
+    jobs: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    expires: float | None = None
+
+
+class TokenRevoked(Struct, frozen=True, kw_only=True):
+    """The token that lets nobody in any more."""
+
+    name: str
+    revoked: bool
+
+
+class Tokens:
+    """The part of the API for tokens."""
+
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
+
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        every = "/api/v2/tokens"
+        example = {"name": "ci", "role": "operate", "jobs": ["ci-"], "expires": 3600}
+        return [
+            Operation("token_list", "GET", every, self.list, list[TokenView]),
+            Operation("token_create", "POST", every, self.create, NewTokenView, status=201, example=example),
+            Operation("token_revoke", "DELETE", f"{every}/{{name}}", self.revoke, TokenRevoked),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        """All tokens, by name, without what their holders send."""
+        return answer([token_view(each) for each in await self._service(request).tokens.list()])
+
+    async def create(self, request: Request, body: TokenRequest) -> Response:
+        """Make a token; what its holder sends is told in this answer alone."""
+        made = await self._service(request).tokens.create(
+            body.name, body.role, jobs=body.jobs, queues=body.queues, expires=body.expires
+        )
+        return answer(new_token_view(made), 201, location=f"/api/v2/tokens/{quote(body.name, safe='')}")
+
+    async def revoke(self, request: Request) -> Response:
+        """Let nobody in with this token any more."""
+        name: str = request.path_params["name"]
+        await self._service(request).tokens.revoke(name)
+        return answer(TokenRevoked(name=name, revoked=True))

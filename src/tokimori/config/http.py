@@ -1,0 +1,65 @@
+"""The settings of the HTTP door."""
+
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from tokimori.model.policies import Seconds
+
+
+class HttpSettings(Struct, frozen=True, kw_only=True):
+    """The HTTP door of a node."""
+
+    enabled: Annotated[bool, Meta(description="Whether the node answers over HTTP.")] = True
+    interface: Annotated[str, Meta(min_length=1, description="The address that it listens on.")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="The port that it listens on; 0: any free one.")] = 8000
+    port_fixed: Annotated[
+        bool, Meta(description="Whether a taken port is an error; otherwise the next free one is used.")
+    ] = False
+    insecure: Annotated[
+        bool, Meta(description="Whether it may listen without TLS on an address that other machines reach.")
+    ] = False
+    tls_cert: Annotated[
+        Path | None, Meta(description="A PEM file with the certificate of the door; with it and its key it speaks TLS.")
+    ] = None
+    tls_key: Annotated[Path | None, Meta(description="A PEM file with the key of that certificate.")] = None
+    public_url: Annotated[
+        str | None,
+        Meta(
+            description="The address by which others reach the door, through a proxy say: callbacks come there, and its"
+            " name may be that of requests; none: where it listens."
+        ),
+    ] = None
+    access_log: Annotated[
+        bool, Meta(description="Whether each request is logged: method, path, status, size and time, no secrets.")
+    ] = False
+    drain: Annotated[
+        Seconds,
+        Meta(
+            description="Seconds for which a node that was told to stop goes on answering, so that whoever asks /readyz"
+            " sends it nothing more."
+        ),
+    ] = 0
+    job_users: Annotated[
+        tuple[str, ...],
+        Meta(description="OS users as whom jobs that come over HTTP may run, besides the node's own."),
+    ] = ()
+    job_commands: Annotated[
+        tuple[str, ...],
+        Meta(description="Programs that jobs that come over HTTP may start, such as /usr/bin/rsync; none: every one."),
+    ] = ()
+    job_hosts: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Services to which requests of jobs that come over HTTP may go, such as *.example.com; none:"
+            " every one."
+        ),
+    ] = ()
+    v1_open: Annotated[
+        bool,
+        Meta(description="Whether Kala's API is open to all users of this machine, without the secret; never as root."),
+    ] = False
+    v1_default_owner: Annotated[
+        str | None, Meta(description="The owner of jobs that name none and come by Kala's API.")
+    ] = None

@@ -1,0 +1,124 @@
+"""Tokens: who may come through a door, what he may do there, and of which jobs and queues."""
+
+import hashlib
+import hmac
+import re
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidInput
+from tokimori.model.ids import RandomBytes
+
+PREFIX: Final = "tkm_"
+"""So begins every token, so that people and programs that look for secrets recognise it."""
+SECRET_BYTES: Final = 32
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
+_TEXT = re.compile(r"tkm_(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,63})_(?P<secret>[0-9a-f]{64})\Z", re.ASCII)
+NAME_ALLOWED: Final = "1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or a digit"
+
+
+class Role(StrEnum):
+    """What a token lets one do; each role may do what those before it may."""
+
+    READ = "read"
+    """Look at everything but tokens and the audit log."""
+    OPERATE = "operate"
+    """Change jobs, runs, queues and the like, and claim runs; never make a job that runs as root."""
+    ADMIN = "admin"
+    """Everything, as who has the node's secret."""
+
+    def includes(self, other: "Role") -> bool:
+        """Whether who has this role may do what needs the other one."""
+        order = tuple(Role)
+        return order.index(self) >= order.index(other)
+
+
+class Scope(Struct, frozen=True, omit_defaults=True):
+    """Of which jobs one may know: their ids begin with one of `jobs`, and they are in one of `queues`. Empty: any."""
+
+    jobs: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether it leaves nothing out."""
+        return not self.jobs and not self.queues
+
+    def has_id(self, job_id: str) -> bool:
+        """Whether the id of a job is within it, whatever its queue."""
+        return not self.jobs or job_id.startswith(self.jobs)
+
+    def has_queue(self, queue: str) -> bool:
+        """Whether a queue is within it, whatever the ids of its jobs."""
+        return not self.queues or queue in self.queues
+
+    def owns_queue(self, queue: str) -> bool:
+        """Whether every job of that queue is within it."""
+        return not self.jobs and self.has_queue(queue)
+
+
+EVERYTHING = Scope()
+
+
+class AccessToken(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A token as the store keeps it: of its secret part only the SHA-256, in hexadecimal.
+
+    The secret is random, so that nobody finds it by trying; a slow hash would add nothing. `expires` None: never.
+    """
+
+    name: str
+    digest: str
+    role: Role
+    scope: Scope = EVERYTHING
+    created: Moment
+    by: str | None = None
+    expires: Moment | None = None
+
+    def is_over(self, now: Moment) -> bool:
+        """Whether it lets nobody in any more."""
+        return self.expires is not None and now >= self.expires
+
+
+_decoder = msgspec.json.Decoder(AccessToken)
+
+
+def encode_token(token: AccessToken) -> str:
+    """The text that stores keep."""
+    return msgspec.json.encode(token).decode()
+
+
+def decode_token(text: str) -> AccessToken:
+    """The token in a text of `encode_token`. Raises `ValueError`."""
+    return _decoder.decode(text)
+
+
+def check_token_name(name: object) -> str:
+    """Refuse what can't be the name of a token. Raises `InvalidInput`."""
+    if isinstance(name, str) and _NAME.match(name):
+        return name
+    raise InvalidInput(f"name: {name!r} is not the name of a token", field="name", value=name, allowed=NAME_ALLOWED)
+
+
+def new_text(name: str, random: RandomBytes) -> str:
+    """What whoever gets the token is told, once: its name and 256 random bits."""
+    return f"{PREFIX}{name}_{random(SECRET_BYTES).hex()}"
+
+
+def name_in(text: str) -> str | None:
+    """The name in what somebody presents as a token; None if it can be none."""
+    found = _TEXT.match(text)
+    return None if found is None else found["name"]
+
+
+def digest_of(text: str) -> str:
+    """What the store keeps of a token's text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_text_of(token: AccessToken, text: str) -> bool:
+    """Whether this is the text of the token, in a time that does not depend on how much of it is right."""
+    return hmac.compare_digest(digest_of(text), token.digest)

@@ -1,0 +1,57 @@
+"""The audit log: who has changed what, and when. An entry is a document, whose name puts the newest first."""
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.clock import Moment
+from tokimori.model.ids import RandomBytes
+
+KIND: Final = "audit"
+MOST_SHOWN: Final = 100_000
+"""Bytes of what something was, or is: of more only the size is kept."""
+_END: Final = 2**62
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """A change: at which moment, by whom (None: nobody knows), with which method, of what, and how that was and is.
+
+    `before` and `after` are what JSON can hold; None where there was, or is, no such thing.
+    """
+
+    at: Moment
+    who: str | None
+    what: str
+    of: str
+    before: Any = None
+    after: Any = None
+
+
+_decoder = msgspec.json.Decoder(Entry)
+
+
+def encode_entry(entry: Entry) -> str:
+    """The text that stores keep."""
+    return msgspec.json.encode(entry).decode()
+
+
+def decode_entry(text: str) -> Entry:
+    """The entry in a text of `encode_entry`. Raises `ValueError`."""
+    return _decoder.decode(text)
+
+
+def shown(value: object) -> Any:
+    """The value as an entry keeps it."""
+    size = len(msgspec.json.encode(value))
+    return msgspec.to_builtins(value) if size <= MOST_SHOWN else {"left_out": f"{size} bytes"}
+
+
+def name_of(at: Moment, random: RandomBytes) -> str:
+    """The name of an entry: names of later ones are smaller, because documents are listed in the order of names."""
+    return f"{older_than(at)}-{random(4).hex()}"
+
+
+def older_than(moment: Moment) -> str:
+    """A name between those of the entries after this moment and of those before it."""
+    return f"{_END - moment:019d}"

@@ -1,0 +1,69 @@
+"""Who asks, and of which jobs, runs and queues he may know."""
+
+from msgspec import Struct
+
+from tokimori.errors import Forbidden, NotFound
+from tokimori.model.access_token import EVERYTHING, AccessToken, Role, Scope
+from tokimori.model.ids import check_job_id
+from tokimori.model.job import Job
+from tokimori.service.service import Service
+
+
+class Access(Struct, frozen=True, kw_only=True):
+    """What somebody at a door may do. `author` is recorded with his orders.
+
+    `is_owner`: he brought the node's secret, and not a token; such a program may say itself who orders.
+    """
+
+    author: str | None
+    role: Role
+    scope: Scope = EVERYTHING
+    is_owner: bool = False
+
+
+def owner(author: str | None) -> Access:
+    """Whoever has the node's secret."""
+    return Access(author=author, role=Role.ADMIN, is_owner=True)
+
+
+def access_of(token: AccessToken) -> Access:
+    """Whoever has this token."""
+    return Access(author=token.name, role=token.role, scope=token.scope)
+
+
+def out_of_scope(what: str, value: object = None) -> Forbidden:
+    """The refusal of what a token of some jobs or queues does not reach."""
+    return Forbidden(
+        f"{what}: it is not within the jobs and queues of this token",
+        field="scope",
+        value=value,
+        allowed="what `tokimori token list` shows of the token; `tokimori token create` makes another one",
+    )
+
+
+class Sight:
+    """What of a service is within a scope."""
+
+    def __init__(self, service: Service, scope: Scope) -> None:
+        self._service = service
+        self.scope = scope
+
+    def sees(self, job: Job) -> bool:
+        """Whether the job is within it."""
+        return self.scope.has_id(job.id) and self.scope.has_queue(job.definition.queue)
+
+    async def sees_id(self, job_id: str) -> bool:
+        """Whether the job of this id is within it; one that there is not is in no queue."""
+        if self.scope.is_everything:
+            return True
+        checked = check_job_id(job_id)
+        if not self.scope.has_id(checked) or not self.scope.queues:
+            return self.scope.has_id(checked)
+        try:
+            return self.sees(await self._service.get(checked))
+        except NotFound:
+            return False
+
+    async def sees_run(self, run_id: str) -> bool:
+        """Whether the run is of a job within it. Raises `NotFound`."""
+        return self.scope.is_everything or await self.sees_id((await self._service.get_run(run_id)).run.job_id)

@@ -1,0 +1,152 @@
+"""The service, whose changes are written into the audit log: what doors and the command line use."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import wraps
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+from tokimori.errors import InvalidInput, NotFound
+from tokimori.model.job import Job
+from tokimori.model.run import Run
+from tokimori.service.audit import record
+from tokimori.service.jobs import Imported
+from tokimori.service.requests import Asked
+from tokimori.service.service import Service
+from tokimori.service.sets import Applied
+
+Look = Callable[[Service, Any], Awaitable[object]]
+"""What something is now, for people who read the log."""
+
+
+async def _job(service: Service, job_id: str) -> object:
+    job = await service.get(job_id)
+    return {"state": job.state, "reason": job.reason, "definition": job.definition}
+
+
+async def _run(service: Service, run_id: str) -> object:
+    run = (await service.get_run(run_id)).run
+    return {"job_id": run.job_id, "state": run.state, "cancel": run.cancel}
+
+
+async def _queue(service: Service, queue: str | None) -> object:
+    return [pause for pause in await service.queues.pauses() if pause.queue == (queue or "*")] or None
+
+
+async def _calendar(service: Service, name: str) -> object:
+    return await service.calendars.get(name)
+
+
+async def _semaphore(service: Service, name: str) -> object:
+    return {"limit": (await service.semaphores.get(name)).limit}
+
+
+async def _token(service: Service, name: str) -> object:
+    """Without its hash."""
+    token = next((each for each in await service.tokens.list() if each.name == name), None)
+    return None if token is None else {"role": token.role, "scope": token.scope, "expires": token.expires}
+
+
+async def _nothing(_: Service, __: object) -> object:
+    return None
+
+
+CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("add", "add_since", "edit", "update", "refresh", "pause", "resume", "resolve", "delete"), ("job", _job)
+        ),
+        **dict.fromkeys(("trigger", "trigger_many", "ask", "backfill", "cancel_backfill"), ("job", _nothing)),
+        "import_all": ("jobs", _nothing),
+        "apply": ("set", _nothing),
+        **dict.fromkeys(("cancel", "hold", "resume_run"), ("run", _run)),
+        **dict.fromkeys(("queues.pause", "queues.resume"), ("queue", _queue)),
+        **dict.fromkeys(("calendars.add", "calendars.update", "calendars.delete"), ("calendar", _calendar)),
+        **dict.fromkeys(("semaphores.set", "semaphores.delete"), ("semaphore", _semaphore)),
+        **dict.fromkeys(("tokens.create", "tokens.revoke"), ("token", _token)),
+    }
+)
+"""What a method changes, and how that is looked at before and after."""
+_SUBJECTS: Final = ("job_id", "run_id", "queue", "name", "jobs")
+_NEW: Final = frozenset({"add", "add_since"})
+
+
+def audited(service: Service) -> Service:
+    """The same service; what is changed through it is in the audit log."""
+    return cast(Service, _AuditedService(service))
+
+
+class _Audited:
+    """One part of the service; its methods are called `part` and their name."""
+
+    def __init__(self, inner: object, part: str, service: Service) -> None:
+        self._inner = inner
+        self._part = part
+        self._service = service
+
+    def __getattr__(self, name: str) -> Any:
+        """The method, whose changes are recorded; whatever else it is as it is."""
+        method = getattr(self._inner, name)
+        full = self._part + name
+        if full not in CHANGES or not inspect.iscoroutinefunction(method):
+            return method
+        service = self._service
+        kind, look = CHANGES[full]
+
+        @wraps(method)
+        async def changed(*args: object, **kwargs: object) -> object:
+            subject = args[0] if args else next((kwargs[name] for name in _SUBJECTS if name in kwargs), None)
+            before = None if full in _NEW else await _seen(look, service, subject)
+            result = await method(*args, **kwargs)
+            subject = result.id if full in _NEW and isinstance(result, Job) else subject
+            after = await _seen(look, service, subject) if look is not _nothing else _outcome(result, kwargs)
+            if before != after:
+                await record(service.audit, full, _named(kind, subject), before, after)
+            return result
+
+        return changed
+
+
+class _AuditedService(_Audited):
+    """The service itself, and its parts."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service, "", service)
+        for part in ("calendars", "queues", "semaphores", "tokens"):
+            setattr(self, part, _Audited(getattr(service, part), f"{part}.", service))
+
+    def acting_as(self, author: str | None) -> Service:
+        """For another author."""
+        return audited(self._service.acting_as(author))
+
+
+async def _seen(look: Look, service: Service, subject: object) -> object:
+    """What it is; None where there is no such thing, or it can't be one."""
+    with suppress(NotFound, InvalidInput):
+        return await look(service, subject)
+    return None
+
+
+def _named(kind: str, subject: object) -> str:
+    if isinstance(subject, Sequence) and not isinstance(subject, str):
+        return f"{len(subject)} {kind}"
+    return f"{kind} {'*' if subject is None else subject}"
+
+
+def _outcome(result: object, kwargs: Mapping[str, object]) -> object:
+    """What became of a request, where that is no change of what it names."""
+    match result:
+        case Run():
+            return {"run": result.id}
+        case Asked():
+            return {"run": result.run.id, "became": result.became}
+        case list():
+            return {"runs": len(result)}
+        case Imported():
+            return {"added": result.added}
+        case Applied():
+            done = {"added": result.added, "changed": [*result.changed, *result.adopted], "removed": result.removed}
+            return None if kwargs.get("dry_run") else {what: jobs for what, jobs in done.items() if jobs} or None
+        case _:
+            return None if kwargs.get("dry_run") else {"done": True}

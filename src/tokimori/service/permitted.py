@@ -1,0 +1,379 @@
+"""The service as somebody at a door may use it: the one place where roles and scopes hold, whatever the door is.
+
+Each method has a rule: the role that it needs, and what becomes of it for a token of some jobs or queues alone. What is
+listed is then left out, what is read is not found, and what would be changed is refused. A method without a rule is for
+admins.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, cast
+
+from msgspec.structs import replace
+
+from tokimori.errors import Forbidden, NotFound, Refused
+from tokimori.model.access_token import Role
+from tokimori.model.ids import JobId
+from tokimori.model.job import Definition, Job, edges_of
+from tokimori.model.pause import EVERYTHING as ALL_QUEUES
+from tokimori.model.run import Run
+from tokimori.ports.store import RunFilter
+from tokimori.service.access import Access, Sight, out_of_scope
+from tokimori.service.allowed import NOTHING_SAID, Allowed
+from tokimori.service.asking import MOST_LISTED, checked
+from tokimori.service.audited import audited
+from tokimori.service.claims import Claims
+from tokimori.service.semaphores import SemaphoreDetails
+from tokimori.service.service import Service
+from tokimori.service.variants import in_zone, judged_by
+
+MOST_PAGES = 20
+"""So many pages of runs are looked through for those within a scope."""
+
+
+class Asked(NamedTuple):
+    """A call of a method, for which leave is asked."""
+
+    sight: Sight
+    service: Service
+    method: Callable[..., Awaitable[Any]]
+    name: str
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+
+    async def go(self) -> Any:
+        """Call the method."""
+        return await self.method(*self.args, **self.kwargs)
+
+    def argument(self, name: str) -> Any:
+        """The argument of that name, or its default. Raises `TypeError` for a wrong call."""
+        bound = _signature(self.method).bind(*self.args, **self.kwargs)
+        bound.apply_defaults()
+        return bound.arguments[name]
+
+    @property
+    def first(self) -> Any:
+        """The first argument: what the call is about."""
+        return self.argument(next(iter(_signature(self.method).parameters)))
+
+
+Rule = Callable[[Asked], Awaitable[Any]]
+
+
+def _signature(method: Callable[..., object]) -> inspect.Signature:
+    return _signature_of(getattr(method, "__func__", method)) if inspect.ismethod(method) else inspect.signature(method)
+
+
+@lru_cache(maxsize=256)
+def _signature_of(function: Callable[..., object]) -> inspect.Signature:
+    whole = inspect.signature(function)
+    return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
+# What is read
+
+
+async def _shared(asked: Asked) -> Any:
+    """It says nothing of single jobs, or the service itself asks for leave: see `judge_of`."""
+    return await asked.go()
+
+
+async def _of_job(asked: Asked) -> Any:
+    if not await asked.sight.sees_id(asked.first):
+        raise _no_job(asked.first)
+    return await asked.go()
+
+
+async def _of_run(asked: Asked) -> Any:
+    if not await asked.sight.sees_run(asked.first):
+        raise NotFound(f"there is no run {asked.first!r}", field="id", value=asked.first)
+    return await asked.go()
+
+
+async def _jobs(asked: Asked) -> list[Job]:
+    """Jobs by id, from where the first of them may be to where the last one may be."""
+    limit, after = checked("limit", asked.argument("limit"), MOST_LISTED), asked.argument("after")
+    prefixes = asked.sight.scope.jobs
+    if prefixes and min(prefixes)[:-1] > (after or ""):
+        after = min(prefixes)[:-1]
+    found: list[Job] = []
+    while len(found) < limit:
+        page = await asked.service.list(after, MOST_LISTED)
+        found += [job for job in page if asked.sight.sees(job)]
+        if len(page) < MOST_LISTED or (prefixes and page[-1].id > f"{max(prefixes)}\x7f"):
+            break
+        after = page[-1].id
+    return found[:limit]
+
+
+async def _runs(asked: Asked) -> list[Run]:
+    """Runs, newest first. Raises `Refused` where too many runs of others lie between."""
+    wanted: RunFilter = asked.first
+    if wanted.job_id is not None:
+        if not await asked.sight.sees_id(wanted.job_id):
+            raise _no_job(wanted.job_id)
+        return list(await asked.go())
+    limit, known = checked("limit", wanted.limit, MOST_LISTED), dict[str, bool]()
+    found: list[Run] = []
+    for _ in range(MOST_PAGES):
+        page = await asked.service.list_runs(replace(wanted, limit=MOST_LISTED))
+        for run in page:
+            if run.job_id not in known:
+                known[run.job_id] = await asked.sight.sees_id(run.job_id)
+            found += [run] if known[run.job_id] else []
+        if len(page) < MOST_LISTED or len(found) >= limit:
+            return found[:limit]
+        wanted = replace(wanted, before=page[-1].id)
+    raise Refused(
+        f"job_id: of the newest {MOST_PAGES * MOST_LISTED} runs too few are within the scope of this token",
+        field="job_id",
+        allowed="the id of a job",
+    )
+
+
+async def _last_runs(asked: Asked) -> Any:
+    for job_id in asked.first:
+        if not await asked.sight.sees_id(job_id):
+            raise _no_job(job_id)
+    return await asked.go()
+
+
+async def _summaries(asked: Asked) -> Any:
+    for job_id in {run.job_id for run in asked.first}:
+        if not await asked.sight.sees_id(job_id):
+            raise _no_job(job_id)
+    return await asked.go()
+
+
+async def _upcoming(asked: Asked) -> Any:
+    found = await asked.service.upcoming(MOST_LISTED, asked.argument("after"))
+    return [pair for pair in found if asked.sight.sees(pair[0])][: asked.first]
+
+
+async def _graph(asked: Asked) -> Any:
+    """The edges between jobs that are both within the scope."""
+    if asked.first is not None and not await asked.sight.sees_id(asked.first):
+        raise _no_job(asked.first)
+    edges = await asked.go()
+    known = {job: await asked.sight.sees_id(job) for edge in edges for job in (edge.parent, edge.child)}
+    return [edge for edge in edges if known[edge.parent] and known[edge.child]]
+
+
+async def _job_ids(asked: Asked) -> Any:
+    return [job_id for job_id in await asked.go() if await asked.sight.sees_id(job_id)]
+
+
+async def _queues(asked: Asked) -> Any:
+    return [queue for queue in await asked.go() if asked.sight.scope.owns_queue(queue.name)]
+
+
+async def _pauses(asked: Asked) -> Any:
+    """Those of everything, which concern everybody, too."""
+    queues = asked.sight.scope
+    return [pause for pause in await asked.go() if pause.queue == ALL_QUEUES or queues.owns_queue(pause.queue)]
+
+
+async def _semaphores(asked: Asked) -> Any:
+    """Without their holders, which may be runs of anybody."""
+    found = await asked.go()
+    return _without_holders(found) if isinstance(found, SemaphoreDetails) else [*map(_without_holders, found)]
+
+
+def _without_holders(details: SemaphoreDetails) -> SemaphoreDetails:
+    return replace(details, holders=())
+
+
+# What is changed
+
+
+async def _whole(asked: Asked) -> Any:
+    """It changes what is everybody's."""
+    raise out_of_scope(asked.name)
+
+
+async def _to_job(asked: Asked) -> Any:
+    if not await asked.sight.sees_id(asked.first):
+        raise out_of_scope(f"id: {asked.first!r}", asked.first)
+    return await asked.go()
+
+
+async def _to_run(asked: Asked) -> Any:
+    if not await asked.sight.sees_run(asked.first):
+        raise out_of_scope(f"id: {asked.first!r}", asked.first)
+    return await asked.go()
+
+
+async def _requested(asked: Asked) -> Any:
+    """A run of a job, perhaps in the name of another run."""
+    given = [asked.kwargs, *(asked.argument("requests") if asked.name == "trigger_many" else ())]
+    for parent in {each.get("parent") for each in given if isinstance(each, Mapping)} - {None}:
+        if not await asked.sight.sees_run(str(parent)):
+            raise out_of_scope(f"parent: {parent!r}", parent)
+    return await _to_job(asked)
+
+
+async def _deleted(asked: Asked) -> Any:
+    """A job, and with `cascade` all that run after it."""
+    below = {asked.first}
+    edges = await asked.service.graph(asked.first) if asked.argument("cascade") else ()
+    while more := {edge.child for edge in edges if edge.parent in below} - below:
+        below |= more
+    for job_id in below - {asked.first}:
+        if not await asked.sight.sees_id(job_id):
+            raise out_of_scope("cascade: a job that runs after it")
+    return await _to_job(asked)
+
+
+async def _to_queue(asked: Asked) -> Any:
+    if asked.first is None or not asked.sight.scope.owns_queue(asked.first):
+        raise out_of_scope("queue", asked.first)
+    return await asked.go()
+
+
+async def _claimed(asked: Asked) -> Any:
+    """Runs of one of its queues: which run comes next of a queue is not for the worker to say."""
+    queue = asked.argument("queue")
+    if queue is None or not asked.sight.scope.owns_queue(queue):
+        raise out_of_scope("queue: which runs come is known by their queue alone, so", queue)
+    return await asked.go()
+
+
+RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
+    {
+        **dict.fromkeys(("now", "nodes", "explain", "schema", "calendars.list", "calendars.get"), (Role.READ, _shared)),
+        **dict.fromkeys(
+            ("get", "counts", "explain_job", "next_times", "pauses_of", "shown", "skips", "too_heavy"),
+            (Role.READ, _of_job),
+        ),
+        **dict.fromkeys(("get_run", "output", "wait"), (Role.READ, _of_run)),
+        "list": (Role.READ, _jobs),
+        "list_runs": (Role.READ, _runs),
+        "last_runs": (Role.READ, _last_runs),
+        "summaries": (Role.READ, _summaries),
+        "upcoming": (Role.READ, _upcoming),
+        "graph": (Role.READ, _graph),
+        "calendars.jobs": (Role.READ, _job_ids),
+        "queues.list": (Role.READ, _queues),
+        "queues.pauses": (Role.READ, _pauses),
+        **dict.fromkeys(("semaphores.list", "semaphores.get"), (Role.READ, _semaphores)),
+        **dict.fromkeys(("add", "add_since", "import_all"), (Role.OPERATE, _shared)),
+        **dict.fromkeys(
+            ("edit", "update", "refresh", "pause", "resume", "resolve", "backfill", "cancel_backfill"),
+            (Role.OPERATE, _to_job),
+        ),
+        **dict.fromkeys(("ask", "trigger", "trigger_many"), (Role.OPERATE, _requested)),
+        "delete": (Role.OPERATE, _deleted),
+        "apply": (Role.OPERATE, _whole),
+        **dict.fromkeys(("cancel", "hold", "resume_run"), (Role.OPERATE, _to_run)),
+        **dict.fromkeys(("queues.pause", "queues.resume"), (Role.OPERATE, _to_queue)),
+        **dict.fromkeys(
+            ("calendars.add", "calendars.update", "calendars.delete", "semaphores.set", "semaphores.delete"),
+            (Role.OPERATE, _whole),
+        ),
+        "claims.claim": (Role.OPERATE, _claimed),
+        **dict.fromkeys(
+            [f"claims.{end}" for end in ("heartbeat", "finish", "fail", "retry", "release", "hold")],
+            (Role.OPERATE, _to_run),
+        ),
+        **dict.fromkeys(("audit.list", "tokens.create", "tokens.list", "tokens.revoke"), (Role.ADMIN, _whole)),
+        **dict.fromkeys(("check_schema", "migrate", "schema_script"), (Role.ADMIN, _whole)),
+    }
+)
+"""The role that a method needs, and what holds where somebody may know of some jobs or queues only."""
+
+
+def permitted(service: Service, access: Access, allowed: Allowed = NOTHING_SAID) -> Service:
+    """The service for who has this access: orders are his, and what he may not do raises `Forbidden`.
+
+    `allowed`: what jobs may do that he makes or changes.
+    """
+    judged = judged_by(service.acting_as(access.author), judge_of(service, access, allowed))
+    return cast(Service, _PermittedService(judged, access))
+
+
+def permitted_claims(claims: Claims, service: Service, access: Access) -> Claims:
+    """The claims for who has this access."""
+    return cast(Claims, _Permitted(claims, "claims.", service, access))
+
+
+def judge_of(service: Service, access: Access, allowed: Allowed) -> Callable[[JobId, Definition], Awaitable[None]]:
+    """What refuses jobs, as they would be after a change. Their neighbours have to be within the scope, too."""
+    sight = Sight(service, access.scope)
+
+    async def judge(job_id: JobId, definition: Definition) -> None:
+        allowed.check(definition.target, access.role)
+        if sight.scope.is_everything:
+            return
+        if not (sight.scope.has_id(job_id) and sight.scope.has_queue(definition.queue)):
+            raise out_of_scope(f"id: {job_id!r} in the queue {definition.queue!r}", job_id)
+        for edge in edges_of(job_id, definition):
+            for other in {edge.parent, edge.child} - {job_id}:
+                if not await sight.sees_id(other):
+                    raise out_of_scope(f"{other!r}, before or after which it runs", other)
+
+    return judge
+
+
+def permitted_in_zone(service: Service, time_zone: str) -> Service:
+    """The same service of `permitted`, where jobs that name no time zone are in this one. Raises `InvalidInput`."""
+    return cast(_PermittedService, service)._in_zone(time_zone)
+
+
+class _Permitted:
+    """One part of the service; its methods are called `part` and their name."""
+
+    def __init__(self, inner: object, part: str, service: Service, access: Access) -> None:
+        self._inner = inner
+        self._part = part
+        self._service = service
+        self._access = access
+
+    def __getattr__(self, name: str) -> Any:
+        """The method, with its rule; whatever else it is as it is."""
+        method: Any = getattr(self._inner, name)
+        if name.startswith("_") or not inspect.iscoroutinefunction(method):
+            return method
+        full, access, service = self._part + name, self._access, self._service
+
+        async def asked(*args: object, **kwargs: object) -> Any:
+            role, rule = RULES.get(full, (Role.ADMIN, _whole))
+            if not access.role.includes(role):
+                raise _needs(role, full, access)
+            if access.scope.is_everything:
+                return await method(*args, **kwargs)
+            return await rule(Asked(Sight(service, access.scope), service, method, full, args, kwargs))
+
+        return asked
+
+
+class _PermittedService(_Permitted):
+    """The service itself. Its parts are under the same rules; a copy of it for others is for the same person."""
+
+    def __init__(self, service: Service, access: Access) -> None:
+        recorded = audited(service)
+        super().__init__(recorded, "", service, access)
+        for part in ("audit", "calendars", "queues", "semaphores", "tokens"):
+            setattr(self, part, _Permitted(getattr(recorded, part), f"{part}.", service, access))
+
+    def acting_as(self, author: str | None) -> Service:
+        """In the name of another one; a token stays in its own."""
+        service = self._service.acting_as(author) if self._access.is_owner else self._service
+        return cast(Service, _PermittedService(service, self._access))
+
+    def _in_zone(self, time_zone: str) -> Service:
+        return cast(Service, _PermittedService(in_zone(self._service, time_zone), self._access))
+
+
+def _needs(role: Role, what: str, access: Access) -> Forbidden:
+    return Forbidden(
+        f"{what}: the role {access.role} of the token {access.author!r} does not include it",
+        field="role",
+        value=access.role,
+        allowed=f"a token of the role {role}, or of one above it: `tokimori token create NAME --role {role}`",
+    )
+
+
+def _no_job(job_id: object) -> NotFound:
+    return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)

@@ -1,0 +1,178 @@
+"""Tokens: they are created, listed and revoked here, and whoever brings one is looked up."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from tokimori.clock import SECOND, Clock, Moment
+from tokimori.errors import Conflict, InvalidInput, NotFound
+from tokimori.model.access_token import (
+    AccessToken,
+    Role,
+    Scope,
+    check_token_name,
+    decode_token,
+    digest_of,
+    encode_token,
+    is_text_of,
+    name_in,
+    new_text,
+)
+from tokimori.model.ids import RandomBytes, check_job_id
+from tokimori.model.words import check_word
+from tokimori.ports.documents import Documents as DocumentStore
+from tokimori.service.asking import chosen, retried
+from tokimori.service.documents import DocumentKind, Documents
+from tokimori.service.given import Span, many, seconds_of
+from tokimori.service.store_time import Now
+
+TOKENS = DocumentKind("token", encode_token, decode_token)
+MOST_PREFIXES = 100
+"""Prefixes, and queues, of one token."""
+KNOWN_FOR = 1.0
+"""Seconds for which a door believes what the store said of a token: so long may one live that was revoked."""
+MOST_KNOWN = 256
+"""Tokens that a door remembers for that time."""
+
+
+class NewToken(Struct, frozen=True, kw_only=True):
+    """A token that was made. `text` is what its holder sends; nobody can read it again."""
+
+    token: AccessToken
+    text: str
+
+
+class Tokens:
+    """Who may come through the doors of all nodes. Every method may raise `StoreError`."""
+
+    def __init__(self, store: DocumentStore, now: Now, random: RandomBytes, author: str | None) -> None:
+        self._documents = Documents(store, TOKENS, random)
+        self._now = now
+        self._random = random
+        self._author = author
+
+    async def create(
+        self,
+        name: str,
+        role: str,
+        *,
+        jobs: Sequence[str] = (),
+        queues: Sequence[str] = (),
+        expires: Span | None = None,
+    ) -> NewToken:
+        """Make a token of this role (`read`, `operate`, `admin`), over in `expires` seconds, if that is given.
+
+        `jobs`: only of jobs whose ids begin with one of these; `queues`: only of jobs in one of these. Raises
+        `InvalidInput` and `AlreadyExists`.
+        """
+        text = new_text(check_token_name(name), self._random)
+        now = await self._now()
+        token = AccessToken(
+            name=name,
+            digest=digest_of(text),
+            role=chosen(Role, "role", role),
+            scope=_scope(jobs, queues),
+            created=now,
+            by=self._author,
+            expires=None
+            if expires is None
+            else Moment(now + round(seconds_of("expires", expires, above_zero=True) * SECOND)),
+        )
+        _check_whole(token)
+        await self._documents.add(name, token)
+        return NewToken(token=token, text=text)
+
+    async def list(self) -> Sequence[AccessToken]:
+        """All tokens, by name, those that are over too."""
+        return await self._documents.list()
+
+    async def revoke(self, name: str) -> None:
+        """Let nobody in with this token any more; every node knows within two seconds. Raises `NotFound`."""
+        checked = check_token_name(name)
+        await retried(lambda: self._revoke(checked), Conflict)
+
+    async def _revoke(self, name: str) -> None:
+        await self._documents.delete(await self._documents.find(name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the store said of a name, and when it was asked."""
+
+    token: AccessToken | None
+    asked: float
+
+
+class Holders:
+    """Who is who at a door. What the store says of a name is believed for `KNOWN_FOR` seconds."""
+
+    def __init__(self, documents: Documents[AccessToken], now: Now, clock: Clock) -> None:
+        self._documents = documents
+        self._now = now
+        self._clock = clock
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+
+    async def bearer(self, text: str) -> AccessToken | None:
+        """The token of this text, which may be over; None if there is none. Raises `StoreError`."""
+        name = name_in(text)
+        token = None if name is None else await self.named(name)
+        return token if token is not None and is_text_of(token, text) else None
+
+    async def named(self, name: str) -> AccessToken | None:
+        """The token of this name; None if there is none. Raises `StoreError`."""
+        return (await self._ask(name)).token
+
+    async def now(self) -> Moment:
+        """The store's time, by which tokens are over."""
+        return await self._now()
+
+    async def _ask(self, name: str) -> _Known:
+        sent = self._clock.monotonic()
+        known = self._known.get(name)
+        if known is None or sent >= known.asked + KNOWN_FOR:
+            known = _Known(await self._read(name), sent)
+            self._known[name] = known
+            self._known.move_to_end(name)
+            while len(self._known) > MOST_KNOWN:
+                self._known.popitem(last=False)
+        return known
+
+    async def _read(self, name: str) -> AccessToken | None:
+        try:
+            return await self._documents.get(name)
+        except NotFound:
+            return None
+
+
+def holders_of(tokens: Tokens, clock: Clock) -> Holders:
+    """Who is who at a door of these tokens."""
+    return Holders(tokens._documents, tokens._now, clock)
+
+
+def _scope(jobs: Sequence[str], queues: Sequence[str]) -> Scope:
+    prefixes = [check_job_id(prefix, field="jobs") for prefix in _few("jobs", jobs)]
+    names = [str(queue) for queue in _few("queues", queues)]
+    for queue in names:
+        check_word("queues", queue)
+    return Scope(jobs=tuple(prefixes), queues=tuple(names))
+
+
+def _few(field: str, given: Sequence[str]) -> Sequence[object]:
+    found = list(many(field, given, "texts"))
+    if len(found) > MOST_PREFIXES:
+        message = f"{field}: {len(found)} are too many for one token"
+        raise InvalidInput(message, field=field, value=len(found), allowed=f"at most {MOST_PREFIXES}")
+    return found
+
+
+def _check_whole(token: AccessToken) -> None:
+    """Refuse a scope for who may do everything: he could make himself a token without one. Raises `InvalidInput`."""
+    if token.role is Role.ADMIN and not token.scope.is_everything:
+        raise InvalidInput(
+            "role: an admin may do everything, so a token of that role has neither jobs nor queues",
+            field="role",
+            value=token.role,
+            allowed="read or operate beside --jobs and --queues",
+        )

@@ -1,0 +1,133 @@
+"""Logging in at the page."""
+
+from http.cookies import SimpleCookie
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.unit.api.asgi import SECRET, Answer, Asker
+from tests.unit.api.conftest import HEALTHY
+from tests.unit.service.world import World
+from tokimori.api.acting import Acting
+from tokimori.api.app import create_app
+from tokimori.web.page import Page
+
+HOST = ("host", "127.0.0.1:8000")
+BROWSER = ("accept", "text/html")
+
+
+class Tab:
+    """A browser at the door of a node with this secret."""
+
+    def __init__(self, world: World, secret: str = SECRET) -> None:
+        page = Page(Acting(world.service).service, world.clock)
+        app = create_app(
+            world.service,
+            world.clock,
+            interface="127.0.0.1",
+            secret=secret,
+            health=lambda: HEALTHY,
+            pages=page.routes(),
+            closed=page.closed,
+        )
+        self._asker = Asker(app, bare=True)
+        self.cookie = ""
+
+    async def ask(self, path: str, method: str = "GET", *more: tuple[str, str], body: bytes = b"") -> Answer:
+        cookie = [("cookie", f"tokimori-8000={self.cookie}")] if self.cookie else []
+        return await self._asker.ask(method, path, headers=[HOST, BROWSER, *cookie, *more], chunks=[body])
+
+    async def log_in(self, token: str, *more: tuple[str, str]) -> Answer:
+        kind = ("content-type", "application/x-www-form-urlencoded")
+        answer = await self.ask("/login", "POST", kind, *more, body=urlencode({"token": token}).encode())
+        self.keep(answer)
+        return answer
+
+    def keep(self, answer: Answer) -> None:
+        """What a browser keeps of it."""
+        for morsel in SimpleCookie(answer.headers.get("set-cookie", "")).values():
+            self.cookie = morsel.value
+
+
+@pytest.fixture
+def tab(world: World) -> Tab:
+    return Tab(world)
+
+
+async def token_of(world: World, role: str = "read", expires: float | None = None) -> str:
+    return (await world.service.tokens.create("c.i", role, expires=expires)).text
+
+
+async def test_a_token_becomes_a_cookie(world: World, tab: Tab) -> None:
+    """It is for this door alone, no script reads it, no page of others sends it, and it does not hold the token."""
+    text = await token_of(world)
+    closed = await tab.ask("/")
+    assert closed.status == 401 and b'action="/login"' in closed.body
+    answer = await tab.log_in(f" {text} ")
+    assert (answer.status, answer.headers["location"]) == (303, "/")
+    said = answer.headers["set-cookie"].lower()
+    assert "httponly" in said and "samesite=strict" in said and "path=/" in said
+    assert text.rpartition("_")[2] not in said
+    assert (await tab.ask("/")).status == 200
+    refused = await tab.ask("/api/v2/pause", "POST", ("content-type", "application/json"), body=b"{}")
+    assert (refused.status, refused.error["field"]) == (403, "role")
+
+
+async def test_the_secret_logs_in_too(tab: Tab) -> None:
+    """As the address that the node prints does."""
+    assert (await tab.log_in(SECRET)).status == 303
+    paused = await tab.ask("/api/v2/pause", "POST", ("content-type", "application/json"), body=b"{}")
+    assert paused.status == 200
+
+
+@pytest.mark.parametrize("wrong", ["", "x", SECRET[:-1], f"tkm_c.i_{'0' * 64}"])
+async def test_what_is_no_token_logs_nobody_in(world: World, tab: Tab, wrong: str) -> None:
+    """The form is shown again."""
+    await token_of(world)
+    answer = await tab.log_in(wrong)
+    assert answer.status == 401 and "set-cookie" not in answer.headers and b'action="/login"' in answer.body
+
+
+async def test_logging_out_forgets_the_cookie(world: World, tab: Tab) -> None:
+    """Then the page is closed again."""
+    await tab.log_in(await token_of(world))
+    answer = await tab.ask("/logout", "POST")
+    assert (answer.status, answer.headers["location"]) == (303, "/")
+    tab.keep(answer)
+    assert (await tab.ask("/")).status == 401
+
+
+async def test_a_session_ends_with_its_token(world: World, tab: Tab) -> None:
+    """Where it is revoked, and where its time is over."""
+    await tab.log_in(await token_of(world, expires=60))
+    world.pass_seconds(60)
+    over = await tab.ask("/")
+    assert over.status == 401 and b"is over since" in over.body
+    await world.service.tokens.revoke("c.i")
+    world.pass_seconds(2)
+    assert b"is over since" not in (await tab.ask("/")).body
+    await token_of(world)
+    world.pass_seconds(2)
+    assert (await tab.ask("/")).status == 401
+
+
+async def test_a_session_is_of_one_token_and_one_secret(world: World, tab: Tab) -> None:
+    """Neither another name nor another node's cookie opens the door."""
+    await world.service.tokens.create("admin", "admin")
+    await tab.log_in(await token_of(world))
+    mine = tab.cookie
+    for wrong in (mine.replace("c.i", "admin"), mine[:-1], f"c.i.{'0' * 64}", "admin.", "c.i", ".", mine + "0"):
+        tab.cookie = wrong
+        assert (await tab.ask("/")).status == 401
+    other = Tab(world, "o" * 43)
+    other.cookie = mine
+    assert (await other.ask("/")).status == 401
+
+
+@pytest.mark.parametrize("header", [("origin", "https://evil.example"), ("sec-fetch-site", "same-site")])
+async def test_no_page_of_others_logs_anybody_in_or_out(world: World, tab: Tab, header: tuple[str, str]) -> None:
+    """Else it could let somebody work under a token of its own."""
+    text = await token_of(world)
+    answer = await tab.log_in(text, header)
+    assert answer.status == 403 and "set-cookie" not in answer.headers
+    assert (await tab.ask("/logout", "POST", header)).status == 403

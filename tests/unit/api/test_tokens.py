@@ -1,0 +1,198 @@
+"""Tokens at the door: who brings which is let in, and how far."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from msgspec import json
+
+from tests.unit.api.asgi import JSON, SECRET, Answer, Asker
+from tests.unit.api.conftest import HEALTHY
+from tests.unit.service.world import World
+from tokimori.api.acting import Acting
+from tokimori.api.app import create_app
+from tokimori.api.guards import Lenient
+from tokimori.clock import format_moment
+from tokimori.foreign.kala.routes import kala_routes
+from tokimori.foreign.kala.shapes import PREFIX
+from tokimori.service.allowed import NOTHING_SAID, Allowed
+from tokimori.web.page import Page
+
+
+class Door:
+    """A door with everything at it; each request says who sends it."""
+
+    def __init__(self, world: World, allowed: Allowed = NOTHING_SAID) -> None:
+        self.world = world
+        page = Page(Acting(world.service).service, world.clock)
+        app = create_app(
+            world.service,
+            world.clock,
+            interface="127.0.0.1",
+            secret=SECRET,
+            health=lambda: HEALTHY,
+            pages=[*page.routes(), *kala_routes(Acting(world.service, lambda _: "kala", allowed=allowed).service)],
+            allowed=allowed,
+            lenient=Lenient(nameless=(PREFIX,)),
+        )
+        self._asker = Asker(app, bare=True)
+
+    async def token(self, role: str, name: str = "ci", **fields: Any) -> str:
+        return (await self.world.service.tokens.create(name, role, **fields)).text
+
+    async def ask(
+        self, token: str | None, method: str, path: str, value: object = None, host: str = "localhost", **more: str
+    ) -> Answer:
+        known = {} if token is None else {"authorization": f"Bearer {token}"}
+        headers: Mapping[str, str] = {"host": host, **JSON, **known, **more}
+        body = b"" if value is None else json.encode(value)
+        return await self._asker.ask(method, path, headers=[*headers.items()], chunks=[body])
+
+
+@pytest.fixture
+def gate(world: World) -> Door:
+    return Door(world)
+
+
+async def test_no_token(gate: Door) -> None:
+    """Nothing is answered, and a token that nobody made is none."""
+    for token in (None, f"tkm_ci_{'0' * 64}", "tkm_", SECRET[:-1]):
+        answer = await gate.ask(token, "GET", "/api/v2/jobs")
+        assert (answer.status, answer.error["code"]) == (401, "unauthorized")
+
+
+async def test_wrong_role(gate: Door) -> None:
+    """Who may read changes nothing, by whatever path; who operates makes no tokens."""
+    await gate.world.add({"noop": True}, "a")
+    reads, operates = await gate.token("read"), await gate.token("operate", "cd")
+    assert (await gate.ask(reads, "GET", "/api/v2/jobs/a")).status == 200
+    for method, path, value in (
+        ("POST", "/api/v2/jobs", {"noop": True}),
+        ("PATCH", "/api/v2/jobs/a", {"name": "x"}),
+        ("DELETE", "/api/v2/jobs/a", None),
+        ("POST", "/api/v2/jobs/a/trigger", {}),
+        ("POST", "/api/v2/runs", {"job_id": "a"}),
+        ("POST", "/api/v2/pause", {}),
+        ("PUT", "/api/v2/semaphores/s", {"limit": 1}),
+        ("POST", "/api/v2/calendars", {"name": "c"}),
+        ("POST", "/api/v2/calls/delete", {"args": ["a"]}),
+        ("POST", "/api/v2/calls/queues.pause", {}),
+        ("POST", "/api/v2/calls/tokens.create", {"args": ["x", "admin"]}),
+        ("GET", "/api/v2/tokens", None),
+        ("POST", "/api/v1/job/", {"name": "x", "command": "true"}),
+        ("POST", "/api/v1/job/start/a/", None),
+        ("DELETE", "/api/v1/job/a/", None),
+    ):
+        answer = await gate.ask(reads, method, path, value)
+        assert answer.status == 403, (path, answer.body)
+        assert b'"forbidden"' in answer.body
+    for path in ("/api/v2/tokens", "/api/v2/tokens/ci"):
+        answer = await gate.ask(operates, "DELETE" if path.endswith("ci") else "GET", path)
+        assert (answer.status, answer.error["field"]) == (403, "role")
+    assert [job.id for job in await gate.world.service.list()] == ["a"]
+
+
+async def test_wrong_scope(gate: Door) -> None:
+    """Lists leave out what is not within it, reads do not find it, writes are refused; at each of the APIs."""
+    for job_id in ("mail-in", "other"):
+        await gate.world.add({"noop": True}, job_id)
+    token = await gate.token("operate", jobs=["mail-"])
+    assert [job["id"] for job in (await gate.ask(token, "GET", "/api/v2/jobs")).json] == ["mail-in"]
+    assert list((await gate.ask(token, "GET", "/api/v1/job/")).json["jobs"]) == ["mail-in"]
+    page = (await gate.ask(token, "GET", "/")).body
+    assert b"mail-in" in page and b"other" not in page
+    statuses = {
+        ("GET", "/api/v2/jobs/other"): 404,
+        ("GET", "/api/v2/jobs/other/next"): 404,
+        ("GET", "/api/v1/job/other/"): 404,
+        ("POST", "/api/v2/jobs/other/trigger"): 403,
+        ("DELETE", "/api/v2/jobs/other"): 403,
+        ("DELETE", "/api/v2/jobs/mail-in"): 200,
+    }
+    for (method, path), status in statuses.items():
+        assert (await gate.ask(token, method, path)).status == status, path
+    called = await gate.ask(token, "POST", "/api/v2/calls/get", {"args": ["other"]})
+    assert (called.status, called.error["code"]) == (404, "not_found")
+    called = await gate.ask(token, "POST", "/api/v2/calls/pause", {"args": ["other"], "author": "eve"})
+    assert (called.status, called.error["field"]) == (403, "scope")
+
+
+async def test_expired_token(gate: Door) -> None:
+    """From its moment on it is refused, and told why."""
+    token = await gate.token("read", expires=60)
+    gate.world.pass_seconds(59)
+    assert (await gate.ask(token, "GET", "/api/v2/jobs")).status == 200
+    over = format_moment(gate.world.clock.now()).replace("00:00:59", "00:01:00")
+    gate.world.pass_seconds(1)
+    answer = await gate.ask(token, "GET", "/api/v2/jobs")
+    assert (answer.status, answer.error["code"]) == (401, "token_expired")
+    assert over in answer.error["message"]
+
+
+async def test_revoked_token(gate: Door) -> None:
+    """Two seconds later it opens nothing."""
+    token = await gate.token("admin")
+    assert (await gate.ask(token, "DELETE", "/api/v2/tokens/ci")).json == {"name": "ci", "revoked": True}
+    gate.world.pass_seconds(2)
+    assert (await gate.ask(token, "GET", "/api/v2/jobs")).error["code"] == "unauthorized"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000"])
+async def test_rebinding_host(gate: Door, host: str) -> None:
+    """A right token does not help under a name of others."""
+    answer = await gate.ask(await gate.token("admin"), "GET", "/api/v2/jobs", host=host)
+    assert (answer.status, answer.error["code"]) == (403, "host_not_allowed")
+
+
+async def test_cross_origin_post(gate: Door) -> None:
+    """A page of others gets nothing, whatever it brings."""
+    token = await gate.token("admin")
+    answer = await gate.ask(token, "POST", "/api/v2/jobs", {"noop": True}, origin="https://evil.example")
+    assert (answer.status, answer.error["code"]) == (403, "origin_not_allowed")
+    assert await gate.world.service.list() == []
+
+
+async def test_what_a_token_orders_is_in_its_name(gate: Door) -> None:
+    """By each of the APIs, whatever the client says of itself."""
+    await gate.world.add({"noop": True}, "a")
+    token = await gate.token("operate")
+    assert (await gate.ask(token, "POST", "/api/v2/jobs/a/pause", {})).json["by"] == "ci"
+    await gate.world.service.resume("a")
+    await gate.ask(token, "POST", "/api/v2/calls/pause", {"args": ["a"], "author": "eve", "time_zone": "Asia/Tokyo"})
+    assert (await gate.world.service.get("a")).by == "ci"
+    await gate.world.service.resume("a")
+    await gate.ask(token, "POST", "/api/v1/job/disable/a/")
+    assert (await gate.world.service.get("a")).by == "ci"
+
+
+async def test_tokens_are_made_at_the_door(gate: Door) -> None:
+    """By an admin; the text is told once, and lets in."""
+    admin = await gate.token("admin")
+    wanted = {"name": "new", "role": "read", "jobs": ["a"], "expires": 60}
+    made = await gate.ask(admin, "POST", "/api/v2/tokens", wanted)
+    assert (made.status, made.headers["location"]) == (201, "/api/v2/tokens/new")
+    assert (await gate.ask(made.json["text"], "GET", "/api/v2/jobs")).status == 200
+    listed = await gate.ask(admin, "GET", "/api/v2/tokens")
+    assert [each["name"] for each in listed.json] == ["ci", "new"]
+    assert listed.json[1] == made.json["token"] and made.json["text"].encode() not in listed.body
+    assert listed.json[1]["by"] == "ci"
+
+
+async def test_a_job_as_root(world: World) -> None:
+    """Who operates makes none, whatever path he takes; nobody does by a name that the settings do not list."""
+    gate = Door(world, Allowed(own_user="root", users=("bob",)))
+    operates, admin = await gate.token("operate"), await gate.token("admin", "boss")
+    plain, named = {"command": "id"}, {"command": "id", "user": "eve"}
+    for path, value in (
+        ("/api/v2/jobs", plain),
+        ("/api/v2/jobs", {**plain, "user": "root"}),
+        ("/api/v2/calls/add", {"args": ["a"], "kwargs": plain}),
+        ("/api/v1/job/", {"name": "x", **plain}),
+    ):
+        answer = await gate.ask(operates, "POST", path, value)
+        assert answer.status == 403 and b"root" in answer.body, path
+    assert (await gate.ask(admin, "POST", "/api/v2/jobs", named)).error["field"] == "user"
+    assert (await gate.ask(SECRET, "POST", "/api/v2/jobs", named)).error["field"] == "user"
+    assert await world.service.list() == []
+    assert (await gate.ask(operates, "POST", "/api/v2/jobs", {**plain, "user": "bob"})).status == 201
+    assert (await gate.ask(admin, "POST", "/api/v2/jobs", plain)).status == 201

@@ -1,0 +1,73 @@
+"""Tokens as values."""
+
+import os
+
+import pytest
+
+from tests.unit.examples import NEW_YEAR
+from tokimori.clock import Moment
+from tokimori.errors import InvalidInput
+from tokimori.model.access_token import (
+    EVERYTHING,
+    AccessToken,
+    Role,
+    Scope,
+    check_token_name,
+    decode_token,
+    digest_of,
+    encode_token,
+    is_text_of,
+    name_in,
+    new_text,
+)
+
+
+def token_of(text: str, expires: Moment | None = None) -> AccessToken:
+    return AccessToken(name="ci", digest=digest_of(text), role=Role.READ, created=NEW_YEAR, expires=expires)
+
+
+def test_a_text_says_its_name_and_no_other_text_is_of_its_token() -> None:
+    """A name may hold what ends it; whatever is missing, longer or of another token is not its text."""
+    text = new_text("a_b-_c".replace("_", "."), os.urandom)
+    assert text.startswith("tkm_a.b-.c_") and name_in(text) == "a.b-.c"
+    assert name_in(new_text("a_b", os.urandom)) == "a_b"
+    token = token_of(text)
+    assert is_text_of(token, text)
+    assert not any(is_text_of(token, wrong) for wrong in (text[:-1], text + "0", new_text("ci", os.urandom), ""))
+    assert [name_in(text) for text in ("", "tkm_", "tkm_a_", f"xkm_a_{'0' * 64}", f"tkm__{'0' * 64}")] == [None] * 5
+
+
+def test_the_store_keeps_no_text_of_a_token() -> None:
+    """What it keeps is read again as it was."""
+    text = new_text("ci", os.urandom)
+    token = token_of(text, NEW_YEAR)
+    assert text.rpartition("_")[2] not in encode_token(token)
+    assert decode_token(encode_token(token)) == token
+
+
+def test_a_token_is_over_at_its_moment() -> None:
+    """Not before, and never where none is said."""
+    text = new_text("ci", os.urandom)
+    assert [token_of(text, NEW_YEAR).is_over(Moment(NEW_YEAR + add)) for add in (-1, 0, 1)] == [False, True, True]
+    assert not token_of(text).is_over(Moment(2**60))
+
+
+def test_each_role_may_do_what_those_before_it_may() -> None:
+    """And nothing of those behind it."""
+    table = [[role.includes(other) for other in Role] for role in Role]
+    assert table == [[True, False, False], [True, True, False], [True, True, True]]
+
+
+def test_a_scope_has_jobs_by_prefix_and_queues_by_name() -> None:
+    """A queue is its own only if no prefix leaves out jobs of it."""
+    both = Scope(jobs=("mail-",), queues=("web",))
+    assert [both.has_id(each) for each in ("mail-1", "mail-", "mai", "x-mail-")] == [True, True, False, False]
+    assert [both.has_queue("web"), both.has_queue("mail"), both.owns_queue("web")] == [True, False, False]
+    assert Scope(queues=("web",)).owns_queue("web") and EVERYTHING.owns_queue("web") and EVERYTHING.has_id("x")
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a b", "a/b", "a" * 65, "é", None, 3])
+def test_what_can_not_be_in_a_header_is_no_name(name: object) -> None:
+    """It is named in the error."""
+    with pytest.raises(InvalidInput, match="is not the name of a token"):
+        check_token_name(name)

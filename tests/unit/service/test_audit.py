@@ -1,0 +1,130 @@
+"""Who has changed what."""
+
+import inspect
+import logging
+
+import pytest
+
+from tests.unit.service.world import World
+from tokimori.errors import Forbidden, StoreUnavailable
+from tokimori.model.access_token import Role
+from tokimori.model.audit import MOST_SHOWN
+from tokimori.service.access import Access
+from tokimori.service.audited import CHANGES, audited
+from tokimori.service.permitted import RULES, permitted
+
+UNRECORDED = {"claims", "check_schema", "migrate", "schema_script"}
+"""What runs of workers say is in the runs; tables are changed by who opens the store."""
+
+
+def test_every_change_is_recorded() -> None:
+    """Whatever needs more than the right to read, and is no list."""
+    changing = {name for name, (role, _) in RULES.items() if role is not Role.READ and not name.endswith(".list")}
+    assert {name for name in changing if name.partition(".")[0] not in UNRECORDED} == set(CHANGES)
+
+
+async def test_a_change_is_recorded_with_before_and_after(world: World) -> None:
+    """Newest first: by whom, when, with which method; what did not change anything is not there."""
+    service = audited(world.service)
+    await service.add("a", noop=True, name="old")
+    for name in ("new", "new"):
+        world.pass_seconds(1)
+        await service.acting_as("bob").update("a", name=name)
+    world.pass_seconds(1)
+    await service.delete("a")
+    deleted, updated, added = [each.entry for each in await service.audit.list()]
+    assert [entry.what for entry in (added, updated, deleted)] == ["add", "update", "delete"]
+    assert [entry.who for entry in (added, updated, deleted)] == ["ada", "bob", "ada"]
+    assert {entry.of for entry in (added, updated, deleted)} == {"job a"}
+    assert added.before is None and deleted.after is None
+    names = [entry["definition"]["name"] for entry in (updated.before, updated.after, deleted.before)]
+    assert names == ["old", "new", "new"]
+    assert updated.at - added.at == 1_000_000
+
+
+async def test_each_kind_of_change_is_recorded(world: World) -> None:
+    """Jobs, runs, queues, calendars, semaphores and tokens; of a token what it may do, not what it is."""
+    service = audited(world.service)
+    job = await service.add(noop=True)
+    run = await service.trigger(job.id)
+    await service.cancel(run.id)
+    await service.queues.pause("web", "repairs")
+    await service.queues.resume("web")
+    await service.pause(job.id)
+    await service.calendars.add("cal", dates=["12-25"])
+    await service.semaphores.set("s", 3)
+    made = await service.tokens.create("ci", "read")
+    await service.tokens.revoke("ci")
+    await service.import_all([("b", world.define({"noop": True}))])
+    found = {each.entry.what: each.entry for each in await service.audit.list()}
+    assert found.keys() == {
+        "add",
+        "trigger",
+        "cancel",
+        "queues.pause",
+        "queues.resume",
+        "pause",
+        "calendars.add",
+        "semaphores.set",
+        "tokens.create",
+        "tokens.revoke",
+        "import_all",
+    }
+    assert (found["trigger"].of, found["trigger"].after) == (f"job {job.id}", {"run": run.id})
+    assert (found["cancel"].of, found["cancel"].after["state"]) == (f"run {run.id}", "cancelled")
+    assert (found["queues.pause"].of, found["queues.resume"].after) == ("queue web", None)
+    assert found["tokens.create"].after["role"] == "read"
+    assert made.token.digest not in str(found) and made.text not in str(found)
+    assert found["import_all"].after == {"added": ["b"]}
+
+
+async def test_pages_of_the_log(world: World) -> None:
+    """Each begins behind the last entry of the one before."""
+    service = audited(world.service)
+    for number in range(5):
+        await service.add(f"j{number}", noop=True)
+        world.pass_seconds(1)
+    first = await service.audit.list(limit=3)
+    rest = await service.audit.list(first[-1].id, 3)
+    assert [each.entry.of for each in (*first, *rest)] == [f"job j{number}" for number in (4, 3, 2, 1, 0)]
+
+
+async def test_doors_record_and_only_admins_read(world: World) -> None:
+    """Under the name of the token; what was refused changed nothing and is not there."""
+    operates = permitted(world.service, Access(author="ci", role=Role.OPERATE))
+    await operates.add("a", noop=True)
+    with pytest.raises(Forbidden):
+        await operates.tokens.create("x", "read")
+    with pytest.raises(Forbidden, match=r"audit\.list"):
+        await operates.audit.list()
+    (found,) = await permitted(world.service, Access(author="boss", role=Role.ADMIN)).audit.list()
+    assert (found.entry.who, found.entry.what) == ("ci", "add")
+
+
+async def test_what_is_too_large_leaves_its_size(world: World) -> None:
+    """An entry is a document, which has a bound."""
+    service = audited(world.service)
+    await service.add(
+        "a",
+        command=["cat"],
+        stdin="x" * (MOST_SHOWN // 2),
+        description="x" * 4_000,
+        env={f"V{n}": "x" * 4_000 for n in range(12)},
+    )
+    (found,) = await service.audit.list()
+    assert found.entry.after["left_out"].endswith(" bytes")
+
+
+async def test_a_change_stands_though_the_log_can_not_be_written(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is done by then; the node's log tells what the audit log lacks."""
+
+    async def away(*_: object) -> None:
+        raise StoreUnavailable("gone")
+
+    world.store.put_document = away  # type: ignore[method-assign, assignment]
+    with caplog.at_level(logging.WARNING):
+        assert (await audited(world.service).add("a", noop=True)).id == "a"
+    assert "'ada' did add to job a" in caplog.text
+    assert inspect.iscoroutinefunction(audited(world.service).add)

@@ -1,0 +1,204 @@
+"""What each role and scope lets one do, method by method."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.unit.service.world import World
+from tokimori.errors import Forbidden, NotFound, Refused
+from tokimori.model.access_token import EVERYTHING, Role, Scope
+from tokimori.model.calendar import Calendar
+from tokimori.model.ids import JobId
+from tokimori.ports.store import RunFilter
+from tokimori.service.access import Access
+from tokimori.service.calls import KINDS
+from tokimori.service.permitted import MOST_PAGES, RULES, permitted
+from tokimori.service.service import Service
+
+MAIL, WEB = Scope(jobs=("mail-",)), Scope(queues=("web",))
+SCOPES = pytest.mark.parametrize("scope", [MAIL, WEB], ids=["jobs", "queues"])
+
+
+def acting(world: World, role: Role, scope: Scope = EVERYTHING) -> Service:
+    return permitted(world.service, Access(author="ci", role=role, scope=scope))
+
+
+@pytest.fixture
+async def two(world: World) -> World:
+    """A job within both scopes and one in neither, each with a run."""
+    for job_id, queue in (("mail-in", "web"), ("other", "default")):
+        await world.add({"noop": True, "queue": queue, "schedule": "@daily"}, job_id)
+        await world.trigger(job_id)
+    return world
+
+
+def test_every_method_has_a_rule() -> None:
+    """Of the service and of each of its parts; what has none is for admins alone."""
+    methods = {
+        f"{part}.{name}" if part else name
+        for part, kind in KINDS.items()
+        for name, _ in inspect.getmembers(kind, inspect.iscoroutinefunction)
+        if not name.startswith("_")
+    }
+    assert methods == set(RULES)
+
+
+async def test_who_may_read_changes_nothing(two: World) -> None:
+    """Each method that needs more is refused before it is called, and says which role it needs."""
+    service = acting(two, Role.READ)
+    for name, (role, _) in RULES.items():
+        part, _, word = name.rpartition(".")
+        if part == "claims" or role is Role.READ:
+            continue
+        with pytest.raises(Forbidden, match="role read") as fault:
+            await getattr(getattr(service, part) if part else service, word)("mail-in")
+        assert (fault.value.field, fault.value.code) == ("role", "forbidden")
+        assert f"--role {role}" in str(fault.value.allowed)
+    assert [job.id for job in await service.list()] == ["mail-in", "other"]
+
+
+async def test_who_operates_gives_no_rights(two: World) -> None:
+    """Tokens are the admins'."""
+    service = acting(two, Role.OPERATE)
+    assert (await service.pause("other")).by == "ci"
+    for act in (service.tokens.list(), service.tokens.create("x", "admin"), service.tokens.revoke("x")):
+        with pytest.raises(Forbidden):
+            await act
+    assert await acting(two, Role.ADMIN).tokens.list() == []
+
+
+@SCOPES
+async def test_lists_leave_out_what_is_not_within_the_scope(two: World, scope: Scope) -> None:
+    """Jobs, runs, what comes next, edges, queues, and who uses a calendar."""
+    await two.service.calendars.add("cal", dates=["12-25"])
+    for job_id in ("mail-in", "other"):
+        await two.update(job_id, {"calendars": ["cal"]})
+    await two.add({"noop": True, "queue": "web", "parents": [{"job": "other"}]}, "mail-child")
+    service = acting(two, Role.READ, scope)
+    assert [job.id for job in await service.list()] == ["mail-child", "mail-in"]
+    assert [job.id for job in await service.list("mail-child", 1)] == ["mail-in"]
+    runs = await service.list_runs(RunFilter())
+    assert [run.job_id for run in runs] == ["mail-in"] == [each.run.job_id for each in await service.summaries(runs)]
+    assert {job.id for job, _ in await service.upcoming()} == {"mail-in"}
+    assert await service.graph() == [] != await two.service.graph()
+    assert await service.calendars.jobs("cal") == ["mail-in"]
+    assert [queue.name for queue in await service.queues.list()] == (["web"] if scope is WEB else [])
+    assert isinstance(await service.calendars.get("cal"), Calendar)
+
+
+@SCOPES
+async def test_what_is_not_within_the_scope_is_not_there(two: World, scope: Scope) -> None:
+    """Whatever one asks of it, the answer is as for a job that nobody added."""
+    service = acting(two, Role.READ, scope)
+    run = (await two.service.list_runs(RunFilter(job_id=(await two.service.get("other")).id)))[0]
+    reads: list[Callable[[str], Awaitable[object]]] = [
+        service.get,
+        service.counts,
+        service.explain_job,
+        service.next_times,
+        service.pauses_of,
+        service.shown,
+        service.skips,
+        service.too_heavy,
+        service.graph,
+        lambda job_id: service.last_runs([job_id]),
+        lambda job_id: service.list_runs(RunFilter(job_id=JobId(job_id))),
+    ]
+    for read in reads:
+        await read("mail-in")
+        with pytest.raises(NotFound, match="there is no job 'other'"):
+            await read("other")
+    for of_run in (service.get_run, service.output, service.wait):
+        with pytest.raises(NotFound, match=f"there is no run '{run.id}'"):
+            await of_run(run.id)
+    with pytest.raises(NotFound):
+        await service.summaries([run])
+
+
+@SCOPES
+async def test_what_is_not_within_the_scope_is_not_changed(two: World, scope: Scope) -> None:
+    """Nor is what is everybody's, nor a job made into one that is not within it."""
+    service = acting(two, Role.OPERATE, scope)
+    run = (await two.service.list_runs(RunFilter()))[0]
+    changes: list[Callable[[], Awaitable[object]]] = [
+        lambda: service.update("other", name="x"),
+        lambda: service.delete("other"),
+        lambda: service.pause("other"),
+        lambda: service.trigger("other"),
+        lambda: service.trigger("mail-in", parent=run.id),
+        lambda: service.trigger_many("mail-in", [{"parent": run.id}]),
+        lambda: service.trigger_many("other", [{}]),
+        lambda: service.backfill("other", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+        lambda: service.cancel(run.id),
+        lambda: service.hold(run.id),
+        lambda: service.add("other-2", noop=True, queue="default"),
+        lambda: service.add(noop=True),
+        lambda: service.import_all([("other-3", two.define({"noop": True}))]),
+        lambda: service.add("mail-2", noop=True, queue="web", parents=[{"job": "other"}]),
+        lambda: service.add("mail-2", noop=True, queue="web", on_failure_job="other"),
+        lambda: service.update("mail-in", parents=[{"job": "other"}], schedule=None),
+        service.queues.pause,
+        lambda: service.queues.pause("default"),
+        lambda: service.calendars.add("cal"),
+        lambda: service.semaphores.set("s", 3),
+    ]
+    if scope is WEB:
+        changes.append(lambda: service.update("mail-in", queue="default"))
+    before = await two.service.list()
+    for change in changes:
+        with pytest.raises(Forbidden) as fault:
+            await change()
+        assert fault.value.field == "scope"
+    assert await two.service.list() == before
+    assert (await service.update("mail-in", name="x")).definition.name == "x"
+    assert (await service.trigger("mail-in")).job_id == "mail-in"
+    assert (await service.add("mail-2", noop=True, queue="web", parents=[{"job": "mail-in"}])).id == "mail-2"
+
+
+async def test_a_job_is_not_deleted_with_one_out_of_scope(two: World) -> None:
+    """Whatever runs after it goes with it."""
+    await two.add({"noop": True, "parents": [{"job": "mail-in"}]}, "mail-child")
+    await two.add({"noop": True, "parents": [{"job": "mail-child"}]}, "x")
+    service = acting(two, Role.OPERATE, MAIL)
+    with pytest.raises(Forbidden, match="cascade"):
+        await service.delete("mail-in", cascade=True)
+    await two.service.delete("x")
+    await service.delete("mail-in", cascade=True)
+    assert [job.id for job in await two.service.list()] == ["other"]
+
+
+async def test_who_operates_queues_pauses_them(two: World) -> None:
+    """Only his, and by prefix none: jobs of others are in it."""
+    assert (await acting(two, Role.OPERATE, WEB).queues.pause("web")).by == "ci"
+    with pytest.raises(Forbidden):
+        await acting(two, Role.OPERATE, MAIL).queues.resume("web")
+    await two.service.queues.pause("default")
+    assert [pause.queue for pause in await acting(two, Role.READ, WEB).queues.pauses()] == ["web"]
+
+
+async def test_holders_of_semaphores_are_not_told(two: World) -> None:
+    """They may be runs of others."""
+    await two.service.semaphores.set("s", 3)
+    (found,) = await acting(two, Role.READ, WEB).semaphores.list()
+    assert (found.name, found.holders) == ("s", ())
+    assert await acting(two, Role.READ, WEB).semaphores.get("s") == found
+
+
+async def test_a_list_of_runs_does_not_walk_without_end(two: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where too few are within the scope it says so."""
+    monkeypatch.setattr("tokimori.service.permitted.MOST_LISTED", 1)
+    for _ in range(MOST_PAGES):
+        await two.trigger("other")
+    with pytest.raises(Refused, match="too few are within the scope"):
+        await acting(two, Role.READ, MAIL).list_runs(RunFilter(limit=1))
+
+
+async def test_a_token_acts_in_its_own_name(two: World) -> None:
+    """Who has the secret may say who orders; who has a token may not, nor get rid of his scope."""
+    service = acting(two, Role.OPERATE, MAIL).acting_as("eve")
+    assert (await service.pause("mail-in")).by == "ci"
+    with pytest.raises(Forbidden):
+        await service.pause("other")
+    mine = permitted(two.service, Access(author="http", role=Role.ADMIN, is_owner=True)).acting_as("eve")
+    assert (await mine.pause("other")).by == "eve"
