@@ -33,9 +33,23 @@ LOADED = (
     "tokimori.cli.main",
     *(
         f"tokimori.cli.{noun}"
-        for noun in ("job", "schedule", "calendar", "queue", "run", "lock", "export", "node", "db", "apply")
+        for noun in (
+            "job",
+            "schedule",
+            "calendar",
+            "queue",
+            "run",
+            "lock",
+            "export",
+            "node",
+            "db",
+            "apply",
+            "context",
+            "remote",
+        )
     ),
     "tokimori.cli.config",
+    "tokimori.client.over_http",
     "tokimori.node.wiring",
     "tokimori.stores.sqlite.store",
     "tokimori.stores.postgres.store",

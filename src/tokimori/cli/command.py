@@ -13,6 +13,8 @@ import click
 class Options:
     """The global options, wherever they stood on the line."""
 
+    server: str | None = None
+    context: str | None = None
     store: str | None
     semaphore_store: str | None
     config: Path | None
@@ -25,6 +27,8 @@ def options() -> Options:
     meta = click.get_current_context().meta
     config = meta.get("config")
     return Options(
+        server=meta.get("server"),
+        context=meta.get("context"),
         store=meta.get("store"),
         semaphore_store=meta.get("semaphore_store"),
         config=None if config is None else Path(config),
@@ -95,6 +99,12 @@ class Group(click.Group):
 
 def _global_options() -> list[click.Parameter]:
     return [
+        click.Option(
+            ["--server"], metavar="URL", expose_value=False, callback=_keep("server"), help="The node to ask instead."
+        ),
+        click.Option(
+            ["--context"], metavar="NAME", expose_value=False, callback=_keep("context"), help="The same, by its name."
+        ),
         click.Option(["--store"], metavar="URL", expose_value=False, callback=_keep("store"), help="The store to use."),
         click.Option(
             ["--semaphore-store"],

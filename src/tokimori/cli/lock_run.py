@@ -52,8 +52,10 @@ class _LockCommand(CommandWithArguments):
 @click.option("--wait", type=float, metavar="SECONDS", help="How long to wait; by default as long as it takes.")
 def run(*, name: str, limit: int | None, weight: int, wait: float | None) -> int:
     """Run a command while holding units of a semaphore."""
+    from tokimori.cli.remote import check_local
     from tokimori.locks.holdings import Wanted
 
+    check_local("lock")
     argv = arguments_given()
     if not argv:
         raise InvalidInput("command: there is nothing to run", field="command", allowed="a program after --")

@@ -35,6 +35,7 @@ program = Group(
         "audit": ("tokimori.cli.audit:audit", "The audit log: who has changed what. list."),
         "node": ("tokimori.cli.node:node", "Nodes: list."),
         "db": ("tokimori.cli.db:db", "The store: status, migrate, sql, check, copy."),
+        "context": ("tokimori.cli.context:context", "Nodes elsewhere, to ask instead of the store: add, use, list."),
         "config": ("tokimori.cli.config:config", "Settings: show, check."),
     },
 )

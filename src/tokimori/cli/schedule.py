@@ -54,7 +54,7 @@ def explain(
     from tokimori.service.views.schedules import explanation_view
 
     start = None if after is None else parse_moment(after, field="after")
-    if calendars:
+    if calendars or options().server is not None or options().context is not None:
         explanation = in_service(
             lambda service: service.explain(
                 text, time_zone, count, start, gap=gap, fold=fold, calendars=calendars, shift=shift

@@ -26,8 +26,15 @@ def load(flags: Mapping[str, object] | None = None, *, check_store: Callable[[st
     from tokimori.cli.output import print_notice
     from tokimori.config.settings import load_settings
     from tokimori.config.variables import CONFIG_PATH
+    from tokimori.errors import Refused
 
     given = options()
+    if given.server is not None or given.context is not None:
+        raise Refused(
+            "server: this command works on this machine, and asks no node elsewhere",
+            field="server",
+            allowed="no --server and no --context",
+        )
     if given.config is not None:  # what this process starts is to read the same file
         os.environ[CONFIG_PATH] = str(Path.cwd() / given.config)
     named = {"store": given.store, "datasource.semaphore.url": given.semaphore_store, **(flags or {})}
@@ -53,11 +60,14 @@ class Absent(Enum):
 
 
 def in_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = Absent.REFUSED) -> _T:
-    """The result of `act`, which gets a service on the store of the settings."""
+    """The result of `act`, which gets a service on the store of the settings, or that of a node (`cli/remote.py`)."""
     import asyncio
 
+    from tokimori.cli.remote import server
     from tokimori.service.schema import open_prepared
 
+    if (url := server()) is not None:
+        return asyncio.run(_at_node(url, act))
     return asyncio.run(_with_service(load(), open_prepared, act, absent))
 
 
@@ -65,7 +75,24 @@ def in_bare_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = 
     """As `in_service`, whatever schema the store has."""
     import asyncio
 
+    from tokimori.cli.remote import server
+
+    if (url := server()) is not None:
+        return asyncio.run(_at_node(url, act))
     return asyncio.run(_with_service(load(), _open, act, absent))
+
+
+async def _at_node(url: str, act: Callable[["Service"], Awaitable[_T]]) -> _T:
+    """The result of `act`, whose service is that of a node."""
+    from tokimori.client.asynchronous import open_async
+    from tokimori.client.door import is_address
+    from tokimori.errors import InvalidInput
+
+    if not is_address(url):
+        message = f"server: {url!r} is no node's address"
+        raise InvalidInput(message, field="server", value=url, allowed="http://HOST:PORT or https://HOST")
+    async with open_async(url, author=user_name()) as client:
+        return await act(client)
 
 
 def _stores(loaded: "Loaded", clock: "Clock", absent: Absent) -> "Stores":

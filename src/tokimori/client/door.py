@@ -30,7 +30,7 @@ def is_address(url: str) -> bool:
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a node answers, without a path, and what it wants to hear."""
+    """Where a node answers, with the prefix of a proxy if there is one, and what it wants to hear."""
 
     url: str
     secret: str
@@ -43,13 +43,12 @@ def address_of(url: str, state_dir: Path) -> Address:
         named = bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         named = False
-    if not named or parts.path.strip("/") or parts.username is not None:
+    if not named or parts.username is not None:
         shown = urlunsplit(parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]))
         raise InvalidInput(f"url: {shown!r} is no node's address", field="url", value=shown, allowed=_ALLOWED)
     given = parse_qs(parts.query).get("secret")
-    return Address(
-        url=f"{parts.scheme}://{parts.netloc}", secret=given[-1] if given else _kept(state_dir, parts.netloc)
-    )
+    prefix, secret = parts.path.rstrip("/"), given[-1] if given else _kept(state_dir, parts.netloc)
+    return Address(url=f"{parts.scheme}://{parts.netloc}{prefix}", secret=secret)
 
 
 def _kept(state_dir: Path, where: str) -> str:

@@ -89,7 +89,6 @@ def test_what_a_door_does_not_offer_says_so(site: Site) -> None:
     [
         ("http://", "no node's address"),
         ("http://h:x/", "no node's address"),
-        ("http://h/api", "no node's address"),
         ("http://ann:pw@h/", "no node's address"),
         ("http://127.0.0.1:1/", "no secret"),
     ],

@@ -72,6 +72,7 @@ ONLY_HERE: Mapping[str, str] = MappingProxyType(
         "db sql": "who changes tables opens the store",
         "db check": "who changes tables opens the store",
         "db copy": "no node may work while it copies",
+        **{f"context {what}": "contexts are a file of this user" for what in ("add", "use", "list")},
         "config show": "the settings of this machine are files of this machine",
         "config check": "the settings of this machine are files of this machine",
     }

@@ -1,0 +1,75 @@
+"""Which node the command line speaks to, if it does not open the store itself."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokimori.cli.command import options
+from tokimori.errors import InvalidInput, Refused
+
+if TYPE_CHECKING:
+    from tokimori.config.contexts import Context
+
+_STORE = "TOKIMORI_STORE"
+
+
+def contexts_file() -> Path:
+    """Where the contexts of this user are kept."""
+    from tokimori.config.contexts import FILE
+    from tokimori.config.machine import this_machine
+
+    return this_machine(os.environ).config_files[0].with_name(FILE)
+
+
+def server() -> str | None:
+    """The address of the node, with its secret: by --server or --context, else of the context in use. None: the store.
+
+    A store that the command line or the environment names goes before the context in use. Raises `InvalidInput`.
+    """
+    from tokimori.config.contexts import read_contexts
+
+    given = options()
+    said = {"--server": given.server, "--context": given.context, "--store": given.store}
+    if len(named := [name for name, value in said.items() if value is not None]) > 1:
+        message = f"{named[0]}: it and {named[1]} say where to ask"
+        raise InvalidInput(message, field=named[0].removeprefix("--"), allowed="one of --server, --context, --store")
+    if given.server is not None:
+        return given.server
+    if given.store is not None or (given.context is None and os.environ.get(_STORE)):
+        return None
+    known = read_contexts(contexts_file())
+    name = given.context or known.current
+    return None if name is None else _address(known.named(name))
+
+
+def check_local(what: str) -> None:
+    """Refuse what only a store itself can do, where a node is asked. Raises `Refused`."""
+    if server() is not None:
+        raise Refused(
+            f"{what}: a node's door does not offer this; name the store itself, with --store or TOKIMORI_STORE",
+            field="server",
+            allowed="a store",
+        )
+
+
+def check_without_secret(url: str) -> None:
+    """Refuse an address that carries the secret: the file of contexts is no place for it. Raises `InvalidInput`."""
+    from tokimori.client.door import address_of, is_address
+
+    if "?" in url or not is_address(url):
+        message = "url: it is no address without a secret: keep the secret in a file, and name that with --token-file"
+        raise InvalidInput(message, field="url", allowed="such as https://tokimori.example")
+    address_of(f"{url}?secret=x", Path("/"))
+
+
+def _address(context: "Context") -> str:
+    from urllib.parse import quote
+
+    if context.token_file is None:
+        return context.url
+    try:
+        secret = Path(context.token_file).read_text().strip()
+    except (OSError, UnicodeDecodeError) as fault:
+        message = f"token_file: {context.token_file} can't be read: {fault}"
+        raise InvalidInput(message, field="token_file", value=context.token_file, allowed="a text file") from None
+    return f"{context.url}?secret={quote(secret, safe='')}"
