@@ -13,7 +13,7 @@ from tokimori.api.operation import Operation
 from tokimori.service.views.tokens import NewTokenView, TokenView, new_token_view, token_view
 
 
-class TokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewTokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A token that is to be; it is over after `expires` seconds, if that is given."""
 
     name: str
@@ -50,7 +50,7 @@ class Tokens:
         """All tokens, by name, without what their holders send."""
         return answer([token_view(each) for each in await self._service(request).tokens.list()])
 
-    async def create(self, request: Request, body: TokenRequest) -> Response:
+    async def create(self, request: Request, body: NewTokenRequest) -> Response:
         """Make a token; what its holder sends is told in this answer alone."""
         made = await self._service(request).tokens.create(
             body.name, body.role, jobs=body.jobs, queues=body.queues, expires=body.expires

@@ -1,6 +1,7 @@
 """The document of the API, its page, and the examples in both."""
 
 import re
+from collections import Counter
 from typing import Any
 from urllib.parse import urlencode
 
@@ -9,6 +10,7 @@ import pytest
 from tests.unit.api.asgi import Asker
 from tests.unit.service.world import World
 from tokimori.api.app import operations
+from tokimori.api.claims import ClaimPaths
 from tokimori.api.docs import DOCS, OPENAPI, STYLE
 from tokimori.api.operation import Operation
 from tokimori.node.formats import formats
@@ -28,8 +30,17 @@ async def test_the_document_names_every_operation(said: Any) -> None:
     assert said["openapi"] == "3.1.0"
     ids = [each["operationId"] for path in said["paths"].values() for each in path.values()]
     assert sorted(ids) == sorted({"health", "readiness", "openapi", *(each.id for each in ALL)})
-    assert set(re.findall(r"components/schemas/(\w+)", str(said))) <= said["components"]["schemas"].keys()
+    assert set(re.findall(r"components/schemas/([^'\"]+)", str(said))) <= said["components"]["schemas"].keys()
     assert said["paths"]["/healthz"]["get"]["security"] == []
+
+
+def test_no_two_types_have_one_name() -> None:
+    """Where two had, the document would name a type that is not in it, and what is sent would be unknown."""
+    claims = ClaimPaths(None).operations()  # type: ignore[arg-type]
+    kinds = {
+        kind for each in [*ALL, *claims] for kind in (each.body, each.sent, each.answers) if isinstance(kind, type)
+    }
+    assert max(Counter(kind.__name__ for kind in kinds).values()) == 1
 
 
 async def test_every_operation_says_what_it_does(said: Any) -> None:
