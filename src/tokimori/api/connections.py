@@ -78,7 +78,7 @@ class Connections:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.held = 0
-        self.buffer = bytearray(MOST_TAKEN)
+        self.buffer = memoryview(bytearray(MOST_TAKEN))
         self.reading = Reading(LONGEST_READING, monotonic)
         self._open: set[Connection] = set()
         self._waiting: dict[Connection, None] = {}

@@ -122,7 +122,8 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         """Wait for a request, no longer than `head_within`."""
         self.opening = None
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=0)  # so that one byte that nobody takes is told of
+        # So that one byte that nobody takes is told of. With 0, asyncio's TLS says of no bytes that they are too many.
+        transport.set_write_buffer_limits(high=0 if transport.get_extra_info("sslcontext") is None else 1)
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -134,13 +135,13 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._all.remove(self)
         self.deadline = self._stalled_at = inf
 
-    def get_buffer(self, sizehint: int) -> bytearray:
+    def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: all connections share it, as they are taken out at once."""
         return self._all.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """So many bytes have come."""
-        self.data_received(bytes(memoryview(self._all.buffer)[:nbytes]))
+        self.data_received(bytes(self._all.buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """Read it when it is its turn. Until then no more is taken."""

@@ -144,7 +144,7 @@ def _outcome(result: object, kwargs: Mapping[str, object]) -> object:
         case list():
             return {"runs": len(result)}
         case Imported():
-            return {"added": result.added}
+            return {"added": result.added} if result.added else None
         case Applied():
             done = {"added": result.added, "changed": [*result.changed, *result.adopted], "removed": result.removed}
             return None if kwargs.get("dry_run") else {what: jobs for what, jobs in done.items() if jobs} or None

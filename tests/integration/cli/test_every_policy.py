@@ -16,6 +16,7 @@ from tokimori.api.server import HttpDoor
 from tokimori.client.client import open as open_client
 from tokimori.clock import SystemClock
 from tokimori.model.policies import Retry
+from tokimori.service.allowed import Allowed
 from tokimori.service.definitions import JobFields
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
@@ -117,6 +118,7 @@ async def door(url: str) -> AsyncIterator[aiohttp.ClientSession]:
         secret=SECRET,
         health=lambda: health,
         pages=Page(lambda _: service, clock).routes(),
+        allowed=Allowed(users=("nobody",)),
     )
     http = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)
     await http.start()
