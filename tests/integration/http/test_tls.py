@@ -1,6 +1,7 @@
 """The door with TLS."""
 
 import asyncio
+import json
 import logging
 import shutil
 import socket
@@ -124,4 +125,9 @@ def test_a_node_with_tls(pair: Pair, tmp_path: Path) -> None:
         for _ in range(4):
             with urllib.request.urlopen(request, context=trusted) as answer:  # noqa: S310
                 assert answer.status == 200
+        kept = json.dumps({"id": "a", "noop": True, "payload": json.dumps("x" * 60_000)})
+        request.data, request.method = kept.encode(), "POST"
+        request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, context=trusted) as answer:  # noqa: S310  in several records of TLS
+            assert "x" * 60_000 in answer.read().decode()
     assert "without TLS" not in site.log

@@ -16,17 +16,17 @@ class Connection(ResponseHandler, asyncio.BufferedProtocol):
     def __init__(self, turns: Reading, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self._turns = turns
-        self._room = bytearray(PIECE)
+        self._room = memoryview(bytearray(PIECE))  # of which TLS fills pieces: those of an array are copies
         self._unread = b""
         self._waits = False
 
-    def get_buffer(self, sizehint: int) -> bytearray:
+    def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go."""
         return self._room
 
     def buffer_updated(self, nbytes: int) -> None:
         """So many bytes have come: they are read in their turn, and until then no more is taken."""
-        self._unread += memoryview(self._room)[:nbytes]
+        self._unread += self._room[:nbytes]
         if not self._waits:
             self._waits = self._turns.begin(self)
         if self._waits and self.transport is not None:
