@@ -8,7 +8,11 @@ from typing import Protocol
 
 
 class Step:
-    """The time that one kind of work may take in one step of the loop, in seconds."""
+    """The time that one kind of work may take in one step of the loop, in seconds.
+
+    After a step that has used it up it rests for as long: to begin a run takes the engine some ten steps, and each of
+    them would stand behind one of strangers.
+    """
 
     def __init__(self, longest: float, monotonic: Callable[[], float]) -> None:
         self._longest = longest
@@ -16,14 +20,28 @@ class Step:
         self._end = inf
 
     def is_over(self) -> bool:
-        """Whether the rest is for the next step. Each step has time for one piece of work at least."""
+        """Whether the rest is for a later step. Each step has time for one piece of work at least."""
         if self._end < inf:
             return self._monotonic() >= self._end
         self._end = self._monotonic() + self._longest
         asyncio.get_running_loop().call_soon(self._next)
         return False
 
+    def later(self, act: Callable[[], None]) -> None:
+        """Call it in the next step that has time for this work."""
+        loop = asyncio.get_running_loop()
+        if self._end < inf and self.is_over():
+            loop.call_later(self._longest, act)
+        else:
+            loop.call_soon(act)
+
     def _next(self) -> None:
+        if self.is_over():
+            asyncio.get_running_loop().call_later(self._longest, self._begin)
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
         self._end = inf
 
 
@@ -51,7 +69,7 @@ class Reading:
             if not reader.read_on():
                 return False
         if is_first:
-            asyncio.get_running_loop().call_soon(self._go_on)
+            self._step.later(self._go_on)
         self._waiting.append(reader)
         return True
 
@@ -61,4 +79,4 @@ class Reading:
             if reader.read_on():
                 self._waiting.append(reader)
         if self._waiting:
-            asyncio.get_running_loop().call_soon(self._go_on)
+            self._step.later(self._go_on)

@@ -277,6 +277,14 @@ DOOR_GUARDS = (
     ),
     Guard(
         DOOR,
+        "a step that strangers have used up is followed by a rest",
+        "turns.py",
+        "        if self.is_over():",
+        "        if False:",
+        "tests/unit/test_turns.py::test_a_step_that_was_used_up_is_followed_by_a_rest",
+    ),
+    Guard(
+        DOOR,
         "what clients send at once is read in turns with the engine",
         "turns.py",
         "while is_first and not self._step.is_over():",
