@@ -49,7 +49,8 @@ class CountedClock(SystemClock):
 
 async def test_who_waits_for_its_turn_costs_nothing() -> None:
     """However many wait: nobody looks at each of them in every step of the loop, and they begin in their order."""
-    clock, begun = CountedClock(), []
+    clock = CountedClock()
+    begun: list[int] = []
 
     async def slow(scope: Scope, _receive: Receive, _send: Send) -> None:
         clock.at += 0 if begun else 2 * LONGEST_STEP  # the others come too late for their step, and need no rest
