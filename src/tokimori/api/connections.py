@@ -9,7 +9,7 @@ import logging
 import resource
 from dataclasses import dataclass, field
 from math import inf
-from time import monotonic
+from time import thread_time
 from typing import Protocol
 
 from tokimori.turns import Reading
@@ -79,7 +79,7 @@ class Connections:
         self.limits = limits
         self.held = 0
         self.buffer = memoryview(bytearray(MOST_TAKEN))
-        self.reading = Reading(LONGEST_READING, monotonic)
+        self.reading = Reading(LONGEST_READING, thread_time)
         self._open: set[Connection] = set()
         self._waiting: dict[Connection, None] = {}
         self._sweeping: asyncio.TimerHandle | None = None

@@ -9,7 +9,7 @@ from tokimori.clock import Clock
 from tokimori.turns import Step
 
 LONGEST_STEP = 0.02
-"""Seconds of one step of the loop in which requests begin. The others begin later, one in each step."""
+"""Seconds of one step of the loop in which requests begin. The others begin in the next ones, one in each."""
 
 
 class Turns:
@@ -21,7 +21,6 @@ class Turns:
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self._app = app
-        self._clock = clock
         self._step = Step(LONGEST_STEP, clock.monotonic)
         self._line: deque[asyncio.Future[None]] = deque()
 
@@ -32,9 +31,10 @@ class Turns:
         await self._app(scope, receive, send)
 
     def _turn(self) -> "asyncio.Future[None]":
+        loop = asyncio.get_running_loop()
         if not self._line:
-            self._step.later(self._next)
-        turn = asyncio.get_running_loop().create_future()
+            loop.call_soon(self._next)
+        turn = loop.create_future()
         self._line.append(turn)
         return turn
 
@@ -46,8 +46,4 @@ class Turns:
             if is_given := not turn.done():
                 turn.set_result(None)
         if self._line:
-            asyncio.get_running_loop().call_soon(self._rest, self._clock.monotonic())
-
-    def _rest(self, since: float) -> None:
-        """Leave to the engine as long as the request took that has begun."""
-        asyncio.get_running_loop().call_later(self._clock.monotonic() - since, self._next)
+            asyncio.get_running_loop().call_soon(self._next)

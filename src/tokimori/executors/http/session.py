@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from time import monotonic
+from time import thread_time
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -53,7 +53,7 @@ class Session:
             resolver=Resolver(),
             socket_factory=self._socket,
         )
-        turns, loop = Reading(LONGEST_READING, monotonic), asyncio.get_running_loop()
+        turns, loop = Reading(LONGEST_READING, thread_time), asyncio.get_running_loop()
         # aiohttp has no argument for it
         connector._factory = partial(Connection, turns, loop)  # type: ignore[assignment]
         self._session = aiohttp.ClientSession(
