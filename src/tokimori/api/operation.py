@@ -23,8 +23,7 @@ class Operation:
 
     `answers` is the type of the answer (`media` where it is no JSON) under `status`; `others` are further statuses
     that tell of no fault, with what they mean. `headers` may come with the request, and `answered` with the answer.
-    `asked` and `example` are the query and the body of an example. An
-    `open` one needs no secret.
+    `asked` and `example` are the query and the body of an example. An operation that is `open` needs no secret.
     """
 
     id: str

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import re
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -33,8 +34,10 @@ class Role(StrEnum):
 
     def includes(self, other: "Role") -> bool:
         """Whether who has this role may do what needs the other one."""
-        order = tuple(Role)
-        return order.index(self) >= order.index(other)
+        return _RANK[self] >= _RANK[other]
+
+
+_RANK: Final = MappingProxyType({role: rank for rank, role in enumerate(Role)})
 
 
 class Scope(Struct, frozen=True, omit_defaults=True):

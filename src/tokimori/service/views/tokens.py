@@ -5,6 +5,7 @@ from msgspec import Struct
 from tokimori.clock import format_moment
 from tokimori.model.access_token import AccessToken
 from tokimori.service.tokens import NewToken
+from tokimori.service.views.stamps import stamp
 
 
 class TokenView(Struct, frozen=True, kw_only=True):
@@ -35,7 +36,7 @@ def token_view(token: AccessToken) -> TokenView:
         queues=token.scope.queues,
         created=format_moment(token.created),
         by=token.by,
-        expires=None if token.expires is None else format_moment(token.expires),
+        expires=stamp(token.expires),
     )
 
 
