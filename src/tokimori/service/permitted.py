@@ -345,6 +345,7 @@ class _Permitted:
                 return await method(*args, **kwargs)
             return await rule(Asked(Sight(service, access.scope), service, method, full, args, kwargs))
 
+        self.__dict__[name] = asked  # made once: each request asks for it
         return asked
 
 
