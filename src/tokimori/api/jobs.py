@@ -18,10 +18,12 @@ from tokimori.api.answers import answer, page_of, written
 from tokimori.api.operation import Fields, Handler, Operation
 from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask, idempotency_key
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound
-from tokimori.model.job import Job
+from tokimori.model.ids import check_job_id
+from tokimori.model.job import Job, JobState
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked
 from tokimori.service.definitions import JobFields, is_said
 from tokimori.service.edits import check_tag, tag_of
+from tokimori.service.finding import JobSearch
 from tokimori.service.shown import MOST_KEPT, Shown
 from tokimori.service.views.jobs import JobView, job_view
 from tokimori.service.views.runs import RunView
@@ -35,11 +37,32 @@ _KEY, _MATCH, _TAG = ("Idempotency-Key",), ("If-Match",), ("ETag",)
 
 
 class JobQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Jobs by id, from the first one behind `after`; `last_runs`: with how many of its newest runs each is shown."""
+    """Jobs by id, from the first one behind `after`: in some states, of ids that begin with `prefix`.
 
+    A `label` is `KEY=VALUE`, or `KEY` for any value; each one that is said must be there. `last_runs`: with how many of
+    its newest runs each is shown.
+    """
+
+    state: tuple[JobState, ...] = ()
+    prefix: str | None = None
+    label: tuple[str, ...] = ()
+    owner: str | None = None
+    queue: str | None = None
     after: str | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
     last_runs: Annotated[int, Meta(ge=0, le=MOST_LISTED)] = 0
+
+    def search(self) -> JobSearch:
+        """The search as the service takes it. Raises `InvalidInput`."""
+        return JobSearch(
+            state=frozenset(self.state),
+            prefix=self.prefix,
+            label=self.label,
+            owner=self.owner,
+            queue=self.queue,
+            after=None if self.after is None else check_job_id(self.after, field="after"),
+            limit=self.limit,
+        )
 
 
 class DeleteQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -143,14 +166,15 @@ class Jobs:
         ]
 
     async def list(self, request: Request, query: JobQuery) -> Response:
-        """Jobs by id, a page at a time."""
+        """Jobs by id, a page at a time. A page looks at 20,000 jobs at most: it may be short, and go on."""
         if query.last_runs:
             checked("last_runs", query.last_runs, MOST_LISTED // query.limit)
         service = self._service(request)
-        jobs = await service.list(query.after, query.limit)
+        found = await service.find_jobs(query.search())
+        jobs = found.jobs
         last = await service.last_runs([job.id for job in jobs], query.last_runs) if query.last_runs else {}
         views = [job_view(job, last_runs=last.get(job.id)) for job in jobs]
-        return page_of(request, views, more=len(jobs) == query.limit, after=jobs[-1].id if jobs else None)
+        return page_of(request, views, more=found.next is not None, after=found.next)
 
     async def add(self, request: Request, body: Fields) -> Response:
         """Add a job: its fields, and an `id` (else it gets a UUID).

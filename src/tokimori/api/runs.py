@@ -14,8 +14,9 @@ from tokimori.api.requests import NoRequest, RunRequest, ask
 from tokimori.errors import NotFound
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_LISTED
+from tokimori.service.finding import RunSearch
+from tokimori.service.given import moment_of
 from tokimori.service.runs import MOST_ATTEMPTS
 from tokimori.service.views.runs import AttemptView, OutputView, RunView, output_view, run_details_view, run_view
 
@@ -23,18 +24,34 @@ AttemptNumber = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
 
 
 class RunQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A filter of runs: of one job, in some states, older than the run `before`."""
+    """Which runs: of one job or of those whose ids begin with `job_prefix`, in some states, older than `before`.
+
+    `label` (`KEY=VALUE`, or `KEY`), `owner` and `queue` are those of their job as it is now. They were made at `since`
+    or later, and before `until` (a moment without offset is in the time zone of the service).
+    """
 
     job_id: str | None = None
+    job_prefix: str | None = None
     state: tuple[RunState, ...] = ()
+    label: tuple[str, ...] = ()
+    owner: str | None = None
+    queue: str | None = None
+    since: str | None = None
+    until: str | None = None
     before: str | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
 
-    def filter(self) -> RunFilter:
-        """The filter as the service takes it. Raises `InvalidInput`."""
-        return RunFilter(
+    def search(self, zone: str) -> RunSearch:
+        """The search as the service takes it. Raises `InvalidInput`."""
+        return RunSearch(
             job_id=None if self.job_id is None else check_job_id(self.job_id, field="job_id"),
-            states=frozenset(self.state),
+            job_prefix=self.job_prefix,
+            state=frozenset(self.state),
+            label=self.label,
+            owner=self.owner,
+            queue=self.queue,
+            since=None if self.since is None else moment_of("since", self.since, zone),
+            until=None if self.until is None else moment_of("until", self.until, zone),
             before=None if self.before is None else RunId(check_uuid(self.before, field="before")),
             limit=self.limit,
         )
@@ -99,10 +116,11 @@ class Runs:
         ]
 
     async def list(self, request: Request, query: RunQuery) -> Response:
-        """Runs, newest first, a page at a time."""
-        runs = await self._service(request).list_runs(query.filter())
-        views = [run_view(run) for run in runs]
-        return page_of(request, views, more=len(runs) == query.limit, before=runs[-1].id if runs else None)
+        """Runs, newest first, a page at a time. A page looks at 20,000 runs at most: it may be short, and go on."""
+        service = self._service(request)
+        found = await service.find_runs(query.search(service.time_zone))
+        views = [run_view(run) for run in found.runs]
+        return page_of(request, views, more=found.next is not None, before=found.next)
 
     async def add(self, request: Request, body: RunRequest) -> Response:
         """Ask for a run of a job, now or at a moment."""

@@ -50,6 +50,7 @@ from tokimori.schedules.explain import Explanation
 from tokimori.service.arguments import CalendarArguments, JobArguments, PlainRequest, RequestArguments
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.copying import KindCopied
+from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch
 from tokimori.service.jobs import Imported
 from tokimori.service.queues import Queue
 from tokimori.service.requests import Asked, Became
@@ -84,6 +85,8 @@ __all__ = [
     "Explanation",
     "FamilyChanged",
     "Forbidden",
+    "FoundJobs",
+    "FoundRuns",
     "Function",
     "Heard",
     "Held",
@@ -97,6 +100,7 @@ __all__ = [
     "JobArguments",
     "JobFunction",
     "JobId",
+    "JobSearch",
     "JobState",
     "KindCopied",
     "Moment",
@@ -117,6 +121,7 @@ __all__ = [
     "RunDetails",
     "RunFilter",
     "RunId",
+    "RunSearch",
     "RunState",
     "RunSummary",
     "SchemaMismatch",

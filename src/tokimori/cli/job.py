@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from tokimori.cli.command import CommandWithArguments, Group, options
 from tokimori.cli.ending import DONE, RUN_FAILED
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tokimori.model.job import Job
     from tokimori.model.pause import Pause
     from tokimori.model.run import Run, Skip
+    from tokimori.service.finding import JobSearch
     from tokimori.service.service import Service
 
 job = Group(
@@ -34,6 +36,8 @@ job = Group(
 )
 _LETS_IN = re.compile(r"auth|cookie|token|secret|key|pass", re.IGNORECASE)
 """Names of headers and variables whose values are secrets, as far as names tell."""
+_STATES = ("enabled", "paused", "parked", "finished")
+"""In which states listed jobs may be."""
 _SHOWN = 5
 """How many next moments a shown job has."""
 
@@ -70,12 +74,20 @@ def update(job_id: str, unset: tuple[str, ...], **values: Any) -> None:
 
 
 @job.command("list")
-def list_jobs() -> None:
-    """List all jobs."""
+@click.option("--state", multiple=True, type=click.Choice(_STATES), help="In this state; may be repeated.")
+@click.option("--prefix", metavar="TEXT", help="Only jobs whose ids begin with this.")
+@click.option("--label", multiple=True, metavar="KEY[=VALUE]", help="With this label; may be repeated.")
+@click.option("--owner", metavar="TEXT", help="Only jobs of this owner.")
+@click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
+def list_jobs(**filters: Any) -> None:
+    """List jobs by id: all of them, or those that have all that is said."""
 
+    from tokimori.model.job import JobState
+    from tokimori.service.finding import JobSearch
     from tokimori.service.views.jobs import job_view
 
-    jobs = in_service(_all_jobs)
+    wanted = JobSearch(**{**filters, "state": frozenset(map(JobState, filters["state"]))}, limit=1_000)
+    jobs = in_service(lambda service: _all_jobs(service, wanted))
     if options().as_json:
         print_json([job_view(each) for each in jobs])
         return
@@ -314,10 +326,12 @@ def _print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = Non
     print_lines(f"{done} {changed.id}: {changed.state}{upcoming}")
 
 
-async def _all_jobs(service: "Service") -> "list[Job]":
-    jobs: list[Job] = []
-    while page := await service.list(jobs[-1].id if jobs else None):
-        jobs += page
+async def _all_jobs(service: "Service", wanted: "JobSearch") -> "list[Job]":
+    found = await service.find_jobs(wanted)
+    jobs = list(found.jobs)
+    while found.next is not None:
+        found = await service.find_jobs(structs.replace(wanted, after=found.next))
+        jobs += found.jobs
     return jobs
 
 

@@ -3,9 +3,10 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from tokimori.cli.command import Group, options
 from tokimori.cli.ending import DONE, RUN_FAILED
@@ -17,6 +18,7 @@ from tokimori.model.transitions import ENDS, RunState
 
 if TYPE_CHECKING:
     from tokimori.model.run import Output, Run
+    from tokimori.service.finding import RunSearch
     from tokimori.service.runs import RunDetails, RunSummary
     from tokimori.service.service import Service
 
@@ -38,24 +40,47 @@ run = Group(
     type=click.Choice([state.value for state in RunState]),
     help="Only runs in this state; may be repeated.",
 )
+@click.option("--job-prefix", metavar="TEXT", help="Only runs of jobs whose ids begin with this.")
+@click.option("--label", multiple=True, metavar="KEY[=VALUE]", help="Of jobs with this label.")
+@click.option("--owner", metavar="TEXT", help="Only runs of jobs of this owner.")
+@click.option("--queue", metavar="NAME", help="Only runs of jobs of this queue.")
+@click.option("--since", metavar="TIME", help="Only runs that were made then or later.")
+@click.option("--until", metavar="TIME", help="Only runs that were made before.")
 @click.option("-n", "count", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
 @click.option("--before", metavar="RUN", help="Only runs older than this one.")
-def list_runs(job_id: str | None, states: tuple[str, ...], count: int, before: str | None) -> None:
-    """List runs, newest first."""
+def list_runs(
+    *,
+    job_id: str | None,
+    states: tuple[str, ...],
+    count: int,
+    before: str | None,
+    since: str | None,
+    until: str | None,
+    **traits: Any,
+) -> None:
+    """List runs, newest first. Labels, owner and queue are those of their jobs as these are now."""
 
     from tokimori.model.run import asked_by
-    from tokimori.ports.store import RunFilter
+    from tokimori.service.finding import RunSearch
+    from tokimori.service.given import moment_of
     from tokimori.service.views.runs import run_view
 
-    wanted = RunFilter(
+    wanted = RunSearch(
+        **traits,
         job_id=None if job_id is None else check_job_id(job_id),
-        states=frozenset(map(RunState, states)),
+        state=frozenset(map(RunState, states)),
         before=None if before is None else RunId(check_uuid(before, field="before")),
         limit=count,
     )
 
     async def act(service: "Service") -> "Sequence[RunSummary]":
-        return await service.summaries(await service.list_runs(wanted))
+        zone = service.time_zone
+        search = structs.replace(
+            wanted,
+            since=None if since is None else moment_of("since", since, zone),
+            until=None if until is None else moment_of("until", until, zone),
+        )
+        return await service.summaries(await _found(service, search))
 
     runs = in_service(act)
     if options().as_json:
@@ -77,6 +102,17 @@ def list_runs(job_id: str | None, states: tuple[str, ...], count: int, before: s
         for each, zone, summary in ((summary.run, summary.time_zone, summary) for summary in runs)
     ]
     print_table(("ID", "JOB", "STATE", "BY", "NOMINAL", "DUE", "STARTED", "ENDED", "EXIT", "REASON"), rows)
+
+
+async def _found(service: "Service", wanted: "RunSearch") -> "list[Run]":
+    """So many as are wanted, if there are: one answer looks at a bounded number of runs."""
+    found = await service.find_runs(wanted)
+    runs = list(found.runs)
+    while found.next is not None and len(runs) < wanted.limit:
+        left = structs.replace(wanted, before=found.next, limit=wanted.limit - len(runs))
+        found = await service.find_runs(left)
+        runs += found.runs
+    return runs
 
 
 def _job(run: "Run", *, deleted: bool) -> str:

@@ -124,6 +124,8 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     graph = synchronous(AsyncClient.graph)
     counts = synchronous(AsyncClient.counts)
     get_run = synchronous(AsyncClient.get_run)
+    find_jobs = synchronous(AsyncClient.find_jobs)
+    find_runs = synchronous(AsyncClient.find_runs)
     list_runs = synchronous(AsyncClient.list_runs)
     last_runs = synchronous(AsyncClient.last_runs)
     summaries = synchronous(AsyncClient.summaries)

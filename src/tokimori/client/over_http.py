@@ -204,6 +204,8 @@ class HttpClient(AsyncClient):
     graph = asked(AsyncClient.graph)
     counts = asked(AsyncClient.counts)
     get_run = asked(AsyncClient.get_run)
+    find_jobs = asked(AsyncClient.find_jobs)
+    find_runs = asked(AsyncClient.find_runs)
     list_runs = asked(AsyncClient.list_runs)
     last_runs = asked(AsyncClient.last_runs)
     summaries = asked(AsyncClient.summaries)

@@ -25,6 +25,7 @@ from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.audited import audited
 from tokimori.service.claims import Claims
+from tokimori.service.finding import EVERY_ID, find_jobs, find_runs
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.service.variants import in_zone, judged_by
@@ -131,6 +132,19 @@ async def _runs(asked: Asked) -> list[Run]:
         field="job_id",
         allowed="the id of a job",
     )
+
+
+async def _find_jobs(asked: Asked) -> Any:
+    ids = asked.sight.scope.jobs
+    span = (min(ids)[:-1], f"{max(ids)}\x7f") if ids else EVERY_ID
+    return await find_jobs(asked.service.list, asked.service.get, asked.first, asked.sight.sees, span)
+
+
+async def _find_runs(asked: Asked) -> Any:
+    job_id = getattr(asked.first, "job_id", None)
+    if job_id is not None and not await asked.sight.sees_id(job_id):
+        raise _no_job(job_id)
+    return await find_runs(asked.service.list_runs, asked.service.get, asked.first, asked.sight.sees_id)
 
 
 async def _last_runs(asked: Asked) -> Any:
@@ -250,6 +264,8 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         **dict.fromkeys(("get_run", "output", "wait"), (Role.READ, _of_run)),
         "list": (Role.READ, _jobs),
         "list_runs": (Role.READ, _runs),
+        "find_jobs": (Role.READ, _find_jobs),
+        "find_runs": (Role.READ, _find_runs),
         "last_runs": (Role.READ, _last_runs),
         "summaries": (Role.READ, _summaries),
         "upcoming": (Role.READ, _upcoming),

@@ -26,6 +26,7 @@ from tokimori.schedules.zones import check_zone
 from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.days_off import read_days_off
+from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch, find_jobs, find_runs
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
 from tokimori.service.graph import around, direct, how
 from tokimori.service.jobs import schedule_for
@@ -46,6 +47,14 @@ class Service(SetService):
     async def now(self) -> Moment:
         """The store's time, by which nodes fire. This machine's clock may be set wrong."""
         return await self._now()
+
+    async def find_jobs(self, wanted: JobSearch) -> FoundJobs:
+        """The jobs that are wanted, by id. At most 20,000 are looked at: it may find few, and say where to go on."""
+        return await find_jobs(self.list, self.get, wanted)
+
+    async def find_runs(self, wanted: RunSearch) -> FoundRuns:
+        """The runs that are wanted, newest first. At most 20,000 are looked at, and 1,000 jobs of them."""
+        return await find_runs(self.list_runs, self.get, wanted)
 
     async def next_times(self, job_id: str, n: int = 10, after: When | None = None) -> Sequence[Moment]:
         """The next moments of the job's schedule, whatever its state; at most as many as it has runs remaining.

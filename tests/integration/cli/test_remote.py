@@ -25,6 +25,9 @@ calendar list
 calendar show c
 queue list
 run list --json
+run list --job-prefix a --since 2020-01-01T00:00:00Z --until 2100-01-01 --state succeeded --queue default
+job list --prefix a --state enabled --queue default
+run list --label =x
 run show RUN
 run logs RUN
 run logs -f RUN

@@ -41,6 +41,22 @@ def test_from_job_to_output(site: Site) -> None:
         assert [node.host for node in client.nodes()] == [client.get_run(ended.id).attempts[0].host]
 
 
+def test_jobs_and_runs_are_found_over_http(site: Site) -> None:
+    """A search goes and comes back as the same values as on a store, in pages."""
+    with tokimori.open(site.entry) as client:
+        for job_id in ("find-a", "find-b"):
+            client.add(job_id, noop=True, owner="eve", labels={"eu": "yes"}, queue="far")
+            client.pause(job_id)
+        first = client.find_jobs(tokimori.JobSearch(owner="eve", label=("eu=yes",), limit=1))
+        assert (first.jobs, first.next) == ([client.get("find-a")], "find-a")
+        paused = frozenset({tokimori.JobState.PAUSED})
+        behind = client.find_jobs(tokimori.JobSearch(owner="eve", state=paused, after=first.next))
+        assert ([job.id for job in behind.jobs], behind.next) == (["find-b"], None)
+        run = client.trigger("find-b", force=True)
+        found = client.find_runs(tokimori.RunSearch(label=("eu",), since=run.created))
+        assert [each.id for each in found.runs] == [run.id]
+
+
 def test_a_worker_in_python_over_http(site: Site) -> None:
     """Runs are claimed, kept and finished through the door, and a wait there ends with the first run."""
     with tokimori.open(site.entry) as client:

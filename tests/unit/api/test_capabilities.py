@@ -4,11 +4,17 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 import click
+import pytest
+from msgspec import Struct
+from msgspec.structs import fields
 
 from tokimori.api.app import operations
+from tokimori.api.jobs import JobQuery
+from tokimori.api.runs import RunQuery
 from tokimori.cli.command import Group
 from tokimori.cli.main import program
 from tokimori.node.formats import formats
+from tokimori.service.finding import JobSearch, RunSearch
 
 SAME: Mapping[str, str] = MappingProxyType(
     {
@@ -80,6 +86,14 @@ ONLY_HERE: Mapping[str, str] = MappingProxyType(
 """Commands that no door can offer, and why."""
 
 
+FILTERS: Mapping[str, type[Struct]] = MappingProxyType({"job list": JobQuery, "run list": RunQuery})
+"""Commands that list, and the query of their operation."""
+SAID_OTHERWISE: Mapping[str, str] = MappingProxyType({"job": "job_id", "n": "limit"})
+"""Options that are shorter than their parameter."""
+ONLY_IN_PAGES = {"job list": {"after", "limit", "last_runs"}, "run list": set[str]()}
+"""Parameters that a list of everything does not need."""
+
+
 def commands(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[str]:
     """Every command below the group, as it is typed."""
     context = click.Context(group)
@@ -98,3 +112,24 @@ def test_the_api_can_do_what_the_command_line_can() -> None:
     assert sorted(typed - SAME.keys() - ONLY_HERE.keys()) == []
     assert {command: name for command, name in SAME.items() if name not in offered} == {}
     assert sorted((SAME.keys() | ONLY_HERE.keys()) - typed) == []
+
+
+def options_of(line: str) -> set[str]:
+    """The options of a command, without dashes."""
+    found: click.Command = program
+    for word in line.split():
+        assert isinstance(found, click.Group)
+        command = found.get_command(click.Context(found), word)
+        assert command is not None
+        found = command
+    return {name.lstrip("-").replace("-", "_") for each in found.params for name in each.opts}
+
+
+@pytest.mark.parametrize("line", FILTERS)
+def test_lists_have_the_same_filters_everywhere(line: str) -> None:
+    """An option of the command is a parameter of the operation and a field of what the Python client takes."""
+    options = {SAID_OTHERWISE.get(name, name) for name in options_of(line) - options_of("queue list")}
+    asked = {field.name for field in fields(FILTERS[line])}
+    kind = JobSearch if line == "job list" else RunSearch
+    assert options == asked - ONLY_IN_PAGES[line]
+    assert {field.name for field in fields(kind)} == asked - {"last_runs"}

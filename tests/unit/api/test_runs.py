@@ -61,9 +61,33 @@ async def test_list_by_pages_and_filters(world: World, door: Asker, job: str) ->
     assert (await door.get(f"{RUNS}?job_id=b")).json == []
 
 
+async def test_a_link_keeps_the_filters(world: World, door: Asker) -> None:
+    """The next page is of the same search, and the last one names none."""
+    for number in range(6):
+        world.pass_seconds(1)
+        await world.add({"noop": True, "owner": "ada" if number % 2 else "bob", "labels": {"eu": "yes"}}, f"a{number}")
+        await door.post(RUNS, {"job_id": f"a{number}"})
+    path, pages = f"{RUNS}?owner=ada&job_prefix=a&label=eu%3Dyes&since=2030-01-01T00:00:00Z&limit=2", []
+    while path:
+        answer = await door.get(path)
+        pages.append([run["job_id"] for run in answer.json])
+        path = answer.headers.get("link", "<>").partition(">")[0][1:]
+    assert pages == [["a5", "a3"], ["a1"]]
+    assert (await door.get(f"{RUNS}?until=2030-01-01T00:00:00Z")).json == []
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
-    [("state=done", "state"), ("before=x", "before"), ("job_id=-", "job_id"), ("limit=9999", "limit"), ("x=1", "x")],
+    [
+        ("since=soon", "since"),
+        ("label=%3Dx", "label"),
+        ("job_prefix=-", "job_prefix"),
+        ("state=done", "state"),
+        ("before=x", "before"),
+        ("job_id=-", "job_id"),
+        ("limit=9999", "limit"),
+        ("x=1", "x"),
+    ],
 )
 async def test_bad_queries(door: Asker, query: str, field: str) -> None:
     """A parameter that is unknown or not allowed is named, with what is."""

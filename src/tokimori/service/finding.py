@@ -1,0 +1,262 @@
+"""Jobs and runs by what is said of them. The store's lists are read a page at a time, and only so far for one answer.
+
+What a store finds by an index (the job of a run, its state, where to begin) it is asked for; the rest is compared here.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from msgspec import Struct, structs
+
+from tokimori.clock import MILLISECOND, Moment
+from tokimori.errors import InvalidInput, NotFound
+from tokimori.model.ids import Incarnation, JobId, RunId, check_job_id, check_uuid
+from tokimori.model.job import Job, JobState
+from tokimori.model.retention import first_id_at
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
+from tokimori.model.words import check_text
+from tokimori.ports.store import RunFilter
+from tokimori.service.asking import MOST_LISTED, checked, chosen
+from tokimori.service.given import many, moment_of
+
+PAGE = 500
+"""So many rows are read at once: others have their turn between two pages."""
+MOST_LOOKED_AT = 20_000
+"""So many jobs or runs are looked at for one answer."""
+MOST_JOBS = 1_000
+"""The jobs of so many runs are looked at for one answer: each is asked for by itself."""
+_LABEL = "KEY=VALUE, or KEY for any value"
+
+ListJobs = Callable[[str | None, int], Awaitable[Sequence[Job]]]
+ListRuns = Callable[[RunFilter], Awaitable[Sequence[Run]]]
+JobOf = Callable[[str], Awaitable[Job]]
+Sees = Callable[[Job], bool]
+SeesId = Callable[[str], Awaitable[bool]]
+EVERY_ID = ("", "\x7f")
+"""Between these are all ids of jobs."""
+
+
+class Traits(Struct, frozen=True, kw_only=True):
+    """What is said of a job: all of it must hold.
+
+    Each `label` is `KEY=VALUE`, or `KEY` for any value. `limit`: how many jobs or runs are wanted at most.
+    """
+
+    label: tuple[str, ...] = ()
+    owner: str | None = None
+    queue: str | None = None
+    limit: int = 100
+
+    def are_of(self, job: Job) -> bool:
+        """Whether the job, as it is now, has them."""
+        said = job.definition
+        return (
+            (self.owner is None or said.owner == self.owner)
+            and (self.queue is None or said.queue == self.queue)
+            and all(_has(said.labels, label) for label in self.label)
+        )
+
+
+class JobSearch(Traits, frozen=True, kw_only=True):
+    """Which jobs to find: those in one of these states, of an id that begins with `prefix` and is behind `after`."""
+
+    state: frozenset[JobState] = frozenset()
+    prefix: str | None = None
+    after: JobId | None = None
+
+
+class RunSearch(Traits, frozen=True, kw_only=True):
+    """Which runs to find: of one job or of jobs whose ids begin with `job_prefix`, in one of these states.
+
+    They were made at `since` or later, and before `until` (microseconds since 1970), and are older than the run
+    `before`. What is said of a job holds for the job as it is now: runs of one that is deleted have none of it.
+    """
+
+    job_id: JobId | None = None
+    state: frozenset[RunState] = frozenset()
+    job_prefix: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    before: RunId | None = None
+
+    @property
+    def asks_for_jobs(self) -> bool:
+        """Whether it says something that only the job of a run can tell."""
+        return not (self.owner is self.queue is None and self.label == ())
+
+
+class FoundJobs(Struct, frozen=True, kw_only=True):
+    """Jobs by id. `next`: there may be more behind this id (it need not be that of one of them); None: that is all."""
+
+    jobs: Sequence[Job]
+    next: JobId | None = None
+
+
+class FoundRuns(Struct, frozen=True, kw_only=True):
+    """Runs, newest first. `next`: there may be more before this id; None: that is all."""
+
+    runs: Sequence[Run]
+    next: RunId | None = None
+
+
+_Search = TypeVar("_Search", bound=Traits)
+
+
+async def find_jobs(
+    list_jobs: ListJobs, job_of: JobOf, given: object, sees: Sees | None = None, span: tuple[str, str] = EVERY_ID
+) -> FoundJobs:
+    """The jobs that are wanted, of those that somebody sees (None: of all): none is outside the span of ids.
+
+    Raises `InvalidInput`.
+    """
+    wanted = _checked_jobs(given)
+    found = [job for job in await _named(job_of, wanted) if _is_wanted(job, wanted, sees)]
+    prefix = wanted.prefix or ""
+    after = JobId(max(wanted.after or "", prefix, span[0])) or None
+    size = wanted.limit if sees is None and wanted == JobSearch(after=wanted.after, limit=wanted.limit) else PAGE
+    for _ in range(MOST_LOOKED_AT // PAGE):
+        if len(found) == wanted.limit:
+            return FoundJobs(jobs=found, next=after)
+        page = await list_jobs(after, size)
+        for job in page:
+            if not job.id.startswith(prefix) or job.id > span[1]:
+                return FoundJobs(jobs=found)
+            after = job.id
+            found += [job] if _is_wanted(job, wanted, sees) else []
+            if len(found) == wanted.limit:
+                return FoundJobs(jobs=found, next=after)
+        if len(page) < size:
+            return FoundJobs(jobs=found)
+    return FoundJobs(jobs=found, next=after)
+
+
+async def find_runs(list_runs: ListRuns, job_of: JobOf, given: object, sees: SeesId | None = None) -> FoundRuns:
+    """The runs that are wanted, of jobs that somebody sees (None: of all). Raises `InvalidInput`."""
+    wanted = _checked_runs(given)
+    jobs = _Jobs(job_of, wanted, sees)
+    oldest, before = None if wanted.since is None else first_id_at(wanted.since), _newest(wanted)
+    size = PAGE if wanted.job_prefix is not None or jobs.matter else wanted.limit
+    found: list[Run] = []
+    for _ in range(MOST_LOOKED_AT // PAGE):
+        page = await list_runs(RunFilter(job_id=wanted.job_id, states=wanted.state, before=before, limit=size))
+        for run in page:
+            if oldest is not None and run.id < oldest:
+                return FoundRuns(runs=found)
+            before = run.id
+            found += [run] if _is_within(run, wanted) and await jobs.admit(run) else []
+            if len(found) == wanted.limit or jobs.asked >= MOST_JOBS:
+                return FoundRuns(runs=found, next=before)
+        if len(page) < size:
+            return FoundRuns(runs=found)
+    return FoundRuns(runs=found, next=before)
+
+
+class _Jobs:
+    """The jobs of the runs that are looked at: each is asked for once."""
+
+    def __init__(self, job_of: JobOf, wanted: RunSearch, sees: SeesId | None) -> None:
+        self.matter = wanted.asks_for_jobs or sees is not None
+        self._job_of = job_of
+        self._wanted = wanted
+        self._sees = sees
+        self._known: dict[tuple[JobId, Incarnation], bool] = {}
+
+    @property
+    def asked(self) -> int:
+        """For how many jobs somebody has asked."""
+        return len(self._known)
+
+    async def admit(self, run: Run) -> bool:
+        """Whether the job of the run is wanted."""
+        if not self.matter:
+            return True
+        key = (run.job_id, run.incarnation)
+        if key not in self._known:
+            is_seen = self._sees is None or await self._sees(run.job_id)
+            self._known[key] = is_seen and await self._has_traits(run)
+        return self._known[key]
+
+    async def _has_traits(self, run: Run) -> bool:
+        if not self._wanted.asks_for_jobs:
+            return True
+        with suppress(NotFound):
+            job = await self._job_of(run.job_id)
+            is_its_own = job.incarnation == run.incarnation and job.state is not JobState.DELETED
+            return is_its_own and self._wanted.are_of(job)
+        return False
+
+
+async def _named(job_of: JobOf, wanted: JobSearch) -> list[Job]:
+    """The job whose id is the prefix itself: the list begins behind it."""
+    prefix = wanted.prefix
+    if prefix is not None and prefix > (wanted.after or ""):
+        with suppress(NotFound):
+            return [await job_of(prefix)]
+    return []
+
+
+def _is_wanted(job: Job, wanted: JobSearch, sees: Sees | None) -> bool:
+    is_listed = job.state in wanted.state if wanted.state else job.state is not JobState.DELETED
+    return is_listed and wanted.are_of(job) and (sees is None or sees(job))
+
+
+def _is_within(run: Run, wanted: RunSearch) -> bool:
+    return (
+        run.job_id.startswith(wanted.job_prefix or "")
+        and (wanted.since is None or run.created >= wanted.since)
+        and (wanted.until is None or run.created < wanted.until)
+    )
+
+
+def _newest(wanted: RunSearch) -> RunId | None:
+    """Before which id the runs are that may be wanted: ids are no finer than a millisecond."""
+    bounds = [] if wanted.before is None else [wanted.before]
+    bounds += [] if wanted.until is None else [first_id_at(Moment(wanted.until + MILLISECOND))]
+    return min(bounds, default=None)
+
+
+def _has(labels: dict[str, str], wanted: str) -> bool:
+    key, sign, value = wanted.partition("=")
+    return key in labels and (not sign or labels[key] == value)
+
+
+def _checked_jobs(given: object) -> JobSearch:
+    wanted = _of_kind(JobSearch, given)
+    return structs.replace(
+        wanted,
+        state=frozenset(chosen(JobState, "state", each) for each in many("state", wanted.state, "states of jobs")),
+        prefix=None if wanted.prefix is None else check_job_id(wanted.prefix, field="prefix"),
+        after=None if wanted.after is None else check_job_id(wanted.after, field="after"),
+    )
+
+
+def _checked_runs(given: object) -> RunSearch:
+    wanted = _of_kind(RunSearch, given)
+    return structs.replace(
+        wanted,
+        job_id=None if wanted.job_id is None else check_job_id(wanted.job_id, field="job_id"),
+        state=frozenset(chosen(RunState, "state", each) for each in many("state", wanted.state, "states of runs")),
+        job_prefix=None if wanted.job_prefix is None else check_job_id(wanted.job_prefix, field="job_prefix"),
+        since=None if wanted.since is None else moment_of("since", wanted.since, "UTC"),
+        until=None if wanted.until is None else moment_of("until", wanted.until, "UTC"),
+        before=None if wanted.before is None else RunId(check_uuid(wanted.before, field="before")),
+    )
+
+
+def _of_kind(kind: type[_Search], given: object) -> _Search:
+    if not isinstance(given, kind):
+        allowed = f"a {kind.__name__}"
+        raise InvalidInput(f"wanted: {given!r} is no {kind.__name__}", field="wanted", value=given, allowed=allowed)
+    labels = tuple(_label(each) for each in many("label", given.label, "labels"))
+    for name, text in (("owner", given.owner), ("queue", given.queue)):
+        if text is not None:
+            check_text(name, text)
+    return structs.replace(given, label=labels, limit=checked("limit", given.limit, MOST_LISTED))
+
+
+def _label(given: object) -> str:
+    if isinstance(given, str) and given.partition("=")[0]:
+        return given
+    raise InvalidInput(f"label: {given!r} is no label", field="label", value=given, allowed=_LABEL)

@@ -1,0 +1,180 @@
+"""Jobs and runs are found by what is said of them, in pages that look at a bounded number of rows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from tests.unit.service.world import World
+from tokimori.clock import Moment
+from tokimori.errors import InvalidInput, NotFound
+from tokimori.model.access_token import Role, Scope
+from tokimori.model.ids import JobId
+from tokimori.model.job import JobState
+from tokimori.model.outcome import Succeeded
+from tokimori.model.transitions import RunState
+from tokimori.service import finding
+from tokimori.service.access import Access
+from tokimori.service.finding import JobSearch, RunSearch
+from tokimori.service.permitted import permitted
+from tokimori.service.service import Service
+
+MAIL = Access(author="ci", role=Role.READ, scope=Scope(jobs=("mail",)))
+WEB = Access(author="ci", role=Role.READ, scope=Scope(queues=("web",)))
+
+
+@pytest.fixture
+async def jobs(world: World) -> World:
+    """Five jobs, each with a run: one a second."""
+    for job_id, said in (
+        ("mail", {"owner": "ada", "labels": {"tier": "gold", "eu": "yes"}}),
+        ("mail-in", {"owner": "bob", "queue": "web", "labels": {"tier": "gold"}}),
+        ("mail-out", {"owner": "ada", "queue": "web", "labels": {"tier": "tin"}}),
+        ("mailing", {"owner": "ada"}),
+        ("other", {"owner": "ada", "queue": "web"}),
+    ):
+        world.pass_seconds(1)
+        await world.add({"noop": True, **said}, job_id)
+        await world.trigger(job_id)
+    await world.service.pause("mailing")
+    return world
+
+
+async def jobs_in_pages(service: Service, wanted: JobSearch) -> list[str]:
+    """All that are found; it ends."""
+    ids: list[str] = []
+    for _ in range(20):
+        found = await service.find_jobs(wanted)
+        ids += [job.id for job in found.jobs]
+        if found.next is None:
+            return ids
+        wanted = structs.replace(wanted, after=found.next)
+    raise AssertionError(f"the pages have no end: {ids}")
+
+
+async def runs_in_pages(service: Service, wanted: RunSearch) -> list[str]:
+    """The jobs of all runs that are found; it ends."""
+    ids: list[str] = []
+    for _ in range(20):
+        found = await service.find_runs(wanted)
+        ids += [run.job_id for run in found.runs]
+        if found.next is None:
+            return ids
+        wanted = structs.replace(wanted, before=found.next)
+    raise AssertionError(f"the pages have no end: {ids}")
+
+
+TRAITS: Sequence[tuple[dict[str, Any], list[str]]] = (
+    ({}, ["mail", "mail-in", "mail-out", "mailing", "other"]),
+    ({"owner": "ada"}, ["mail", "mail-out", "mailing", "other"]),
+    ({"queue": "web", "owner": "ada"}, ["mail-out", "other"]),
+    ({"label": ("tier",)}, ["mail", "mail-in", "mail-out"]),
+    ({"label": ("tier=gold", "eu=yes")}, ["mail"]),
+    ({"label": ("tier=gold=",)}, []),
+    ({"owner": "nobody"}, []),
+)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+@pytest.mark.parametrize(("traits", "ids"), TRAITS)
+async def test_by_what_is_said_of_jobs(jobs: World, traits: dict[str, Any], ids: list[str], limit: int) -> None:
+    """Jobs by id and runs newest first have all that is said, whatever the size of a page."""
+    assert await jobs_in_pages(jobs.service, JobSearch(limit=limit, **traits)) == ids
+    assert await runs_in_pages(jobs.service, RunSearch(limit=limit, **traits)) == ids[::-1]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+async def test_by_the_beginning_of_an_id(jobs: World, limit: int) -> None:
+    """The job whose id is the prefix itself is found, too, and each job once."""
+    for prefix, ids in (("mail-", ["mail-in", "mail-out"]), ("mail", ["mail", "mail-in", "mail-out", "mailing"])):
+        assert await jobs_in_pages(jobs.service, JobSearch(prefix=prefix, limit=limit)) == ids
+        assert await runs_in_pages(jobs.service, RunSearch(job_prefix=prefix, limit=limit)) == ids[::-1]
+    behind = JobSearch(prefix="mail", after=JobId("mail-in"), limit=limit)
+    assert await jobs_in_pages(jobs.service, behind) == ["mail-out", "mailing"]
+
+
+async def test_by_state(jobs: World) -> None:
+    """Of jobs and of runs."""
+    paused = JobSearch(state=frozenset({JobState.PAUSED}), prefix="mail")
+    assert await jobs_in_pages(jobs.service, paused) == ["mailing"]
+    await jobs.work(Succeeded())
+    ended = RunSearch(state=frozenset({RunState.SUCCEEDED}), label=("tier",))
+    assert len(await runs_in_pages(jobs.service, ended)) == 1
+
+
+async def test_by_time(jobs: World) -> None:
+    """A run made at `since` is found, one made at `until` is not, to the microsecond."""
+    runs = (await jobs.service.find_runs(RunSearch())).runs
+    newest, oldest = runs[1].created, runs[3].created
+    for since, until, ids in (
+        (oldest, newest, ["mail-out", "mail-in"]),
+        (Moment(oldest + 1), Moment(newest + 1), ["mailing", "mail-out"]),
+        (None, oldest, ["mail"]),
+        (newest, None, ["other", "mailing"]),
+    ):
+        assert await runs_in_pages(jobs.service, RunSearch(since=since, until=until, limit=1)) == ids
+
+
+async def test_a_search_looks_at_a_bounded_number(jobs: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers with what it has found so far, and where to go on; in pages all is found."""
+    monkeypatch.setattr(finding, "PAGE", 1)
+    monkeypatch.setattr(finding, "MOST_LOOKED_AT", 2)
+    found = await jobs.service.find_jobs(JobSearch(queue="web"))
+    assert ([job.id for job in found.jobs], found.next) == (["mail-in"], "mail-in")
+    runs = await jobs.service.find_runs(RunSearch(owner="bob"))
+    assert (runs.runs, runs.next is None) == ([], False)
+    assert await runs_in_pages(jobs.service, RunSearch(owner="bob")) == ["mail-in"]
+    assert await jobs_in_pages(jobs.service, JobSearch(queue="web")) == ["mail-in", "mail-out", "other"]
+
+
+async def test_a_search_of_runs_asks_for_a_bounded_number_of_jobs(jobs: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of many jobs would cost a question for each."""
+    monkeypatch.setattr(finding, "MOST_JOBS", 2)
+    runs = await jobs.service.find_runs(RunSearch(owner="ada"))
+    assert ([run.job_id for run in runs.runs], runs.next) == (["other", "mailing"], runs.runs[-1].id)
+
+
+async def test_runs_of_a_job_that_is_gone_have_nothing_said_of_them(jobs: World) -> None:
+    """A new job of the same id says nothing of them either; by their ids they are found."""
+    await jobs.service.delete("other")
+    await jobs.add({"noop": True, "owner": "eve"}, "other")
+    for owner in ("ada", "eve"):
+        assert "other" not in await runs_in_pages(jobs.service, RunSearch(owner=owner))
+    assert "other" in await runs_in_pages(jobs.service, RunSearch(job_prefix="oth"))
+
+
+async def test_a_token_finds_what_is_within_its_scope(jobs: World) -> None:
+    """Of jobs and runs, with filters and without; runs of another's job are not found."""
+    mail, web = (permitted(jobs.service, access) for access in (MAIL, WEB))
+    assert await jobs_in_pages(mail, JobSearch(owner="ada")) == ["mail", "mail-out", "mailing"]
+    assert await runs_in_pages(mail, RunSearch(owner="ada")) == ["mailing", "mail-out", "mail"]
+    assert await jobs_in_pages(web, JobSearch(limit=1)) == ["mail-in", "mail-out", "other"]
+    assert await runs_in_pages(web, RunSearch(job_prefix="mail")) == ["mail-out", "mail-in"]
+    with pytest.raises(NotFound, match="there is no job 'other'"):
+        await mail.find_runs(RunSearch(job_id=JobId("other")))
+
+
+async def test_a_token_is_not_led_through_the_jobs_of_others(jobs: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its list begins and ends where ids within its scope may be."""
+    monkeypatch.setattr(finding, "PAGE", 1)
+    monkeypatch.setattr(finding, "MOST_LOOKED_AT", 5)
+    await jobs.add({"noop": True}, "before")
+    assert (await permitted(jobs.service, MAIL).find_jobs(JobSearch(owner="bob"))).next is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field"),
+    [
+        (JobSearch(label=("=x",)), "label"),
+        (JobSearch(prefix="no id"), "prefix"),
+        (JobSearch(limit=0), "limit"),
+        (JobSearch(owner=7), "owner"),  # type: ignore[arg-type]
+        ({}, "wanted"),
+    ],
+)
+async def test_a_wrong_search_is_refused(world: World, wanted: Any, field: str) -> None:
+    """By the name of what is wrong."""
+    with pytest.raises(InvalidInput) as fault:
+        await world.service.find_jobs(wanted)
+    assert fault.value.field == field
