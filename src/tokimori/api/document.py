@@ -10,6 +10,7 @@ from msgspec import json
 
 from tokimori.api.answers import JSON, PROBLEM
 from tokimori.api.operation import Operation
+from tokimori.api.queries import hints_of
 from tokimori.model.ids import JOB_ID_ALLOWED
 from tokimori.model.words import WORD_ALLOWED
 from tokimori.service.views.errors import Problem
@@ -178,11 +179,20 @@ def _in_headers(each: Operation) -> Iterator[Schema]:
         yield {"name": name, "in": "header", "required": False, "schema": schema, "description": _HEADERS[name]}
 
 
+def _answers(each: Operation) -> Schema:
+    """What it answers with; where somebody may ask for some members alone, others are not there."""
+    whole = _schema(each.answers)
+    if each.query is None or "fields" not in hints_of(each.query):
+        return whole
+    some = {"type": "array", "items": {"type": "object"}, "description": "with `fields`: these members alone"}
+    return {"anyOf": [whole, some]}
+
+
 def _responses(each: Operation) -> Schema:
     problem = {PROBLEM: {"schema": {"$ref": _REF.format(name="Problem")}}}
-    found = {}
+    found, answers = {}, _answers(each)
     for status, words in {each.status: HTTPStatus(each.status).phrase, **each.others}.items():
-        content = {each.media.partition(";")[0]: {"schema": _schema(each.answers)}}
+        content = {each.media.partition(";")[0]: {"schema": answers}}
         headers = {name: {"schema": {"type": "string"}, "description": _ANSWERED[name]} for name in each.answered}
         found[str(status)] = {"description": words, "content": content, **({"headers": headers} if headers else {})}
     if not each.open:

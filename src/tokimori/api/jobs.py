@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of, written
+from tokimori.api.members import members_of
 from tokimori.api.operation import Fields, Handler, Operation
 from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask, idempotency_key
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound
@@ -40,7 +41,7 @@ class JobQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Jobs by id, from the first one behind `after`: in some states, of ids that begin with `prefix`.
 
     A `label` is `KEY=VALUE`, or `KEY` for any value; each one that is said must be there. `last_runs`: with how many of
-    its newest runs each is shown.
+    its newest runs each is shown. `fields`: the members of the answer that are wanted; all by default.
     """
 
     state: tuple[JobState, ...] = ()
@@ -48,6 +49,7 @@ class JobQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     label: tuple[str, ...] = ()
     owner: str | None = None
     queue: str | None = None
+    fields: tuple[str, ...] = ()
     after: str | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
     last_runs: Annotated[int, Meta(ge=0, le=MOST_LISTED)] = 0
@@ -174,7 +176,7 @@ class Jobs:
         jobs = found.jobs
         last = await service.last_runs([job.id for job in jobs], query.last_runs) if query.last_runs else {}
         views = [job_view(job, last_runs=last.get(job.id)) for job in jobs]
-        return page_of(request, views, more=found.next is not None, after=found.next)
+        return page_of(request, members_of(views, JobView, query.fields), more=found.next is not None, after=found.next)
 
     async def add(self, request: Request, body: Fields) -> Response:
         """Add a job: its fields, and an `id` (else it gets a UUID).

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of
+from tokimori.api.members import members_of
 from tokimori.api.operation import Operation
 from tokimori.api.requests import NoRequest, RunRequest, ask
 from tokimori.errors import NotFound
@@ -27,7 +28,8 @@ class RunQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which runs: of one job or of those whose ids begin with `job_prefix`, in some states, older than `before`.
 
     `label` (`KEY=VALUE`, or `KEY`), `owner` and `queue` are those of their job as it is now. They were made at `since`
-    or later, and before `until` (a moment without offset is in the time zone of the service).
+    or later, and before `until` (a moment without offset is in the time zone of the service). `fields`: the members
+    of the answer that are wanted; all by default.
     """
 
     job_id: str | None = None
@@ -38,6 +40,7 @@ class RunQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     queue: str | None = None
     since: str | None = None
     until: str | None = None
+    fields: tuple[str, ...] = ()
     before: str | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
 
@@ -120,7 +123,9 @@ class Runs:
         service = self._service(request)
         found = await service.find_runs(query.search(service.time_zone))
         views = [run_view(run) for run in found.runs]
-        return page_of(request, views, more=found.next is not None, before=found.next)
+        return page_of(
+            request, members_of(views, RunView, query.fields), more=found.next is not None, before=found.next
+        )
 
     async def add(self, request: Request, body: RunRequest) -> Response:
         """Ask for a run of a job, now or at a moment."""

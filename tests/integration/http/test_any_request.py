@@ -159,6 +159,7 @@ _QUERY = (
     "last_runs",
     "label",
     "prefix",
+    "fields",
     "since",
     "gap",
     "calendars",

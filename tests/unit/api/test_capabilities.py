@@ -90,8 +90,10 @@ FILTERS: Mapping[str, type[Struct]] = MappingProxyType({"job list": JobQuery, "r
 """Commands that list, and the query of their operation."""
 SAID_OTHERWISE: Mapping[str, str] = MappingProxyType({"job": "job_id", "n": "limit"})
 """Options that are shorter than their parameter."""
-ONLY_IN_PAGES = {"job list": {"after", "limit", "last_runs"}, "run list": set[str]()}
+ONLY_IN_PAGES = {"job list": {"after", "limit"}, "run list": set[str]()}
 """Parameters that a list of everything does not need."""
+OF_THE_ANSWER = {"last_runs", "fields"}
+"""Parameters that choose what is shown, not what is found."""
 
 
 def commands(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[str]:
@@ -131,5 +133,5 @@ def test_lists_have_the_same_filters_everywhere(line: str) -> None:
     options = {SAID_OTHERWISE.get(name, name) for name in options_of(line) - options_of("queue list")}
     asked = {field.name for field in fields(FILTERS[line])}
     kind = JobSearch if line == "job list" else RunSearch
-    assert options == asked - ONLY_IN_PAGES[line]
-    assert {field.name for field in fields(kind)} == asked - {"last_runs"}
+    assert options == asked - ONLY_IN_PAGES[line] - OF_THE_ANSWER
+    assert {field.name for field in fields(kind)} == asked - OF_THE_ANSWER

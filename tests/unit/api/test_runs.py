@@ -61,6 +61,25 @@ async def test_list_by_pages_and_filters(world: World, door: Asker, job: str) ->
     assert (await door.get(f"{RUNS}?job_id=b")).json == []
 
 
+async def test_some_members_alone(world: World, door: Asker, job: str) -> None:
+    """Those of the names are there, in that order, on the next page, too; a wrong name is refused with one like it."""
+    for _ in range(2):
+        world.pass_seconds(1)
+        await door.post(RUNS, {"job_id": job})
+    path, pages = f"{RUNS}?fields=state&fields=job_id&fields=attempts&limit=1", []
+    while path:
+        answer = await door.get(path)
+        pages += [list(run.items()) for run in answer.json]
+        path = answer.headers.get("link", "<>").partition(">")[0][1:]
+    assert pages == [[("state", "ready"), ("job_id", "a")]] * 2
+    jobs = await door.get("/api/v2/jobs?fields=id&fields=schedule")
+    assert jobs.json == [{"id": "a", "schedule": None}]
+    for path, hint in ((f"{RUNS}?fields=stat", "did you mean state?"), ("/api/v2/jobs?fields=ownr", "owner?")):
+        refused = await door.get(path)
+        assert (refused.status, refused.error["field"]) == (422, "fields")
+        assert hint in refused.error["message"]
+
+
 async def test_a_link_keeps_the_filters(world: World, door: Asker) -> None:
     """The next page is of the same search, and the last one names none."""
     for number in range(6):

@@ -1,0 +1,32 @@
+"""Of what a list shows, the members alone for which somebody asks."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import fields
+
+from tokimori.errors import InvalidInput
+
+
+def members_of(views: Sequence[Struct], kind: type[Struct], names: Sequence[str]) -> Sequence[Any]:
+    """The views with the members of these names, in that order; without names all of them. Raises `InvalidInput`.
+
+    A member that a view does not have is left out.
+    """
+    known = [field.encode_name for field in fields(kind)]
+    for name in names:
+        if name not in known:
+            raise _unknown(name, known)
+    if not names:
+        return views
+    plain = (to_builtins(view) for view in views)
+    return [{name: view[name] for name in names if name in view} for view in plain]
+
+
+def _unknown(name: str, known: Sequence[str]) -> InvalidInput:
+    near = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    message = f"fields: there is no member {name!r}{hint}"
+    return InvalidInput(message, field="fields", value=name, allowed=", ".join(known))
