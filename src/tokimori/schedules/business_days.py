@@ -15,14 +15,16 @@ from tokimori.schedules.frames import Frame, plain_days
 from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT
 from tokimori.schedules.kept import BEYOND, Kept, LocalDays, kept_of
 from tokimori.schedules.moved_count import CountedDays, MovedRows
+from tokimori.schedules.off_times import OffTimes, off_times
 from tokimori.schedules.remembered import remembered
 from tokimori.schedules.schedule import OnDemand, Schedule, next_moments
 from tokimori.schedules.second_masks import Term, all_fractions, is_fine, mask_of_terms, unit_of
 from tokimori.schedules.terms import zones_of
-from tokimori.schedules.zones import stretch_at
 
 _NEAR = 60 * DAY
 """What is moved is looked for so far before it is asked what stays, which may be nothing for ever."""
+_LONG_ROW, _MOST_ROWS = 16, 8
+"""The times of more days off in a row are looked at all at once; of so many such rows they are kept."""
 _FEW = 16
 """So many moments are always walked."""
 
@@ -50,6 +52,7 @@ class BusinessDays:
     shift: Shift | None
     zone: str
     _kept: Kept = field(repr=False, compare=False)
+    _rows: dict[range, OffTimes] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def _days(self) -> LocalDays:
@@ -206,26 +209,41 @@ class BusinessDays:
 
     def _first_image(self, business: int, after: Moment) -> Moment | None:
         """The first moment on the business day, after the given one, to which one of a day off is moved."""
-        days, images = self._days, []
-        shown = after + stretch_at(self.zone, after).offset - business * DAY
-        for source in self._sources(business):
-            time = self._shown_after(source, max(shown + 1, 0))
-            while time is not None and (image := days.moment(business, time)) <= after:
-                time = self._shown_after(source, time + 1)
-            if time is not None:
-                images.append(image)
-        return min(images, default=None)
+        days = self._days
+        time = self._off_from(business, days.passed(business, after))
+        while time is not None and (image := days.moment(business, time)) <= after:
+            time = self._off_from(business, time + 1)
+        return None if time is None else image
 
     def _last_image(self, business: int, before: Moment) -> Moment | None:
         """The last moment on the business day, before the given one, to which one of a day off is moved."""
-        days, images = self._days, []
-        for source in self._sources(business):
-            time = self._shown_before(source, days.shown_until(business, before))
-            while time is not None and (image := days.moment(business, time)) >= before:
-                time = self._shown_before(source, time)
-            if time is not None:
-                images.append(image)
-        return max(images, default=None)
+        days = self._days
+        time = self._off_until(business, days.shown_until(business, before))
+        while time is not None and (image := days.moment(business, time)) >= before:
+            time = self._off_until(business, time)
+        return None if time is None else image
+
+    def _off_from(self, business: int, low: int) -> int | None:
+        """The first time of a day, `low` or later, that clocks show at a moment of days off that go to this day."""
+        row = self._row(self._sources(business))
+        times = [time for day in row.rest if (time := self._shown_after(day, low)) is not None]
+        return min(times if (time := row.first(low)) is None else [*times, time], default=None)
+
+    def _off_until(self, business: int, high: int) -> int | None:
+        """The last time of a day, before `high`, that clocks show at a moment of days off that go to this day."""
+        row = self._row(self._sources(business))
+        times = [time for day in row.rest if (time := self._shown_before(day, high)) is not None]
+        return max(times if (time := row.last(high)) is None else [*times, time], default=None)
+
+    def _row(self, sources: range) -> OffTimes:
+        """The times of these days, those of a long row all at once."""
+        if len(sources) <= _LONG_ROW:
+            return OffTimes((), sources)
+        if sources not in self._rows:
+            if len(self._rows) >= _MOST_ROWS:
+                self._rows.clear()
+            self._rows[sources] = off_times(terms_of(self._kept.base), self._days, sources)
+        return self._rows[sources]
 
     def _shown_after(self, day: int, low: int) -> int | None:
         """The first time of the day, `low` or later, that clocks show at a moment of the base."""

@@ -62,12 +62,14 @@ class Union:
         few = _few(after, through)
         if any(isinstance(part, Difference) for part in self._parts):
             return Terms(terms_of(self)).count(after, through)
-        counts = sorted((part.count(after, through), n) for n, part in enumerate(self._parts))
-        if sum(number for number, _ in counts[:-1]) > few:
-            return Terms(terms_of(self)).count(after, through)
-        total, parts = 0, [self._parts[n] for number, n in reversed(counts) if number]
-        for n, part in enumerate(parts):
-            total += part.count(after, through) - common(part, Union((), tuple(parts[:n])), after, through)
+        counts = list[tuple[int, int]]()
+        for n in reversed(range(len(self._parts))):  # intervals first, which are counted at once
+            counts.append((self._parts[n].count(after, through), n))
+            if sum(number for number, _ in counts) - max(counts)[0] > few:
+                return Terms(terms_of(self)).count(after, through)
+        total, parts = 0, [(number, self._parts[n]) for number, n in sorted(counts, reverse=True) if number]
+        for n, (number, part) in enumerate(parts):
+            total += number - common(part, Union((), tuple(each for _, each in parts[:n])), after, through)
         return total
 
     def __str__(self) -> str:

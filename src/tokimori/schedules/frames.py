@@ -25,6 +25,8 @@ MOST_DAYS = 366
 
 _Key = tuple[object, ...]
 _Span = tuple[int, int]
+_Minutes = tuple[int, int, int, int]
+"""Minutes at one distance: the first of them from 0 on, the distance, the least one and the one after the greatest."""
 
 
 class Frame:
@@ -43,9 +45,13 @@ class Frame:
         for term in terms:
             self._groups.setdefault(term.without, []).append(part_of(term.part))
         self._without = {each: [part_of(part) for part in each] for each in self._groups}
+        self._few = [part for part in known.values() if isinstance(part, _Few)]
+        self._both = [(parts, self._without[each]) for each, parts in self._groups.items()]
         self._shown = [part for parts in self._groups.values() for part in parts]
         self._drifts = any(map(drifts, terms))
         self._of_second = all_fractions(terms, SECOND)
+        self._keys: dict[int, _Key] = {}
+        self._known_alone: dict[int, Progression | None] = {}
 
     def count(self, first: int, stop: int, left: Callable[[int], int] | None = None) -> int:
         """How many moments there are on the days first <= d < stop, at most some `MOST_DAYS`, that do not drift.
@@ -65,6 +71,17 @@ class Frame:
             total += known[key]
         return total
 
+    def times(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
+        """The minutes of the day on which any of these days has a moment, as bits, for each fraction that has any."""
+        span = first * MINUTES, stop * MINUTES
+        known: dict[_Key, int] = {}
+        for fraction in self._fractions(span):
+            key = self._key(fraction)
+            if key not in known:
+                known[key] = _folded(self._bits(fraction, span), stop - first)
+            if known[key]:
+                yield fraction, known[key]
+
     def end(self, first: int, stop: int, *, last: bool) -> int | None:
         """The first of these moments, or the last one, as clocks show it."""
         span, found = (first * MINUTES, stop * MINUTES), list[int]()
@@ -75,25 +92,32 @@ class Frame:
         return max(found, default=None) if last else min(found, default=None)
 
     def _fractions(self, span: _Span) -> Iterable[int]:
-        """The fractions on which a moment may lie that does not drift."""
+        """The fractions on which a moment of the span may lie that does not drift."""
+        for part in self._few:
+            part.look(span)
+        if self._few:
+            self._keys, self._known_alone = {}, {}
         if self._drifts:
             return [second * SECOND + part for second in range(60) for part in self._of_second]
         return {fraction for part in self._shown for fraction in part.fractions(span)}
 
     def _key(self, fraction: int) -> _Key:
         """The same where two fractions have the same bits."""
-        return tuple(
-            (tuple(part.key(fraction) for part in parts), tuple(part.key(fraction) for part in self._without[each]))
-            for each, parts in self._groups.items()
-        )
+        if fraction not in self._keys:
+            self._keys[fraction] = tuple(
+                (tuple([part.key(fraction) for part in parts]), tuple([part.key(fraction) for part in without]))
+                for parts, without in self._both
+            )
+        return self._keys[fraction]
 
     def _alone(self, fraction: int) -> Progression | None:
         """The moments of the fraction where they are those of one interval."""
-        found = [(part, each) for each, parts in self._groups.items() for part in parts if part.key(fraction)]
-        if len(found) != 1 or any(part.key(fraction) for part in self._without[found[0][1]]):
-            return None
-        key = found[0][0].key(fraction)
-        return key if isinstance(key, Progression) else None
+        if fraction not in self._known_alone:
+            found = [(part, without) for parts, without in self._both for part in parts if part.key(fraction)]
+            alone = len(found) == 1 and not any(part.key(fraction) for part in found[0][1])
+            part = found[0][0] if alone else None
+            self._known_alone[fraction] = part.of(fraction) if isinstance(part, _Steps) else None
+        return self._known_alone[fraction]
 
     def _bits(self, fraction: int, span: _Span) -> int:
         bits = 0
@@ -107,6 +131,15 @@ class Frame:
                 shown &= ~part.bits(fraction, span)
             bits |= shown
         return bits
+
+
+def _folded(bits: int, days: int) -> int:
+    """The minutes of all the days as those of one."""
+    while days > 1:
+        half = (days + 1) // 2
+        bits = bits >> half * MINUTES | bits & (1 << half * MINUTES) - 1
+        days = half
+    return bits
 
 
 def plain_days(zone: str, after: Moment, through: Moment) -> Iterator[tuple[int, int, int]]:
@@ -147,6 +180,7 @@ class _Clocks:
     def __init__(self, clocks: tuple[WallClock, ...]) -> None:
         self._clocks = clocks
         self._masks = DayMasks(clocks, MINUTES)
+        self._keys: dict[int, int] = {}
         self._span: _Span | None = None
         self._days: list[int] = []
         self._last: tuple[object, int] = None, 0
@@ -162,7 +196,10 @@ class _Clocks:
         """Those that have the second, as bits."""
         if fraction % SECOND:
             return 0
-        return sum(1 << n for n, clock in enumerate(self._clocks) if clock.seconds >> fraction // SECOND & 1)
+        if fraction not in self._keys:
+            second = fraction // SECOND
+            self._keys[fraction] = sum(1 << n for n, clock in enumerate(self._clocks) if clock.seconds >> second & 1)
+        return self._keys[fraction]
 
     def bits(self, fraction: int, span: _Span) -> int:
         """The minutes that they have."""
@@ -182,33 +219,48 @@ class _Steps:
 
     def __init__(self, moments: Progression, patterns: _Patterns) -> None:
         self._moments, self._patterns = moments, patterns
-        self._within: dict[int, Progression | None] = {}
+        self._step = gcd(moments.period, MINUTE)
+        self._keys: dict[int, _Minutes | None] = {}
 
     def fractions(self, _span: _Span) -> set[int]:
         """Those on which they lie; none where they drift."""
-        step = gcd(self._moments.period, MINUTE)
-        return set() if step % SECOND else set(range(self._moments.anchor % step, MINUTE, step))
+        return set() if self._step % SECOND else set(range(self._moments.anchor % self._step, MINUTE, self._step))
 
-    def key(self, fraction: int) -> Progression | None:
+    def of(self, fraction: int) -> Progression | None:
         """The moments of the fraction."""
-        if fraction not in self._within:
-            self._within[fraction] = self._moments.within(MINUTE, fraction)
-        return self._within[fraction]
+        return self._moments.within(MINUTE, fraction)
+
+    def key(self, fraction: int) -> "_Minutes | None":
+        """The minutes of these, which several fractions may have in common."""
+        if (fraction - self._moments.anchor) % self._step:
+            return None
+        if fraction not in self._keys:
+            found = self.of(fraction)
+            self._keys[fraction] = None if found is None else _minutes_of(found, fraction)
+        return self._keys[fraction]
 
     def bits(self, fraction: int, span: _Span) -> int:
         """The minutes of these."""
         found = self.key(fraction)
         if found is None:
             return 0
-        low, high = span
-        anchor, period = (found.anchor - fraction) // MINUTE, found.period // MINUTE
-        low, stop = max(low, -((fraction - found.low) // MINUTE)), min(high, (found.high - fraction) // MINUTE + 1)
-        start = low + (anchor - low) % period
+        first, period, low, stop = found
+        low, stop = max(span[0], low), min(span[1], stop)
+        start = low + (first - low) % period
         if start >= stop:
             return 0
         length = span[1] - span[0]
         bits = self._patterns.of(period, length) << start - span[0]
         return bits & (self._patterns.of(1, length) if stop == span[1] else (1 << stop - span[0]) - 1)
+
+
+def _minutes_of(found: Progression, fraction: int) -> _Minutes:
+    period, low, stop = (
+        found.period // MINUTE,
+        -((fraction - found.low) // MINUTE),
+        (found.high - fraction) // MINUTE + 1,
+    )
+    return (found.anchor - fraction) // MINUTE % period, period, low, stop
 
 
 class _Few:
@@ -221,19 +273,18 @@ class _Few:
 
     def fractions(self, span: _Span) -> set[int]:
         """Those on which they lie."""
-        self._look(span)
         return set(self._known)
 
-    def key(self, fraction: int) -> tuple[int]:
-        """Each fraction has its own."""
-        return (fraction,)
+    def key(self, fraction: int) -> tuple[int] | None:
+        """Each fraction on which any of them lies has its own."""
+        return (fraction,) if fraction in self._known else None
 
-    def bits(self, fraction: int, span: _Span) -> int:
+    def bits(self, fraction: int, _span: _Span) -> int:
         """The minutes of those on the fraction."""
-        self._look(span)
         return int.from_bytes(self._known[fraction], "little") if fraction in self._known else 0
 
-    def _look(self, span: _Span) -> None:
+    def look(self, span: _Span) -> None:
+        """Look for those of the span, of which is told then."""
         if self._span == span:
             return
         self._span, self._known = span, {}

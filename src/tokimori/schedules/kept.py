@@ -96,6 +96,12 @@ class LocalDays:
                 return Moment(at)
         return Moment(moment_of(day * DAY + time, self.zone))
 
+    def passed(self, day: int, moment: int) -> int:
+        """The time since midnight, in microseconds, before which clocks have shown all of the day at the moment."""
+        shown = moment + stretch_at(self.zone, moment).offset - day * DAY + 1
+        ends = (last + offset - day * DAY for _, last, offset in self.stretches(day) if last <= moment + 1)
+        return max(0, shown, *ends)
+
     def shown_until(self, day: int, moment: int) -> int:
         """How much of the day clocks have shown before the moment, in microseconds since midnight; 0: nothing.
 

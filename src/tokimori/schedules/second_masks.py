@@ -143,8 +143,13 @@ def unit_of(terms: Sequence[Term], after: Moment, through: Moment, zone: str = "
     if not all(map(_is_of_minutes, parts)):
         return SECOND
     spans = {(zone, after, through), *(_span_of(part, after, through) for part in parts)}
-    near = [stretch for each, low, high in spans for stretch in stretches_between(each, low - NEAR, high + NEAR)]
-    return SECOND if any(stretch.offset % MINUTE or stretch.before % MINUTE for stretch in near) else MINUTE
+    return SECOND if any(_is_odd(each, low - NEAR, high + NEAR) for each, low, high in spans) else MINUTE
+
+
+def _is_odd(zone: str, low: int, high: int) -> bool:
+    """Whether clocks are apart from UTC by odd seconds somewhere there; later years than `LAST_ODD` have no such."""
+    near = stretches_between(zone, low, max(low + 1, min(high, LAST_ODD)))
+    return any(stretch.offset % MINUTE or stretch.before % MINUTE for stretch in near)
 
 
 def _span_of(part: Zoned, after: Moment, through: Moment) -> tuple[str, int, int]:

@@ -208,6 +208,8 @@ def _without(pieces: tuple[WallClock, ...], taken: Sequence[WallClock], looks: i
 
 def _minus_one(piece: WallClock, taken: WallClock) -> list[WallClock]:
     """What is left of a piece: its other days; on the days of both, its other minutes; in these, its other seconds."""
+    if not (piece.minutes & taken.minutes and piece.seconds & taken.seconds):
+        return [piece]
     both = in_both(piece.days, taken.days)
     if both.is_empty():
         return [piece]
