@@ -247,7 +247,15 @@ def _few(after: Moment, through: Moment) -> int:
 
 def names(schedule: Schedule, moment: Moment) -> bool:
     """Whether the schedule names the moment."""
-    return schedule.next_after(Moment(moment - 1)) == moment
+    match schedule:
+        case Union():
+            return any(names(part, moment) for part in schedule._parts)
+        case ZonedSchedule():
+            return schedule.moments.names(moment)
+        case Zoned():
+            return schedule.names(moment)
+        case _:
+            return schedule.next_after(Moment(moment - 1)) == moment
 
 
 def common(one: Schedule, other: Schedule, after: Moment, through: Moment) -> int:

@@ -148,6 +148,15 @@ class Days(Struct, frozen=True):
             total += (mask & ((1 << until) - 1) >> before << before).bit_count()
         return total
 
+    def has(self, day: int) -> bool:
+        """Whether the day is in the set."""
+        if not FIRST_DAY <= day <= LAST_DAY:
+            return False
+        if self.weekdays:
+            return self.weekdays >> weekday_of(day) & 1 == 1
+        at = date.fromordinal(day + _EPOCH)
+        return self.of_month(at.year, at.month) >> at.day - 1 & 1 == 1
+
     def of_month(self, year: int, month: int) -> int:
         """The days of a month as bits; bit 0 is the 1st."""
         if not 1 <= year <= _LAST_YEAR_OF_ALL or not self.months >> month & 1 or not self._has_year(year):

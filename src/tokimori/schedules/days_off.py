@@ -49,6 +49,10 @@ class DaysOff:
             return found[0]
         return day if self._is_yearly(day) else None
 
+    def has_weekday(self, day: int) -> bool:
+        """Whether the day's day of the week is off."""
+        return self.weekdays >> weekday_of(day) & 1 == 1
+
     def _range(self, day: int) -> Range | None:
         at = bisect_right(self.ranges, (day, LAST_DAY))
         return self.ranges[at - 1] if at and day <= self.ranges[at - 1][1] else None

@@ -67,6 +67,10 @@ class Grid:
         found = self.steps.nth(n)
         return found if found >= FIRST_WALL else None
 
+    def has(self, wall: int) -> bool:
+        """Whether the time is one of them."""
+        return self.at_or_after(wall) == wall
+
     def count(self, low: int, high: int) -> int:
         """How many times t there are with low <= t < high."""
         low, high = max(low, FIRST_WALL), min(high, LAST_WALL + 1)

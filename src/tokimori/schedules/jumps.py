@@ -10,7 +10,7 @@ from tokimori.schedules.combined import Except, Union
 from tokimori.schedules.cron import Cron
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.sentence import clock_time, listed
-from tokimori.schedules.zoned import WallTimes, Zoned, ZonedSchedule
+from tokimori.schedules.zoned import Zoned, ZonedSchedule
 from tokimori.schedules.zones import Stretch, stretches_between
 
 _MOST_NAMED = 3
@@ -104,11 +104,7 @@ def _times(part: _Part, start: int, end: int) -> Sequence[int]:
 
 
 def _left_out(part: _Part, at: int) -> bool:
-    return any(_has(zoned.times, at) for zoned in part.without if zoned.zone == part.moments.zone)
-
-
-def _has(times: WallTimes, wall: int) -> bool:
-    return times.at_or_after(wall) == wall
+    return any(zoned.times.has(at) for zoned in part.without if zoned.zone == part.moments.zone)
 
 
 def _goes_on(part: _Part, start: int, end: int) -> bool:

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from operator import or_
 
 from tokimori.clock import DAY, MINUTE, Moment
+from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.combined import Difference, Except, Union, terms_of
 from tokimori.schedules.covering import row_of
 from tokimori.schedules.days import (
@@ -18,10 +19,9 @@ from tokimori.schedules.days import (
     days_of_week,
     has_other_dates,
     month_length,
-    weekday_of,
 )
 from tokimori.schedules.days_off import DaysOff
-from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, CalendarSteps, Grid, MonthEnd, moment_of
+from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, CalendarSteps, Grid, MixedSteps, MonthEnd, moment_of
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.second_masks import Term, clocks_of, count_drifting
 from tokimori.schedules.wall_sets import EVERY_SECOND, Overlapping, Pieces, minus
@@ -291,44 +291,74 @@ def _likely(schedule: Schedule, days: LocalDays) -> Iterator[Schedule]:
         case Except():
             yield from _likely(schedule._kept, days)
         case Difference(base=base):
-            yield from (replace(schedule, base=part) for part in _likely(base, days))
+            parts = (part.base if isinstance(part, Bounded) else part for part in _likely(base, days))
+            yield from (replace(schedule, base=part) for part in dict.fromkeys(parts))
         case ZonedSchedule():
             yield from _likely(schedule.moments, days)
         case Zoned(times=times, zone=zone) if zone == days.zone and (clocks := clocks_of(schedule)):
             if left := tuple(rest for clock in clocks for rest in _without_days(clock, days.days_off)):
                 kind = Overlapping if isinstance(times, Overlapping) else Pieces
                 yield Zoned(kind(left), zone, schedule.shift, schedule.once)
-        case Zoned() if _is_never_on(schedule, days):
-            return
+        case Zoned() if (is_never := _never_on(schedule, days)) is not None:
+            yield from _times_on(schedule, is_never, days.zone)
         case _:
             yield schedule
 
 
 def _is_never_on(part: Zoned, days: LocalDays) -> bool:
-    """Whether an interval names days off only: whole weeks, or whole months, from one of them."""
+    """Whether an interval names days off only."""
+    is_never = _never_on(part, days)
+    return is_never is not None and all(is_never(stretch.offset) for stretch in _stretches(part, days.zone))
+
+
+def _never_on(part: Zoned, days: LocalDays) -> Callable[[int], bool] | None:
+    """With which offsets of the clocks an interval of whole weeks, or whole months, names days off only."""
     grid = part.times
     if not isinstance(grid, Grid) or grid.first == grid.last is not None:
-        return False
-    row = row_of(part, days.zone)
+        return None
+    row, off = row_of(part, days.zone), days.days_off
     if row is not None and row.period % _WEEK == 0:
-        offsets = {0} if row.local else _offsets(part, days.zone)
-        return all(days.days_off.weekdays >> weekday_of((row.anchor + offset) // DAY) & 1 for offset in offsets)
+        return lambda offset: off.has_weekday((row.anchor + (0 if row.local else offset)) // DAY)
     match grid.steps:
-        case CalendarSteps(anchor=anchor, days=0) as steps if days.days_off.yearly:
+        case CalendarSteps(anchor=anchor, days=0) as steps if off.yearly:
             own = fixed_offset(part.zone)
-            offsets = {0} if own is None else {offset - own for offset in _offsets(part, days.zone)}
-            return all(at in days.days_off.yearly for offset in offsets for at in _dates(steps, anchor + offset))
+            return cache(lambda offset: off.yearly >= _dates(steps, anchor + (0 if own is None else offset - own)))
+        case MixedSteps(calendar=CalendarSteps(months=0) as steps) as mixed if (
+            steps.days * DAY + mixed.exact
+        ) % _WEEK == 0:
+            clocks = {stretch.offset for stretch in _all_kinds(mixed.zone)}
+            return cache(lambda offset: all(off.has_weekday((steps.anchor - own + offset) // DAY) for own in clocks))
         case _:
-            return False
+            return None
 
 
-def _offsets(part: Zoned, zone: str) -> set[int]:
-    """How far clocks of the zone are ahead as long as an interval lasts."""
+def _all_kinds(zone: str) -> Iterator[Stretch]:
+    """The stretches of a zone, of those of its rule the first ones."""
+    return stretches_between(zone, FIRST_MOMENT, min(rule_from(zone) + _TWO_YEARS, LAST_MOMENT))
+
+
+def _times_on(part: Zoned, is_never: Callable[[int], bool], zone: str) -> Iterator[Schedule]:
+    """The interval, as long as clocks have offsets with which it may name business days: thousands of years may be left
+    out between two such times.
+    """
+    first, last = None, FIRST_MOMENT
+    for stretch in _stretches(part, zone):
+        if is_never(stretch.offset):
+            continue
+        if first is not None and stretch.start > last + _TWO_YEARS:
+            yield Bounded(part, Moment(first), Moment(last))
+            first = None
+        first = stretch.start if first is None else first
+        last = LAST_MOMENT if stretch.start >= rule_from(zone) else stretch.end - 1
+    if first is not None:
+        yield Bounded(part, Moment(max(first, FIRST_MOMENT)), Moment(min(last, LAST_MOMENT)))
+
+
+def _stretches(part: Zoned, zone: str) -> Iterator[Stretch]:
+    """The stretches of the zone as long as an interval lasts, of those of its rule the first ones."""
     low, high = part.next_after(Moment(FIRST_MOMENT)), part.last_before(Moment(LAST_MOMENT))
-    if low is None or high is None:
-        return set()
-    until = min(high, max(low, rule_from(zone)) + _TWO_YEARS)
-    return {stretch.offset for stretch in stretches_between(zone, low, until + 1)}
+    if low is not None and high is not None:
+        yield from stretches_between(zone, low, min(high, max(low, rule_from(zone)) + _TWO_YEARS) + 1)
 
 
 def _dates(steps: CalendarSteps, anchor: int) -> set[tuple[int, int]]:

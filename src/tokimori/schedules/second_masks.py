@@ -25,8 +25,8 @@ NEAR = 800 * DAY
 """From so far moments may be moved to others, where clocks were apart from UTC by odd seconds."""
 LAST_ODD = 315_532_800 * SECOND
 """1980: since then no clock is apart from UTC by odd seconds."""
-MOST_EFFORT = 400
-"""So much a year of one text may cost when it is counted, in some tens of microseconds."""
+MOST_EFFORT = 480
+"""So much a year of one text may cost when it is counted, in some tens of microseconds at most."""
 _DRIFT = 100
 """So much more, where any of them drifts through the parts of a second."""
 Mask = Callable[[int, int], int]
@@ -73,7 +73,7 @@ def check_effort(terms: Sequence[Term]) -> None:
 
 
 def _effort(part: Zoned) -> int:
-    """What a year of it costs, in some tens of microseconds."""
+    """What a year of it costs, in some tens of microseconds at most."""
     match part.times:
         case Grid(first=first, last=last) if first == last is not None:
             return 2

@@ -26,6 +26,8 @@ EVERY_SECOND = WallClock(
     Days(EVERY_DAY, ALL_MONTHS, years=-1, weekdays=ALL_WEEKDAYS), minutes=(1 << 1440) - 1, seconds=(1 << 60) - 1
 )
 _DAY = 86_400  # seconds
+_FEW_CLOCKS = 3
+"""Of more of them it is asked first which have the day."""
 _FEW_LOOKS, _MOST_LOOKS = 300, 1_000
 """So many pairs of clocks are compared for one set of pieces, some 5 µs each: few where there is another way to count.
 """
@@ -42,11 +44,15 @@ class Pieces:
 
     def at_or_after(self, wall: int) -> int | None:
         """The first time at or after the given one."""
-        return min((at for piece in self.pieces if (at := piece.at_or_after(wall)) is not None), default=None)
+        return _first_of(self.pieces, wall)
 
     def at_or_before(self, wall: int) -> int | None:
         """The last time at or before the given one."""
-        return max((at for piece in self.pieces if (at := piece.at_or_before(wall)) is not None), default=None)
+        return _last_of(self.pieces, wall)
+
+    def has(self, wall: int) -> bool:
+        """Whether the time is one of them."""
+        return any(piece.has(wall) for piece in self.pieces)
 
     def count(self, low: int, high: int) -> int:
         """How many times t there are with low <= t < high."""
@@ -66,15 +72,39 @@ class Overlapping:
 
     def at_or_after(self, wall: int) -> int | None:
         """The first time at or after the given one."""
-        return min((at for clock in self.clocks if (at := clock.at_or_after(wall)) is not None), default=None)
+        return _first_of(self.clocks, wall)
 
     def at_or_before(self, wall: int) -> int | None:
         """The last time at or before the given one."""
-        return max((at for clock in self.clocks if (at := clock.at_or_before(wall)) is not None), default=None)
+        return _last_of(self.clocks, wall)
+
+    def has(self, wall: int) -> bool:
+        """Whether the time is one of them."""
+        return any(clock.has(wall) for clock in self.clocks)
 
     def count(self, low: int, high: int) -> int:
         """How many times t there are with low <= t < high."""
         return DayMasks(self.clocks).count(-(-low // SECOND), -(-high // SECOND))
+
+
+def _first_of(clocks: tuple[WallClock, ...], wall: int) -> int | None:
+    """The first time of any of them at or after the given one: on its day, where most are found, or later."""
+    if len(clocks) > _FEW_CLOCKS:
+        day = -(-wall // SECOND) // _DAY
+        today = [at for clock in clocks if clock.days.has(day) and (at := clock.at_or_after(wall)) is not None]
+        if today and (first := min(today)) < (day + 1) * _DAY * SECOND:
+            return first
+    return min([at for clock in clocks if (at := clock.at_or_after(wall)) is not None], default=None)
+
+
+def _last_of(clocks: tuple[WallClock, ...], wall: int) -> int | None:
+    """The last time of any of them at or before the given one: on its day, or earlier."""
+    if len(clocks) > _FEW_CLOCKS:
+        day = wall // SECOND // _DAY
+        today = [at for clock in clocks if clock.days.has(day) and (at := clock.at_or_before(wall)) is not None]
+        if today and (last := max(today)) >= day * _DAY * SECOND:
+            return last
+    return max([at for clock in clocks if (at := clock.at_or_before(wall)) is not None], default=None)
 
 
 class DayMasks:

@@ -53,6 +53,13 @@ class WallClock(Struct, frozen=True):
             return None
         return (found * _DAY + (self.minutes.bit_length() - 1) * 60 + self.seconds.bit_length() - 1) * SECOND
 
+    def has(self, wall: int) -> bool:
+        """Whether the time (microseconds) is one of them."""
+        minute, second = divmod(wall // SECOND, 60)
+        if wall % SECOND or not (self.minutes >> minute % 1440 & 1 and self.seconds >> second & 1):
+            return False
+        return self.days.has(minute // 1440)
+
     def count(self, low: int, high: int) -> int:
         """How many times t there are with low <= t < high."""
         first_day, first_second = divmod(-(-low // SECOND), _DAY)

@@ -1,6 +1,7 @@
 """Wall-clock times put on the time line of a zone, under the rules for gaps and folds (DESIGN §4)."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 from msgspec import Struct
@@ -15,6 +16,9 @@ _MOST_BY_RULE = 120
 years. Only times that are always in a gap are not found there, and these never are.
 """
 
+_IN_VAIN, _NEVER = 6, -1
+"""After so many of them it is asked whether there is anything by the rule at all, which is known once it was asked."""
+
 
 class WallTimes(Protocol):
     """A set of times as wall clocks show them: microseconds since 1970-01-01T00:00 on that clock, without a zone."""
@@ -25,6 +29,10 @@ class WallTimes(Protocol):
 
     def at_or_before(self, wall: int) -> int | None:
         """The last time at or before the given one."""
+        ...
+
+    def has(self, wall: int) -> bool:
+        """Whether the time is one of them."""
         ...
 
     def count(self, low: int, high: int) -> int:
@@ -46,6 +54,13 @@ class Zoned(Struct, frozen=True):
 
     def next_after(self, moment: Moment) -> Moment | None:
         """The first moment strictly after the given one."""
+        return self._search(moment, _IN_VAIN)
+
+    def is_never_by_rule(self) -> bool:
+        """Whether there is no moment from the first change of the clocks by the zone's rule on."""
+        return self._search(Moment(rule_from(self.zone) - 1), _NEVER) is None
+
+    def _search(self, moment: Moment, in_vain: int) -> Moment | None:
         at: int = moment + 1
         low, wall = 0, None
         by_rule, rule = 0, rule_from(self.zone)
@@ -53,6 +68,8 @@ class Zoned(Struct, frozen=True):
             stretch = stretch_at(self.zone, at)
             start, end, offset, before = stretch
             by_rule += start >= rule
+            if by_rule == in_vain and _is_never_by_rule(self):
+                return None
             if at == start and self.shifts(stretch):
                 return Moment(start)
             if before > offset and self.once:
@@ -84,6 +101,9 @@ class Zoned(Struct, frozen=True):
             stretch = stretch_at(self.zone, at)
             start, _end, offset, before = stretch
             by_rule += start >= rule
+            if by_rule == _IN_VAIN and start >= rule and _is_never_by_rule(self):
+                at, by_rule = min(at, rule - 1), 0
+                continue
             floor = start + before - offset if before > offset and self.once else start
             shown = at + offset
             if wall is None or not wall <= shown <= high:
@@ -102,6 +122,15 @@ class Zoned(Struct, frozen=True):
             at = min(start - 1, wall - offset + OVERLAP)
             if by_rule > _MOST_BY_RULE:
                 at, by_rule = min(at, rule - 1), 0
+
+    def names(self, moment: Moment) -> bool:
+        """Whether the moment is one of them."""
+        start, _, offset, before = stretch = stretch_at(self.zone, moment)
+        if moment == start and self.shifts(stretch):
+            return True
+        if self.once and moment < start + before - offset:
+            return False
+        return self.times.has(moment + offset)
 
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through."""
@@ -126,6 +155,11 @@ class Zoned(Struct, frozen=True):
             return False
         wall = self.times.at_or_after(stretch.start + stretch.before)
         return wall is not None and wall < stretch.start + stretch.offset
+
+
+@lru_cache(maxsize=256)
+def _is_never_by_rule(zoned: Zoned) -> bool:
+    return zoned.is_never_by_rule()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.schedules.business_days import Shift, on_business_days
 from tokimori.schedules.days_off import parse_days_off
+from tokimori.schedules.explain import explained
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap
 
@@ -25,6 +26,8 @@ def test_any_text_is_refused_or_answered_in_time() -> None:
 
 
 FIFTHS = [f"{month:02}-05" for month in range(1, 13)]
+ALL_BUT_THURSDAY = ["sun", "mon", "tue", "wed", "fri", "sat"]
+DENSE = "; ".join(f"{n}-{n + 30}/{n} {n}-{n + 9}/2 * * {n % 7}" for n in range(1, 15))
 SLOW = [
     ("R5/1999-02-09T02:30:00-03:30/P400Y", "America/Scoresbysund", [], ["tue"], None),
     ("at 1582-01-23T00:59:59.999999+02:00", "America/Nuuk", [], ["mon", "thu"], Shift.NEXT),
@@ -33,6 +36,8 @@ SLOW = [
     ("R/2026-01-05T09:00:00Z/P7M; 0 9 1 1 *", "Europe/Paris", FIFTHS, [], None),
     ("every 1 days; */23 0-13,3 * * 7 except every 2 seconds", "Europe/Paris", [], [], None),
     ("every 7 seconds; */7 * * * * *; every 2 minutes", "Europe/Paris", FIFTHS, ["sat", "sun"], None),
+    ("R/P2W/9997-04-11T02:00:00Z", "Pacific/Kwajalein", [], ALL_BUT_THURSDAY, None),
+    ("R/P2W/9997-04-11T02:00:00Z", "Pacific/Kwajalein", [], ALL_BUT_THURSDAY, Shift.NEXT),
 ]
 
 
@@ -45,6 +50,32 @@ def test_what_once_took_long_is_fast(
     asked.check(
         Case(text, zone, anchor, Gap.SHIFT, Fold.FIRST, parse_days_off(dates, weekdays), shift), rng, moments=20
     )
+    asked.assert_fast()
+
+
+def test_clocks_of_thousands_of_years_are_not_looked_at() -> None:
+    """A count in the year 9998 of what began in our time: since 1980 no clock is apart from UTC by odd seconds."""
+    calendar = parse_days_off(FIFTHS, ["sun", "wed"])
+    text = "; ".join(f"R/{year}-07-21T00:30:00/P1DT12H" for year in range(2020, 2023))
+    far = Case(text, "America/Nuuk", Moment(0), Gap.SHIFT, Fold.FIRST, calendar, None)
+    asked, schedule = Examination(), read(far)
+    assert schedule is not None
+    asked.within(lambda anew: anew.count(Moment(at("9998-01-01")), Moment(at("9998-12-01"))), schedule, far)
+    asked.assert_fast()
+
+
+@pytest.mark.parametrize("shift", list(Shift))
+def test_a_year_off_is_looked_at_all_at_once(shift: Shift) -> None:
+    """All its times go to one day: each of its days was looked at for each of them."""
+    calendar, asked = parse_days_off(["2026-03-01/2027-02-28"], []), Examination()
+    off = Case(f"{DENSE}; every 2 hours", "America/Nuuk", Moment(0), Gap.SHIFT, Fold.FIRST, calendar, shift)
+    schedule = read(off)
+    assert schedule is not None
+    day = at("2027-03-01 06:00" if shift is Shift.NEXT else "2026-02-28 06:00")
+    told = asked.within(lambda anew: explained(off.text, anew, zone=off.zone, after=day, n=5), schedule, off)
+    assert schedule.count(day, told.moments[4]) == 5
+    last = asked.within(lambda anew: anew.last_before(told.moments[4]), schedule, off)
+    assert last == told.moments[3]
     asked.assert_fast()
 
 
