@@ -209,29 +209,29 @@ class BusinessDays:
 
     def _first_image(self, business: int, after: Moment) -> Moment | None:
         """The first moment on the business day, after the given one, to which one of a day off is moved."""
-        days = self._days
-        time = self._off_from(business, days.passed(business, after))
+        days, sources = self._days, self._sources(business)
+        time = self._off_from(sources, days.passed(business, after)) if sources else None
         while time is not None and (image := days.moment(business, time)) <= after:
-            time = self._off_from(business, time + 1)
+            time = self._off_from(sources, time + 1)
         return None if time is None else image
 
     def _last_image(self, business: int, before: Moment) -> Moment | None:
         """The last moment on the business day, before the given one, to which one of a day off is moved."""
-        days = self._days
-        time = self._off_until(business, days.shown_until(business, before))
+        days, sources = self._days, self._sources(business)
+        time = self._off_until(sources, days.shown_until(business, before)) if sources else None
         while time is not None and (image := days.moment(business, time)) >= before:
-            time = self._off_until(business, time)
+            time = self._off_until(sources, time)
         return None if time is None else image
 
-    def _off_from(self, business: int, low: int) -> int | None:
-        """The first time of a day, `low` or later, that clocks show at a moment of days off that go to this day."""
-        row = self._row(self._sources(business))
+    def _off_from(self, sources: range, low: int) -> int | None:
+        """The first time of a day, `low` or later, that clocks show at a moment of any of these days."""
+        row = self._row(sources)
         times = [time for day in row.rest if (time := self._shown_after(day, low)) is not None]
         return min(times if (time := row.first(low)) is None else [*times, time], default=None)
 
-    def _off_until(self, business: int, high: int) -> int | None:
-        """The last time of a day, before `high`, that clocks show at a moment of days off that go to this day."""
-        row = self._row(self._sources(business))
+    def _off_until(self, sources: range, high: int) -> int | None:
+        """The last time of a day, before `high`, that clocks show at a moment of any of these days."""
+        row = self._row(sources)
         times = [time for day in row.rest if (time := self._shown_before(day, high)) is not None]
         return max(times if (time := row.last(high)) is None else [*times, time], default=None)
 

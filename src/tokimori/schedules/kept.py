@@ -27,7 +27,7 @@ from tokimori.schedules.second_masks import Term, clocks_of, count_drifting
 from tokimori.schedules.wall_sets import EVERY_SECOND, Overlapping, Pieces, minus
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
-from tokimori.schedules.zones import Stretch, fixed_offset, rule_from, stretch_at, stretches_between
+from tokimori.schedules.zones import OVERLAP, Stretch, fixed_offset, rule_from, stretch_at, stretches_between
 
 _WEEK = 7 * DAY
 _TWO_YEARS = 2 * 366 * DAY
@@ -98,7 +98,11 @@ class LocalDays:
 
     def passed(self, day: int, moment: int) -> int:
         """The time since midnight, in microseconds, before which clocks have shown all of the day at the moment."""
-        shown = moment + stretch_at(self.zone, moment).offset - day * DAY + 1
+        start, end, offset, _ = stretch_at(self.zone, moment)
+        midnight = day * DAY - offset
+        shown = moment - midnight + 1
+        if start + OVERLAP < midnight and midnight + DAY + OVERLAP < end:
+            return max(0, shown)
         ends = (last + offset - day * DAY for _, last, offset in self.stretches(day) if last <= moment + 1)
         return max(0, shown, *ends)
 
