@@ -44,11 +44,19 @@ class Union:
 
     def next_after(self, moment: Moment) -> Moment | None:
         """The first moment strictly after the given one."""
-        return min((at for part in self._parts if (at := part.next_after(moment)) is not None), default=None)
+        found: Moment | None = None
+        for part in self._parts:
+            at = part.look_after(moment, _ENDLESS, found) if isinstance(part, Difference) else part.next_after(moment)
+            found = at if found is None or (at is not None and at < found) else found
+        return found
 
     def last_before(self, moment: Moment) -> Moment | None:
         """The last moment strictly before the given one."""
-        return max((at for part in self._parts if (at := part.last_before(moment)) is not None), default=None)
+        found: Moment | None = None
+        for part in self._parts:
+            at = part.look_before(moment, _ENDLESS, found) if isinstance(part, Difference) else part.last_before(moment)
+            found = at if found is None or (at is not None and at > found) else found
+        return found
 
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through.
@@ -127,10 +135,15 @@ class Difference:
         """The last moment strictly before the given one."""
         return self.look_before(moment, _ENDLESS)
 
-    def look_after(self, moment: Moment, looks: int) -> Moment | None:
-        """The first moment strictly after the given one. Raises `InvalidSchedule` where so many looks don't find it."""
+    def look_after(self, moment: Moment, looks: int, limit: Moment | None = None) -> Moment | None:
+        """The first moment strictly after the given one; it is not looked for behind the limit.
+
+        Raises `InvalidSchedule` where so many looks don't find it.
+        """
         walked, span = 0, _FIRST_SPAN
         while looks > 0:
+            if limit is not None and moment >= limit:
+                return None
             found = self.base.next_after(moment)
             if found is None or not names(self.excluded, found):
                 return found
@@ -144,10 +157,15 @@ class Difference:
                 moment, span = stop, min(2 * span, LONG)
         raise _too_long()
 
-    def look_before(self, moment: Moment, looks: int) -> Moment | None:
-        """The last moment strictly before the given one. Raises `InvalidSchedule` where so many looks don't find it."""
+    def look_before(self, moment: Moment, looks: int, limit: Moment | None = None) -> Moment | None:
+        """The last moment strictly before the given one; it is not looked for before the limit.
+
+        Raises `InvalidSchedule` where so many looks don't find it.
+        """
         walked, span = 0, _FIRST_SPAN
         while looks > 0:
+            if limit is not None and moment <= limit:
+                return None
             found = self.base.last_before(moment)
             if found is None or not names(self.excluded, found):
                 return found
