@@ -23,7 +23,7 @@ DOOR_GUARDS = (
         NOBODY_IN,
         "the door answers who brings the secret, and nobody else",
         "api/secret.py",
-        "if access is not None:",
+        "if access is not None and response is None:",
         "if request:",
         "tests/unit/api/test_secret.py::test_a_stranger_learns_nothing",
     ),

@@ -37,6 +37,7 @@ from tokimori.api.sets import Sets
 from tokimori.api.tokens import Tokens
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
+from tokimori.model.rate import Rate
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.bounds import OF_A_DOOR
 from tokimori.service.claims import Claims
@@ -87,6 +88,7 @@ def create_app(
     formats: Formats | None = None,
     lenient: Lenient = STRICT,
     allowed: Allowed = NOTHING_SAID,
+    rate: Rate | None = None,
 ) -> ASGIApp:
     """The HTTP door of a node that listens on the interface: `/healthz`, `/readyz`, `/api/v2`, pages, foreign APIs.
 
@@ -95,7 +97,7 @@ def create_app(
     under the author that `author_of` gives. Workers elsewhere take runs from `claims`; jobs come and go in foreign
     `formats`. `lost` answers a browser that asks for a page that there is not, `closed` one that is not let in.
     `unready` says why nothing new should be sent here. `public_url` is how others know a proxy before the door.
-    `allowed` says what jobs may do that come through this door.
+    `allowed` says what jobs may do that come through this door, `rate` how often each client may ask.
     """
     acting = Acting(within(service, OF_A_DOOR), author_of, claims, allowed)
     claims_for = None if claims is None else acting.claims
@@ -108,11 +110,7 @@ def create_app(
 
     docs = Docs([*_probes(health, unready), *operations(acting.service, claims_for, formats)], lambda: health().version)
     app = Starlette(
-        routes=[
-            *docs.routes(),
-            *Calls(acting.service, claims_for).routes(),
-            *pages,
-        ],
+        routes=[*docs.routes(), *Calls(acting.service, claims_for).routes(), *pages],
         exception_handlers={TokimoriError: _on_error, HTTPException: on_http_error, Exception: _on_bug},
     )
     return guarded(
@@ -125,6 +123,7 @@ def create_app(
         holders=holders_of(service.tokens, clock),
         closed=closed,
         lenient=lenient,
+        rate=rate,
         beside=lambda inner: CallbackDoor(inner, hear, service),
         is_answered=lambda scope: any(route.matches(scope)[0] is Match.FULL for route in app.routes),
     )

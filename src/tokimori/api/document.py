@@ -42,6 +42,8 @@ _ANSWERED: Final = {
     "Tokimori-Log-Size": "How many bytes the attempt has written.",
 }
 """Headers of answers."""
+_TOO_MANY: Final = "this client asks too often (`http.rate` of the node)"
+_AGAIN: Final = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds after which to ask again."}}
 _WITH_NULLS, _PATCHES = frozenset({"NewJob", "WholeJob"}), frozenset({"JobChanges"})
 """Types of which each field may be null, which stands for its default; and those where fields of fields may, too."""
 _NULL: Final[Schema] = {"type": "null"}
@@ -197,6 +199,7 @@ def _responses(each: Operation) -> Schema:
         found[str(status)] = {"description": words, "content": content, **({"headers": headers} if headers else {})}
     if not each.open:
         found["401"] = {"description": "the secret is missing or wrong", "content": problem}
+        found["429"] = {"description": _TOO_MANY, "content": problem, "headers": _AGAIN}
     if each.path.count("{"):
         found["404"] = {"description": "there is none of this name", "content": problem}
     if each.query is not None or each.body is not None:

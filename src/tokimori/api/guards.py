@@ -18,9 +18,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tokimori.api.answers import RefusalPage, refusal, refused, said
 from tokimori.api.bodies import MOST_BODY, read_whole
 from tokimori.api.finishing import Finished
+from tokimori.api.rates import Rates
 from tokimori.api.secret import Secret
 from tokimori.api.turns import Turns
 from tokimori.clock import Clock
+from tokimori.model.rate import Rate
 from tokimori.service.tokens import Holders
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -55,16 +57,23 @@ def guarded(
     is_answered: Callable[[Scope], bool] = lambda _: True,
     beside: Callable[[ASGIApp], ASGIApp] = lambda app: app,
     lenient: Lenient = STRICT,
+    rate: Rate | None = None,
 ) -> ASGIApp:
     """The app behind all guards. `interface` is where the door listens, `host_name` the name of this machine.
 
     `is_answered` says whether the app does anything for a request but refuse its path or method. `closed` makes the
     page for a browser that is not let in. `beside` puts before them what has a guard of its own. `lenient` says where
     less is asked for. Through a proxy requests may come for the host of `public_url`. `holders` knows who has which
-    token.
+    token. `rate` is how often each client may ask; None: as often as he likes.
     """
     inner = Secret(
-        JsonBody(app, is_answered, lenient.nameless), secret, clock, closed, holders=holders, open_below=lenient.open
+        JsonBody(app, is_answered, lenient.nameless),
+        secret,
+        clock,
+        closed,
+        holders=holders,
+        open_below=lenient.open,
+        rates=None if rate is None else Rates(rate, clock),
     )
     rule = host_rule(interface, host_name, public_url)
     return Turns(Finished(beside(HostAndOrigin(inner, rule, closed)), clock), clock)

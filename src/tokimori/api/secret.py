@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tokimori.api.acting import let_in
 from tokimori.api.answers import RefusalPage, error_answer, refused, said
 from tokimori.api.login import LOGIN, LOGOUT, name_in_session, presented, session_value
+from tokimori.api.rates import Rates
 from tokimori.clock import Clock, Moment, format_moment
 from tokimori.errors import TokimoriError, Unauthorized
 from tokimori.model.access_token import AccessToken
@@ -43,6 +44,7 @@ class Secret:
     """Answers 401 to whoever does not bring the secret or a token, in a header or as a cookie.
 
     Paths that begin with one of `open_below` are answered without it, too. `holders` knows who has which token.
+    `rates` says who asks too often; None: nobody does.
     """
 
     def __init__(
@@ -54,8 +56,10 @@ class Secret:
         *,
         holders: Holders | None = None,
         open_below: tuple[str, ...] = (),
+        rates: Rates | None = None,
     ) -> None:
         self._app = app
+        self._rates = rates
         self._open_below = open_below
         self._secret = secret
         self._cookie = cookie_value(secret)
@@ -65,46 +69,55 @@ class Secret:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["path"] in OPEN_TO_ALL or scope["path"].startswith(self._open_below):
-            let_in(scope, owner(None))
-            await self._app(scope, receive, send)
-            return
         request = Request(scope)
-        try:
-            response = await self._at_the_page(request, receive)
-            access = await self._known(request) if response is None else None
-        except Unauthorized as fault:
-            response, access = self._refusal(request, fault), None
-        except TokimoriError as fault:
-            response, access = error_answer(fault), None
-        except ClientDisconnect:
-            return
-        if access is not None:
+        access: Access | None = owner(None)
+        if scope["path"] in OPEN_TO_ALL:
+            response = None
+        elif scope["path"].startswith(self._open_below):
+            response = self._too_many(scope, None)
+        else:
+            try:
+                access, response = await self._entering(request, receive)
+            except ClientDisconnect:
+                return
+            response = self._too_many(scope, access) or response
+        if access is not None and response is None:
             let_in(scope, access)
             await self._app(scope, receive, send)
         else:
             await (response or self._refusal(request))(scope, receive, send)
 
-    async def _at_the_page(self, request: Request, receive: Receive) -> Response | None:
-        """The answer to who opens the printed address, logs in or logs out; None to all others."""
+    def _too_many(self, scope: Scope, access: Access | None) -> Response | None:
+        return None if self._rates is None else self._rates.refusal(scope, access)
+
+    async def _entering(self, request: Request, receive: Receive) -> tuple[Access | None, Response | None]:
+        """Who asks, None where nobody knows him; and the answer to who goes no further. Raises `ClientDisconnect`."""
+        try:
+            return await self._at_the_page(request, receive) or (await self._known(request), None)
+        except Unauthorized as fault:
+            return None, self._refusal(request, fault)
+        except TokimoriError as fault:
+            return None, error_answer(fault)
+
+    async def _at_the_page(self, request: Request, receive: Receive) -> tuple[Access | None, Response] | None:
+        """Who opens the printed address, logs in or logs out, and the answer to him; None: somebody asks for more."""
         path = request.scope["path"]
         if path == "/" and self._is_entry(request):
             query = parse_qsl(request.url.query, keep_blank_values=True)
             rest = urlencode([(name, value) for name, value in query if name != PARAMETER])
-            return _with_cookie(request, self._cookie, f"/?{rest}" if rest else "/")
+            return owner(None), _with_cookie(request, self._cookie, f"/?{rest}" if rest else "/")
         if request.method != "POST" or path not in (LOGIN, LOGOUT):
             return None
         if path == LOGOUT:
-            return _without_cookie(request)
+            return None, _without_cookie(request)
         text = await presented(request.scope, receive)
         if _has([text], self._secret):
-            return _with_cookie(request, self._cookie, "/")
+            return owner(None), _with_cookie(request, self._cookie, "/")
         token = None if self._holders is None else await self._holders.bearer(text)
         if token is None:
             self._wrong.note(request)
-            return self._refusal(request)
-        await self._holder(token)
-        return _with_cookie(request, session_value(self._secret, token), "/")
+            return None, self._refusal(request)
+        return await self._holder(token), _with_cookie(request, session_value(self._secret, token), "/")
 
     def _is_entry(self, request: Request) -> bool:
         """Whether somebody opens the printed address."""

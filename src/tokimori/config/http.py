@@ -1,11 +1,15 @@
 """The settings of the HTTP door."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from tokimori.errors import InvalidInput
 from tokimori.model.policies import Seconds
+from tokimori.model.rate import parse_rate
 
 
 class HttpSettings(Struct, frozen=True, kw_only=True):
@@ -41,6 +45,13 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
             " sends it nothing more."
         ),
     ] = 0
+    rate: Annotated[
+        str | None,
+        Meta(
+            description="How often each token may ask, and each address of who has none, such as 100/s, 600/m or"
+            " 1000/h; none: without end. /healthz and /readyz are not counted."
+        ),
+    ] = None
     job_users: Annotated[
         tuple[str, ...],
         Meta(description="OS users as whom jobs that come over HTTP may run, besides the node's own."),
@@ -63,3 +74,18 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     v1_default_owner: Annotated[
         str | None, Meta(description="The owner of jobs that name none and come by Kala's API.")
     ] = None
+
+
+def http_faults(http: HttpSettings) -> Iterator[str]:
+    """What is wrong with values of the door, or with some of them together."""
+    if (http.tls_cert is None) != (http.tls_key is None):
+        missing = "tls_cert" if http.tls_cert is None else "tls_key"
+        yield f"http.{missing}: it is missing, and the other is said; allowed: both files, or neither"
+    url = http.public_url
+    if url is not None and not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
+        yield f"http.public_url: {url!r} is not an address; allowed: http://host:port or https://host:port"
+    if http.rate is not None:
+        try:
+            parse_rate(http.rate, field="http.rate")
+        except InvalidInput as fault:
+            yield f"{fault.message}; allowed: {fault.allowed}"

@@ -1,6 +1,5 @@
 """The settings: each one's name, type, default and meaning, and how they are found."""
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_network
@@ -14,7 +13,7 @@ from tokimori.config.app import AppSettings, bad_patterns
 from tokimori.config.audit import AuditSettings
 from tokimori.config.datasource import DatasourceSettings, StoreSettings, url_for
 from tokimori.config.file import find_file, flattened, read_content
-from tokimori.config.http import HttpSettings
+from tokimori.config.http import HttpSettings, http_faults
 from tokimori.config.machine import Machine, this_machine
 from tokimori.config.value import URLS, read_value, redacted
 from tokimori.config.variables import ENV, PREFIX, from_variables
@@ -315,10 +314,7 @@ def _contradictions(settings: Settings) -> list[str]:
     if most and worker.minimum_interval_seconds >= most:
         shown = f"worker.minimum_interval_seconds: {worker.minimum_interval_seconds:g}"
         found.append(f"{shown} is not less than worker.interval_minutes; allowed: below {most}")
-    if (settings.http.tls_cert is None) != (settings.http.tls_key is None):
-        missing = "tls_cert" if settings.http.tls_cert is None else "tls_key"
-        found.append(f"http.{missing}: it is missing, and the other is said; allowed: both files, or neither")
-    found += [*_bad_addresses(settings), *bad_patterns(settings.app)]
+    found += [*http_faults(settings.http), *_bad_addresses(settings), *bad_patterns(settings.app)]
     job, semaphore = settings.datasource.job, settings.datasource.semaphore
     for section, said, otherwise in (("job", job, settings.store), ("semaphore", semaphore, job.url or settings.store)):
         try:
@@ -335,9 +331,6 @@ def _bad_addresses(settings: Settings) -> Iterator[str]:
             ip_network(text)
         except ValueError as fault:
             yield f"targets.private_addresses: {fault}; allowed: networks such as 10.1.0.0/16, or addresses"
-    url = settings.http.public_url
-    if url is not None and not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
-        yield f"http.public_url: {url!r} is not an address; allowed: http://host:port or https://host:port"
 
 
 def _value_of(settings: Settings, name: str) -> object:

@@ -37,6 +37,7 @@ from tokimori.foreign.kala.shapes import PREFIX as KALAS
 from tokimori.locks.session import Session
 from tokimori.model.ids import RandomBytes
 from tokimori.model.lanes import APART_LABEL
+from tokimori.model.rate import parse_rate
 from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.code_watch import told_of_changes
 from tokimori.node.formats import formats
@@ -288,6 +289,7 @@ async def _http_door(
         claims=None if place is None else Claims(place, os.urandom),
         formats=formats(),
         allowed=allowed,
+        rate=None if http.rate is None else parse_rate(http.rate, field="http.rate"),
         lenient=Lenient(open=(KALAS,) if http.v1_open else (), nameless=(KALAS,)),
     )
     door = HttpDoor(

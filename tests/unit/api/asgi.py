@@ -54,6 +54,7 @@ class Asker:
         headers: Sequence[tuple[str, str]] = (),
         chunks: Sequence[bytes | None] = (b"",),
         stays: bool = False,
+        client: str = "127.0.0.1",
     ) -> Answer:
         """The answer to one request; the body comes in chunks, and where one of them is None the client goes away.
 
@@ -70,7 +71,7 @@ class Asker:
             "root_path": "",
             "scheme": "http",
             "server": ("127.0.0.1", 8000),
-            "client": ("127.0.0.1", 50_000),
+            "client": (client, 50_000),
             "headers": [(name.encode(), value.encode("latin-1")) for name, value in (*self._always, *headers)],
         }
         incoming = list(chunks)

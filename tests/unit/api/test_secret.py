@@ -154,7 +154,7 @@ async def test_under_tls_the_cookie_goes_nowhere_else(world: World) -> None:
     app = Secret(nothing, SECRET, world.clock)
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": f"secret={SECRET}".encode()}
     scope |= {"scheme": "https", "headers": [(b"host", b"node.example")], "server": ("node.example", 443)}
-    response = await app._at_the_page(Request(scope), nobody)
+    _, response = await app._at_the_page(Request(scope), nobody) or (None, None)
     assert isinstance(response, Response)
     assert response.headers["set-cookie"].startswith("tokimori-443=") and "Secure" in response.headers["set-cookie"]
 

@@ -371,3 +371,11 @@ def test_a_certificate_comes_with_its_key(machine: Machine, tmp_path: Path) -> N
         assert fault.startswith(f"http.tls_{missing}: it is missing")
     both = load(machine, tmp_path, {"http.tls_cert": "a.pem", "http.tls_key": "b.pem"}).settings.http
     assert both.tls_cert == tmp_path / "a.pem"
+
+
+def test_a_rate_is_said_so_that_it_can_be_read(machine: Machine, tmp_path: Path) -> None:
+    """By default there is none, and one that says no number for a span of time is a fault of the settings."""
+    assert load(machine, tmp_path).settings.http.rate is None
+    assert load(machine, tmp_path, {"http.rate": "100/s"}).settings.http.rate == "100/s"
+    (fault,) = faults(machine, tmp_path, environ={"TOKIMORI_HTTP_RATE": "often"})
+    assert fault.startswith("http.rate: 'often' is no rate; allowed: ") and "100/s" in fault
