@@ -2,7 +2,7 @@
 
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 
 from msgspec import Struct
@@ -29,6 +29,7 @@ from tokimori.api.logs import Logs
 from tokimori.api.nodes import Nodes
 from tokimori.api.occurrences import Occurrences
 from tokimori.api.operation import Operation
+from tokimori.api.path_prefix import PathPrefix
 from tokimori.api.queues import Queues
 from tokimori.api.runs import Runs
 from tokimori.api.schedules import Schedules
@@ -89,6 +90,7 @@ def create_app(
     lenient: Lenient = STRICT,
     allowed: Allowed = NOTHING_SAID,
     rate: Rate | None = None,
+    path_prefix: str = "",
 ) -> ASGIApp:
     """The HTTP door of a node that listens on the interface: `/healthz`, `/readyz`, `/api/v2`, pages, foreign APIs.
 
@@ -97,23 +99,18 @@ def create_app(
     under the author that `author_of` gives. Workers elsewhere take runs from `claims`; jobs come and go in foreign
     `formats`. `lost` answers a browser that asks for a page that there is not, `closed` one that is not let in.
     `unready` says why nothing new should be sent here. `public_url` is how others know a proxy before the door.
-    `allowed` says what jobs may do that come through this door, `rate` how often each client may ask.
+    `allowed` says what jobs may do that come through this door, `rate` how often each client may ask, `path_prefix`
+    below which path others know it.
     """
     acting = Acting(within(service, OF_A_DOOR), author_of, claims, allowed)
     claims_for = None if claims is None else acting.claims
-
-    async def on_http_error(request: Request, error: Exception) -> Response:
-        is_lost = isinstance(error, HTTPException) and error.status_code == HTTPStatus.NOT_FOUND
-        if lost is not None and is_lost and is_browser(request):
-            return lost(request)
-        return await _on_http_error(request, error)
-
-    docs = Docs([*_probes(health, unready), *operations(acting.service, claims_for, formats)], lambda: health().version)
+    told = [*_probes(health, unready), *operations(acting.service, claims_for, formats)]
+    docs = Docs(told, lambda: health().version, path_prefix)
     app = Starlette(
         routes=[*docs.routes(), *Calls(acting.service, claims_for).routes(), *pages],
-        exception_handlers={TokimoriError: _on_error, HTTPException: on_http_error, Exception: _on_bug},
+        exception_handlers={TokimoriError: _on_error, HTTPException: _on_http_errors(lost), Exception: _on_bug},
     )
-    return guarded(
+    door = guarded(
         app,
         clock=clock,
         interface=interface,
@@ -127,6 +124,7 @@ def create_app(
         beside=lambda inner: CallbackDoor(inner, hear, service),
         is_answered=lambda scope: any(route.matches(scope)[0] is Match.FULL for route in app.routes),
     )
+    return PathPrefix(door, path_prefix) if path_prefix else door
 
 
 def _probes(health: Callable[[], Health], unready: Callable[[], str | None]) -> Sequence[Operation]:
@@ -163,6 +161,18 @@ async def _on_error(request: Request, error: Exception) -> Response:
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, StoreError):
         log.error("%s %s failed", request.method, request.scope["path"], exc_info=error)
     return error_answer(error)
+
+
+def _on_http_errors(
+    lost: Callable[[Request], Response] | None,
+) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def on_http_error(request: Request, error: Exception) -> Response:
+        is_lost = isinstance(error, HTTPException) and error.status_code == HTTPStatus.NOT_FOUND
+        if lost is not None and is_lost and is_browser(request):
+            return lost(request)
+        return await _on_http_error(request, error)
+
+    return on_http_error
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:

@@ -21,12 +21,16 @@ _HERE = Path(__file__).parent
 
 
 class Docs:
-    """Tells what the operations are. Nothing is made before somebody asks, and then beside the loop."""
+    """Tells what the operations are. Nothing is made before somebody asks, and then beside the loop.
 
-    def __init__(self, operations: Sequence[Operation], version: Callable[[], str]) -> None:
+    All addresses in it begin with `path_prefix`.
+    """
+
+    def __init__(self, operations: Sequence[Operation], version: Callable[[], str], path_prefix: str = "") -> None:
         mine = Operation("openapi", "GET", OPENAPI, self.openapi, dict[str, Any])
         self.operations = [*operations, mine]
         self._version = version
+        self._root = path_prefix
 
     def routes(self) -> Sequence[Route]:
         """The routes of all operations, and those of the page."""
@@ -47,7 +51,7 @@ class Docs:
 
     @cached_property
     def _document(self) -> Schema:
-        return document(self.operations, self._version())
+        return document(self.operations, self._version(), self._root or "/")
 
     @cached_property
     def _json(self) -> bytes:
@@ -60,6 +64,7 @@ class Docs:
         template = Template((_HERE / "docs.html").read_text(), autoescape=True, trim_blocks=True, lstrip_blocks=True)
         page: str = template.render(
             document=self._document,
+            root=self._root,
             kind=in_words,
             parts={name: [_shown(each) for each in self.operations if tag_of(each) == name] for name in self._names()},
         )

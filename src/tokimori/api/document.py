@@ -54,8 +54,8 @@ JSON. Moments are RFC 3339, lengths are seconds. Errors are `application/problem
 for programs, `error.field` is the path to what is wrong, `error.allowed` says what may stand there."""
 
 
-def document(operations: Sequence[Operation], version: str) -> Schema:
-    """The whole document."""
+def document(operations: Sequence[Operation], version: str, server: str = "/") -> Schema:
+    """The whole document, of a door whose paths are below `server`."""
     components, queries = _components(operations)
     paths: dict[str, Schema] = {}
     for each in operations:
@@ -63,7 +63,7 @@ def document(operations: Sequence[Operation], version: str) -> Schema:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Tokimori", "version": version, "description": _ABOUT, "license": {"name": "MIT"}},
-        "servers": [{"url": "/"}],
+        "servers": [{"url": server}],
         "security": [{"secret": []}],
         "tags": [{"name": name} for name in dict.fromkeys(map(tag_of, operations))],
         "paths": paths,

@@ -3,13 +3,18 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
 from tokimori.errors import InvalidInput
 from tokimori.model.policies import Seconds
 from tokimori.model.rate import parse_rate
+
+OWN_PATHS: Final = frozenset({"api", "callbacks", "healthz", "login", "logout", "readyz", "static", "webui"})
+"""What paths of the door begin with."""
+_PREFIX: Final = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
 
 
 class HttpSettings(Struct, frozen=True, kw_only=True):
@@ -33,6 +38,13 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
         Meta(
             description="The address by which others reach the door, through a proxy say: callbacks come there, and its"
             " name may be that of requests; none: where it listens."
+        ),
+    ] = None
+    path_prefix: Annotated[
+        str | None,
+        Meta(
+            description="The path below which others reach the door through a proxy, such as /tokimori; none: it has a"
+            " name of its own. Paths are answered with it and without."
         ),
     ] = None
     access_log: Annotated[
@@ -75,6 +87,12 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
         str | None, Meta(description="The owner of jobs that name none and come by Kala's API.")
     ] = None
 
+    def below_prefix(self, url: str) -> str:
+        """The address with the path prefix, if it has no path of its own."""
+        if self.path_prefix is None or urlsplit(url).path.strip("/"):
+            return url
+        return f"{url.rstrip('/')}{self.path_prefix}/"
+
 
 def http_faults(http: HttpSettings) -> Iterator[str]:
     """What is wrong with values of the door, or with some of them together."""
@@ -84,6 +102,12 @@ def http_faults(http: HttpSettings) -> Iterator[str]:
     url = http.public_url
     if url is not None and not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
         yield f"http.public_url: {url!r} is not an address; allowed: http://host:port or https://host:port"
+    prefix = http.path_prefix
+    if prefix is not None and (not _PREFIX.fullmatch(prefix) or prefix.split("/")[1] in OWN_PATHS):
+        yield (
+            f"http.path_prefix: {prefix!r} can't be put before the paths of the door; allowed: one such as /tokimori or"
+            f" /a/b, that ends without / and does not begin as those paths do ({', '.join(sorted(OWN_PATHS))})"
+        )
     if http.rate is not None:
         try:
             parse_rate(http.rate, field="http.rate")

@@ -11,6 +11,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from functools import partial
 from pathlib import Path
 
+from starlette.types import ASGIApp
+
 from tokimori.api.access_log import AccessLog
 from tokimori.api.acting import Acting
 from tokimori.api.app import Health, create_app
@@ -269,7 +271,10 @@ async def _http_door(
     semaphores = None if semaphores is None else DoorOnDemand(semaphores)
     service = _service_of(await store.for_doors(), semaphores, settings, clock)
     http, secret, allowed = settings.http, make_secret(settings.state_dir), allowed_by(settings.http)
-    page, kala = Page(Acting(service).service, clock), Acting(service, lambda _: "kala", allowed=allowed)
+    page, kala = (
+        Page(Acting(service).service, clock, http.path_prefix or ""),
+        Acting(service, lambda _: "kala", allowed=allowed),
+    )
     page.compile()
     if http.v1_open:
         check_open(http.interface, os.geteuid())
@@ -290,23 +295,29 @@ async def _http_door(
         formats=formats(),
         allowed=allowed,
         rate=None if http.rate is None else parse_rate(http.rate, field="http.rate"),
+        path_prefix=http.path_prefix or "",
         lenient=Lenient(open=(KALAS,) if http.v1_open else (), nameless=(KALAS,)),
     )
-    door = HttpDoor(
-        AccessLog(app, clock) if http.access_log else app,
+    door = _door_of(AccessLog(app, clock) if http.access_log else app, http)
+    await door.start()
+    here = http.below_prefix(door.url)
+    callbacks.open(here if http.public_url is None else http.below_prefix(http.public_url), secret)
+    try:
+        with noted_door(settings.state_dir, here):
+            yield here, secret
+    finally:
+        await door.stop()
+
+
+def _door_of(app: ASGIApp, http: HttpSettings) -> HttpDoor:
+    return HttpDoor(
+        app,
         interface=http.interface,
         port=http.port,
         port_fixed=http.port_fixed,
         insecure=http.insecure,
         tls=None if http.tls_cert is None or http.tls_key is None else tls_context(http.tls_cert, http.tls_key),
     )
-    await door.start()
-    callbacks.open(http.public_url or door.url, secret)
-    try:
-        with noted_door(settings.state_dir, door.url):
-            yield door.url, secret
-    finally:
-        await door.stop()
 
 
 def allowed_by(settings: HttpSettings) -> Allowed:

@@ -21,9 +21,12 @@ _FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
 
 
 class Page:
-    """The page and its files. `service_for` gives the service as the sender of a request may use it."""
+    """The page and its files. `service_for` gives the service as the sender of a request may use it.
 
-    def __init__(self, service_for: Callable[[Request], Service], clock: Clock) -> None:
+    All addresses in it begin with `path_prefix`.
+    """
+
+    def __init__(self, service_for: Callable[[Request], Service], clock: Clock, path_prefix: str = "") -> None:
         self._service_for = service_for
         self._clock = clock
         self._files = {name: files("tokimori.web").joinpath("static", name).read_bytes() for name in KINDS}
@@ -31,7 +34,8 @@ class Page:
             loader=PackageLoader("tokimori.web"), autoescape=True, undefined=StrictUndefined, auto_reload=False
         )
         self._templates.trim_blocks = self._templates.lstrip_blocks = True
-        self._templates.globals["static"] = self._address
+        self._templates.globals |= {"static": self._address, "root": path_prefix}
+        self._root = path_prefix
 
     def compile(self) -> None:
         """Compile the templates: at the first request that would hold up the loop of a node."""
@@ -56,7 +60,9 @@ class Page:
 
     def lost(self, request: Request) -> Response:
         """For a browser at a path that there is not."""
-        error = NotFound(f"there is no page at {request.url.path}", allowed="/, with ?job=ID or ?run=ID")
+        error = NotFound(
+            f"there is no page at {self._root}{request.url.path}", allowed=f"{self._root}/, with ?job=ID or ?run=ID"
+        )
         return self._render("error.html", 404, error=error)
 
     def closed(self, status: int, message: str) -> Response:
@@ -74,7 +80,7 @@ class Page:
 
     def _address(self, name: str) -> str:
         """The path of a file. It differs for other bytes, so that browsers can keep the file for ever."""
-        return f"/static/{name}?{hashlib.sha256(self._files[name]).hexdigest()[:12]}"
+        return f"{self._root}/static/{name}?{hashlib.sha256(self._files[name]).hexdigest()[:12]}"
 
     def _render(self, template: str, status: int, **values: object) -> Response:
         return HTMLResponse(self._templates.get_template(template).render(values), status)

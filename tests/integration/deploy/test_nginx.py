@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -40,7 +41,7 @@ http {{
     {site}
 }}
 """
-PREFIX = "location /below/ { proxy_pass http://tokimori/; proxy_set_header Host $http_host; }\n    location / {"
+PREFIX = "location /below/ {{ proxy_pass http://tokimori{end}; proxy_set_header Host $http_host; }}\n    location / {{"
 NAME = "tokimori.example"
 
 
@@ -80,7 +81,14 @@ def answers(port: int) -> bool:
 
 @pytest.fixture
 def proxied(program: Program) -> Iterator[Proxied]:
-    """A node that knows its public address, and nginx before it."""
+    """A node that has the proxy's name for itself."""
+    with behind_nginx(program) as proxied:
+        yield proxied
+
+
+@contextmanager
+def behind_nginx(program: Program, end: str = "/") -> Iterator[Proxied]:
+    """A node that knows its public address, and nginx before it; what is below `/below/` it passes on to that `end`."""
     home = program.home
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
@@ -93,7 +101,9 @@ def proxied(program: Program) -> Iterator[Proxied]:
         text = re.sub(r"/etc/ssl/\S+\.pem", str(home / "cert.pem"), text).replace(
             f"/etc/ssl/{NAME}.key", str(home / "key.pem")
         )
-        (home / "nginx.conf").write_text(MAIN.format(home=home, site=text.replace("location / {", PREFIX)))
+        (home / "nginx.conf").write_text(
+            MAIN.format(home=home, site=text.replace("location / {", PREFIX.format(end=end)))
+        )
         command = [str(NGINX), "-e", str(home / "nginx.err"), "-p", str(home), "-c", str(home / "nginx.conf")]
         with subprocess.Popen(command) as nginx:
             try:
@@ -118,10 +128,24 @@ def test_a_browser_behind_the_proxy(proxied: Proxied) -> None:
         assert proxied.ask("POST", "/api/v2/jobs", {**ours, "origin": stranger}, order).status == 403
 
 
-def test_names_and_prefixes_behind_the_proxy(proxied: Proxied) -> None:
-    """Another name is refused; below a prefix that the proxy takes away the API answers, but the page is not whole."""
-    bearer = {"authorization": f"Bearer {proxied.site.secret}"}
+def test_names_behind_the_proxy(proxied: Proxied) -> None:
+    """Another name is refused."""
     assert proxied.ask("GET", "/readyz", {"Host": "evil.example"}).status == 403
     assert proxied.ask("GET", "/readyz").status == 200
-    assert proxied.ask("GET", "/below/api/v2/jobs", bearer).status == 200
-    assert 'href="/"' in proxied.ask("GET", "/below/", bearer).body
+
+
+@pytest.mark.parametrize("end", ["/", ""])
+def test_a_node_below_a_prefix(program: Program, end: str) -> None:
+    """Whether the proxy takes the prefix away (`/`) or leaves it there, the page and the API are whole below it."""
+    program.environment["TOKIMORI_HTTP_PATH_PREFIX"] = "/below"
+    with behind_nginx(program, end) as proxied:
+        entered = proxied.ask("GET", f"/below/?secret={proxied.site.secret}")
+        assert (entered.status, entered.headers["location"]) == (303, "/below/")
+        kept, _, rest = entered.headers["set-cookie"].partition(";")
+        assert "Path=/below;" in rest
+        page = proxied.ask("GET", "/below/", {"cookie": kept}).body
+        style = re.search(r'href="(/below/static/tokimori.css[^"]*)"', page)
+        assert style is not None and proxied.ask("GET", style[1], {"cookie": kept}).status == 200
+        order = {"content-type": "application/json", "origin": f"https://{NAME}:{proxied.port}", "cookie": kept}
+        made = proxied.ask("POST", "/below/api/v2/jobs", order, '{"id": "a", "noop": true}')
+        assert proxied.ask("GET", made.headers["location"], {"cookie": kept}).status == 200

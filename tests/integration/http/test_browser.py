@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 import tokimori
 from tests.integration.cli.conftest import Program
 from tests.integration.http.site import Site, site_of
+from tests.integration.http.stripping import PREFIX, stripping_proxy
 from tests.servers import browser as browsers
 from tokimori.client.client import Client
 
@@ -155,6 +156,29 @@ def test_somebody_logs_in_with_a_token_and_out(browser: Browser, site: Site, cli
         tab.get_by_role("button", name="Log out").click()
         expect(tab.get_by_label("Token")).to_be_visible()
     client.tokens.revoke("eve")
+
+
+def test_the_page_below_a_prefix(browser: Browser, tmp_path: Path) -> None:
+    """Through a proxy that takes the prefix away, from entering to logging out, nothing leads beside the prefix."""
+    program, asked = Program(tmp_path), list[str]()
+    program.environment["TOKIMORI_HTTP_PATH_PREFIX"] = PREFIX
+    with site_of(program) as site, stripping_proxy(site.url.split("/")[2]) as proxy:
+        assert site.url.endswith(f"{PREFIX}/")
+        with tokimori.open(site.entry) as client:  # the printed address has the prefix
+            client.add("hello", command="echo hello from a run")
+        with closing(browser.new_context()) as context, closing(context.new_page()) as tab:
+            tab.set_default_timeout(PATIENCE)
+            tab.on("request", lambda request: asked.append(request.url))
+            tab.goto(f"http://{proxy}{PREFIX}/?secret={site.secret}")
+            tab.locator(row(tab, "hello")).get_by_role("button", name="Run now").click()
+            tab.locator(f"{row(tab, 'hello')} .mark.succeeded").click()
+            expect(tab.locator("aside .output")).to_contain_text("hello from a run")
+            tab.get_by_role("textbox", name="Schedule").fill("0 0 1 1 *")
+            tab.get_by_role("button", name="Explain").click()
+            expect(tab.locator(".sentence").first).to_be_visible()
+            tab.get_by_role("button", name="Log out").click()
+            expect(tab.get_by_label("Token")).to_be_visible()
+    assert len(asked) > 5 and not [each for each in asked if not each.startswith(f"http://{proxy}{PREFIX}/")]
 
 
 def test_a_node_that_is_gone_is_told(browser: Browser, tmp_path: Path) -> None:

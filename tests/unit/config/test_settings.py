@@ -379,3 +379,22 @@ def test_a_rate_is_said_so_that_it_can_be_read(machine: Machine, tmp_path: Path)
     assert load(machine, tmp_path, {"http.rate": "100/s"}).settings.http.rate == "100/s"
     (fault,) = faults(machine, tmp_path, environ={"TOKIMORI_HTTP_RATE": "often"})
     assert fault.startswith("http.rate: 'often' is no rate; allowed: ") and "100/s" in fault
+
+
+@pytest.mark.parametrize(
+    "text", ["", "/", "tokimori", "/tokimori/", "/a//b", "/a/../b", "/.a", "/a b", "/a?b", "/api", "/login/x"]
+)
+def test_a_prefix_that_can_not_be_one_is_refused(machine: Machine, tmp_path: Path, text: str) -> None:
+    """It would lead nowhere, or hide paths of the door."""
+    (fault,) = faults(machine, tmp_path, {"http.path_prefix": text})
+    assert fault.startswith("http.path_prefix: ") and "/tokimori" in fault
+
+
+def test_addresses_get_the_prefix_unless_they_have_a_path(machine: Machine, tmp_path: Path) -> None:
+    """Where the door listens, and where others reach it: who says a path himself means it."""
+    without = load(machine, tmp_path).settings.http
+    http = load(machine, tmp_path, {"http.path_prefix": "/a/b"}).settings.http
+    assert without.below_prefix("http://127.0.0.1:8000/") == "http://127.0.0.1:8000/"
+    assert http.below_prefix("http://127.0.0.1:8000/") == "http://127.0.0.1:8000/a/b/"
+    assert http.below_prefix("https://example.org") == "https://example.org/a/b/"
+    assert http.below_prefix("https://example.org/a/b") == "https://example.org/a/b"

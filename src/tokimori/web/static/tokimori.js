@@ -118,7 +118,7 @@ document.addEventListener("click", (event) => {
 document.addEventListener("submit", (event) => {
   if (!event.target.matches("form[data-soft]")) return;
   event.preventDefault();
-  go(`/?${new URLSearchParams(new FormData(event.target))}`);
+  go(`${event.target.action}?${new URLSearchParams(new FormData(event.target))}`);
 });
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
 addEventListener("popstate", async () => {
