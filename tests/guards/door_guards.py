@@ -323,4 +323,12 @@ DOOR_GUARDS = (
         "            if True:",
         "tests/integration/executors/test_exchange.py::test_a_report_that_cannot_be_read_now_is_read_later",
     ),
+    Guard(
+        DOOR,
+        "with a rate, who asks too often is refused",
+        "api/secret.py",
+        "return None if self._rates is None else self._rates.refusal(scope, access)",
+        "return None",
+        "tests/unit/api/test_rates.py::test_nobody_uses_up_the_requests_of_another",
+    ),
 )

@@ -20,9 +20,14 @@ def asked(site: Site, path: str) -> tuple[int, str]:
 
 
 def test_a_node_that_drains_is_alive_and_not_ready(program: Program) -> None:
-    """It answers for as long as `http.drain` says, though it has nothing in hand; told again it goes at once."""
+    """It answers for as long as `http.drain` says, though it has nothing in hand; told again it goes at once.
+
+    Whoever asks for that is never counted, as others are where `http.rate` is said.
+    """
     program.environment |= {"TOKIMORI_HTTP_DRAIN": "600", "TOKIMORI_HTTP_ACCESS_LOG": "true"}
+    program.environment["TOKIMORI_HTTP_RATE"] = "2/h"
     with site_of(program) as site:
+        assert [asked(site, "api/v2/jobs")[0] for _ in range(3)] == [401, 401, 429]
         assert asked(site, "readyz") == (200, "ready")
         site.node.send_signal(signal.SIGTERM)
         until(lambda: asked(site, "readyz") == (503, "the node stops"))
