@@ -5,7 +5,7 @@ import os
 import queue
 import select
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,8 @@ MOST_WAITING = 10_000
 """Messages that may wait for a slow reader; further ones are dropped and counted."""
 STOP_TIMEOUT = 2.0
 """Seconds that stopping waits for a reader that does not read."""
+MOST_HIDDEN = 2_000
+"""Texts that are hidden in all messages; of more the oldest are forgotten."""
 STANDARD_ERROR = 2
 
 _Queue = queue.Queue[logging.LogRecord | None]
@@ -33,6 +35,10 @@ class Log:
     _handler: "DroppingQueueHandler"
     _writer: "LogWriter"
     _level_before: int
+
+    def hide(self, texts: Iterable[str]) -> None:
+        """From now on show none of these in any message."""
+        self._handler.hide(texts)
 
     def stop(self) -> None:
         """Write what waits, as far as somebody reads it within `STOP_TIMEOUT`."""
@@ -79,15 +85,26 @@ class DroppingQueueHandler(QueueHandler):
         super().__init__(waiting)
         self._waiting = waiting
         self._dropped = 0
+        self._hidden: tuple[str, ...] = ()
+
+    def hide(self, texts: Iterable[str]) -> None:
+        """See `Log.hide`."""
+        self._hidden = tuple(dict.fromkeys((*self._hidden, *texts)))[-MOST_HIDDEN:]
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         """The record with its arguments and exception as texts, which no later change can reach."""
         record = copy(record)
-        record.msg, record.args = record.getMessage(), None
+        record.msg, record.args = self._shown(record.getMessage()), None
         if record.exc_info:
-            record.exc_text = logging.Formatter().formatException(record.exc_info)
+            record.exc_text = self._shown(logging.Formatter().formatException(record.exc_info))
             record.exc_info = None
         return record
+
+    def _shown(self, text: str) -> str:
+        """The longest go first: a part of one may be another one."""
+        for hidden in sorted((each for each in self._hidden if each in text), key=len, reverse=True):
+            text = text.replace(hidden, "***")
+        return text
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Put the record into the queue, and before it a notice of how many were dropped."""

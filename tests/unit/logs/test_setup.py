@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from msgspec import json
@@ -149,3 +150,29 @@ def test_dropped_messages_are_counted() -> None:
         "2 messages were dropped, because nobody read them",
         "e",
     ]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_what_is_hidden_is_in_no_line(pipe: tuple[int, int], form: Literal["text", "json"]) -> None:
+    """Neither in a message nor in its arguments, nor in a traceback; of two the longer goes first."""
+    started = start_logging(format=form, stderr=pipe[1])
+    started.hide(["hunter", "hunter2"])
+    try:
+        int("no hunter2 here")
+    except ValueError:
+        log.exception("hunter and %s", "hunter2")
+    started.stop()
+    text = "\n".join(lines_of(pipe[0]))
+    assert "*** and ***" in text
+    assert "no *** here" in text
+    assert "hunter" not in text
+
+
+def test_what_is_hidden_has_a_bound(pipe: tuple[int, int]) -> None:
+    """A node that runs for years forgets the oldest."""
+    started = start_logging(stderr=pipe[1])
+    for number in range(setup.MOST_HIDDEN + 1):
+        started.hide([f"<{number}>"])
+    log.info("<0> <1> <%d>", setup.MOST_HIDDEN)
+    started.stop()
+    assert lines_of(pipe[0])[0].endswith("<0> *** ***")

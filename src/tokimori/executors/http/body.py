@@ -1,6 +1,9 @@
 """What is kept of an answer's body: its first and its last bytes."""
 
+from collections.abc import Sequence
+
 from tokimori.executors.http.response import result_of
+from tokimori.executors.keeper.redaction import Redaction
 from tokimori.model.ids import RunId
 from tokimori.model.run import Output
 
@@ -11,21 +14,27 @@ MOST = 10 * 2**20
 
 
 class Body:
-    """The bytes that came, of which the first and the last are kept."""
+    """The bytes that came, of which the first and the last are kept. `hidden` are texts that are kept nowhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, hidden: Sequence[str] = ()) -> None:
         self.size = 0
+        self._read = 0
+        self._hiding = Redaction(text.encode() for text in hidden) if hidden else None
         self._head = bytearray()
         self._tail = bytearray()
 
     @property
     def full(self) -> bool:
         """Whether no more is to be read."""
-        return self.size >= MOST
+        return self._read >= MOST
 
     def add(self, chunk: bytes) -> None:
         """Take more bytes."""
-        chunk = chunk[: MOST - self.size]
+        chunk = chunk[: MOST - self._read]
+        self._read += len(chunk)
+        self._keep(chunk if self._hiding is None else self._hiding.feed(chunk))
+
+    def _keep(self, chunk: bytes) -> None:
         self.size += len(chunk)
         room = KEPT - len(self._head)
         self._head += chunk[:room]
@@ -42,11 +51,17 @@ class Body:
 
     def output(self, run_id: RunId, attempt: int) -> Output | None:
         """What came, when no more will; None for nothing."""
+        self._finish()
         if not self.size:
             return None
         head, tail = bytes(self._head), bytes(self._tail[-KEPT:])
         return Output(run_id=run_id, attempt=attempt, size=self.size, head=head, tail=tail)
 
     def result(self) -> str | None:
-        """What it hands on to children of the run."""
+        """What it hands on to children of the run, when no more will come."""
+        self._finish()
         return result_of(bytes(self._head), whole=not self._tail)
+
+    def _finish(self) -> None:
+        if self._hiding is not None:
+            self._keep(self._hiding.finish())

@@ -148,7 +148,7 @@ def spawn(order: Start, around: Surroundings) -> Child | Refusal:
             os.close(descriptor)
     if reading is not None:
         os.set_blocking(reading, False)
-    return Child(order, begun, reading, started, Output(around.runs, order.log, around.limit))
+    return Child(order, begun, reading, started, Output(around.runs, order.log, around.limit, order.hidden))
 
 
 def _begun(order: Start, around: Surroundings, stdin: int, output: int | None) -> Begun:

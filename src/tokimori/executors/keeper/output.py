@@ -1,9 +1,11 @@
 """What one attempt writes: kept in a file of bounded size, and its first and last bytes in memory."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from .complaint import complain
+from .redaction import Redaction
 
 EDGE = 65_536
 """Bytes kept of the beginning, and of the end."""
@@ -13,12 +15,12 @@ class Output:
     """Collects one attempt's output. The file is made with the first byte: where nothing is written there is no file.
 
     The file holds the first `limit` bytes; of what comes after them only the last `EDGE` bytes are added, at the end,
-    below a line that says how many bytes are missing.
+    below a line that says how many bytes are missing. `hidden` are texts that are kept nowhere.
     """
 
-    __slots__ = ("_broken", "_file", "_folder", "_head", "_limit", "_name", "_tail", "size")
+    __slots__ = ("_broken", "_file", "_folder", "_head", "_hiding", "_limit", "_name", "_tail", "size")
 
-    def __init__(self, folder: Path, name: str, limit: int) -> None:
+    def __init__(self, folder: Path, name: str, limit: int, hidden: Sequence[str] = ()) -> None:
         self.size = 0
         self._folder = folder
         self._name = name
@@ -27,9 +29,13 @@ class Output:
         self._tail = bytearray()
         self._file: int | None = None
         self._broken = False
+        self._hiding = Redaction(text.encode() for text in hidden) if hidden else None
 
     def write(self, data: bytes) -> None:
         """Take what was written next."""
+        self._keep(data if self._hiding is None else self._hiding.feed(data))
+
+    def _keep(self, data: bytes) -> None:
         room = EDGE - len(self._head)
         self._head += data[:room]
         self._tail += data[room:] if room else data
@@ -47,6 +53,8 @@ class Output:
 
     def finish(self) -> tuple[bytes, bytes]:
         """Complete the file; returns the first bytes, and the last bytes of the rest."""
+        if self._hiding is not None:
+            self._keep(self._hiding.finish())
         beyond = self.size - self._limit
         if beyond > 0:
             kept = min(beyond, EDGE)

@@ -6,7 +6,7 @@ seconds of CLOCK_BOOTTIME, so that nothing depends on a wall clock and both side
 
 import json
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
@@ -30,7 +30,8 @@ class Start(NamedTuple):
 
     `log` is where its output goes, below the folder of all runs. `lease_bound`: end it when the lease runs out.
     `foreground`: it has the keeper's own standard output and error, and the standard input that the keeper was given.
-    `or_root`: where another user can't enter `cwd`, the process starts in the root.
+    `or_root`: where another user can't enter `cwd`, the process starts in the root. `hidden` are texts that are hidden
+    in its output.
     """
 
     number: int
@@ -45,6 +46,7 @@ class Start(NamedTuple):
     lease_bound: bool
     foreground: bool = False
     or_root: bool = False
+    hidden: Sequence[str] = ()
 
 
 class Stop(NamedTuple):

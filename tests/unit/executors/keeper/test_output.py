@@ -74,3 +74,16 @@ def test_a_file_that_can_not_be_written_is_complained_of(tmp_path: Path, capsys:
     output.write(b"second")
     assert output.finish() == (b"firstsecond", b"")
     assert capsys.readouterr().err.count("run/1.log: Not a directory") == 1
+
+
+def test_a_secret_is_neither_in_the_file_nor_told(tmp_path: Path) -> None:
+    """Though it comes in two pieces, lies across the first 64 KiB, or was not told whole when it ended."""
+    output = Output(tmp_path, "run/1.log", 10 * EDGE, ["value-of-it"])
+    pieces = [b"x" * (EDGE - 5) + b"val", b"ue-of-it", b"and value", b"-of-it, value-o"]
+    for piece in pieces:
+        output.write(piece)
+        assert b"value-of-it" not in output.recent()
+    shown = b"x" * (EDGE - 5) + b"***and ***, value-o"
+    head, tail = output.finish()
+    assert (head + tail, output.size) == (shown, len(shown))
+    assert file_of(tmp_path) == shown

@@ -1,0 +1,88 @@
+"""Hiding secrets in what a process writes, piece by piece. Pure.
+
+A byte is hidden where it belongs to an occurrence of any needle; each stretch of hidden bytes whose occurrences overlap
+becomes one mask. What is told does not depend on how the bytes were cut.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+MASK = b"***"
+_QUICK = 8
+"""So many first bytes of a needle are looked for at once; only the last places are looked at one by one."""
+
+
+class Redaction:
+    """One stream of bytes, in which the needles are hidden. None of them is empty."""
+
+    __slots__ = ("_covered", "_held", "_needles")
+
+    def __init__(self, needles: Iterable[bytes]) -> None:
+        self._needles = tuple(needles)
+        self._held = b""
+        """What may be the beginning of a needle: it waits for the next piece."""
+        self._covered = 0
+        """So many bytes of `_held` belong to what has become a mask."""
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be told after this piece."""
+        seen = self._held + data
+        return self._told(seen, min((_open_at(seen, needle) for needle in self._needles), default=len(seen)))
+
+    def finish(self) -> bytes:
+        """What is left when no more comes."""
+        return self._told(self._held, len(self._held))
+
+    def _told(self, seen: bytes, end: int) -> bytes:
+        """All up to `end`, behind which a needle may have begun; the rest is held."""
+        told, at = bytearray(), self._covered
+        for start, stop in _merged(_occurrences(seen, self._needles)):
+            if start >= end:
+                break
+            if start >= at:
+                told += seen[at:start] + MASK
+            at = max(at, stop)
+        told += seen[at:end]
+        self._held = seen[end:]
+        self._covered = max(0, at - end)
+        return bytes(told)
+
+
+def redacted(data: bytes, needles: Sequence[bytes]) -> bytes:
+    """The bytes with the needles hidden."""
+    if not any(needle in data for needle in needles):
+        return data
+    stream = Redaction(needles)
+    return stream.feed(data) + stream.finish()
+
+
+def _open_at(seen: bytes, needle: bytes) -> int:
+    """Where the earliest beginning of the needle stands that more bytes may complete; else the end."""
+    at = max(0, len(seen) - len(needle) + 1)
+    first, last = needle[:_QUICK], max(at, len(seen) - _QUICK + 1)
+    while 0 <= (found := seen.find(first, at)) < last:
+        if needle.startswith(seen[found:]):
+            return found
+        at = found + 1
+    return next((place for place in range(last, len(seen)) if needle.startswith(seen[place:])), len(seen))
+
+
+def _occurrences(seen: bytes, needles: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    for needle in needles:
+        at = seen.find(needle)
+        while at >= 0:
+            yield at, at + len(needle)
+            at = seen.find(needle, at + 1)
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Stretches that overlap as one, in order."""
+    start = stop = -1
+    for one in sorted(spans):
+        if one[0] < stop:
+            stop = max(stop, one[1])
+            continue
+        if start >= 0:
+            yield start, stop
+        start, stop = one
+    if start >= 0:
+        yield start, stop
