@@ -28,6 +28,7 @@ from tests.guards.guard import (
     contract,
 )
 from tests.guards.others_guards import OTHERS_GUARDS
+from tests.guards.secret_guards import SECRET_GUARDS
 from tests.guards.stores import STORE_GUARDS
 from tests.guards.survivors import SURVIVORS
 
@@ -568,6 +569,7 @@ GUARDS: tuple[Guard, ...] = (
     *STORE_GUARDS,
     *DOOR_GUARDS,
     *OTHERS_GUARDS,
+    *SECRET_GUARDS,
 )
 
 

@@ -33,6 +33,7 @@ from tokimori.api.path_prefix import PathPrefix
 from tokimori.api.queues import Queues
 from tokimori.api.runs import Runs
 from tokimori.api.schedules import Schedules
+from tokimori.api.secrets import Secrets
 from tokimori.api.semaphores import Semaphores
 from tokimori.api.sets import Sets
 from tokimori.api.tokens import Tokens
@@ -50,7 +51,7 @@ log = logging.getLogger(__name__)
 
 PARTS = (
     *(Jobs, Occurrences, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Sets, Nodes, Tokens),
-    Audit,
+    *(Secrets, Audit),
 )
 """The parts of the API; each has its own operations."""
 

@@ -36,6 +36,8 @@ job = Group(
 )
 _LETS_IN = re.compile(r"auth|cookie|token|secret|key|pass", re.IGNORECASE)
 """Names of headers and variables whose values are secrets, as far as names tell."""
+_ONLY_NAMES = re.compile(r"([A-Za-z]+ )?\{\{ *secret\.[A-Za-z0-9._-]+ *\}\}")
+"""A secret by its name, perhaps behind how it is sent (Bearer)."""
 _STATES = ("enabled", "paused", "parked", "finished")
 """In which states listed jobs may be."""
 _SHOWN = 5
@@ -343,13 +345,17 @@ def _next(found: "Job") -> str:
 
 
 def masked(name: str, value: object) -> object:
-    """The value of a field without what stands in headers that let in; `--json` shows it."""
+    """The value of a field without what stands in headers that let in; `--json` shows it, and the names of secrets."""
     kind, _, inner = name.partition(".")
     if kind not in ("headers", "env"):
         return value
     if not isinstance(value, dict):
-        return "***" if _LETS_IN.search(inner) else value
-    return {header: "***" if _LETS_IN.search(header) else said for header, said in value.items()}
+        return _masked(inner, value)
+    return {header: _masked(header, said) for header, said in value.items()}
+
+
+def _masked(name: str, value: object) -> object:
+    return "***" if _LETS_IN.search(name) and not _ONLY_NAMES.fullmatch(str(value)) else value
 
 
 def _command(found: "Job") -> str:

@@ -105,7 +105,12 @@ def run_node(settings: "Settings", tell: Callable[[str], None]) -> int:
         with watched(warn) as (runner, begin):
             return runner.run(
                 serve_node(
-                    settings, tell, SystemClock(), lambda: begin(TOO_LONG), tells_secret=is_for_one_reader(STDOUT)
+                    settings,
+                    tell,
+                    SystemClock(),
+                    lambda: begin(TOO_LONG),
+                    tells_secret=is_for_one_reader(STDOUT),
+                    hide=log.hide,
                 )
             )
     finally:

@@ -120,6 +120,7 @@ async def _with_service(
     absent: Absent,
 ) -> _T:
     from tokimori.clock import SystemClock
+    from tokimori.config.secrets import keyring_of
     from tokimori.service.audited import audited
     from tokimori.service.service import Service
 
@@ -134,6 +135,7 @@ async def _with_service(
             time_zone=loaded.settings.time_zone,
             author=user_name(),
             semaphore_store=semaphore_store,
+            cipher=keyring_of(loaded.settings.secrets, os.environ),
         )
         return await act(audited(service))
     finally:

@@ -13,6 +13,7 @@ from tokimori.client.locks import Locking
 from tokimori.client.opening import Stores, load_store, missing_file, session_on, this_program
 from tokimori.client.transactions import add_within, check_asked, check_connection, check_job, outside_of
 from tokimori.clock import Clock, SystemClock
+from tokimori.config.secrets import keyring_of
 from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.locks.holdings import Wanted
 from tokimori.locks.lock import Lock
@@ -23,6 +24,7 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
 from tokimori.ports.outside import Outside
+from tokimori.ports.secrets import Cipher
 from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.claim_place import Place
 from tokimori.service.claims import Claims
@@ -52,6 +54,7 @@ class AsyncClient(Service, Locking[Lock]):
         program: Program,
         time_zone: str = "UTC",
         author: str | None = None,
+        cipher: Cipher | None = None,
     ) -> None:
         super().__init__(
             stores.job,
@@ -61,6 +64,7 @@ class AsyncClient(Service, Locking[Lock]):
             author=author,
             parent=program.run_id,
             semaphore_store=stores.semaphore,
+            cipher=cipher,
         )
         self._has_warned = False
         self._session = session_on(stores, clock, random, program)
@@ -193,6 +197,7 @@ def client_maker(
             program=this_program(os.environ),
             time_zone=loaded.settings.time_zone,
             author=author,
+            cipher=keyring_of(loaded.settings.secrets, os.environ),
         )
 
     return new

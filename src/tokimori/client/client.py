@@ -17,6 +17,7 @@ from tokimori.service.calendars import Calendars as AsyncCalendars
 from tokimori.service.claims import Claims as AsyncClaims
 from tokimori.service.given import check_author
 from tokimori.service.queues import Queues as AsyncQueues
+from tokimori.service.secrets import Secrets as AsyncSecrets
 from tokimori.service.semaphores import Semaphores as AsyncSemaphores
 from tokimori.service.tokens import Tokens as AsyncTokens
 
@@ -51,6 +52,15 @@ class Queues(Facade[AsyncQueues]):
     pauses = synchronous(AsyncQueues.pauses)
     pause = synchronous(AsyncQueues.pause)
     resume = synchronous(AsyncQueues.resume)
+
+
+class Secrets(Facade[AsyncSecrets]):
+    """Secrets: values that jobs name, and nobody is shown again."""
+
+    set = synchronous(AsyncSecrets.set)
+    list = synchronous(AsyncSecrets.list)
+    delete = synchronous(AsyncSecrets.delete)
+    rotate = synchronous(AsyncSecrets.rotate)
 
 
 class Semaphores(Facade[AsyncSemaphores]):
@@ -91,6 +101,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
         self.calendars = Calendars(lambda act: run(lambda client: act(client.calendars)))
         self.claims = Claims(lambda act: run(lambda client: act(client.claims)))
         self.queues = Queues(lambda act: run(lambda client: act(client.queues)))
+        self.secrets = Secrets(lambda act: run(lambda client: act(client.secrets)))
         self.semaphores = Semaphores(lambda act: run(lambda client: act(client.semaphores)))
         self.audit = Audit(lambda act: run(lambda client: act(client.audit)))
         self.tokens = Tokens(lambda act: run(lambda client: act(client.tokens)))

@@ -27,6 +27,7 @@ from tokimori.service.claims import Claims
 from tokimori.service.given import Span, check_author, many, seconds_of
 from tokimori.service.many import after, batches, read_many
 from tokimori.service.queues import Queues
+from tokimori.service.secrets import Secrets
 from tokimori.service.semaphores import Semaphores
 from tokimori.service.tokens import Tokens
 
@@ -117,6 +118,18 @@ class HttpQueues(Queues):
     resume = asked(Queues.resume)
 
 
+class HttpSecrets(Secrets):
+    """See `Secrets`: the keys are the node's."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("secrets")
+
+    set = asked(Secrets.set)
+    list = asked(Secrets.list)
+    delete = asked(Secrets.delete)
+    rotate = asked(Secrets.rotate)
+
+
 class HttpSemaphores(Semaphores):
     """See `Semaphores`."""
 
@@ -171,6 +184,7 @@ class HttpClient(AsyncClient):
         self.calendars = HttpCalendars(door)
         self.claims = HttpClaims(door)
         self.queues = HttpQueues(door)
+        self.secrets = HttpSecrets(door)
         self.semaphores = HttpSemaphores(door)
         self.tokens = HttpTokens(door)
         self.audit = HttpAudit(door)

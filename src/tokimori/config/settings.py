@@ -15,6 +15,7 @@ from tokimori.config.datasource import DatasourceSettings, StoreSettings, url_fo
 from tokimori.config.file import find_file, flattened, read_content
 from tokimori.config.http import HttpSettings, http_faults
 from tokimori.config.machine import Machine, this_machine
+from tokimori.config.secrets import SecretsSettings
 from tokimori.config.value import URLS, read_value, redacted
 from tokimori.config.variables import ENV, PREFIX, from_variables
 from tokimori.errors import InvalidConfig, InvalidInput, StoreError
@@ -100,6 +101,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     schedule: ScheduleSettings
     http: HttpSettings
     targets: TargetsSettings
+    secrets: SecretsSettings
     audit: AuditSettings
     log: LogSettings
     datasource: DatasourceSettings
@@ -297,6 +299,7 @@ def _built(values: Mapping[str, object]) -> Settings:
         schedule=ScheduleSettings(**arguments["schedule"]),
         http=HttpSettings(**arguments["http"]),
         targets=TargetsSettings(**arguments["targets"]),
+        secrets=SecretsSettings(**arguments["secrets"]),
         audit=AuditSettings(**arguments["audit"]),
         log=LogSettings(**arguments["log"]),
         datasource=DatasourceSettings(

@@ -13,6 +13,7 @@ _NOT_SETTINGS = frozenset(
         "CONFIG_PATH",
         "ENV",
         "DEBUG",
+        "SECRETS_KEYS",
         # what a job gets to know of its own run (DESIGN §7), and hands on to a tokimori that it starts
         "JOB_ID",
         "RUN_ID",

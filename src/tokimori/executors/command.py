@@ -6,10 +6,13 @@ import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tokimori.clock import SECOND, Clock, Moment
 from tokimori.errors import Bug, Refused
 from tokimori.executors.environment import account_for, arguments_of, environment_of, folder_of, own_account
 from tokimori.executors.exchange import Exchange, Exchanges
+from tokimori.executors.hiding import hidden_in_json
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_deaths import lost_with, said_of
@@ -23,6 +26,7 @@ from tokimori.model.outcome import Failed, Outcome, Released
 from tokimori.model.run import Output
 from tokimori.model.suspicion import COMMON, Judgement, Suspicion, after_death, after_end, pause_after
 from tokimori.model.target import Command
+from tokimori.model.templates import with_secrets
 from tokimori.ports.executor import Ended, Grew, Report, Started, StopReason, Task
 
 log = logging.getLogger(__name__)
@@ -160,6 +164,7 @@ class CommandExecutor:
         command = task.target
         if not isinstance(command, Command):
             raise Bug(f"a {type(command).__name__} was given to the executor of commands")
+        command = _with_secrets(command, task.secrets)
         account = account_for(command.user, self._own)
         exchange = self._exchanges.open(task, account, self._own)
         environment = environment_of(task, command, account, self._environ, exchange.variables())
@@ -177,6 +182,7 @@ class CommandExecutor:
             grace=task.timeout_grace,
             lease_bound=task.kill_on_lost_lease,
             or_root=command.cwd is None,
+            hidden=task.hidden,
         )
         return start, exchange
 
@@ -219,6 +225,8 @@ class CommandExecutor:
         """Tell what became of it. Raises `OSError` where its report can't be read now."""
         task = attempt.task
         reported = None if attempt.exchange is None else attempt.exchange.reported()
+        if reported is not None and task.hidden:  # before a part of it is cut off
+            reported = hidden_in_json(reported, task.hidden)
         outcome = outcome_of(
             notice, attempt.reason, task.timeout, reported, auto_complete_success=task.auto_complete_success
         )
@@ -299,6 +307,18 @@ class CommandExecutor:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         return task
+
+
+def _with_secrets(command: Command, values: Mapping[str, str]) -> Command:
+    """The command with the values of its secrets, which is kept nowhere."""
+    if not values:
+        return command
+    return replace(
+        command,
+        argv=tuple(with_secrets(part, values) for part in command.argv),
+        env={name: with_secrets(text, values) for name, text in command.env.items()},
+        stdin=None if command.stdin is None else with_secrets(command.stdin, values),
+    )
 
 
 def _output(task: Task, notice: wire.Ended) -> Output | None:

@@ -55,6 +55,11 @@ class Scope(Struct, frozen=True, omit_defaults=True):
         """Whether the id of a job is within it, whatever its queue."""
         return not self.jobs or job_id.startswith(self.jobs)
 
+    def may_have(self, prefixes: tuple[str, ...]) -> bool:
+        """Whether a job whose id begins with one of these may be within it; none: any job."""
+        pairs = ((ours, theirs) for ours in self.jobs or ("",) for theirs in prefixes or ("",))
+        return any(ours.startswith(theirs) or theirs.startswith(ours) for ours, theirs in pairs)
+
     def has_queue(self, queue: str) -> bool:
         """Whether a queue is within it, whatever the ids of its jobs."""
         return not self.queues or queue in self.queues

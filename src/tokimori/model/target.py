@@ -1,6 +1,7 @@
 """Targets: what a run does. A new kind is one struct here, one executor, and one line in `executors_of`."""
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar
 from urllib.parse import SplitResult, urlsplit
 
@@ -9,7 +10,7 @@ from msgspec import Struct, field
 from tokimori.errors import InvalidInput
 from tokimori.model.handlers import check_handler_name
 from tokimori.model.policies import Seconds
-from tokimori.model.templates import OPENING, check_template
+from tokimori.model.templates import OPENING, check_no_secret, check_secrets, check_template
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 """What a request may be."""
@@ -30,6 +31,7 @@ class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     """A process: either `argv`, or a `shell` text that `shell_path -c` runs.
 
     `env` is added to the base environment; `user` is an OS user, for which the node must be root; `stdin` is text.
+    Arguments behind the program, values of `env` and `stdin` may name secrets (`tokimori.model.templates`).
     """
 
     handler: ClassVar[str] = ""
@@ -58,6 +60,20 @@ class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
             if not key or "=" in key:
                 message = f"env: {key!r} is not a variable's name"
                 raise InvalidInput(message, field="env", value=key, allowed="no =, not empty")
+        self._check_secrets()
+
+    def _check_secrets(self) -> None:
+        check_no_secret("shell", self.shell or "", 'name it in env, and write "$NAME" in the shell')
+        for place, text in (("program", "".join(self.argv[:1])), ("cwd", self.cwd or ""), ("user", self.user or "")):
+            check_no_secret(place, text, "arguments, env and stdin may name secrets")
+        for text in self.texts():
+            check_secrets("target", text)
+
+    def texts(self) -> Iterator[str]:
+        """The texts that may name secrets."""
+        yield from self.argv[1:]
+        yield from self.env.values()
+        yield self.stdin or ""
 
 
 class Noop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="noop"):
@@ -68,6 +84,10 @@ class Noop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
 
     def check(self) -> None:
         """Nothing can be wrong with it."""
+
+    def texts(self) -> Iterator[str]:
+        """The texts that may name secrets: none."""
+        yield from ()
 
 
 class Function(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="function"):
@@ -85,6 +105,10 @@ class Function(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     def check(self) -> None:
         """Raises `InvalidInput` for a name that no handler can have."""
         check_handler_name(self.name, field="function")
+
+    def texts(self) -> Iterator[str]:
+        """The texts that may name secrets: none."""
+        yield from ()
 
 
 class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="http"):
@@ -125,6 +149,12 @@ class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
         if self.callback_within == 0:
             message = "callback_within: nobody answers within 0 seconds"
             raise InvalidInput(message, field="callback_within", value=0, allowed="more than 0, or none")
+
+    def texts(self) -> Iterator[str]:
+        """The texts that may name secrets."""
+        yield self.url
+        yield from self.headers.values()
+        yield self.body or ""
 
 
 def _check_url(url: str) -> None:

@@ -6,7 +6,7 @@ import logging
 import os
 import pwd
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from tokimori.api.tls import tls_context
 from tokimori.client.opening import make_state_dir, semaphore_store_of, this_program
 from tokimori.clock import Clock
 from tokimori.config.http import HttpSettings
+from tokimori.config.secrets import VARIABLE, keyring_of
 from tokimori.config.settings import Settings
 from tokimori.engine.rhythm import Rhythm
 from tokimori.errors import StoreUnavailable
@@ -34,6 +35,7 @@ from tokimori.executors.functions.wire import Hello
 from tokimori.executors.http.addresses import networks_of
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.executors.http.executor import HttpExecutor
+from tokimori.executors.secrets import Hide, SecretExecutor
 from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX as KALAS
 from tokimori.locks.session import Session
@@ -61,6 +63,7 @@ from tokimori.service.claims import Claims
 from tokimori.service.declared import Declared, check_vanished, declare
 from tokimori.service.reboot import trigger_reboot
 from tokimori.service.schema import DoorOnDemand, StoreOnDemand, open_prepared
+from tokimori.service.secrets import Vault
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
 from tokimori.web.page import Page
@@ -75,6 +78,10 @@ Announce = Callable[[str], None]
 """Tells the person who started the node one line."""
 
 
+def _hides_nothing(_: Iterable[str]) -> None:
+    """Where there is no log."""
+
+
 async def serve(
     settings: Settings,
     announce: Announce,
@@ -82,22 +89,23 @@ async def serve(
     joined: Callable[[], None] = lambda: None,
     *,
     tells_secret: bool = False,
+    hide: Hide = _hides_nothing,
 ) -> int:
     """Take part until told to stop: TERM, INT or QUIT drains, a second one hands back what still runs. The exit code.
 
     A store that is away is waited for; one that only a person can mend raises `StoreError`. `joined` is told when the
-    node takes part. `tells_secret`: the address that it announces carries the secret.
+    node takes part. `tells_secret`: the address that it announces carries the secret. `hide` is told what its log
+    must not show.
     """
     random = os.urandom
     note_signals()
     make_state_dir(settings.state_dir)
     functions, callbacks = functions_of(settings, clock, random), Callbacks()
-    requests = HttpExecutor(clock, networks_of(settings.targets.private_addresses), callbacks)
-    executor: Executor = executors_of(clock, settings.state_dir, functions, requests)
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
         service = _service_of(store, semaphore_store, settings, clock)
+        executor: Executor = _executors(settings, clock, functions, callbacks, vault=Vault(service.secrets), hide=hide)
         source: WorkSource = store
         app = await functions.load()
         if app is not None:
@@ -136,6 +144,19 @@ async def serve(
     return 0
 
 
+def _executors(
+    settings: Settings,
+    clock: Clock,
+    functions: FunctionExecutor,
+    callbacks: Callbacks,
+    *,
+    vault: Vault,
+    hide: Hide,
+) -> Executor:
+    requests = HttpExecutor(clock, networks_of(settings.targets.private_addresses), callbacks)
+    return SecretExecutor(executors_of(clock, settings.state_dir, functions, requests), vault, clock, hide)
+
+
 def _reloading(settings: Settings, functions: FunctionExecutor) -> AbstractAsyncContextManager[None]:
     """For development: the code of an app is loaded anew whenever a file of it changes."""
     if not settings.app.reload:
@@ -154,7 +175,7 @@ def functions_of(settings: Settings, clock: Clock, random: RandomBytes) -> Funct
             attached=said.attached is not None,
             state_dir=settings.state_dir,
             runs_dir=settings.state_dir / "runs",
-            environ={**os.environ, **(_NO_BYTECODE if said.reload else {}), "TOKIMORI_STORE": settings.job_store},
+            environ=environ_of(settings, os.environ),
             include=said.include,
             require=said.require,
             stored=said.stored,
@@ -164,6 +185,12 @@ def functions_of(settings: Settings, clock: Clock, random: RandomBytes) -> Funct
             most_memory=None if said.most_memory is None else said.most_memory * 2**20,
         )
     return FunctionExecutor(clock, app)
+
+
+def environ_of(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """What functions find in their environment: that of the node with its store, and without the keys of secrets."""
+    own = {name: text for name, text in environ.items() if name != VARIABLE}
+    return {**own, **(_NO_BYTECODE if settings.app.reload else {}), "TOKIMORI_STORE": settings.job_store}
 
 
 async def _declare(app: Hello, service: Service, store: Store, random: RandomBytes) -> None:
@@ -247,7 +274,14 @@ async def _join(node: Node, store: Store, service: Service) -> None:
 
 
 def _service_of(store: Store, semaphores: StoreOnDemand | None, settings: Settings, clock: Clock) -> Service:
-    return Service(store, clock, os.urandom, time_zone=settings.time_zone, semaphore_store=semaphores)
+    return Service(
+        store,
+        clock,
+        os.urandom,
+        time_zone=settings.time_zone,
+        semaphore_store=semaphores,
+        cipher=keyring_of(settings.secrets, os.environ),
+    )
 
 
 @asynccontextmanager

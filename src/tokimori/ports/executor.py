@@ -1,10 +1,10 @@
 """How the engine makes targets run, and what it hears of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tokimori.clock import Moment
 from tokimori.model.ids import JobId, RunId, Token
@@ -19,7 +19,8 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
 
     `parent_id` is the run after whose end, or by whose code, this one was asked for. `checkpoint` is what an earlier
     attempt has kept. Without `auto_complete_success` the attempt has to report how it ended. `permits` are the units
-    that it holds in another store, as `tokimori.model.semaphores.permits_text` writes them.
+    that it holds in another store, as `tokimori.model.semaphores.permits_text` writes them. `secrets` are the values of
+    those that its target names; `hidden` is what of them is to be hidden in all that is told of the attempt.
     """
 
     run_id: RunId
@@ -38,6 +39,8 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
     parent_id: RunId | None = None
     auto_complete_success: bool = True
     permits: str = ""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
 
 
 class StopReason(StrEnum):

@@ -31,6 +31,16 @@ def access_of(token: AccessToken) -> Access:
     return Access(author=token.name, role=token.role, scope=token.scope)
 
 
+def needs_role(role: Role, what: str, access: Access) -> Forbidden:
+    """The refusal of what the role of a token does not include."""
+    return Forbidden(
+        f"{what}: the role {access.role} of the token {access.author!r} does not include it",
+        field="role",
+        value=access.role,
+        allowed=f"a token of the role {role}, or of one above it: `tokimori token create NAME --role {role}`",
+    )
+
+
 def out_of_scope(what: str, value: object = None) -> Forbidden:
     """The refusal of what a token of some jobs or queues does not reach."""
     return Forbidden(

@@ -48,6 +48,12 @@ async def _token(service: Service, name: str) -> object:
     return None if token is None else {"role": token.role, "scope": token.scope, "expires": token.expires}
 
 
+async def _secret(service: Service, name: str) -> object:
+    """Without its value, which nothing tells."""
+    secret = next((each for each in await service.secrets.list() if each.name == name), None)
+    return None if secret is None else {"jobs": secret.jobs, "set": secret.at, "by": secret.by}
+
+
 async def _nothing(_: Service, __: object) -> object:
     return None
 
@@ -65,6 +71,8 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
         **dict.fromkeys(("calendars.add", "calendars.update", "calendars.delete"), ("calendar", _calendar)),
         **dict.fromkeys(("semaphores.set", "semaphores.delete"), ("semaphore", _semaphore)),
         **dict.fromkeys(("tokens.create", "tokens.revoke"), ("token", _token)),
+        **dict.fromkeys(("secrets.set", "secrets.delete"), ("secret", _secret)),
+        "secrets.rotate": ("secrets", _nothing),
     }
 )
 """What a method changes, and how that is looked at before and after."""
@@ -113,7 +121,7 @@ class _AuditedService(_Audited):
 
     def __init__(self, service: Service) -> None:
         super().__init__(service, "", service)
-        for part in ("calendars", "queues", "semaphores", "tokens"):
+        for part in ("calendars", "queues", "secrets", "semaphores", "tokens"):
             setattr(self, part, _Audited(getattr(service, part), f"{part}.", service))
 
     def acting_as(self, author: str | None) -> Service:

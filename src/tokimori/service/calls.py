@@ -23,6 +23,7 @@ from tokimori.service.calendars import Calendars
 from tokimori.service.claims import Claims
 from tokimori.service.given import job_fields
 from tokimori.service.queues import Queues
+from tokimori.service.secrets import Secrets
 from tokimori.service.semaphores import Semaphores
 from tokimori.service.service import Service
 from tokimori.service.tokens import Tokens
@@ -36,6 +37,7 @@ KINDS: Final[Mapping[str, type]] = MappingProxyType(
         "calendars": Calendars,
         "claims": Claims,
         "queues": Queues,
+        "secrets": Secrets,
         "semaphores": Semaphores,
         "tokens": Tokens,
     }

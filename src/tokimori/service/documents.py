@@ -91,6 +91,10 @@ class Documents(Generic[Value]):
             await self._put(changed, known.version)
         return value
 
+    async def replace(self, known: Document, value: Value) -> None:
+        """Put the value in place of this version of a document. Raises `Conflict` if it was changed meanwhile."""
+        await self._put(self._document(known.name, value, known.version + 1), known.version)
+
     async def delete(self, document: Document) -> None:
         """Delete a document; it is no error if it is gone. Raises `Conflict` if it was changed meanwhile."""
         asked = document.kind, document.name, document.version

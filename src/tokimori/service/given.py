@@ -87,6 +87,15 @@ def many(field: str, given: object, what: str) -> list[object]:
     raise InvalidInput(f"{field}: {given!r} is not a list", field=field, value=given, allowed=f"a list of {what}")
 
 
+def few(field: str, given: object, most: int) -> list[object]:
+    """As `many`, of texts, and not too many. Raises `InvalidInput`."""
+    found = many(field, given, "texts")
+    if len(found) > most:
+        message = f"{field}: {len(found)} are too many"
+        raise InvalidInput(message, field=field, value=len(found), allowed=f"at most {most}")
+    return found
+
+
 def payload_of(given: object) -> str | None:
     """The text of a payload: a dict or a list is written as JSON. Raises `InvalidInput`."""
     if given is None or isinstance(given, str):

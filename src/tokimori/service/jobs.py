@@ -15,8 +15,8 @@ from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput
 from tokimori.model.decide import Due
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, check_new_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, schedule_of
-from tokimori.model.lanes import lane_of
 from tokimori.model.sizes import check_reason
+from tokimori.ports.secrets import Cipher
 from tokimori.ports.store import Store
 from tokimori.schedules.schedule import Schedule
 from tokimori.service.arguments import JobArguments
@@ -33,7 +33,8 @@ from tokimori.service.imports import PAIRS, checked_limits, checked_pair, checke
 from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
 from tokimori.service.schema import StoreOnDemand
-from tokimori.service.semaphores import Semaphores
+from tokimori.service.secrets import Secrets
+from tokimori.service.semaphores import Semaphores, placed
 from tokimori.service.shown import Foreseen
 from tokimori.service.store_time import Now
 from tokimori.service.tokens import Tokens
@@ -43,8 +44,6 @@ Wanted = tuple[Definition, Mapping[str, object]]
 """A definition, and the fields by which it was said."""
 Judge = Callable[[JobId, Definition], Awaitable[None]]
 """Refuses a job, as it would be after a change, with an error. It is asked just before the job is written."""
-LONGEST_LANE = 2048
-"""The most characters of a lane that every store can keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +59,7 @@ class JobService(RunService):
 
     Semaphores may be in a store of their own (`semaphore_store`), which is opened when it is first needed. `now` tells
     the time by which jobs fire: the store's, unless it is given; `clock` only measures how long something takes.
+    `cipher` encrypts secrets.
     """
 
     def __init__(
@@ -73,10 +73,12 @@ class JobService(RunService):
         parent: str | None = None,
         semaphore_store: StoreOnDemand | None = None,
         now: Now | None = None,
+        cipher: Cipher | None = None,
     ) -> None:
         weights = Weights(self._store_of_semaphores)
         super().__init__(store, clock, random, time_zone=time_zone, parent=parent, weights=weights, now=now)
         self._semaphore_store = semaphore_store
+        self._cipher = cipher
         self._calendars = Documents(store, CALENDARS, random)
         self.semaphores = Semaphores(self._store_of_semaphores)
         self._foreseen = Foreseen()
@@ -96,22 +98,13 @@ class JobService(RunService):
         self.queues = Queues(self._store, self._now, author, self._cancel)
         self.audit = Audit(self._store, self._now, self._random, author)
         self.tokens = Tokens(self._store, self._now, self._random, author)
+        self.secrets = Secrets(self._store, self._now, self._random, author, self._cipher)
 
     async def _store_of_semaphores(self) -> Store:
         return self._store if self._semaphore_store is None else await self._semaphore_store.opened()
 
     def _placed(self, definition: Definition) -> Definition:
-        """The definition with the place of its semaphores filled in. Raises `InvalidInput`."""
-        apart = self._semaphore_store is not None and bool(definition.semaphores)
-        placed = msgspec.structs.replace(definition, apart=apart)
-        if apart and len(lane_of(placed)) > LONGEST_LANE:
-            raise InvalidInput(
-                "semaphores: their names are too long for one job, where they are in another store",
-                field="semaphores",
-                value=",".join(definition.semaphores),
-                allowed=f"fewer or shorter names: with the queue and the labels {LONGEST_LANE} characters in all",
-            )
-        return placed
+        return placed(definition, apart=self._semaphore_store is not None)
 
     async def add(self, job_id: str | None = None, /, **fields: Unpack[JobArguments]) -> Job:
         """Add a job, described by the fields of `JobFields`; its id is a new UUID if none is given.

@@ -13,14 +13,14 @@ from typing import Any, Final, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from tokimori.errors import Forbidden, NotFound, Refused
+from tokimori.errors import NotFound, Refused
 from tokimori.model.access_token import Role
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, Job, edges_of
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
-from tokimori.service.access import Access, Sight, out_of_scope
+from tokimori.service.access import Access, Sight, needs_role, out_of_scope
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.audited import audited
@@ -195,6 +195,11 @@ async def _semaphores(asked: Asked) -> Any:
     return _without_holders(found) if isinstance(found, SemaphoreDetails) else [*map(_without_holders, found)]
 
 
+async def _secrets(asked: Asked) -> Any:
+    """Those that jobs within the scope may use."""
+    return [each for each in await asked.go() if asked.sight.scope.may_have(each.jobs)]
+
+
 def _without_holders(details: SemaphoreDetails) -> SemaphoreDetails:
     return replace(details, holders=())
 
@@ -294,6 +299,8 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
             (Role.OPERATE, _to_run),
         ),
         **dict.fromkeys(("audit.list", "tokens.create", "tokens.list", "tokens.revoke"), (Role.ADMIN, _whole)),
+        **dict.fromkeys(("secrets.set", "secrets.delete", "secrets.rotate"), (Role.ADMIN, _whole)),
+        "secrets.list": (Role.OPERATE, _secrets),
         **dict.fromkeys(("check_schema", "migrate", "schema_script"), (Role.ADMIN, _whole)),
     }
 )
@@ -356,7 +363,7 @@ class _Permitted:
         async def asked(*args: object, **kwargs: object) -> Any:
             role, rule = RULES.get(full, (Role.ADMIN, _whole))
             if not access.role.includes(role):
-                raise _needs(role, full, access)
+                raise needs_role(role, full, access)
             if access.scope.is_everything:
                 return await method(*args, **kwargs)
             return await rule(Asked(Sight(service, access.scope), service, method, full, args, kwargs))
@@ -371,7 +378,7 @@ class _PermittedService(_Permitted):
     def __init__(self, service: Service, access: Access) -> None:
         recorded = audited(service)
         super().__init__(recorded, "", service, access)
-        for part in ("audit", "calendars", "queues", "semaphores", "tokens"):
+        for part in ("audit", "calendars", "queues", "secrets", "semaphores", "tokens"):
             setattr(self, part, _Permitted(getattr(recorded, part), f"{part}.", service, access))
 
     def acting_as(self, author: str | None) -> Service:
@@ -381,15 +388,6 @@ class _PermittedService(_Permitted):
 
     def _in_zone(self, time_zone: str) -> Service:
         return cast(Service, _PermittedService(in_zone(self._service, time_zone), self._access))
-
-
-def _needs(role: Role, what: str, access: Access) -> Forbidden:
-    return Forbidden(
-        f"{what}: the role {access.role} of the token {access.author!r} does not include it",
-        field="role",
-        value=access.role,
-        allowed=f"a token of the role {role}, or of one above it: `tokimori token create NAME --role {role}`",
-    )
 
 
 def _no_job(job_id: object) -> NotFound:

@@ -4,16 +4,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import StoreUnavailable
+from tokimori.errors import InvalidInput, StoreUnavailable
 from tokimori.model.ids import NodeId, RunId
+from tokimori.model.job import Definition
+from tokimori.model.lanes import lane_of
 from tokimori.model.semaphores import MOST_UNITS
 from tokimori.model.words import check_word
 from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.semaphores import Semaphores as StoredSemaphores
 from tokimori.service.asking import MOST_LISTED, checked, retried
+
+LONGEST_LANE = 2048
+"""The most characters of a lane that every store can keep."""
 
 
 class Holder(Struct, frozen=True, kw_only=True):
@@ -111,3 +117,16 @@ def _holder(permit: Permit, node: NodeRecord | None) -> Holder:
         host=None if node is None else node.host,
         pid=None if node is None else node.pid,
     )
+
+
+def placed(definition: Definition, *, apart: bool) -> Definition:
+    """The definition with the place of its semaphores filled in; `apart`: another store. Raises `InvalidInput`."""
+    found = replace(definition, apart=apart and bool(definition.semaphores))
+    if found.apart and len(lane_of(found)) > LONGEST_LANE:
+        raise InvalidInput(
+            "semaphores: their names are too long for one job, where they are in another store",
+            field="semaphores",
+            value=",".join(definition.semaphores),
+            allowed=f"fewer or shorter names: with the queue and the labels {LONGEST_LANE} characters in all",
+        )
+    return found

@@ -25,7 +25,7 @@ from tokimori.model.words import check_word
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.asking import chosen, retried
 from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.given import Span, many, seconds_of
+from tokimori.service.given import Span, few, seconds_of
 from tokimori.service.store_time import Now
 
 TOKENS = DocumentKind("token", encode_token, decode_token)
@@ -152,19 +152,11 @@ def holders_of(tokens: Tokens, clock: Clock) -> Holders:
 
 
 def _scope(jobs: Sequence[str], queues: Sequence[str]) -> Scope:
-    prefixes = [check_job_id(prefix, field="jobs") for prefix in _few("jobs", jobs)]
-    names = [str(queue) for queue in _few("queues", queues)]
+    prefixes = [check_job_id(prefix, field="jobs") for prefix in few("jobs", jobs, MOST_PREFIXES)]
+    names = [str(queue) for queue in few("queues", queues, MOST_PREFIXES)]
     for queue in names:
         check_word("queues", queue)
     return Scope(jobs=tuple(prefixes), queues=tuple(names))
-
-
-def _few(field: str, given: Sequence[str]) -> Sequence[object]:
-    found = list(many(field, given, "texts"))
-    if len(found) > MOST_PREFIXES:
-        message = f"{field}: {len(found)} are too many for one token"
-        raise InvalidInput(message, field=field, value=len(found), allowed=f"at most {MOST_PREFIXES}")
-    return found
 
 
 def _check_whole(token: AccessToken) -> None:

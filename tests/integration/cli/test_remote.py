@@ -36,6 +36,7 @@ export toml
 export json
 export crontab
 node list
+secret list
 db status
 apply jobs.toml --dry-run
 job show nobody

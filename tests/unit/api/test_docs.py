@@ -89,6 +89,7 @@ async def test_an_example_works(each: Operation, world: World, door: Asker) -> N
     await world.service.calendars.add("holidays", dates=["12-25"])
     await world.service.semaphores.set("holidays", 2)
     await world.service.tokens.create("holidays", "read")
+    await world.service.secrets.set("holidays", "correct horse")
     run = (await world.trigger("nightly-report")).id
     if each.id in ("job_add", "calendar_add"):
         await world.service.delete("nightly-report")

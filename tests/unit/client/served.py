@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from tests.unit.api.asgi import SECRET
 from tests.unit.api.conftest import HEALTHY
+from tests.unit.service.world import CIPHER
 from tokimori.api.app import create_app
 from tokimori.api.server import HttpDoor
 from tokimori.clock import SystemClock
@@ -30,7 +31,7 @@ def served(time_zone: str = "UTC") -> Iterator[str]:
     store = MemoryStore(clock)
     place = Place(store, clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
     app = create_app(
-        Service(store, clock, os.urandom, time_zone=time_zone),
+        Service(store, clock, os.urandom, time_zone=time_zone, cipher=CIPHER),
         clock,
         interface="127.0.0.1",
         secret=SECRET,

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.unit.examples import NEW_YEAR
 from tokimori.clock import SECOND, Moment
+from tokimori.config.secrets import Keyring
 from tokimori.engine.fire import decide_and_apply
 from tokimori.engine.settle import change_of
 from tokimori.errors import StoreUnavailable
@@ -78,13 +79,19 @@ class FickleStore(MemoryStore):
         return kept
 
 
+CIPHER = Keyring(None, "c2VjcmV0cyBhcmUgc2VhbGVkIHdpdGggdGhpcyBrZXk=")
+"""Encrypts secrets."""
+
+
 class World:
     """A service, its store and its clock, and what a node would do."""
 
     def __init__(self) -> None:
         self.clock = SetClock()
         self.store = FickleStore(self.clock)
-        self.service = Service(self.store, self.clock, os.urandom, time_zone="Europe/Paris", author="ada")
+        self.service = Service(
+            self.store, self.clock, os.urandom, time_zone="Europe/Paris", author="ada", cipher=CIPHER
+        )
 
     def count(self, method: str) -> list[str]:
         """A list to which each call of this method of the store from now on adds its name."""

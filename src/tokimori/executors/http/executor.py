@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import Bug, InvalidInput, Refused
+from tokimori.executors.hiding import hidden_in
 from tokimori.executors.http.addresses import Network
 from tokimori.executors.http.body import Body
 from tokimori.executors.http.callbacks import Callbacks
@@ -39,7 +41,7 @@ class Attempt:
     def __init__(self, task: Task, target: Http) -> None:
         self.task = task
         self.target = target
-        self.body = Body()
+        self.body = Body(task.hidden)
         self.work: asyncio.Task[Outcome] | None = None
         self.began: Moment | None = None
         self.ending: Outcome | None = None
@@ -161,6 +163,8 @@ class HttpExecutor:
         answer = await session.send(request, attempt.body, lambda: self._grew(attempt))
         if isinstance(answer, Failed):
             return answer
+        if task.hidden and answer.location is not None:  # before a part of it is cut off
+            answer = replace(answer, location=hidden_in(answer.location, task.hidden))
         result = attempt.body.result()
         return meaning_of(answer, target.expect, may_say_later=callback is not None, result=result)
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from tokimori.clock import format_moment
 from tokimori.errors import InvalidInput
 from tokimori.model.target import MOST_HEADER, Http
-from tokimori.model.templates import rendered
+from tokimori.model.templates import SECRETS, rendered
 from tokimori.ports.executor import Task
 
 _TAKES_BODY = frozenset({"POST", "PUT", "PATCH"})
@@ -77,7 +77,8 @@ def facts_of(task: Task, callback: Callback | None = None) -> dict[str, str]:
         "callback": None if callback is None else callback.address,
         "signature": None if callback is None else callback.signature,
     }
-    return {name: fact for name, fact in known.items() if fact is not None}
+    secrets = {SECRETS + name: value for name, value in task.secrets.items()}
+    return {name: fact for name, fact in known.items() if fact is not None} | secrets
 
 
 def _in_address(fact: str) -> str:

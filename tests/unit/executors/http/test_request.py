@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.unit.examples import seconds
 from tokimori.errors import InvalidInput
@@ -134,3 +135,25 @@ def test_what_no_node_could_send_is_refused(fields: dict[str, Any], field: str) 
     assert refused.value.field == field
     assert refused.value.allowed
     assert "secret" not in refused.value.message and "secret" not in str(refused.value.value)
+
+
+def test_values_of_secrets_stand_in_their_places() -> None:
+    """In the path, headers and the body; what a payload or a value says is not looked into."""
+    target = Http(
+        url="http://a.example/{{secret.A}}",
+        headers={"Authorization": "Bearer {{ secret.B }}"},
+        body="{{ secret.A }} {{ payload }}",
+    )
+    given_task = replace(task(target, "{{ secret.B }}"), secrets={"A": "a/b", "B": "{{ payload }}"})
+    request = request_of(given_task, target)
+    assert request.url == "http://a.example/a%2Fb"
+    assert request.headers["Authorization"] == "Bearer {{ payload }}"
+    assert request.body == b"a/b {{ secret.B }}"
+
+
+def test_a_value_of_several_lines_is_no_header() -> None:
+    """It would be headers of its own; the error does not show it."""
+    target = Http(url="http://a.example/", headers={"X-Key": "{{ secret.A }}"})
+    with pytest.raises(InvalidInput) as fault:
+        request_of(replace(task(target), secrets={"A": "one\r\nX-More: two"}), target)
+    assert "two" not in str(fault.value.message)

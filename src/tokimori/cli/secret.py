@@ -1,0 +1,125 @@
+"""`tokimori secret …`"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Command, Group, options
+from tokimori.cli.output import local, print_json, print_lines, print_table
+from tokimori.cli.session import Absent, in_service, load
+from tokimori.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tokimori.model.secret import Secret
+    from tokimori.service.service import Service
+
+secret = Group("secret", help="Secrets: values that jobs name as {{ secret.NAME }}, and that nobody is shown again.")
+
+
+@secret.command("set", cls=Command)
+@click.argument("name")
+@click.option("--jobs", multiple=True, metavar="PREFIX", help="Only jobs whose ids begin so; may be repeated.")
+@click.option("--all-jobs", is_flag=True, help="All jobs, where it was for some only.")
+def set_secret(name: str, jobs: Sequence[str], all_jobs: bool) -> None:
+    """Keep a secret, or give it another value. Runs that start from now on get it.
+
+    The value is read from standard input, or asked for on a terminal: arguments are seen by everybody. The newline
+    behind a single line is not a part of it. Without --jobs a secret that is there stays for the jobs that it is for.
+    """
+    from tokimori.service.views.secrets import secret_view
+
+    if jobs and all_jobs:
+        raise InvalidInput("jobs: --jobs and --all-jobs contradict each other", field="jobs", allowed="one of them")
+    prefixes = jobs if jobs or all_jobs else None
+    value = _value(name)
+
+    async def act(service: "Service") -> "Secret":
+        return await service.secrets.set(name, value, jobs=prefixes)
+
+    found = in_service(act, Absent.MADE)
+    if options().as_json:
+        print_json(secret_view(found))
+    else:
+        print_lines(f"set secret {name}")
+
+
+@secret.command("list")
+def list_secrets() -> None:
+    """List the secrets: their names, for which jobs, when and by whom they were set."""
+    from tokimori.service.views.secrets import secret_view
+
+    async def act(service: "Service") -> "tuple[str, Sequence[Secret]]":
+        return service.time_zone, await service.secrets.list()
+
+    zone, found = in_service(act)
+    if options().as_json:
+        print_json([secret_view(each) for each in found])
+        return
+    rows = [
+        (each.name, " ".join(f"{prefix}*" for prefix in each.jobs), local(each.at, zone), each.by) for each in found
+    ]
+    print_table(("NAME", "JOBS", "SET", "BY"), rows)
+
+
+@secret.command(cls=Command)
+@click.argument("name")
+def delete(name: str) -> None:
+    """Delete a secret: runs of jobs that name it fail from now on."""
+
+    async def act(service: "Service") -> None:
+        await service.secrets.delete(name)
+
+    in_service(act)
+    if options().as_json:
+        print_json({"name": name, "deleted": True})
+    else:
+        print_lines(f"deleted secret {name}")
+
+
+@secret.command(cls=Command)
+def rotate() -> None:
+    """Encrypt all secrets anew with the first key. Then the other keys may be taken out of the file."""
+
+    async def act(service: "Service") -> int:
+        return await service.secrets.rotate()
+
+    count = in_service(act)
+    if options().as_json:
+        print_json({"rotated": count})
+    else:
+        print_lines(f"encrypted {count} secrets with the first key")
+
+
+@secret.command(cls=Command)
+@click.argument("file", required=False)
+def key(file: str | None) -> None:
+    """Put a new key before those in FILE, by default that of the setting secrets.key_file.
+
+    Each node of the store needs the file. Take it to all of them before `tokimori secret rotate`, and keep a copy
+    beside the backups of the store: without a key nobody reads a secret any more.
+    """
+    from tokimori.config.secrets import add_key
+
+    path = Path.cwd() / file if file is not None else load().settings.secrets.key_file
+    if path is None:
+        message = "file: the setting secrets.key_file names none"
+        raise InvalidInput(message, field="file", allowed="the path of a file, which need not be there")
+    count = add_key(path)
+    if options().as_json:
+        print_json({"file": str(path), "keys": count})
+    else:
+        print_lines(f"{path} has {count} keys" if count > 1 else f"{path} has a key: name it in secrets.key_file")
+
+
+def _value(name: str) -> str:
+    """The value, from a terminal or standard input. Raises `InvalidInput`."""
+    if sys.stdin.isatty():
+        return str(click.prompt(f"{name}", hide_input=True, confirmation_prompt=True, err=True))
+    try:
+        text = sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise InvalidInput("value: it is no text in UTF-8", field="value", allowed="a text") from None
+    return text.removesuffix("\n") if text.count("\n") == 1 else text

@@ -1,0 +1,130 @@
+"""The settings of secrets, and the keys that they name."""
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Final
+
+from msgspec import Meta, Struct
+
+from tokimori.errors import Refused
+from tokimori.model.secret import no_key
+from tokimori.ownership import others_reach, owner_of
+
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
+
+VARIABLE: Final = "TOKIMORI_SECRETS_KEYS"
+"""Keys, with commas between them: before those of the file."""
+_ALLOWED: Final = "keys as `tokimori secret key` writes them, one a line"
+_MOST: Final = 64 * 1024
+
+
+class SecretsSettings(Struct, frozen=True, kw_only=True):
+    """Secrets of jobs."""
+
+    key_file: Annotated[
+        Path | None,
+        Meta(
+            description="A file with the keys that encrypt secrets, one a line: the first encrypts, all decrypt. It is"
+            " for the user of the node alone."
+        ),
+    ] = None
+
+
+class Keyring:
+    """Encrypts with the first key, and decrypts with any: AES-128-CBC with HMAC-SHA-256 (Fernet).
+
+    The file is read each time, so that a node that runs knows a new key at once.
+    """
+
+    def __init__(self, file: Path | None, keys: str = "") -> None:
+        self._file = file
+        self._keys = keys
+
+    def seal(self, content: bytes) -> str:
+        """See `tokimori.ports.secrets.Cipher`."""
+        return self._ciphers().encrypt(content).decode()
+
+    def open(self, sealed: str) -> bytes:
+        """See `tokimori.ports.secrets.Cipher`."""
+        from cryptography.fernet import InvalidToken  # noqa: PLC0415  nodes without secrets need it not
+
+        try:
+            return self._ciphers().decrypt(sealed.encode())
+        except InvalidToken:
+            message = "none of the keys here opens it: add the key with which it was set, below the first one"
+            raise Refused(message, field="secrets.key_file", allowed=_ALLOWED) from None
+
+    def _ciphers(self) -> "MultiFernet":
+        from cryptography.fernet import Fernet, MultiFernet  # noqa: PLC0415
+
+        texts = [*self._keys.replace(",", " ").split(), *([] if self._file is None else read_keys(self._file))]
+        if not texts:
+            raise no_key()
+        try:
+            return MultiFernet([Fernet(text) for text in texts])
+        except ValueError:
+            where = VARIABLE if self._file is None else f"{self._file} or {VARIABLE}"
+            message = f"secrets: {where} holds what is no key"
+            raise Refused(message, field="secrets.key_file", allowed=_ALLOWED) from None
+
+
+def keyring_of(settings: SecretsSettings, environ: Mapping[str, str]) -> Keyring:
+    """The keys of this process. Nothing is read yet."""
+    return Keyring(settings.key_file, environ.get(VARIABLE, ""))
+
+
+def read_keys(file: Path) -> list[str]:
+    """The keys in the file. Raises `Refused` where it is missing, or where others may know or change it."""
+    try:
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as opened:
+            _check(file, os.fstat(opened.fileno()))
+            content = opened.read(_MOST).decode()
+    except (OSError, UnicodeDecodeError) as fault:
+        why = fault.strerror if isinstance(fault, OSError) else "it is no text"
+        message = f"{file} can't be read: {why}; `tokimori secret key {quote(str(file))}` makes a new one"
+        raise _refused(file, message, "a file of this user") from None
+    return content.split()
+
+
+def add_key(file: Path) -> int:
+    """Put a new key before those in the file, which is made where it is missing; how many there are now.
+
+    Raises `Refused` as `read_keys` does.
+    """
+    from cryptography.fernet import Fernet  # noqa: PLC0415
+
+    keys = [Fernet.generate_key().decode(), *(read_keys(file) if file.exists() else [])]
+    fresh = file.with_name(f".{file.name}.{os.urandom(8).hex()}")
+    try:
+        opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(opened, "w") as written:
+            written.write("".join(f"{key}\n" for key in keys))
+            written.flush()
+            os.fsync(opened)
+        fresh.replace(file)
+    except OSError as fault:
+        raise _refused(file, f"{file} can't be written: {fault.strerror}", "a file in a folder of this user") from None
+    return len(keys)
+
+
+def _check(file: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise _refused(file, f"{file} is no regular file", "a regular file")
+    if found.st_uid != os.geteuid():
+        them, us = owner_of(found.st_uid), owner_of(os.geteuid())
+        message = f"{file} belongs to {them}: run this as {them}, or `chown {us} {quote(str(file))}`"
+        raise _refused(file, message, "a file of this user")
+    if found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        mended = f"`chmod 600 {quote(str(file))}`, then `tokimori secret key` and `tokimori secret rotate`"
+        raise _refused(file, f"others may use {file} (mode {mode:04o}) and may know it: {mended}", "mode 0600")
+    if reached := others_reach(file):
+        raise _refused(file, reached, "a file, in folders, that only this user and root may write")
+
+
+def _refused(file: Path, message: str, allowed: str) -> Refused:
+    return Refused(f"secrets.key_file: {message}", field="secrets.key_file", value=str(file), allowed=allowed)

@@ -1,0 +1,153 @@
+"""Secrets of runs: their values are had just before an attempt starts, and hidden in all that is told of it."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from tokimori.clock import Clock, Moment
+from tokimori.errors import StoreError, TokimoriError
+from tokimori.executors.hiding import hidden_in_outcome, needles_of
+from tokimori.executors.outcomes import stopped
+from tokimori.model.ids import RunId, Token
+from tokimori.model.outcome import Failed, Outcome, Released
+from tokimori.model.templates import secrets_in
+from tokimori.ports.executor import Ended, Executor, Report, StopReason, Task
+from tokimori.ports.secrets import OpenSecret, Vault
+
+PAUSE = 0.5
+"""Seconds after which a run goes back whose secrets the store does not give now: it may come again at once."""
+
+Hide = Callable[[Iterable[str]], None]
+"""Is told what no line of the log may show."""
+_Key = tuple[RunId, Token]
+_Found = Mapping[str, OpenSecret | TokimoriError]
+
+
+class SecretExecutor:
+    """Stands between a node and its executor: tasks whose targets name secrets begin when the vault gave their values.
+
+    One that can't have them ends as failed, and nothing of it starts.
+    """
+
+    def __init__(self, executor: Executor, vault: Vault, clock: Clock, hide: Hide) -> None:
+        self._executor = executor
+        self._vault = vault
+        self._clock = clock
+        self._hide = hide
+        self._report: Callable[[Report], None] = _nobody
+        self._waiting: dict[_Key, Task] = {}
+        self._hidden: dict[_Key, tuple[str, ...]] = {}
+        self._opening: set[asyncio.Task[None]] = set()
+
+    async def open(self, report: Callable[[Report], None]) -> None:
+        """See `Executor.open`."""
+        self._report = report
+        await self._executor.open(self._hear)
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        """See `Executor.start`. Each secret is asked for once, however many of these tasks name it."""
+        wanting = {_key_of(task): task for task in tasks if secrets_in(task.target.texts())}
+        if wanting:
+            self._waiting |= wanting
+            opening = asyncio.get_running_loop().create_task(self._start_with_secrets(list(wanting.values())))
+            self._opening.add(opening)
+            opening.add_done_callback(self._opening.discard)
+        if at_once := [task for task in tasks if _key_of(task) not in wanting]:
+            self._executor.start(at_once)
+
+    async def _start_with_secrets(self, tasks: Sequence[Task]) -> None:
+        names = sorted(frozenset[str]().union(*(secrets_in(task.target.texts()) for task in tasks)))
+        found = dict(zip(names, await asyncio.gather(*map(self._asked, names)), strict=True))
+        ready, away = [], []
+        for task in tasks:
+            fault = _fault(task, found)
+            if fault is None:
+                ready.append(self._with_values(task, found))
+            elif isinstance(fault, StoreError):
+                away.append((task, fault))
+            else:
+                self._end(task, Failed(fault if isinstance(fault, str) else fault.message))
+        if begun := [task for task in ready if self._waiting.pop(_key_of(task), None) is not None]:
+            self._hidden |= {_key_of(task): task.hidden for task in begun}
+            self._executor.start(begun)
+        if away:
+            await asyncio.sleep(PAUSE)
+        for task, error in away:
+            self._end(task, Released(f"the store does not give its secrets: {error.message}"))
+
+    async def _asked(self, name: str) -> OpenSecret | TokimoriError:
+        try:
+            return await self._vault.open(name)
+        except TokimoriError as fault:
+            return fault
+
+    def _with_values(self, task: Task, found: _Found) -> Task:
+        values = {each.name: each.value for each in _wanted(task, found) if isinstance(each, OpenSecret)}
+        hidden = needles_of(values.values())
+        self._hide(hidden)
+        return replace(task, secrets=values, hidden=hidden)
+
+    def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
+        """See `Executor.stop`. What still waits for its secrets has not begun."""
+        waiting = self._waiting.get((run_id, token))
+        if waiting is None:
+            self._executor.stop(run_id, token, reason, grace=grace)
+        else:
+            self._end(waiting, stopped(reason))
+
+    def _end(self, task: Task, outcome: Outcome) -> None:
+        if self._waiting.pop(_key_of(task), None) is not None:
+            self._report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=self._clock.now()))
+
+    def _hear(self, report: Report) -> None:
+        if isinstance(report, Ended) and (hidden := self._hidden.pop((report.run_id, report.token), None)):
+            report = replace(report, outcome=hidden_in_outcome(report.outcome, hidden))
+        self._report(report)
+
+    def renew(self, sent: float) -> None:
+        """See `Executor.renew`."""
+        self._executor.renew(sent)
+
+    def forget(self, before: Moment) -> None:
+        """See `Executor.forget`."""
+        self._executor.forget(before)
+
+    async def close(self) -> None:
+        """See `Executor.close`."""
+        for opening in self._opening:
+            opening.cancel()
+        for task in list(self._waiting.values()):
+            self._end(task, stopped(StopReason.RELEASE))
+        await self._executor.close()
+
+
+def _key_of(task: Task) -> _Key:
+    return task.run_id, task.token
+
+
+def _wanted(task: Task, found: _Found) -> list[OpenSecret | TokimoriError]:
+    return [found[name] for name in sorted(secrets_in(task.target.texts()))]
+
+
+def _fault(task: Task, found: _Found) -> str | TokimoriError | None:
+    """Why the task can't have its secrets: one that is missing says more than a store that is away."""
+    faults = [_fault_of(task, each) for each in _wanted(task, found)]
+    found_faults = [each for each in faults if each is not None]
+    return min(found_faults, key=lambda each: isinstance(each, StoreError), default=None)
+
+
+def _fault_of(task: Task, found: OpenSecret | TokimoriError) -> str | TokimoriError | None:
+    if isinstance(found, TokimoriError):
+        return found
+    if found.is_for(task.job_id):
+        return None
+    prefixes = ", ".join(f"{prefix}*" for prefix in found.jobs)
+    return (
+        f"secret: {found.name!r} is for jobs {prefixes}, and not for {task.job_id!r}: "
+        f"`tokimori secret set {found.name} --jobs PREFIX` sets it anew, for others"
+    )
+
+
+def _nobody(_report: Report) -> None:
+    """Before `open`, nobody is told."""

@@ -1,0 +1,97 @@
+"""Secrets of jobs: values that jobs name as `{{ secret.NAME }}`, and that the store keeps encrypted."""
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidInput, Refused
+from tokimori.model.templates import SECRETS_NAME
+from tokimori.model.words import check_text
+
+SHORTEST: Final = 6
+"""Characters. What is shorter stands in any output by chance, and would show itself by what is hidden there."""
+LARGEST: Final = 16 * 1024
+"""Bytes in UTF-8."""
+NAME_ALLOWED: Final = "1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or a digit"
+VALUE_ALLOWED: Final = f"a text of at least {SHORTEST} characters and at most {LARGEST} bytes, without NUL"
+_NAME = re.compile(rf"{SECRETS_NAME}\Z", re.ASCII)
+
+
+class Secret(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A secret as the store keeps it. `sealed` is its `Content`, encrypted; `jobs` are prefixes of ids, empty: any."""
+
+    name: str
+    sealed: str
+    jobs: tuple[str, ...] = ()
+    at: Moment
+    by: str | None = None
+
+
+class Content(Struct, frozen=True, array_like=True):
+    """What is encrypted. With the value go its name and its jobs: who can write to the store gives it no others."""
+
+    name: str
+    jobs: tuple[str, ...]
+    value: str
+
+
+_secrets = msgspec.json.Decoder(Secret)
+_contents = msgspec.json.Decoder(Content)
+
+
+def encode_secret(secret: Secret) -> str:
+    """The text that stores keep."""
+    return msgspec.json.encode(secret).decode()
+
+
+def decode_secret(text: str) -> Secret:
+    """The secret in a text of `encode_secret`. Raises `ValueError`."""
+    return _secrets.decode(text)
+
+
+def encode_content(content: Content) -> bytes:
+    """The bytes that are encrypted."""
+    return msgspec.json.encode(content)
+
+
+def value_in(secret: Secret, opened: bytes) -> str | None:
+    """The value in the bytes of `encode_content`; None where they are those of another secret, or for other jobs."""
+    content = _contents.decode(opened)
+    return content.value if (content.name, content.jobs) == (secret.name, secret.jobs) else None
+
+
+def check_secret_name(name: object) -> str:
+    """Refuse what can't be the name of a secret. Raises `InvalidInput`."""
+    if isinstance(name, str) and _NAME.match(name):
+        return name
+    raise InvalidInput(f"name: {name!r} is not the name of a secret", field="name", value=name, allowed=NAME_ALLOWED)
+
+
+def check_value(value: object) -> str:
+    """Refuse what can't be the value of a secret; the error does not show it. Raises `InvalidInput`."""
+    try:
+        check_text("value", value)
+    except InvalidInput:
+        raise _unfit("it is no text that a process can be given") from None
+    text = str(value)
+    if len(text) < SHORTEST:
+        raise _unfit(f"it has {len(text)} characters, and could not be hidden in what a run writes")
+    if (size := len(text.encode())) > LARGEST:
+        raise _unfit(f"it has {size} bytes")
+    return text
+
+
+def no_key() -> Refused:
+    """What is said where a key is needed, and there is none."""
+    return Refused(
+        "secrets: there is no key here: `tokimori secret key FILE` makes one, and secrets.key_file names the file",
+        field="secrets.key_file",
+        allowed="a file with a key, or keys in TOKIMORI_SECRETS_KEYS",
+    )
+
+
+def _unfit(why: str) -> InvalidInput:
+    return InvalidInput(f"value: {why}", field="value", allowed=VALUE_ALLOWED)

@@ -1,0 +1,39 @@
+"""Secrets of jobs: what encrypts them, and who knows their values just before an attempt starts."""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from tokimori.model.ids import JobId
+
+
+class Cipher(Protocol):
+    """Encrypts, by keys that the store never sees. Its methods take a while; they are called in threads."""
+
+    def seal(self, content: bytes) -> str:
+        """The content, encrypted with the first key. Raises `Refused` where there is no key."""
+        ...
+
+    def open(self, sealed: str) -> bytes:
+        """The content of what any of the keys has sealed. Raises `Refused` where none opens it."""
+        ...
+
+
+class OpenSecret(Struct, frozen=True, kw_only=True):
+    """A secret with its value, which is kept nowhere. `jobs` are prefixes of ids; empty: any job may use it."""
+
+    name: str
+    value: str
+    jobs: tuple[str, ...]
+
+    def is_for(self, job_id: JobId) -> bool:
+        """Whether the job may use it."""
+        return not self.jobs or job_id.startswith(self.jobs)
+
+
+class Vault(Protocol):
+    """Knows the values of secrets."""
+
+    async def open(self, name: str) -> OpenSecret:
+        """The secret of this name. Raises `NotFound`, `Refused` without its key, and `StoreError`."""
+        ...

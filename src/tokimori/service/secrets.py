@@ -1,0 +1,162 @@
+"""Secrets of jobs: they are set, listed and deleted here, and opened for the node that runs a job."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from msgspec.structs import replace
+
+from tokimori.errors import Conflict, NotFound, Refused, StoreUnavailable
+from tokimori.model.document import Document
+from tokimori.model.ids import RandomBytes, check_job_id
+from tokimori.model.secret import (
+    Content,
+    Secret,
+    check_secret_name,
+    check_value,
+    decode_secret,
+    encode_content,
+    encode_secret,
+    no_key,
+    value_in,
+)
+from tokimori.ports.documents import Documents as DocumentStore
+from tokimori.ports.secrets import Cipher, OpenSecret
+from tokimori.service.asking import retried
+from tokimori.service.documents import DocumentKind, Documents
+from tokimori.service.given import few
+from tokimori.service.store_time import Now
+
+SECRETS = DocumentKind("secret", encode_secret, decode_secret)
+MOST_PREFIXES = 100
+"""Prefixes of the jobs that may use one secret."""
+
+
+class NoCipher:
+    """Where there is no key."""
+
+    def seal(self, content: bytes) -> str:
+        """Raises `Refused`."""
+        raise no_key()
+
+    def open(self, sealed: str) -> bytes:
+        """Raises `Refused`."""
+        raise no_key()
+
+
+class Secrets:
+    """Values that jobs name as `{{ secret.NAME }}`; nobody is shown one again. Every method may raise `StoreError`."""
+
+    def __init__(
+        self, store: DocumentStore, now: Now, random: RandomBytes, author: str | None, cipher: Cipher | None
+    ) -> None:
+        self._documents = Documents(store, SECRETS, random)
+        self._now = now
+        self._author = author
+        self._cipher = cipher or NoCipher()
+
+    async def set(self, name: str, value: str, *, jobs: Sequence[str] | None = None) -> Secret:
+        """Keep a secret, or give it another value. `jobs`: only jobs whose ids begin so may use it; empty: all.
+
+        None leaves that as it is. What starts from now on gets the new value. Raises `InvalidInput`, and `Refused`
+        without a key.
+        """
+        checked, text = check_secret_name(name), check_value(value)
+        prefixes = None if jobs is None else _prefixes(jobs)
+        return await retried(lambda: self._set(checked, text, prefixes), Conflict)
+
+    async def _set(self, name: str, value: str, jobs: tuple[str, ...] | None) -> Secret:
+        known = await self._known(name)
+        if jobs is None:
+            jobs = () if known is None else self._documents.value_of(known).jobs
+        sealed = await self._sealed(Content(name, jobs, value))
+        secret = Secret(name=name, sealed=sealed, jobs=jobs, at=await self._now(), by=self._author)
+        if known is None:
+            await self._documents.add(name, secret)
+        else:
+            await self._documents.replace(known, secret)
+        return replace(secret, sealed="")
+
+    async def list(self) -> Sequence[Secret]:
+        """All secrets, by name, without their values."""
+        return [replace(secret, sealed="") for secret in await self._documents.list()]
+
+    async def delete(self, name: str) -> None:
+        """Delete a secret: runs of jobs that name it fail from now on. Raises `NotFound`."""
+        checked = check_secret_name(name)
+        await retried(lambda: self._delete(checked), Conflict)
+
+    async def _delete(self, name: str) -> None:
+        await self._documents.delete(await self._documents.find(name))
+
+    async def rotate(self) -> int:
+        """Encrypt all secrets anew, with the first key; how many. Then the other keys may go.
+
+        Raises `Refused` for one that no key opens; those before it are done.
+        """
+        names = [secret.name for secret in await self.list()]
+        for name in names:
+            await retried(partial(self._rotate, name), Conflict)
+        return len(names)
+
+    async def _rotate(self, name: str) -> None:
+        known = await self._known(name)
+        if known is not None:
+            secret = self._documents.value_of(known)
+            content = Content(name, secret.jobs, await self._value_of(secret))
+            await self._documents.replace(known, replace(secret, sealed=await self._sealed(content)))
+
+    async def _known(self, name: str) -> Document | None:
+        try:
+            return await retried(partial(self._documents.find, name), StoreUnavailable)
+        except NotFound:
+            return None
+
+    async def _sealed(self, content: Content) -> str:
+        return await asyncio.to_thread(self._cipher.seal, encode_content(content))
+
+    async def _value_of(self, secret: Secret) -> str:
+        try:
+            opened = await asyncio.to_thread(self._cipher.open, secret.sealed)
+        except Refused as fault:
+            raise _unreadable(secret.name, fault.message) from None
+        value = value_in(secret, opened)
+        if value is None:
+            raise _unreadable(secret.name, "somebody has changed its name or its jobs in the store")
+        return value
+
+
+class Vault:
+    """The values of secrets, for the node that runs a job; no door asks it."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+
+    async def open(self, name: str) -> OpenSecret:
+        """See `tokimori.ports.secrets.Vault`."""
+        known = await self._secrets._known(name)
+        if known is None:
+            raise _missing(name)
+        secret = self._secrets._documents.value_of(known)
+        return OpenSecret(name=name, value=await self._secrets._value_of(secret), jobs=secret.jobs)
+
+
+def _prefixes(jobs: Sequence[str]) -> tuple[str, ...]:
+    return tuple(check_job_id(prefix, field="jobs") for prefix in few("jobs", jobs, MOST_PREFIXES))
+
+
+def _missing(name: str) -> NotFound:
+    return NotFound(
+        f"secret: there is no secret {name!r}: `tokimori secret set {name}` sets it",
+        field="secret",
+        value=name,
+        allowed="one of `tokimori secret list`",
+    )
+
+
+def _unreadable(name: str, why: str) -> Refused:
+    return Refused(
+        f"secret: {name!r} can't be opened: {why}; or `tokimori secret set {name}` sets it anew",
+        field="secret",
+        value=name,
+    )

@@ -1,0 +1,83 @@
+"""Guards of the secrets of jobs: nothing shows a value, and nobody uses one that is not for him."""
+
+from tests.guards.guard import SHOWN_NOWHERE, Guard
+
+_REDACTION = "tests/unit/executors/keeper/test_redaction.py"
+_SITE = "tests/integration/http/test_secrets.py"
+_SECRETS = "tests/unit/service/test_secrets.py"
+
+SECRET_GUARDS = (
+    Guard(
+        SHOWN_NOWHERE,
+        "what may be the beginning of a value waits for the next piece",
+        "executors/keeper/redaction.py",
+        "min((_open_at(seen, needle) for needle in self._needles), default=len(seen))",
+        "len(seen)",
+        f"{_REDACTION}::test_no_cut_shows_anything",
+    ),
+    Guard(
+        SHOWN_NOWHERE,
+        "what a command writes hides its secrets before it is kept",
+        "executors/command.py",
+        "            hidden=task.hidden,\n",
+        "",
+        f"{_SITE}::test_a_job_gets_its_secret_and_nothing_shows_it",
+    ),
+    Guard(
+        SHOWN_NOWHERE,
+        "what a service answers hides them, too",
+        "executors/http/executor.py",
+        "Body(task.hidden)",
+        "Body()",
+        f"{_SITE}::test_a_request_carries_its_secret",
+    ),
+    Guard(
+        SHOWN_NOWHERE,
+        "so do results, errors and reasons",
+        "executors/secrets.py",
+        "report = replace(report, outcome=hidden_in_outcome(report.outcome, hidden))",
+        "pass",
+        "tests/unit/executors/test_secrets.py::test_what_is_told_of_it_shows_no_value",
+    ),
+    Guard(
+        SHOWN_NOWHERE,
+        "and the log of the node",
+        "logs/setup.py",
+        "self._shown(record.getMessage())",
+        "record.getMessage()",
+        "tests/unit/logs/test_setup.py::test_what_is_hidden_is_in_no_line",
+    ),
+    Guard(
+        SHOWN_NOWHERE,
+        "a secret is for the jobs that it is bound to",
+        "executors/secrets.py",
+        "if found.is_for(task.job_id):",
+        "if found:",
+        "tests/unit/executors/test_secrets.py::test_without_its_secrets_nothing_begins",
+    ),
+    Guard(
+        SHOWN_NOWHERE,
+        "a value is sealed with its name and its jobs",
+        "model/secret.py",
+        "if (content.name, content.jobs) == (secret.name, secret.jobs) else None",
+        "",
+        f"{_SECRETS}::test_who_writes_to_the_store_moves_no_secret",
+    ),
+    Guard(
+        SHOWN_NOWHERE,
+        "a key that others may know is none",
+        "config/secrets.py",
+        "if found.st_mode & 0o077:",
+        "if found.st_mode < 0:",
+        "tests/unit/config/test_secrets.py::test_what_others_may_know_is_no_key",
+    ),
+    Guard(
+        SHOWN_NOWHERE,
+        "functions get no key",
+        "node/wiring.py",
+        " if name != VARIABLE",
+        "",
+        "tests/unit/node/test_wiring.py::test_functions_get_no_key_of_secrets",
+    ),
+)
+"""What would be taken out, and the test that fails then."""
