@@ -9,6 +9,7 @@ from starlette.responses import Response
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
+from tokimori.api.requests import NoRequest
 from tokimori.service.views.secrets import SecretView, secret_view
 
 
@@ -64,6 +65,6 @@ class Secrets:
         await self._service(request).secrets.delete(name)
         return answer(SecretDeleted(name=name, deleted=True))
 
-    async def rotate(self, request: Request) -> Response:
+    async def rotate(self, request: Request, body: NoRequest) -> Response:
         """Encrypt all secrets anew with the node's first key."""
         return answer(SecretsRotated(rotated=await self._service(request).secrets.rotate()))

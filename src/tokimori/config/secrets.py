@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from tokimori.errors import Refused
 from tokimori.model.secret import no_key
-from tokimori.ownership import others_reach, owner_of
+from tokimori.ownership import others_reach
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
@@ -112,12 +112,6 @@ def add_key(file: Path) -> int:
 
 
 def _check(file: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise _refused(file, f"{file} is no regular file", "a regular file")
-    if found.st_uid != os.geteuid():
-        them, us = owner_of(found.st_uid), owner_of(os.geteuid())
-        message = f"{file} belongs to {them}: run this as {them}, or `chown {us} {quote(str(file))}`"
-        raise _refused(file, message, "a file of this user")
     if found.st_mode & 0o077:
         mode = stat.S_IMODE(found.st_mode)
         mended = f"`chmod 600 {quote(str(file))}`, then `tokimori secret key` and `tokimori secret rotate`"

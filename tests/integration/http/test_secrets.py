@@ -76,6 +76,7 @@ def test_a_job_gets_its_secret_and_nothing_shows_it(program: Program, site: Site
     script = (
         'test "$PASS" = "$1" && test "$PASS" = "$(cat)" && echo "got $PASS" && printf correct/ && sleep 0.2 && '
         'echo horse+battery && printf %s "me:$PASS" | base64 && printf %s "$KEY" | sed "s/^/> /" && '
+        'test "$(printf %s "$KEY" | wc -l)" = 3 && '
         f'{PROGRAM} run report succeeded --result "the password is $PASS"'
     )
     places = ["--env", "PASS={{ secret.DB }}", "--env", "KEY={{ secret.KEY }}", "--stdin", "{{ secret.DB }}"]
@@ -97,9 +98,13 @@ def test_an_error_shows_no_secret(program: Program, site: Site) -> None:
     script = f'{PROGRAM} run report failed "no $PASS"'
     run, _ = ran(program, "web-b", "--env", "PASS={{ secret.DB }}", "--", "sh", "-c", script, code=1)
     assert run["error"] == "no ***"
-    bad = 'printf \'{"outcome": "%0600d\' 0 > "$TOKIMORI_OUTCOME_FILE"; printf %s "$PASS" >> "$TOKIMORI_OUTCOME_FILE"'
+    bad = (
+        'printf "{\\"outcome\\": \\"failed\\", \\"error\\": \\"x\\", \\"%0460d%s\\": 1}" 0 "$PASS" '
+        '> "$TOKIMORI_OUTCOME_FILE"'
+    )
     run, _ = ran(program, "web-c", "--env", "PASS={{ secret.DB }}", "--", "sh", "-c", bad, code=1)
-    assert "can't be understood" in run["error"]
+    assert "unknown field `000" in run["error"]
+    assert "correct" not in run["error"]
     assert [name for name, content in (*kept(program), ("log", site.log)) if VALUE in content] == []
 
 

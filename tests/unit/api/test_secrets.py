@@ -45,7 +45,7 @@ async def test_no_error_tells_a_value(door: Asker) -> None:
 async def test_rotating_and_deleting(door: Asker) -> None:
     """How many were encrypted anew; what is not there is not found."""
     await door.post(f"{EVERY}/DB", {"value": VALUE}, "PUT")
-    assert (await door.post(f"{EVERY}/rotate")).json == {"rotated": 1}
+    assert (await door.post(f"{EVERY}/rotate", {})).json == {"rotated": 1}
     assert (await door.ask("DELETE", f"{EVERY}/DB", headers=[("host", "localhost")])).json["deleted"]
     assert (await door.ask("DELETE", f"{EVERY}/DB", headers=[("host", "localhost")])).status == 404
 
