@@ -45,7 +45,7 @@ class Secrets:
         one, example = f"{every}/{{name}}", {"value": "correct horse", "jobs": ["mail-"]}
         return [
             Operation("secret_list", "GET", every, self.list, list[SecretView]),
-            Operation("secret_rotate", "POST", f"{every}/rotate", self.rotate, SecretsRotated),
+            Operation("secret_rotate", "POST", f"{every}/rotate", self.rotate, SecretsRotated, example={}),
             Operation("secret_set", "PUT", one, self.set, SecretView, example=example),
             Operation("secret_delete", "DELETE", one, self.delete, SecretDeleted),
         ]

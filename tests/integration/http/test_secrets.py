@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.apps.conftest import until
 from tests.integration.cli.conftest import Program
 from tests.integration.http.site import Site, site_of
 from tests.programs.forked import PROGRAM
@@ -39,6 +42,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     found = Program(tmp_path_factory.mktemp("secrets"))
     found.environment |= {
         "TOKIMORI_TARGETS_PRIVATE_ADDRESSES": "127.0.0.0/8",
+        "TOKIMORI_HTTP_ACCESS_LOG": "true",
         "TOKIMORI_SECRETS_KEY_FILE": str(found.home / "keys"),
     }
     found("secret", "key")
@@ -171,6 +175,16 @@ def test_the_key_of_a_node_is_nobody_elses(program: Program, site: Site, tmp_pat
     _, text = ran(program, "web-f", "--env", "PASS={{ secret.DB }}", "--", "env")
     assert "PASS=***" in text
     assert "SECRETS" not in text
+
+
+def test_the_log_shows_none(program: Program, site: Site) -> None:
+    """Though somebody asks for it by its value, when a run has got it."""
+    ran(program, "web-g", "--env", "PASS={{ secret.DB }}", "--", "true")
+    asked = urllib.request.Request(f"{site.url}api/v2/jobs/{VALUE}", headers={"Authorization": f"Bearer {site.secret}"})  # noqa: S310 its own address
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(asked)  # noqa: S310
+    until(lambda: "/api/v2/jobs/***" in site.log)
+    assert VALUE not in site.log
 
 
 def test_over_http(program: Program, site: Site) -> None:

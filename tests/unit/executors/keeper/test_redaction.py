@@ -51,9 +51,9 @@ def test_a_value_is_told_nowhere(value: bytes, before: bytes, after: bytes, cuts
 
 def test_a_beginning_behind_one_that_came_to_nothing() -> None:
     """Where the first characters come twice, and only the second time a value follows."""
-    stream = Redaction([b"ab" * 8 + b"!"])
-    assert stream.feed(b"ab" * 5 + b"?" + b"ab" * 7) == b"ab" * 5 + b"?"
-    assert stream.feed(b"ab!") == MASK
+    stream = Redaction([b"abababab" + b"c" * 12])
+    assert stream.feed(b"abababab?abababab") == b"abababab?"
+    assert stream.feed(b"c" * 12) == MASK
 
 
 def test_what_waits_has_a_bound() -> None:
