@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from benchmarks.comparison import Figures, Round
@@ -34,9 +35,9 @@ def redis_server() -> Iterator[Place]:
 
 
 @contextmanager
-def mariadb_server() -> Iterator[Place]:
+def mariadb_server(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[Place]:
     """The log is flushed at each commit: `innodb_flush_log_at_trx_commit=1`."""
-    server = mariadb.Server(durable=True, settings={"innodb-flush-log-at-trx-commit": "1"})
+    server = mariadb.Server(durable=True, settings={"innodb-flush-log-at-trx-commit": "1", **settings})
     try:
         yield Place(server.make("contender"), server.process.pid)
     finally:
@@ -44,9 +45,9 @@ def mariadb_server() -> Iterator[Place]:
 
 
 @contextmanager
-def postgres_server() -> Iterator[Place]:
+def postgres_server(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[Place]:
     """A server of its own, with fsync and synchronous commits."""
-    server = postgres.Server(durable=True)
+    server = postgres.Server(durable=True, settings=dict(settings))
     try:
         yield Place(server.make("contender"), server.process.pid)
     finally:

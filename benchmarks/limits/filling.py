@@ -1,20 +1,19 @@
-"""A store as large as they come: jobs by the service's own values, rows of runs by the product's own way of copying."""
+"""A store as large as they come: jobs by the service's own values, runs with the columns that a copy writes."""
 
-import asyncio
 import os
 import random
 from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from benchmarks.limits.bulk import PAGE, Writes, pages, writer
 from tokimori.clock import DAY, MINUTE, SECOND, Moment, SystemClock
-from tokimori.model.ids import JobId, RunId, new_incarnation, uuid7
+from tokimori.model.ids import JobId, NodeId, RunId, Token, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job
 from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.policies import OnExhausted
-from tokimori.model.run import Run, manual_origin
+from tokimori.model.run import Attempt, Run, manual_origin
 from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
@@ -25,9 +24,7 @@ RUNS_A_QUEUE = 10
 HISTORY_DAYS = 700
 """Over so many days the history is spread: most of it is to be pruned."""
 PAYLOAD = 1_000_000
-PAGE, LARGE_PAGE = 500, 4
-AT_ONCE = 4
-Row = TypeVar("Row")
+LARGE_PAGE = 4
 
 
 class Size(NamedTuple):
@@ -56,7 +53,7 @@ class Filled(NamedTuple):
     """One in each queue."""
 
 
-async def fill(store: Store, size: Size) -> Filled:
+async def fill(store: Store, url: str, size: Size) -> Filled:
     """Fill an empty store."""
     now = SystemClock().now()
     big = _job("big", now, queue="big", on_exhausted=OnExhausted.PARK)
@@ -65,14 +62,28 @@ async def fill(store: Store, size: Size) -> Filled:
     others = (_job(f"job-{n:06}", now, schedule="H H * * *") for n in range(size.jobs - size.queues - 3))
     await _write_jobs(store, [big, fat, limited, *queued])
     await _write_jobs(store, others)
-    await _write(store, Kind.HISTORY, _ended(big, now, size.rows), PAGE)
-    await _write(store, Kind.HISTORY, _ended(fat, now, size.payloads, "x" * PAYLOAD), LARGE_PAGE)
-    await _write(store, Kind.RUNS, _ready(big, now, size.rows), PAGE)
-    await _write(store, Kind.RUNS, _ready(fat, now, size.payloads, "x" * PAYLOAD), LARGE_PAGE)
-    await _write(store, Kind.RUNS, _ready(limited, Moment(now - DAY), size.limited), PAGE)
-    in_queues = (run for job in queued for run in _ready(job, now, RUNS_A_QUEUE))
-    await _write(store, Kind.RUNS, in_queues, PAGE)
+    async with writer(store, url) as write:
+        await _history(write, big, now, size.rows)
+        await _history(write, fat, now, size.payloads, "x" * PAYLOAD)
+        await write(Kind.RUNS, _ready(big, now, size.rows))
+        await write(Kind.RUNS, _ready(fat, now, size.payloads, "x" * PAYLOAD), LARGE_PAGE)
+        await write(Kind.RUNS, _ready(limited, Moment(now - DAY), size.limited))
+        await write(Kind.RUNS, (run for job in queued for run in _ready(job, now, RUNS_A_QUEUE)))
     return Filled(big, fat, limited, queued)
+
+
+async def _history(write: Writes, job: Job, now: Moment, number: int, payload: str | None = None) -> None:
+    """With the attempts of those that failed: a first success has none."""
+    failed: list[Attempt] = []
+
+    def noting(runs: Iterable[Run]) -> Iterator[Run]:
+        for run in runs:
+            if run.state is RunState.FAILED:
+                failed.append(_attempt(run))
+            yield run
+
+    await write(Kind.HISTORY, noting(_ended(job, now, number, payload)), PAGE if payload is None else LARGE_PAGE)
+    await write(Kind.ATTEMPTS, failed)
 
 
 def _job(name: str, now: Moment, **terms: object) -> Job:
@@ -88,12 +99,30 @@ def _ready(job: Job, now: Moment, number: int, payload: str | None = None) -> It
 
 def _ended(job: Job, now: Moment, number: int, payload: str | None = None) -> Iterator[Run]:
     """The history, from its oldest run on: one in a hundred has failed."""
+    node = NodeId(uuid7(now, os.urandom))
     for n in range(number):
         made = Moment(now - (number - n) * HISTORY_DAYS * DAY // number)
-        run = _run(job, made, payload)
-        ended = Moment(made + SECOND)
-        state = RunState.FAILED if n % 100 == 0 else RunState.SUCCEEDED
-        yield replace(run, state=state, attempt=1, token=1, started=made, ended=ended)
+        run = replace(_run(job, made, payload), attempt=1, token=Token(1), node_id=node, started=made)
+        if n % 100 == 0:
+            yield replace(run, state=RunState.FAILED, ended=Moment(made + SECOND), failures=1, error="broken")
+        else:
+            yield replace(run, state=RunState.SUCCEEDED, ended=Moment(made + SECOND), exit_code=0)
+
+
+def _attempt(run: Run) -> Attempt:
+    return Attempt(
+        run_id=run.id,
+        number=run.attempt,
+        token=run.token,
+        node_id=run.node_id,
+        outcome=str(run.state),
+        pid=None,
+        started=run.started,
+        ended=run.ended,
+        exit_code=None,
+        signal=None,
+        error=run.error,
+    )
 
 
 def _run(job: Job, made: Moment, payload: str | None) -> Run:
@@ -115,18 +144,5 @@ def _run(job: Job, made: Moment, payload: str | None) -> Run:
 
 
 async def _write_jobs(store: Store, jobs: Iterable[Job]) -> None:
-    for page in _pages(jobs, PAGE):
+    for page in pages(jobs, PAGE):
         await store.add_jobs(page, (await store.family()).version)
-
-
-async def _write(store: Store, kind: Kind, rows: Iterable[Run], page: int) -> None:
-    """Some pages at a time: so each of the store's connections has work."""
-    pages = _pages(rows, page)
-    while some := list(islice(pages, AT_ONCE)):
-        await asyncio.gather(*(store.import_rows(kind, each) for each in some))
-
-
-def _pages(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
-    source = iter(rows)
-    while page := list(islice(source, size)):
-        yield page
