@@ -1,8 +1,10 @@
 """What a claim on MariaDB locks, and what of it stays when it is cut short."""
 
+from itertools import count
+
 import pytest
 
-from tests.contract.stores.actors import NOW, a_claim, a_job, a_request
+from tests.contract.stores.actors import NOW, a_claim, a_job, a_request, add_job, add_runs
 from tests.integration.stores.test_mariadb_locks import Scene, scene  # noqa: F401
 from tokimori.errors import StoreUnavailable
 from tokimori.model.lanes import lane_of
@@ -56,6 +58,18 @@ async def test_what_a_claim_has_sent_to_the_line_stays_there(
     waiting = await scene.store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED}), limit=100))
     assert 10 <= len(waiting) < 59
     assert [each.run.job_id for each in await scene.worker.claim(10)] == ["free"]
+
+
+async def test_a_claim_ends_soon(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """A claim that has sent runs to the line for 0.3 s begins no other transaction: its node has beats to send."""
+    full = await add_job(scene.store, "full", max_running=1)
+    await add_runs(scene.store, full, 60)
+    assert len(await scene.other.claim(1)) == 1
+    monkeypatch.setattr(working, "_MOST_AT_ONCE", 10)
+    monkeypatch.setattr(working, "monotonic", count(0, 0.2).__next__)
+    assert await scene.worker.claim(10) == []
+    waiting = await scene.store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED}), limit=100))
+    assert 10 <= len(waiting) < 40
 
 
 async def test_a_full_job_before_many_queues_costs_few_looks(

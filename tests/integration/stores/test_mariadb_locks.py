@@ -34,7 +34,7 @@ from tokimori.model.outcome import Released
 from tokimori.ports.nodes import Beat
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict
-from tokimori.stores.mysql import limits
+from tokimori.stores.mysql import limits, moves
 from tokimori.stores.mysql.address import Address
 from tokimori.stores.mysql.sessions import Session, Sessions, T, Transaction, connect
 from tokimori.stores.mysql.statements import SHARED, Answer, sql
@@ -151,6 +151,21 @@ async def test_a_claim_goes_around_a_pause_under_way(scene: Scene, limit: int) -
         async with asyncio.timeout(WAITS):
             assert [each.run.job_id for each in await scene.worker.claim()] == ["free"]
     assert len(await scene.worker.claim()) == 2
+
+
+async def test_a_beat_goes_around_runs_that_others_hold(scene: Scene) -> None:
+    """While somebody has locked runs that are to follow their job, a beat moves none of them, and does not wait."""
+    job = await add_job(scene.store)
+    run = (await add_runs(scene.store, job, 3))[0]
+    for statement in (moves.begin(job.incarnation), "UPDATE tokimori_jobs SET lane = 'other||'"):
+        await scene.store.db.ask(statement)  # type: ignore[attr-defined]
+    async with scene.held_open() as db:
+        await db.db.ask(sql("SELECT 1 FROM tokimori_runs WHERE id = %s FOR UPDATE", run.id))
+        async with asyncio.timeout(WAITS):
+            await scene.worker.tick()
+        assert (await scene.store.get_run(run.id)).lane == run.lane
+    await scene.worker.tick()
+    assert (await scene.store.get_run(run.id)).lane == "other||"
 
 
 async def test_a_request_goes_before_a_pause(scene: Scene) -> None:

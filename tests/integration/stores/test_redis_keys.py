@@ -16,7 +16,7 @@ from tokimori.stores.open import open_store
 from tokimori.stores.redis import working
 
 KEPT = {"schema", "runs", "run", "origins", "attempts", "skips", "node", "alive", "gone", "deleted", "family"}
-KEPT |= {"semaphores", "semaphore"}
+KEPT |= {"semaphores", "semaphore", "broken"}
 """What stays when all jobs are deleted and all runs have ended: the ledger, whose it is, who took part, and how many
 units there are of what."""
 RUNS = 1000
@@ -120,6 +120,23 @@ async def test_a_claim_sends_few_runs_to_the_line(server: Server, monkeypatch: p
     assert len(await store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED})))) == 2 + 5 - 1
     assert await worker.claim(2) == []
     assert len(await store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED})))) == 2 * (2 + 5) - 1
+    await store.close()
+
+
+async def test_a_list_of_broken_runs_looks_at_few_others(server: Server) -> None:
+    """What waits costs a list of failed and cancelled runs nothing; what a deletion cancels is found by it, too."""
+    store = await opened(server)
+    worker, job = await Worker.join(store), await add_job(store)
+    first, *_ = await add_runs(store, job, RUNS)
+    for outcome in (Failed("no"), Succeeded(0)):
+        (claimed,) = await worker.claim(1)
+        await worker.settle(claimed, outcome)
+    before, wanted = commands(server), RunFilter(states=frozenset({RunState.FAILED, RunState.CANCELLED}), limit=10)
+    for job_id in (None, job.id):
+        assert [run.id for run in await store.list_runs(replace(wanted, job_id=job_id))] == [first.id]
+    assert commands(server) - before < 30
+    await store.delete_job(job.id, NOW)
+    assert len(await store.list_runs(RunFilter(states=frozenset({RunState.CANCELLED}), limit=2 * RUNS))) == RUNS - 2
     await store.close()
 
 

@@ -20,7 +20,6 @@ ON DUPLICATE KEY UPDATE origin = '', woken = VALUES(woken), forced_lane = VALUES
 _RUNNING = "(SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running')"
 _GATE = f"SELECT lane, max_running, semaphores FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s FOR UPDATE"
 _MOVE = "SELECT origin, woken, forced_lane, names, reason, since FROM tokimori_moves WHERE incarnation = %s FOR UPDATE"
-_KNOWN = "SELECT 1 FROM tokimori_jobs WHERE incarnation = %s"
 _END = "DELETE FROM tokimori_moves WHERE incarnation = %s"
 _SOME = """
 SELECT id, origin FROM tokimori_runs FORCE INDEX (tokimori_runs_origin) WHERE incarnation = %s AND origin > %s
@@ -58,7 +57,7 @@ async def check_moved(transaction: Transaction, job: Incarnation) -> None:
 
 
 async def move_runs(transaction: Transaction, job: Incarnation, how: str = "") -> bool:
-    """Some more runs follow. Whether all have, or, with SKIP LOCKED, others are at it."""
+    """Some more runs follow. Whether all have. With NOWAIT it is refused while others hold the job or these runs."""
     freed = Freed()
     done = await step(transaction, job, freed, how)
     await transaction.commit(*await lines.serve(transaction, freed))
@@ -67,11 +66,11 @@ async def move_runs(transaction: Transaction, job: Incarnation, how: str = "") -
 
 async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: str = "") -> bool:
     """Some more runs follow, or end where the job is deleted. Whether all have: then its lines are to be served."""
-    gate, move, known = await transaction.ask(sql(f"{_GATE} {how}", job), sql(f"{_MOVE} {how}", job), sql(_KNOWN, job))
-    if not move.rows or (known.rows and not gate.rows):
+    gate, move = await transaction.ask(sql(f"{_GATE} {how}", job), sql(f"{_MOVE} {how}", job))
+    if not move.rows:
         return True
     ((origin, woken, forced, names, reason, since),) = move.rows
-    if not known.rows and reason is None:
+    if not gate.rows and reason is None:
         await transaction.ask(sql(_END, job))
         return True
     lined = {*lines.names_in(names)}.union(*(lines.names_in(row[-1]) for row in gate.rows))
@@ -79,11 +78,12 @@ async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: st
     ids = sorted(run_id for run_id, _ in some.rows)
     waked = 0
     if reason is not None:
-        (rows,) = await transaction.ask(ending.locked("id IN (%s) AND state <> 'running'", ids))
+        end = ending.locked("id IN (%s) AND state <> 'running'", ids)
+        (rows,) = await transaction.ask(f"{end} {how}")
         await transaction.ask(*ending.cancel(rows.rows, reason, Moment(since)))
     else:
         ((lane, limit, _),) = gate.rows
-        moves = (ending.locked("id IN (%s)", ids), sql(_RELANE, lane, forced or lane, ids))
+        moves = (f"{ending.locked('id IN (%s)', ids)} {how}", sql(_RELANE, lane, forced or lane, ids))
         wakes = limits.wake(Counter({job: MOST_MOVED}), {job: limits.Places(limit, woken, has_line=True)})
         waked = sum(answer.changed for answer in (await transaction.ask(*moves, *wakes))[len(moves) :])
     if MOST_MOVED in {len(ids), waked}:

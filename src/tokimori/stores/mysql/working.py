@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
+from time import monotonic
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -63,9 +64,9 @@ _MOST_AT_ONCE = 1000
 
 
 async def claim(db: Sessions, claim: Claim, now: Moment) -> list[Claimed]:
-    """In as many transactions as runs are sent to the lines: what one has written stays, whatever comes."""
-    catch = _Catch(claim, claim.limit, Freed())
-    while not catch.over:
+    """In as many transactions as runs are sent to the lines, none begun after 0.3 s: what one has written stays."""
+    catch, until = _Catch(claim, claim.limit, Freed()), monotonic() + 0.3
+    while not catch.over and monotonic() < until:
         met = await db.transact(partial(_claim, catch=catch, now=now))
         if isinstance(met, _Catch):
             catch = met

@@ -18,7 +18,7 @@ async def put_document(db: Connections, document: Document, replaces: int | None
 
 
 async def get_document(db: Connections, kind: str, name: str) -> Document:
-    text, version = await db.run("get_document", key=document_key(kind, name))
+    text, version = await db.do("HMGET", f"{db.address.prefix}document:{document_key(kind, name)}", "text", "version")
     return Document(kind=kind, name=name, text=text, version=int(existing(version, no_document(kind, name))))
 
 

@@ -57,6 +57,8 @@ runs:<job id>           zset    the same of all runs of a job
                                 in: count_runs, import_rows, last_runs, lines, list_runs, prune
 live                    zset    ids of those that have not ended: by name
                                 in: export_rows, lines, list_runs, prelude, prune
+broken                  zset    ids of those that have ended, but not succeeded: by name
+                                in: import_rows, list_runs, prelude, prune
 live:<inc>              set     the same of one job's life; in: apply, deleted_job, lines, moves, prelude, prune
 origins:<inc>           hash    origin -> run; scheduled ones until their run ends, then fired_through guards them
                                 in: add_run, import_rows, lines, prelude, prune, runs_of
@@ -107,9 +109,9 @@ gone                    zset    those that left or died, by when; in: bury, leav
 dead_owners             set     dead nodes that own runs; in: bury, orphans, settle, tick
 
 pauses                  hash    queue, or * for everything -> a pause, JSON
-                                in: add_pause, delete_pause, list_pauses, prelude
+                                in: add_pause, pauses.py, prelude
 document:<kind> <name>  hash    text, version
-                                in: delete_document, get_document, import_rows, list_documents, put_document
+                                in: delete_document, documents.py, import_rows, list_documents, put_document
 documents               zset    of each "kind name": by name, so that those of a kind stand together
                                 in: delete_document, import_rows, list_documents, put_document
 notices                 channel on which stores tell each other that there is news; in: notices.py

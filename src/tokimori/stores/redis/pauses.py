@@ -1,4 +1,4 @@
-"""Paused queues: what is asked of the scripts on them."""
+"""Paused queues: what is asked of the server about them."""
 
 import msgspec
 
@@ -12,9 +12,9 @@ async def add_pause(db: Connections, pause: Pause) -> Pause:
 
 
 async def delete_pause(db: Connections, queue: str) -> None:
-    await db.run("delete_pause", queue=queue)
+    await db.do("HDEL", f"{db.address.prefix}pauses", queue)
 
 
 async def list_pauses(db: Connections) -> list[Pause]:
-    found = [msgspec.json.decode(text, type=Pause) for text in await db.run("list_pauses")]
+    found = [msgspec.json.decode(text, type=Pause) for text in await db.do("HVALS", f"{db.address.prefix}pauses")]
     return sorted(found, key=lambda pause: pause.queue)

@@ -18,16 +18,11 @@ from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
 
 async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
     async def page(after: Job | None) -> list[Due]:
-        return [
-            due_of(each)
-            for each in await db.run("due", now=now, limit=limit, after=_place(after), part=share.part, of=share.of)
-        ]
+        place = after and str(after.incarnation)
+        found = await db.run("due", now=now, limit=limit, after=place, part=share.part, of=share.of)
+        return [due_of(each) for each in found]
 
     return await readable(page, limit)
-
-
-def _place(job: Job | None) -> str | None:
-    return None if job is None else str(job.incarnation)
 
 
 async def apply(db: Connections, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
@@ -61,8 +56,8 @@ def _took_effect(plan: Plan, answer: int | tuple[str | None, str | None, str | N
 
 async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
     async def page(after: Job | None) -> list[Job]:
-        since = None if after is None else after.tzdata
-        answer = await db.run("outdated", tzdata=tzdata, limit=limit, since=since, after=_place(after))
+        place, since = (after and str(after.incarnation)), (after and after.tzdata)
+        answer = await db.run("outdated", tzdata=tzdata, limit=limit, since=since, after=place)
         return [job_of(each) for each in answer]
 
     return await readable(page, limit)

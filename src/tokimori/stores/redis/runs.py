@@ -10,7 +10,7 @@ from tokimori.clock import MILLISECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
-from tokimori.model.transitions import ENDS
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import run_hash, run_of
@@ -20,6 +20,8 @@ from tokimori.stores.rules.holding import may_hold, may_resume
 
 PAGE = 1000
 """How many runs one script looks at: others wait meanwhile."""
+_AMONG = {"live": frozenset(RunState) - ENDS, "broken": ENDS - {RunState.SUCCEEDED}}
+"""The indexes of runs of some states alone."""
 
 
 async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
@@ -95,7 +97,7 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
             "list_runs",
             job=wanted.job_id,
             states=dict.fromkeys(wanted.states, True) or None,
-            live=bool(wanted.states) and not wanted.states & ENDS,
+            among=next((name for name, states in _AMONG.items() if wanted.states and wanted.states <= states), None),
             before=before,
             limit=wanted.limit - len(runs),
             most=PAGE,

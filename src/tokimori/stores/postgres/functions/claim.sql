@@ -135,7 +135,7 @@ BEGIN
             _wide := 4 * _wide;
         END IF;
         _batch := greatest(_left, least(4 * _batch, 1000));
-        EXIT WHEN clock_timestamp() > now() + interval '0.5 s';
+        EXIT WHEN clock_timestamp() > now() + interval '0.3 s';
     END LOOP;
     IF cardinality(_gates) + cardinality(_keys) + cardinality(_names) > 0 THEN
         PERFORM tokimori_wake(_gates);

@@ -142,7 +142,7 @@ local function cancel(ids, reason, now)
             if constraint then
                 call('HDEL', run, 'blocked_on')
             end
-            forget(id, inc, origin)
+            forget(id, inc, origin, 'cancelled')
             ended[#ended + 1] = id
         end
     end

@@ -31,6 +31,9 @@ local WRITE = {
             call('HSET', key, unpack(ended.row))
             later('ZADD', P .. 'runs', 0, ended.id)
             later('ZADD', P .. 'runs:' .. ended.job, 0, ended.id)
+            if ended.state ~= 'succeeded' then
+                later('ZADD', P .. 'broken', 0, ended.id)
+            end
             if string.sub(ended.origin, 1, 2) ~= 's:' then
                 call('HSETNX', P .. 'origins:' .. ended.inc, ended.origin, ended.id)
                 note_newest(ended.inc, ended.origin, ended.id)

@@ -1,8 +1,8 @@
 -- A page of runs, newest first: {the last id that was looked at or false, rows}. It ends with enough runs found, or
 -- with enough looked at.
 local where = ask.job and 'runs:' .. ask.job or 'runs'
-if ask.live and call('ZCARD', P .. 'live') < call('ZCARD', P .. where) then
-    where = 'live'
+if ask.among and call('ZCARD', P .. ask.among) < call('ZCARD', P .. where) then
+    where = ask.among
 end
 local from = ask.before and '(' .. ask.before or '+'
 local found, seen = {}, false

@@ -51,7 +51,10 @@ local function unpadded(text)
 end
 
 -- A run that ended is not live any more. The origin of a scheduled one is guarded by fired_through from now on.
-local function forget(id, inc, origin)
+local function forget(id, inc, origin, state)
+    if state ~= 'succeeded' then
+        later('ZADD', P .. 'broken', 0, id)
+    end
     later('ZREM', P .. 'live', id)
     later('SREM', P .. 'live:' .. inc, id)
     if string.sub(origin, 1, 2) == 's:' then

@@ -13,6 +13,7 @@ local function drop_run(job, id, inc, origin, attempt)
         call('DEL', P .. 'output:' .. id .. ':' .. number)
     end
     call('ZREM', P .. 'runs', id)
+    call('ZREM', P .. 'broken', id)
     call('ZREM', P .. 'runs:' .. job, id)
     if call('HGET', P .. 'origins:' .. inc, origin) == id then
         call('HDEL', P .. 'origins:' .. inc, origin)

@@ -72,7 +72,7 @@ local function write(change, run)
     put(key, change, state, fault)
     give_up(id, key, run)
     if ENDS[state] then
-        forget(id, run.inc, run.origin)
+        forget(id, run.inc, run.origin, state)
     else
         enter(id, run.inc, state, run.lane, change.due, change.rank)
     end

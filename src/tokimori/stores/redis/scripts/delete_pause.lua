@@ -1,2 +1,0 @@
--- Let a queue go on.
-return call('HDEL', P .. 'pauses', ask.queue)

@@ -1,2 +1,0 @@
--- A document: {text, version}; false, false where there is none of that key.
-return call('HMGET', P .. 'document:' .. ask.key, 'text', 'version')

@@ -1,2 +1,0 @@
--- All pauses, in no order.
-return call('HVALS', P .. 'pauses')
