@@ -10,6 +10,7 @@ from tests.servers.redis import Server
 from tokimori.clock import SystemClock
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded
+from tokimori.model.retention import expiry_of_deleted
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.stores.open import open_store
@@ -124,7 +125,7 @@ async def test_a_claim_sends_few_runs_to_the_line(server: Server, monkeypatch: p
 
 
 async def test_a_list_of_broken_runs_looks_at_few_others(server: Server) -> None:
-    """What waits costs a list of failed and cancelled runs nothing; what a deletion cancels is found by it, too."""
+    """What waits costs a list of failed and cancelled runs nothing; all of these are in it until they are pruned."""
     store = await opened(server)
     worker, job = await Worker.join(store), await add_job(store)
     first, *_ = await add_runs(store, job, RUNS)
@@ -137,6 +138,9 @@ async def test_a_list_of_broken_runs_looks_at_few_others(server: Server) -> None
     assert commands(server) - before < 30
     await store.delete_job(job.id, NOW)
     assert len(await store.list_runs(RunFilter(states=frozenset({RunState.CANCELLED}), limit=2 * RUNS))) == RUNS - 2
+    assert "broken" in keys(server)
+    assert not await store.prune([expiry_of_deleted(job.id, job.incarnation, later(1e8))], 2 * RUNS)
+    assert "broken" not in keys(server)
     await store.close()
 
 
