@@ -39,7 +39,7 @@ PEERS := .venv-bench/.installed .venv-bench-apscheduler4/.installed benchmarks/n
 bench: $(PEERS)  ## Tokimori and its peers side by side, in ratios
 	.venv-bench/bin/python -m benchmarks
 
-limits: .venv/.installed-dev  ## what the largest stores cost: the table of docs/limits.md, in an hour or two
+limits: .venv/.installed-dev  ## what the largest stores cost: the table of docs/limits.md, in about a quarter of an hour
 	$(BIN)/python -m benchmarks.limits
 
 LINTERS := lint-check lint-format lint-types lint-floors

@@ -111,12 +111,14 @@ async def all_verbs(bench: Bench) -> None:
 
 async def _lists(bench: Bench) -> None:
     store, big = bench.store, bench.filled.big
-    failed = frozenset({RunState.FAILED})
+    failed, held = frozenset({RunState.FAILED}), frozenset({RunState.HELD})
     listed = {
         "list: 100 newest runs": RunFilter(limit=100),
         "list: 100 newest runs of the job": RunFilter(job_id=big.id, limit=100),
         "list: 100 newest failed runs": RunFilter(states=failed, limit=100),
         "list: 100 newest failed runs of the job": RunFilter(job_id=big.id, states=failed, limit=100),
+        "list: held runs, of which there are none": RunFilter(states=held, limit=100),
+        "list: held runs of the job": RunFilter(job_id=big.id, states=held, limit=100),
     }
     for verb, wanted in listed.items():
         await bench.measure(verb, lambda wanted=wanted: store.list_runs(wanted), SELDOM)  # type: ignore[misc]
