@@ -223,9 +223,14 @@ def main() -> None:
         _tell_why(told, fault)
         sys.exit(1)
     _route_output()
-    asyncio.run(work(told, app))
+    asyncio.run(_work_and_leave(told, app))
+
+
+async def _work_and_leave(told: Told, app: App) -> None:
+    """Serve, and end the process: threads and tasks that user code has left behind keep nobody waiting."""
+    await work(told, app)
     sys.stderr.flush()
-    os._exit(0)  # threads of user code that never end keep nobody waiting
+    os._exit(0)
 
 
 def _route_output() -> None:

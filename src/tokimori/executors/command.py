@@ -24,7 +24,7 @@ from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.outcome import Failed, Outcome, Released
 from tokimori.model.run import Output
-from tokimori.model.suspicion import COMMON, Judgement, Suspicion, after_death, after_end, pause_after
+from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, Judgement, Suspicion, after_death, after_end, pause_after
 from tokimori.model.target import Command
 from tokimori.model.templates import with_secrets
 from tokimori.ports.executor import Ended, Grew, Report, Started, StopReason, Task
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 OUTPUT_LIMIT = 10 * 2**20
 """Bytes of an attempt's output that go to its file before only the end is kept."""
-ALIVE_AND_WELL = 60.0
-"""Seconds after which a keeper's death follows no other in a row."""
 _PAUSE = 0.5
 """Seconds after which it is tried again what this machine lacked files or memory for."""
 _MOST_TRIES = 9

@@ -22,6 +22,8 @@ MOST_CELLS = 8
 """Cells over which the suspects of one death are spread: each has a keeper, and that takes some 10 MB."""
 CLEARED_AFTER = 3
 """Ends in a row, none by a keeper's death, after which a suspect is none any more."""
+ALIVE_AND_WELL = 60.0
+"""Seconds after which a keeper's death follows no other in a row."""
 MOST_KNOWN = 1000
 """Jobs, and runs, that are remembered; the oldest are forgotten."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0

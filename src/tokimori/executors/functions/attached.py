@@ -1,12 +1,12 @@
 """The one worker process of a node that works for another program: `App.running` in that program."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tokimori.errors import Refused
 from tokimori.executors.functions.listener import Connection, Listener
 from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
-from tokimori.executors.functions.wire import FromWorker, Hello
+from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
 from tokimori.model.suspicion import COMMON
 
 WITHIN = 30.0
@@ -25,13 +25,15 @@ class Attached:
         *,
         heard: Callable[[WorkerProcess, FromWorker], None],
         ready: Callable[[], None],
-        died: Callable[[WorkerProcess, str, bool], None],
+        died: Callable[[Sequence[WorkerProcess], str, bool], None],
     ) -> None:
         self._heard = heard
         self._ready = ready
         self._died = died
         self._listener = Listener(
-            app.state_dir / "sockets", app.secret, lambda: Connection(self._greet, self._hear, self._lost)
+            app.state_dir / "sockets",
+            app.secret,
+            lambda reading: Connection(reading, self._greet, self._hear, self._lost),
         )
         self._process = WorkerProcess(1, COMMON, 1, app.concurrency)
         self._hello: asyncio.Future[Hello] | None = None
@@ -87,11 +89,12 @@ class Attached:
         return True
 
     def _hear(self, _number: int, message: FromWorker) -> None:
-        self._heard(self._process, message)
+        if not isinstance(message, Unloadable):
+            self._heard(self._process, message)
 
     def _lost(self, _number: int) -> None:
         self._process.phase = Phase.GONE
-        self._died(self._process, "the program that ran it has gone", True)
+        self._died([self._process], "the program that ran it has gone", True)
         self.gone()
 
 

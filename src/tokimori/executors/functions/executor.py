@@ -194,15 +194,16 @@ class FunctionExecutor:
         if self._waiting:
             self._fill()
 
-    def _died(self, process: WorkerProcess, how: str, unasked: bool) -> None:
-        """A process ended, with whatever it had."""
-        lost = list(process.attempts.values())
-        process.attempts.clear()
+    def _died(self, processes: Sequence[WorkerProcess], how: str, unasked: bool) -> None:
+        """Processes ended together, with whatever they had: nobody can say which of their runs did it."""
+        lost = [(process, attempt) for process in processes for attempt in process.attempts.values()]
         counts: Mapping[RunId, int] = {}
         if unasked and lost:
-            judged = after_death(self._suspicion, {each.task.run_id: each.task.job_id for each in lost})
+            judged = after_death(self._suspicion, {each.task.run_id: each.task.job_id for _, each in lost})
             self._suspicion, counts = judged.suspicion, judged.counts
-        for attempt in lost:
+        for process in processes:
+            process.attempts.clear()
+        for process, attempt in lost:
             if process.blamed is not None:
                 otherwise: Outcome = killed_beside(process.blamed.task.run_id)
             elif unasked:

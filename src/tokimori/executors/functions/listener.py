@@ -7,29 +7,42 @@ import socket
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from time import thread_time
 from typing import Any, cast
 
 import msgspec
 
-from tokimori.executors.functions.wire import Frames, FromWorker, Hello, Unloadable, by_descriptor
+from tokimori.executors.functions.wire import MOST_SAID, Frames, FromWorker, Hello, Unloadable, by_descriptor
+from tokimori.turns import Reading
 
 log = logging.getLogger(__name__)
 
 WAITING = 256
 """Processes that may wait to be let in."""
+LONGEST_READING = 0.01
+"""Seconds of one step of the loop in which is read what worker processes say."""
+PIECE = 16 * 1024
+"""Bytes that are looked at together."""
 _CREDENTIALS = struct.Struct("3i")
 """pid, uid and gid of a peer (SO_PEERCRED, unix(7))."""
 
 
 class Connection(asyncio.Protocol):
-    """One worker process on the line. The first thing that it says is its hello, or why there will be none."""
+    """One worker process on the line. The first thing that it says is its hello, or why there will be none.
+
+    A function may say anything in its name, and without end: what has come is read in turns.
+    """
 
     def __init__(
         self,
+        reading: Reading,
         greet: "Callable[[Connection, Hello], bool]",
         hear: Callable[[int, FromWorker], None],
         lost: Callable[[int], None] = lambda _: None,
     ) -> None:
+        self._reading = reading
+        self._unread = bytearray()
+        self._waits = False
         self._greet = greet
         self._hear = hear
         self._lost = lost
@@ -52,15 +65,37 @@ class Connection(asyncio.Protocol):
             self._lost(self._number)
 
     def data_received(self, data: bytes) -> None:
-        """Called by asyncio."""
-        if self.transport is None or self.transport.is_closing():
-            return
+        """Called by asyncio. Until it is its turn no more is taken."""
+        self._unread += data
+        if not self._waits:
+            self._waits = self._reading.begin(self)
+        if self._waits:
+            self._line.pause_reading()
+
+    def read_on(self) -> bool:
+        """Read the next few bytes; whether there are more."""
+        piece = bytes(self._unread[:PIECE])
+        del self._unread[:PIECE]
+        if not self._line.is_closing():
+            self._read(piece)
+        if self._unread and not self._line.is_closing():
+            return True
+        self._unread.clear()
+        self._waits = False
+        self._line.resume_reading()
+        return False
+
+    @property
+    def _line(self) -> asyncio.Transport:
+        return cast("asyncio.Transport", self.transport)
+
+    def _read(self, piece: bytes) -> None:
         try:
-            for message in self._frames.feed(data):
+            for message in self._frames.feed(piece):
                 self._take(message)
         except (ValueError, msgspec.DecodeError) as fault:
             log.warning("a worker process said what nobody understands, and is cut off: %s", fault)
-            self.transport.abort()
+            self._line.abort()
 
     def _take(self, message: FromWorker) -> None:
         if self._number is not None and not isinstance(message, Hello):
@@ -68,7 +103,7 @@ class Connection(asyncio.Protocol):
         elif self._number is not None:
             raise ValueError("it says hello once more")
         elif isinstance(message, Hello) and self._greet(self, message):
-            self._number = message.number
+            self._number, self._frames.most = message.number, MOST_SAID
         elif isinstance(message, Unloadable) and self.transport is not None:
             self._hear(message.number, message)
             self.transport.close()  # it waits for that before it ends
@@ -82,9 +117,10 @@ class Listener:
     An abstract socket would have no permissions: whoever is on the machine could keep the node busy by connecting.
     """
 
-    def __init__(self, folder: Path, name: str, new: Callable[[], Connection]) -> None:
+    def __init__(self, folder: Path, name: str, new: Callable[[Reading], Connection]) -> None:
         self.address = folder.absolute() / name
         self._new = new
+        self._reading = Reading(LONGEST_READING, thread_time)
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
@@ -99,7 +135,9 @@ class Listener:
             listening.bind(path)
         listening.listen(WAITING)
         fresh.rename(self.address)  # a node that starts at the same time removes what nobody listens on
-        self._server = await asyncio.get_running_loop().create_unix_server(self._new, sock=listening, backlog=WAITING)
+        self._server = await asyncio.get_running_loop().create_unix_server(
+            lambda: self._new(self._reading), sock=listening, backlog=WAITING
+        )
 
     def close(self) -> None:
         """Listen no more."""

@@ -44,6 +44,8 @@ class Phase(StrEnum):
     READY = "ready"
     LEAVING = "leaving"
     """It takes no more, and exits when nothing runs."""
+    CUT_OFF = "cut off"
+    """It has left the line, and is being killed."""
     GONE = "gone"
 
 
@@ -96,7 +98,8 @@ class WorkerProcess:
     @property
     def has_room(self) -> bool:
         """Whether it may be given one more."""
-        return self.phase is Phase.READY and self.load < self._concurrency and self.blamed is None
+        can_be_told = self._transport is not None and not self._transport.is_closing()
+        return self.phase is Phase.READY and can_be_told and self.load < self._concurrency and self.blamed is None
 
     @property
     def lease_bound(self) -> bool:

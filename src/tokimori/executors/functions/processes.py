@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 
 from tokimori.errors import Refused
@@ -14,12 +14,13 @@ from tokimori.executors.functions.listener import Connection, Listener
 from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
 from tokimori.executors.keeper import wire as keeper_wire
+from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_deaths import how
 from tokimori.executors.keeper_post import KeeperPost
 from tokimori.executors.keeper_process import KeeperSettings
 from tokimori.executors.outcomes import signal_name
 from tokimori.model.lease import LEASE, LEASE_KILL
-from tokimori.model.suspicion import COMMON, pause_after
+from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, pause_after
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,8 @@ OUTPUT_LIMIT = 2**20
 """Bytes of what a worker process itself writes, outside of its runs, that are kept in a file."""
 KEPT_LOGS = 7 * 24 * 3600
 """Seconds for which such a file is kept."""
+LEAVES_WITHIN = 1.0
+"""Seconds in which a process that has left the line to its node ends by itself; then it is killed."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MOST_SAID = 4000
 
@@ -34,9 +37,9 @@ _MOST_SAID = 4000
 class Processes:
     """The worker processes of an app.
 
-    `heard` is told what a process says, `ready` that there is room, `died` that a process ended, how, and whether it
-    did so by itself. The keeper of these processes is their own: it kills them with the lease, and when this process
-    dies.
+    `heard` is told what a process says, `ready` that there is room, `died` which processes ended together, how, and
+    whether they did so by themselves. The keepers of these processes are their own, one for each cell: they kill them
+    with the lease, and when this process dies. Who ends a keeper takes along what is in its cell alone.
     """
 
     def __init__(
@@ -45,7 +48,7 @@ class Processes:
         *,
         heard: Callable[[WorkerProcess, FromWorker], None],
         ready: Callable[[], None],
-        died: Callable[[WorkerProcess, str, bool], None],
+        died: Callable[[Sequence[WorkerProcess], str, bool], None],
     ) -> None:
         self._app = app
         self._settings = KeeperSettings(
@@ -54,8 +57,13 @@ class Processes:
         self._heard = heard
         self._ready = ready
         self._died = died
-        self._post = self._new_post()
-        self._listener = Listener(app.state_dir / "sockets", app.secret, lambda: Connection(self._greet, self._hear))
+        self._posts: dict[int, KeeperPost] = {}
+        self._deaths_in_a_row = 0
+        self._listener = Listener(
+            app.state_dir / "sockets",
+            app.secret,
+            lambda reading: Connection(reading, self._greet, self._hear, self._cut_off),
+        )
         self._processes: dict[int, WorkerProcess] = {}
         self._hello: asyncio.Future[Hello] | None = None
         self._lease: keeper_wire.Lease | None = None
@@ -64,13 +72,14 @@ class Processes:
         self._failures = 0
         self._closing = False
         self._work: set[asyncio.Task[None]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def open(self) -> Hello:
         """Start them, and what the first one says. Raises `Refused` where the app can't be loaded."""
         self._remove_old_logs()
         self._hello = asyncio.get_running_loop().create_future()
         await self._listener.open()
-        await self._post.open()
+        await self._new_post(COMMON).open()
         self._replenish()
         try:
             return await self._hello
@@ -90,7 +99,7 @@ class Processes:
         self._listener.close()
         for task in self._work:
             task.cancel()
-        await self._post.close()
+        await asyncio.gather(*self._ending, *(post.close() for post in self._posts.values()))
 
     # Where a run may go
 
@@ -119,23 +128,25 @@ class Processes:
 
     def bind(self, process: WorkerProcess) -> None:
         """What it works on has to end with the lease now, or need not any more."""
-        self._send(keeper_wire.Bind(process.number, process.lease_bound))
+        self._send(process, keeper_wire.Bind(process.number, process.lease_bound))
 
     def kill(self, process: WorkerProcess) -> bool:
         """End it now, with all that it has started."""
-        self._send(keeper_wire.Stop(process.number, 0.0))
+        self._send(process, keeper_wire.Stop(process.number, 0.0))
         return True
 
     def renew(self, sent: float) -> None:
         """Move the lease's deadlines; at times, look how much memory they take."""
         self._lease = keeper_wire.Lease(sent + LEASE, sent + LEASE_KILL)
-        self._post.send([], self._lease)
+        for post in self._posts.values():
+            post.send([], self._lease)
         if self._app.most_memory is not None:
             for process in [each for each in self._processes.values() if _memory(each.pid) > self._app.most_memory]:
                 self._retire(process)
 
-    def _send(self, *orders: keeper_wire.Order) -> None:
-        self._post.send(orders, self._lease)
+    def _send(self, process: WorkerProcess, order: keeper_wire.Order) -> None:
+        if (post := self._posts.get(process.cell)) is not None:
+            post.send([order], self._lease)
 
     # Starting and replacing
 
@@ -158,8 +169,10 @@ class Processes:
         self._last += 1
         process = WorkerProcess(self._last, cell, self._generation, self._app.concurrency)
         self._processes[process.number] = process
+        if cell not in self._posts:
+            self._new_post(cell).open_later(0.0)
         if pause:
-            self._see_to(self._order_later(process, pause))
+            self._see_to(self._order_later(process, pause), self._work)
         else:
             self._order(process)
 
@@ -190,7 +203,7 @@ class Processes:
             grace=0.0,
             lease_bound=False,
         )
-        self._send(start)
+        self._send(process, start)
 
     # What is heard
 
@@ -224,28 +237,52 @@ class Processes:
             process.phase = Phase.LEAVING
             self._never_ready(message.message, message.allowed)
 
+    def _cut_off(self, number: int) -> None:
+        """It can be given nothing more. A function may keep it from noticing that, and hold what it was given."""
+        asyncio.get_running_loop().call_later(LEAVES_WITHIN, self._end_if_there, number)
+
+    def _end_if_there(self, number: int) -> None:
+        process = self._processes.get(number)
+        if process is not None and process.blamed is None and not self._closing:
+            log.warning("worker process %d (pid %s) is cut off from its node, and is ended", number, process.pid)
+            process.phase = Phase.CUT_OFF
+            self.kill(process)
+
     def _told(self, _: KeeperPost, notice: keeper_wire.Notice) -> None:
         match notice:
             case keeper_wire.Grew(number=number, tail=tail):
                 log.info("worker process %d: %s", number, _said(keeper_wire.to_bytes(tail)))
             case keeper_wire.Ended():
                 said = _said(keeper_wire.to_bytes(notice.tail) or keeper_wire.to_bytes(notice.head))
-                self._gone(notice.number, _how(notice), said, unasked=notice.cause == keeper_wire.Cause.EXIT)
+                process = self._processes.get(notice.number)
+                if process is not None:
+                    self._gone([process], _how(notice), said, unasked=notice.cause == keeper_wire.Cause.EXIT)
             case _:
                 pass
 
-    def _gone(self, number: int, ending: str, said: str = "", *, unasked: bool = True) -> None:
-        process = self._processes.pop(number, None)
-        if process is None or self._closing:
+    def _gone(self, processes: Sequence[WorkerProcess], ending: str, said: str = "", *, unasked: bool = True) -> None:
+        """They have ended together."""
+        found = [each for each in processes if self._processes.pop(each.number, None) is not None]
+        if self._closing or not found:
             return
-        phase, process.phase = process.phase, Phase.GONE
-        if phase is Phase.STARTING:
-            self._never_ready(f"app: {self._app.app!r} can't be loaded ({ending})\n{said}".rstrip())
-        elif phase is Phase.READY and process.blamed is None:
-            log.warning("worker process %d (pid %s) died (%s): %s", number, process.pid, ending, said or "no output")
-        self._died(process, ending, unasked)
-        if process.cell == COMMON and not self._refused():
-            self._replenish()
+        for process in found:
+            phase, process.phase = process.phase, Phase.GONE
+            unasked = unasked or phase is Phase.CUT_OFF  # it was ended for what it had done
+            if phase is Phase.STARTING:
+                self._never_ready(f"app: {self._app.app!r} can't be loaded ({ending})\n{said}".rstrip())
+            elif phase is Phase.READY and process.blamed is None:
+                who = f"worker process {process.number} (pid {process.pid})"
+                log.warning("%s died (%s): %s", who, ending, said or "no output")
+        self._died(found, ending, unasked)
+        self._tidy(found[0].cell)
+
+    def _tidy(self, cell: int) -> None:
+        """Replace what is missing; let the keeper go whose cell is empty."""
+        if cell == COMMON:
+            if not self._refused():
+                self._replenish()
+        elif cell in self._posts and not any(each.cell == cell for each in self._processes.values()):
+            self._see_to(self._posts.pop(cell).close(), self._ending)
 
     def _never_ready(self, message: str, allowed: str | None = None) -> None:
         """The node does not start so. One that has started goes on with what it has."""
@@ -258,27 +295,30 @@ class Processes:
     def _refused(self) -> bool:
         return self._hello is not None and self._hello.done() and self._hello.exception() is not None
 
-    # When the keeper dies
+    # When a keeper dies
 
-    def _new_post(self) -> KeeperPost:
-        return KeeperPost(self._settings, COMMON, self._told, self._keeper_died)
+    def _new_post(self, cell: int) -> KeeperPost:
+        post = self._posts[cell] = KeeperPost(self._settings, cell, self._told, self._keeper_died)
+        return post
 
     def _keeper_died(self, post: KeeperPost) -> None:
-        self._post = self._new_post()
-        burial = self._see_to(self._bury(post))
-        self._post.open_later(0.0, burial)
+        del self._posts[post.cell]
+        lost = [each for each in self._processes.values() if each.cell == post.cell]
+        burial = self._see_to(self._bury(post, lost), self._work)
+        if post.cell == COMMON:
+            in_a_row = boottime() - post.since < ALIVE_AND_WELL
+            self._deaths_in_a_row = self._deaths_in_a_row + 1 if in_a_row else 1
+            self._new_post(COMMON).open_later(pause_after(self._deaths_in_a_row), burial)
 
-    async def _bury(self, post: KeeperPost) -> None:
+    async def _bury(self, post: KeeperPost, lost: Sequence[WorkerProcess]) -> None:
         pid, status = await post.bury()
-        ending = f"its keeper died: {how(pid, status)}"
-        log.warning("the keeper of the worker processes died (%s)", how(pid, status))
-        for number in list(self._processes):
-            self._gone(number, ending)
+        log.warning("a keeper of worker processes died (%s)", how(pid, status))
+        self._gone(lost, f"its keeper died: {how(pid, status)}")
 
-    def _see_to(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+    def _see_to(self, work: Coroutine[None, None, None], among: "set[asyncio.Task[None]]") -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+        among.add(task)
+        task.add_done_callback(among.discard)
         return task
 
     def _remove_old_logs(self) -> None:

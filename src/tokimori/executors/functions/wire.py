@@ -18,6 +18,8 @@ from tokimori.executors.reported import MOST_TEXT
 
 MOST_FRAME: Final = 64 * 2**20
 """Bytes of a frame: whoever sends a larger one is no worker of ours."""
+MOST_SAID: Final = 2**20
+"""Bytes of a frame behind the hello of a worker process. To look through 64 MiB took the node half a second."""
 MOST_MESSAGES: Final = 1024
 """Messages in a frame, which are taken in one step."""
 
@@ -161,18 +163,20 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def frame(messages: Iterable[ToWorker | FromWorker]) -> bytes:
-    """The messages as a frame; as several, where they are many."""
-    framed, said = bytearray(), list(messages)
-    for begin in range(0, len(said), MOST_MESSAGES):
-        body = _encoder.encode(said[begin : begin + MOST_MESSAGES])
-        framed += len(body).to_bytes(4, "big") + body
-    return bytes(framed)
+    """The messages as a frame; as several, where they are many or large."""
+    said = list(messages)
+    body = _encoder.encode(said)
+    if len(said) > MOST_MESSAGES or (len(body) > MOST_SAID and len(said) > 1):
+        half = len(said) // 2
+        return frame(said[:half]) + frame(said[half:])
+    return len(body).to_bytes(4, "big") + body
 
 
 class Frames(Generic[_M]):
-    """Puts frames together again from whatever pieces arrive."""
+    """Puts frames together again from whatever pieces arrive. `most`: bytes that a frame may have."""
 
     def __init__(self, kind: Any) -> None:
+        self.most = MOST_FRAME
         self._decoder = msgspec.msgpack.Decoder(Annotated[list[kind], Meta(max_length=MOST_MESSAGES)])
         self._rest = bytearray()
 
@@ -184,7 +188,7 @@ class Frames(Generic[_M]):
         begin = 0
         while len(rest) - begin >= 4:
             length = int.from_bytes(rest[begin : begin + 4], "big")
-            if length > MOST_FRAME:
+            if length > self.most:
                 raise ValueError(f"a frame of {length} bytes")
             if len(rest) - begin < 4 + length:
                 break

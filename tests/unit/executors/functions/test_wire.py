@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tokimori.executors.functions.wire import (
     MOST_MESSAGES,
+    MOST_SAID,
     Begin,
     End,
     Ended,
@@ -58,6 +59,14 @@ def test_many_messages_are_several_frames() -> None:
     """A process that has much to say is understood: no frame has more messages than are taken at once."""
     frames: Frames[Any] = Frames(FromWorker)
     assert frames.feed(frame(ANSWERS * MOST_MESSAGES)) == ANSWERS * MOST_MESSAGES
+
+
+def test_large_messages_are_several_frames() -> None:
+    """Runs that end together with much output are understood: no frame is larger than a process may say at once."""
+    ended = Ended(number=1, began=1.5, at=2.5, end="failed", text="é" * MOST_TEXT, head=b"x" * EDGE, tail=b"y" * EDGE)
+    frames: Frames[Any] = Frames(FromWorker)
+    frames.most = MOST_SAID
+    assert frames.feed(frame([ended] * 300)) == [ended] * 300
 
 
 @pytest.mark.parametrize(
