@@ -1,5 +1,6 @@
 """The HTTP door as one ASGI application."""
 
+import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -37,6 +38,7 @@ from tokimori.api.secrets import Secrets
 from tokimori.api.semaphores import Semaphores
 from tokimori.api.sets import Sets
 from tokimori.api.tokens import Tokens
+from tokimori.api.turns import MOST_LARGE
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
 from tokimori.model.rate import Rate
@@ -111,6 +113,7 @@ def create_app(
         routes=[*docs.routes(), *Calls(acting.service, claims_for).routes(), *pages],
         exception_handlers={TokimoriError: _on_error, HTTPException: _on_http_errors(lost), Exception: _on_bug},
     )
+    app.state.line = asyncio.Semaphore(MOST_LARGE)
     door = guarded(
         app,
         clock=clock,

@@ -1,6 +1,7 @@
 """The paths under `/api/v2/calls`: the methods of the Python client, as they are, for programs without the store."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -10,7 +11,8 @@ from starlette.routing import Route
 from tokimori.api.acting import ClaimsFor, ServiceFor
 from tokimori.api.answers import answer, read_body
 from tokimori.api.claims import while_it_waits
-from tokimori.service.calls import Call, arguments, offered
+from tokimori.api.turns import line_of
+from tokimori.service.calls import Call, arguments, is_list, offered
 from tokimori.service.permitted import permitted_in_zone
 from tokimori.service.service import Service
 
@@ -44,7 +46,9 @@ class Calls:
             if word == "claim" and kwargs.get("wait"):
                 return answer(await while_it_waits(request, claims, doing))
             return answer(await doing)
-        return answer(await getattr(getattr(service, part) if part else service, word)(*args, **kwargs))
+        doing = getattr(getattr(service, part) if part else service, word)
+        async with line_of(request) if is_list(method) else nullcontext():
+            return answer(await doing(*args, **kwargs))
 
     def _of(self, request: Request, call: Call) -> Service:
         """The service for who calls."""

@@ -147,9 +147,9 @@ class Exchange:
             Operation("job_add_all", "POST", bulk, self.bulk, BulkView, sent=NewJobs, example={"jobs": [EXAMPLE]}),
             Operation("import_crontab", "POST", f"{into}/crontab", self.crontab, ImportView, example=crontab),
             Operation("import_kubernetes", "POST", f"{into}/kubernetes", self.kubernetes, ImportView, example=manifest),
-            Operation("export_json", "GET", f"{out}/json", self.as_json, ExportView),
-            Operation("export_toml", "GET", f"{out}/toml", self.as_toml, TomlView),
-            Operation("export_crontab", "GET", f"{out}/crontab", self.as_crontab, CrontabView),
+            Operation("export_json", "GET", f"{out}/json", self.as_json, ExportView, large=True),
+            Operation("export_toml", "GET", f"{out}/toml", self.as_toml, TomlView, large=True),
+            Operation("export_crontab", "GET", f"{out}/crontab", self.as_crontab, CrontabView, large=True),
         ]
 
     async def bulk(self, request: Request, body: BulkRequest) -> Response:

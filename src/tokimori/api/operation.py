@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, get_origin
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from tokimori.api.answers import JSON, read_body
 from tokimori.api.queries import read_query
+from tokimori.api.turns import line_of
 
 Handler = Callable[..., Awaitable[Response]]
 """Answers a request. An argument `query` or `body` gets what its annotation says, read and checked."""
@@ -23,7 +24,8 @@ class Operation:
 
     `answers` is the type of the answer (`media` where it is no JSON) under `status`; `others` are further statuses
     that tell of no fault, with what they mean. `headers` may come with the request, and `answered` with the answer.
-    `asked` and `example` are the query and the body of an example. An operation that is `open` needs no secret.
+    `asked` and `example` are the query and the body of an example. An operation that is `open` needs no secret. One
+    whose answer is a list, or else `large`, waits in line.
     """
 
     id: str
@@ -41,6 +43,7 @@ class Operation:
     asked: Mapping[str, object] = field(default_factory=dict)
     example: Mapping[str, object] | None = None
     open: bool = False
+    large: bool = False
 
     @property
     def query(self) -> Any:
@@ -62,4 +65,7 @@ class Operation:
             given["query"] = read_query(request, self.query)
         if self.body is not None:
             given["body"] = await read_body(request, self.body)
-        return await self.handler(request, **given)
+        if not self.large and (get_origin(self.answers) is not list or self.method != "GET"):
+            return await self.handler(request, **given)
+        async with line_of(request):
+            return await self.handler(request, **given)

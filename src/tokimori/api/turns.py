@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tokimori.clock import Clock
@@ -10,6 +11,18 @@ from tokimori.turns import Step
 
 LONGEST_STEP = 0.02
 """Seconds of one step of the loop in which requests begin. The others begin in the next ones, one in each."""
+
+MOST_LARGE = 1
+"""So many answers that may be large are made at a time. To make 200 lists of 400 jobs at once held the loop for 4 s."""
+
+
+def line_of(request: Request) -> asyncio.Semaphore:
+    """The line in which a request waits that asks for a list or a page: who waits costs nothing.
+
+    The store reads for many in a row, and what it has read is made into answers on the loop: all in one step.
+    """
+    line: asyncio.Semaphore = request.app.state.line
+    return line
 
 
 class Turns:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, get_origin, get_type_hints
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -21,6 +21,7 @@ from tokimori.errors import InvalidInput
 from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.claims import Claims
+from tokimori.service.finding import FoundJobs, FoundRuns
 from tokimori.service.given import job_fields
 from tokimori.service.queues import Queues
 from tokimori.service.secrets import Secrets
@@ -73,6 +74,12 @@ def offered() -> Mapping[str, Method]:
 def result_of(method: Method) -> Any:
     """The type of what the method returns."""
     return _hints(method)["return"]
+
+
+def is_list(method: Method) -> bool:
+    """Whether what the method returns may be long."""
+    result = result_of(method)
+    return result in (FoundJobs, FoundRuns) or get_origin(result) in (Sequence, Mapping)
 
 
 @lru_cache(maxsize=256)

@@ -50,13 +50,14 @@ class Page:
         """The page."""
         query = request.query_params
         view = View(*(query.get(name) or None for name in View._fields))
-        try:
-            shown = await content(self._service_for(request), self._clock, view)
-        except Bug:
-            raise
-        except TokimoriError as error:
-            return self._render("error.html", error.status, error=error)
-        return self._render("page.html", 200, page=shown, view=view, host=request.headers["host"])
+        async with request.app.state.line:  # with lists of the API
+            try:
+                shown = await content(self._service_for(request), self._clock, view)
+            except Bug:
+                raise
+            except TokimoriError as error:
+                return self._render("error.html", error.status, error=error)
+            return self._render("page.html", 200, page=shown, view=view, host=request.headers["host"])
 
     def lost(self, request: Request) -> Response:
         """For a browser at a path that there is not."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
@@ -12,6 +13,8 @@ from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
 from tokimori.api.turns import LONGEST_STEP, Turns
 from tokimori.clock import MILLISECOND, Moment, SystemClock
+from tokimori.node.formats import formats
+from tokimori.web.page import Page
 
 EACH = 5 * MILLISECOND
 """How long a request holds the loop."""
@@ -69,3 +72,30 @@ async def test_who_waits_for_its_turn_costs_nothing() -> None:
     await asyncio.wait(asked)
     assert begun == [number for number in range(300) if number != 7]
     assert clock.looks < 4 * 300
+
+
+@pytest.mark.parametrize("path", ["/api/v2/jobs", "/api/v2/export/json", "/api/v2/calls/list", "/"])
+async def test_lists_are_made_one_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """However many ask: 200 that were made in one step of the loop held it for 4 s."""
+    page = Page(lambda _: world.service, world.clock)
+    app = create_app(
+        world.service,
+        world.clock,
+        interface="127.0.0.1",
+        secret=SECRET,
+        health=lambda: HEALTHY,
+        formats=formats(),
+        pages=page.routes(),
+    )
+    door, listing, most = Asker(app), world.store.list_jobs, [0, 0]
+
+    async def slowly(**given: Any) -> Any:
+        most[:] = most[0] + 1, max(most[1], most[0] + 1)
+        await asyncio.sleep(0)
+        most[0] -= 1
+        return await listing(**given)
+
+    monkeypatch.setattr(world.store, "list_jobs", slowly)
+    asked = [door.post(path, {}) if "calls" in path else door.get(path) for _ in range(5)]
+    answers = await asyncio.gather(*asked)
+    assert ({each.status for each in answers}, most[1]) == ({200}, 1)
