@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -120,12 +121,23 @@ def test_what_has_not_changed_is_not_sent_again(page: Page, client: Client) -> N
 
 
 def test_texts_of_others_do_nothing(page: Page, client: Client, site: Site) -> None:
-    """A name is a text, whatever it looks like; nothing of it is carried out."""
-    client.add("evil", name="<img src=x onerror=window.hurt=1>", command="echo '<script>window.hurt=1</script>'")
-    client.wait(client.trigger("evil").id, 20)
-    page.goto(f"{site.url}?job=evil")
-    expect(page.locator(row(page, "evil"))).to_contain_text("<img src=x onerror=window.hurt=1>")
-    assert page.evaluate("window.hurt") is None
+    """A name is a text, whatever it looks like, and so is all else that others say; nothing of it is carried out."""
+    evil = """'"><img src=x onerror=window.hurt=1><script>window.hurt=1</script>"""
+    words = {"name": evil, "description": evil, "owner": evil, "concurrency_key": evil}
+    client.add("evil", command="printenv EVIL; exit 3", env={"EVIL": evil}, **words)
+    run = client.trigger("evil", payload=evil)
+    client.wait(run.id, 20)
+    client.queues.pause("evil", evil)
+    client.cancel(client.trigger("evil", at="2999-01-01T00:00:00Z").id, reason=evil)
+    for address in ("?job=evil", f"?run={run.id}", f"?schedule={quote(evil)}", "?queue=evil", "api/docs"):
+        page.goto(site.url + address)
+        assert page.evaluate("[window.hurt, document.querySelectorAll('[onerror], script:not([src])').length]") == [
+            None,
+            0,
+        ]
+    page.goto(f"{site.url}?run={run.id}")
+    expect(page.locator("aside .output")).to_contain_text(evil)
+    expect(page.locator(row(page, "evil"))).to_contain_text(evil)
 
 
 def test_a_refusal_is_shown(page: Page, client: Client, faults: list[str]) -> None:

@@ -34,15 +34,22 @@ async ([node, canary]) => {
   const make = (name, given = {}) => Object.assign(document.createElement(name), given);
   const tries = [];
   const heavy = `?schedule=${encodeURIComponent(SCHEDULE)}`;
-  for (const path of ["", "static/tokimori.svg", "healthz", "api/v2/jobs", heavy]) {
+  for (const path of ["", "static/tokimori.svg", "healthz", "api/v2/jobs", "api/docs", "login", "logout", heavy]) {
     tries.push(wait(make("img"), node + path).then((event) => event === "load" && read.push(`img ${path}`)));
     tries.push(fetch(node + path, { credentials: "include" }).then((a) => a.text()).then((t) => read.push(t), () => 0));
     tries.push(fetch(node + path, { mode: "no-cors", credentials: "include" }).then((a) => a.text())
       .then((text) => text && read.push(text), () => 0));
   }
   tries.push(wait(make("script"), `${node}static/tokimori.js`).then((e) => e === "load" && read.push("script")));
-  tries.push(wait(make("link", { rel: "stylesheet" }), `${node}static/tokimori.css`)
-    .then((e) => e === "load" && read.push("style")));
+  for (const path of ["api/docs", "api/v2/openapi.json"])
+    tries.push(wait(make("script"), node + path).then((e) => e === "load" && read.push(`script ${path}`)));
+  for (const path of ["static/tokimori.css", "api/docs.css"])
+    tries.push(wait(make("link", { rel: "stylesheet" }), node + path).then((e) => e === "load" && read.push(path)));
+  tries.push(new Promise((done) => {
+    const line = new WebSocket(`${node.replace("http", "ws")}api/v2/runs`);
+    line.onopen = () => { read.push("socket"); done(); };
+    line.onerror = done;
+  }));
   tries.push(wait(make("iframe"), node).then(() => {
     for (const { contentWindow } of document.querySelectorAll("iframe")) try {
       const text = contentWindow.document.body.textContent;
@@ -53,6 +60,7 @@ async ([node, canary]) => {
     tries.push(fetch(`${node}api/v2/jobs`, {
       method: "POST", mode, credentials: "include", headers: { "content-type": type }, body: job,
     }).then((answer) => answer.text()).then((text) => text && read.push(text), () => 0));
+  navigator.sendBeacon(`${node}logout`);
   navigator.sendBeacon(`${node}api/v2/jobs`, new Blob([job], { type: "text/plain" }));
   tries.push(new Promise((done) => {
     const source = new EventSource(`${node}api/v2/runs`, { withCredentials: true });
@@ -60,8 +68,10 @@ async ([node, canary]) => {
     source.onerror = () => { source.close(); done(); };
     setTimeout(done, 4000);
   }));
-  for (const [path, name, value] of [["api/v2/jobs", job.slice(0, -1) + ',"x":"', '"}'], ["api/v2/pause", "{}", ""]]) {
-    const form = make("form", { method: "post", enctype: "text/plain", action: node + path, target: path });
+  for (const [path, name, value] of [["api/v2/jobs", job.slice(0, -1) + ',"x":"', '"}'], ["api/v2/pause", "{}", ""],
+    ["login", "token", "theirs"], ["logout", "a", "b"]]) {
+    const enctype = path.startsWith("log") ? "application/x-www-form-urlencoded" : "text/plain";
+    const form = make("form", { method: "post", enctype, action: node + path, target: path });
     form.append(make("input", { name, value }));
     document.body.append(make("iframe", { name: path }), form);
     form.submit();
@@ -198,6 +208,8 @@ def test_a_page_of_others_gets_nothing(
     seen = {status for each in statuses.values() for status in each}
     assert 403 in seen and seen <= {403, 431}, statuses  # 431: a schedule of 48 KB is too long for an address
     assert {"GET /", "GET /api/v2/jobs", "POST /api/v2/jobs", "POST /api/v2/pause"} <= {*statuses}
+    assert {"GET /api/docs", "POST /login", "POST /logout"} <= {*statuses}
+    assert [each["name"] for each in context.cookies()] == [f"tokimori-{site.url.rstrip('/').rpartition(':')[2]}"]
     assert max(meanwhile) - max(before) < MOST_DELAY, (max(before), max(meanwhile))
     assert program.json("job", "list") == [] and program.json("run", "list") == []
     assert [queue["name"] for queue in program.json("queue", "list") if queue["pauses"]] == []
