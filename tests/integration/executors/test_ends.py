@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -48,6 +49,21 @@ async def test_who_ignores_term_is_killed(workshop: Workshop, tmp_path: Path) ->
     assert ended.outcome == TimedOut("it took longer than 0.4 s", signal=9)
     assert 1.0 <= time.monotonic() - before < 5
     assert [alive(pid) for pid in await pids_in(tmp_path / "pids", 2)] == [False, False]
+
+
+async def test_who_leaves_its_group_is_ended_all_the_same(workshop: Workshop, tmp_path: Path) -> None:
+    """A leader that joins the group of its keeper hears TERM once, and KILL."""
+    code = f"""
+import os, signal, time
+told = open("{tmp_path}/told", "a", buffering=1)
+signal.signal(signal.SIGTERM, lambda *_: told.write("TERM\\n"))
+os.setpgid(0, os.getpgid(os.getppid()))
+while True:
+    time.sleep(0.1)
+"""
+    ended = await workshop.run(Command(argv=(sys.executable, "-c", code)), timeout=0.5, timeout_grace=0.5)
+    assert ended.outcome == TimedOut("it took longer than 0.5 s", signal=9)
+    assert (tmp_path / "told").read_text() == "TERM\n"
 
 
 async def test_a_stopped_group_has_its_grace_though_its_leader_is_gone(workshop: Workshop, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from math import inf
 from typing import NamedTuple
 
 from . import other_user
-from .kernel import boottime, send
+from .kernel import boottime, see, send
 from .output import Output
 from .surroundings import Begun, Surroundings
 from .wire import Cause, Start
@@ -89,19 +89,28 @@ class Child:
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def terminate(self, cause: Cause, now: float, grace: float) -> None:
-        """Send TERM to the group, once. The first cause counts, and the earliest KILL."""
+        """Send TERM to the group and its leader, once. The first cause counts, and the earliest KILL."""
         self.kill_at = min(self.kill_at, now + grace)
         if self.cause is Cause.EXIT:
             self.cause = cause
             self.timeout_at = inf
-            send(-self.pid, signal.SIGTERM)
-            send(-self.pid, signal.SIGCONT)  # one that is stopped could not hear it
+            self._ask(signal.SIGTERM)
+            self._ask(signal.SIGCONT)  # one that is stopped could not hear it
 
     def kill(self, now: float) -> None:
         """Send KILL to the group. Only while a member is an uncollected child: later the number may be a stranger's."""
         self.kill_at = inf
         self.giving_up_at = min(self.giving_up_at, now + _GIVE_UP)
         send(-self.pid, signal.SIGKILL)
+        if self.status is None:
+            send(self.pid, signal.SIGKILL)  # it may have gone over to another group
+
+    def _ask(self, number: int) -> None:
+        """Send a signal to the group, and to a leader that has gone over to another one: it hears it once."""
+        send(-self.pid, number)
+        seen = see(self.pid) if self.status is None else None
+        if seen is not None and seen.group != self.pid:
+            send(self.pid, number)
 
     def collect(self) -> None:
         """Take the exit status of a leader that has exited, and why it never began, if it says so."""
