@@ -123,8 +123,8 @@ def test_what_has_not_changed_is_not_sent_again(page: Page, client: Client) -> N
 def test_texts_of_others_do_nothing(page: Page, client: Client, site: Site) -> None:
     """A name is a text, whatever it looks like, and so is all else that others say; nothing of it is carried out."""
     evil = """'"><img src=x onerror=window.hurt=1><script>window.hurt=1</script>"""
-    words = {"name": evil, "description": evil, "owner": evil, "concurrency_key": evil}
-    client.add("evil", command="printenv EVIL; exit 3", env={"EVIL": evil}, **words)
+    told = {"EVIL": evil}
+    client.add("evil", command="printenv EVIL", env=told, name=evil, description=evil, owner=evil, concurrency_key=evil)
     run = client.trigger("evil", payload=evil)
     client.wait(run.id, 20)
     client.queues.pause("evil", evil)
