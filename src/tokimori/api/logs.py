@@ -2,13 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Annotated
 
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import refusal
@@ -77,18 +78,44 @@ class Logs:
             return ranged(b"" if output is None else since(output, query.after), request.headers, headers)
         if self._following >= MOST_FOLLOWED:
             return refusal(503, "too_many", f"{MOST_FOLLOWED} clients follow runs already", allowed="to ask later")
-        return StreamingResponse(self._followed(service, run_id, query), headers=headers, media_type=MEDIA)
+        return Followed(self._counted, _followed(service, run_id, query), headers=headers, media_type=MEDIA)
 
-    async def _followed(self, service: Service, run_id: str, query: LogQuery) -> AsyncIterator[bytes]:
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
         self._following += 1
         try:
-            async with asyncio.timeout(LONGEST_FOLLOW):
-                async for text in new_text(service, run_id, query.attempt, query.after):
-                    yield text
-        except TimeoutError:
-            return
+            yield
         finally:
             self._following -= 1
+
+
+class Followed(StreamingResponse):
+    """What comes of a run. It is counted from the moment in which it was let in: many may ask at once."""
+
+    def __init__(
+        self,
+        counted: Callable[[], AbstractContextManager[None]],
+        content: AsyncIterator[bytes],
+        *,
+        headers: Mapping[str, str],
+        media_type: str,
+    ) -> None:
+        super().__init__(content, headers=headers, media_type=media_type)
+        self._counted = counted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        with self._counted():
+            await super().__call__(scope, receive, send)
+
+
+async def _followed(service: Service, run_id: str, query: LogQuery) -> AsyncIterator[bytes]:
+    try:
+        async with asyncio.timeout(LONGEST_FOLLOW):
+            async for text in new_text(service, run_id, query.attempt, query.after):
+                yield text
+    except TimeoutError:
+        return
 
 
 async def new_text(service: Service, run_id: str, attempt: int | None, position: int) -> AsyncIterator[bytes]:
