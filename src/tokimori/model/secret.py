@@ -58,8 +58,11 @@ def encode_content(content: Content) -> bytes:
 
 
 def value_in(secret: Secret, opened: bytes) -> str | None:
-    """The value in the bytes of `encode_content`; None where they are those of another secret, or for other jobs."""
-    content = _contents.decode(opened)
+    """The value in the bytes of `encode_content`; None where they are none, or of another secret or other jobs."""
+    try:
+        content = _contents.decode(opened)
+    except msgspec.MsgspecError:
+        return None
     return content.value if (content.name, content.jobs) == (secret.name, secret.jobs) else None
 
 

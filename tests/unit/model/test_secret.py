@@ -54,6 +54,12 @@ def test_what_is_encrypted_belongs_to_its_name_and_jobs() -> None:
         assert value_in(Secret(name=name, sealed="s", jobs=jobs, at=seconds(1)), content) is None
 
 
+def test_bytes_that_are_no_secret_have_no_value() -> None:
+    """What a key opens and what is none of our contents gives no value, and no error of another kind."""
+    secret = Secret(name="db", sealed="s", at=seconds(1))
+    assert [value_in(secret, opened) for opened in (b"", b"\xff", b"[1]", b"{}")] == [None] * 4
+
+
 def test_places() -> None:
     """Of a command only secrets are looked for, and what a value holds is not looked into."""
     texts = ("{{ secret.A }}-{{secret.b.c-D}}", "{{ .Names }} {{secret}} {{ secrets.A }}")
