@@ -12,8 +12,11 @@ from tokimori.turns import Step
 LONGEST_STEP = 0.02
 """Seconds of one step of the loop in which requests begin. The others begin in the next ones, one in each."""
 
-MOST_LARGE = 1
-"""So many answers that may be large are made at a time. To make 200 lists of 400 jobs at once held the loop for 4 s."""
+MOST_LARGE = 2
+"""So many answers that may be large are made at a time. To make 200 lists of 400 jobs at once held the loop for 4 s.
+
+Not one: a list for which the store needs seconds would hold up all others.
+"""
 
 
 def line_of(request: Request) -> asyncio.Semaphore:

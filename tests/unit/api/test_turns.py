@@ -75,7 +75,7 @@ async def test_who_waits_for_its_turn_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/v2/jobs", "/api/v2/export/json", "/api/v2/calls/list", "/"])
-async def test_lists_are_made_one_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+async def test_few_lists_are_made_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     """However many ask: 200 that were made in one step of the loop held it for 4 s."""
     page = Page(lambda _: world.service, world.clock)
     app = create_app(
@@ -98,4 +98,4 @@ async def test_lists_are_made_one_at_a_time(world: World, monkeypatch: pytest.Mo
     monkeypatch.setattr(world.store, "list_jobs", slowly)
     asked = [door.post(path, {}) if "calls" in path else door.get(path) for _ in range(5)]
     answers = await asyncio.gather(*asked)
-    assert ({each.status for each in answers}, most[1]) == ({200}, 1)
+    assert ({each.status for each in answers}, most[1]) == ({200}, 2)
