@@ -48,11 +48,13 @@ class SecretExecutor:
     def start(self, tasks: Sequence[Task]) -> None:
         """See `Executor.start`. Each secret is asked for once, however many of these tasks name it."""
         wanting = {_key_of(task): task for task in tasks if secrets_in(task.target.texts())}
-        if wanting:
-            self._waiting |= wanting
-            opening = asyncio.get_running_loop().create_task(self._start_with_secrets(list(wanting.values())))
-            self._opening.add(opening)
-            opening.add_done_callback(self._opening.discard)
+        if not wanting:
+            self._executor.start(tasks)
+            return
+        self._waiting |= wanting
+        opening = asyncio.get_running_loop().create_task(self._start_with_secrets(list(wanting.values())))
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
         if at_once := [task for task in tasks if _key_of(task) not in wanting]:
             self._executor.start(at_once)
 
@@ -101,8 +103,9 @@ class SecretExecutor:
             self._report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=self._clock.now()))
 
     def _hear(self, report: Report) -> None:
-        if isinstance(report, Ended) and (hidden := self._hidden.pop((report.run_id, report.token), None)):
-            report = replace(report, outcome=hidden_in_outcome(report.outcome, hidden))
+        if self._hidden and isinstance(report, Ended):
+            hidden = self._hidden.pop((report.run_id, report.token), ())
+            report = replace(report, outcome=hidden_in_outcome(report.outcome, hidden)) if hidden else report
         self._report(report)
 
     def renew(self, sent: float) -> None:

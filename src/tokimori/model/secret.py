@@ -15,8 +15,12 @@ SHORTEST: Final = 6
 """Characters. What is shorter stands in any output by chance, and would show itself by what is hidden there."""
 LARGEST: Final = 16 * 1024
 """Bytes in UTF-8."""
+MOST_LINES: Final = 256
+"""Each line is hidden by itself: of thousands a keeper would look for each in all that a run writes."""
 NAME_ALLOWED: Final = "1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or a digit"
-VALUE_ALLOWED: Final = f"a text of at least {SHORTEST} characters and at most {LARGEST} bytes, without NUL"
+VALUE_ALLOWED: Final = (
+    f"a text of at least {SHORTEST} characters, at most {LARGEST} bytes and {MOST_LINES} lines, without NUL"
+)
 _NAME = re.compile(rf"{SECRETS_NAME}\Z", re.ASCII)
 
 
@@ -84,6 +88,8 @@ def check_value(value: object) -> str:
         raise _unfit(f"it has {len(text)} characters, and could not be hidden in what a run writes")
     if (size := len(text.encode())) > LARGEST:
         raise _unfit(f"it has {size} bytes")
+    if (lines := len(text.splitlines())) > MOST_LINES:
+        raise _unfit(f"it has {lines} lines")
     return text
 
 

@@ -35,7 +35,9 @@ def test_what_can_be_no_name(name: object) -> None:
     assert fault.value.field == "name"
 
 
-@pytest.mark.parametrize("value", ["short", "", "nul\0nul", "half \ud800", "x" * (LARGEST + 1), b"bytes of", None])
+@pytest.mark.parametrize(
+    "value", ["short", "", "nul\0nul", "half \ud800", "x" * (LARGEST + 1), "line\n" * 257, b"bytes of", None]
+)
 def test_what_can_be_no_value(value: object) -> None:
     """What no process can be given, or could not be hidden; the error does not show it."""
     with pytest.raises(InvalidInput) as fault:
@@ -58,6 +60,11 @@ def test_bytes_that_are_no_secret_have_no_value() -> None:
     """What a key opens and what is none of our contents gives no value, and no error of another kind."""
     secret = Secret(name="db", sealed="s", at=seconds(1))
     assert [value_in(secret, opened) for opened in (b"", b"\xff", b"[1]", b"{}")] == [None] * 4
+
+
+def test_a_key_of_many_lines_is_a_value() -> None:
+    """As long as its lines can be looked for in all that a run writes."""
+    assert check_value("line\n" * 256) == "line\n" * 256
 
 
 def test_places() -> None:

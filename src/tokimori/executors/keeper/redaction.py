@@ -67,11 +67,13 @@ def _open_at(seen: bytes, needle: bytes) -> int:
 
 
 def _occurrences(seen: bytes, needles: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    """So many that they cover the bytes of all: of those that overlap one, the last one does."""
     for needle in needles:
-        at = seen.find(needle)
+        size, at = len(needle), seen.find(needle)
         while at >= 0:
-            yield at, at + len(needle)
-            at = seen.find(needle, at + 1)
+            yield at, at + size
+            last = seen.rfind(needle, at + 1, at + 2 * size - 1)
+            at = last if last >= 0 else seen.find(needle, at + size)
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -1,11 +1,12 @@
 """Secrets are hidden however what a process writes is cut."""
 
 from itertools import pairwise
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.executors.keeper.redaction import MASK, Redaction, redacted
+from tokimori.executors.keeper.redaction import MASK, Redaction, _occurrences, redacted
 
 LETTERS = st.integers(0, 2).map(lambda letter: b"abc"[letter : letter + 1])
 NEEDLES = st.lists(st.lists(LETTERS, min_size=1, max_size=12).map(b"".join), min_size=1, max_size=4)
@@ -70,3 +71,19 @@ def test_a_long_value_is_looked_for_in_time() -> None:
     """A piece of 64 KiB that nearly holds a value of 16 KiB, again and again, takes no time that grows with both."""
     stream = Redaction([b"ab" * 8000 + b"!"])
     assert stream.feed(b"ab" * 32_000 + b"?") == b"ab" * 32_000 + b"?"
+
+
+def test_a_value_of_one_letter_is_hidden_in_time() -> None:
+    """Where each byte begins an occurrence, only those are looked at that cover the others."""
+    looked_at = 0
+
+    class Seen(bytes):
+        def find(self, *given: Any) -> int:
+            nonlocal looked_at
+            looked_at += 1
+            return super().find(*given)
+
+    spans = list(_occurrences(Seen(b"a" * 65_536), [b"a" * 16_000]))
+    assert (spans[0][0], spans[-1][1]) == (0, 65_536)
+    assert all(later[0] < earlier[1] for earlier, later in pairwise(spans))
+    assert (len(spans) <= 6, looked_at) == (True, 2)
