@@ -1,6 +1,10 @@
 """A door on a service with a memory store."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from starlette.types import ASGIApp
 
 from tests.unit.api.asgi import SECRET, Asker
 from tests.unit.service.world import World
@@ -16,19 +20,14 @@ def world() -> World:
     return World()
 
 
+def an_app(world: World, *, health: Callable[[], Health] = lambda: HEALTHY, **terms: Any) -> ASGIApp:
+    """The application of this world's door, with these terms of `create_app`."""
+    return create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=health, **terms)
+
+
 def door_of(world: World) -> Asker:
     """The door of this world."""
-    app = create_app(
-        world.service,
-        world.clock,
-        interface="127.0.0.1",
-        secret=SECRET,
-        health=lambda: HEALTHY,
-        author_of=lambda _: "ada",
-        allowed=Allowed(users=("ann",)),
-        formats=formats(),
-    )
-    return Asker(app)
+    return Asker(an_app(world, author_of=lambda _: "ada", allowed=Allowed(users=("ann",)), formats=formats()))
 
 
 @pytest.fixture

@@ -6,15 +6,14 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.unit.api.asgi import BEARER, SECRET, Asker
-from tests.unit.api.conftest import HEALTHY
+from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
 from tokimori.api.access_log import AccessLog
-from tokimori.api.app import create_app
 
 
 def logged(world: World) -> Asker:
     """The door of this world, whose requests are logged; who asks brings nothing by himself."""
-    app = create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY)
+    app = an_app(world)
     return Asker(AccessLog(app, world.clock), bare=True)
 
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tests.unit.api.asgi import JSON, SECRET, Asker
-from tests.unit.api.conftest import HEALTHY
+from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
 from tokimori.errors import Bug, StoreUnavailable
@@ -33,12 +33,8 @@ async def test_unhealthy(world: World) -> None:
 @pytest.mark.parametrize(("why", "status"), [(None, 200), ("the node stops", 503)])
 async def test_ready(world: World, why: str | None, status: int) -> None:
     """Whether new work may be sent here is told to everybody, with the reason; a healthy node may be not ready."""
-    app = create_app(
-        world.service,
-        world.clock,
-        interface="127.0.0.1",
-        secret=SECRET,
-        health=lambda: HEALTHY,
+    app = an_app(
+        world,
         unready=lambda: why,
     )
     stranger = Asker(app, bare=True)
@@ -85,12 +81,8 @@ async def test_errors_have_their_status(world: World) -> None:
     async def fail(_: Request) -> Response:
         raise StoreUnavailable("the store did not answer")
 
-    app = create_app(
-        world.service,
-        world.clock,
-        interface="127.0.0.1",
-        secret=SECRET,
-        health=lambda: HEALTHY,
+    app = an_app(
+        world,
         pages=[Route("/fail", fail)],
     )
     answer = await Asker(app).get("/fail")
@@ -110,12 +102,8 @@ async def test_a_bug_tells_strangers_nothing(world: World) -> None:
     async def fail(_: Request) -> Response:
         raise KeyError("secret")
 
-    app = create_app(
-        world.service,
-        world.clock,
-        interface="127.0.0.1",
-        secret=SECRET,
-        health=lambda: HEALTHY,
+    app = an_app(
+        world,
         pages=[Route("/fail", fail)],
     )
     sent = []
@@ -151,9 +139,7 @@ async def test_a_bug_that_we_find_ourselves_is_in_the_log(world: World, caplog: 
         raise Bug("a rule of ours does not hold") if request.url.path == "/bug" else StoreUnavailable("away")
 
     pages = [Route("/bug", fail), Route("/away", fail)]
-    app = create_app(
-        world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY, pages=pages
-    )
+    app = an_app(world, pages=pages)
     assert (await Asker(app).get("/away")).status == 503
     assert caplog.records == []
     answer = await Asker(app).get("/bug?token=hidden")
@@ -173,21 +159,15 @@ async def test_a_bug_that_the_page_meets_is_in_the_log(
 
     monkeypatch.setattr(world.service, "list", fail)
     pages = Page(lambda _: world.service, world.clock).routes()
-    app = create_app(
-        world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY, pages=pages
-    )
+    app = an_app(world, pages=pages)
     assert (await Asker(app).get("/")).status == 500
     assert [record.getMessage() for record in caplog.records] == ["GET / failed"]
 
 
 async def test_each_request_has_its_own_author(world: World) -> None:
     """What two users pause at the same door is recorded as theirs, jobs and queues alike, and nobody else's."""
-    app = create_app(
-        world.service,
-        world.clock,
-        interface="127.0.0.1",
-        secret=SECRET,
-        health=lambda: HEALTHY,
+    app = an_app(
+        world,
         author_of=lambda request: request.headers["user"],
     )
     door = Asker(app)
@@ -208,7 +188,7 @@ async def test_each_request_has_its_own_author(world: World) -> None:
 async def test_a_door_that_knows_nobody_acts_in_its_own_name(world: World) -> None:
     """As long as nobody has to say who they are."""
     await world.add({"noop": True}, "a")
-    door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY))
+    door = Asker(an_app(world))
     assert (await door.post("/api/v2/jobs/a/pause", {})).json["by"] == "http"
 
 

@@ -4,10 +4,9 @@ import os
 
 import pytest
 
-from tests.unit.api.asgi import SECRET, Asker
-from tests.unit.api.conftest import HEALTHY
+from tests.unit.api.asgi import Asker
+from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
-from tokimori.api.app import create_app
 from tokimori.locks.program import Program
 from tokimori.service.claim_place import Place
 from tokimori.service.claims import Claims
@@ -24,12 +23,8 @@ def door(world: World) -> Asker:
     place = Place(world.store, world.clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
     claims = Claims(place, os.urandom)
     return Asker(
-        create_app(
-            world.service,
-            world.clock,
-            interface="127.0.0.1",
-            secret=SECRET,
-            health=lambda: HEALTHY,
+        an_app(
+            world,
             claims=claims,
         )
     )

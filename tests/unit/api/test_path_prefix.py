@@ -8,10 +8,10 @@ import pytest
 
 import tokimori
 from tests.unit.api.asgi import SECRET, Answer, Asker
-from tests.unit.api.conftest import HEALTHY
+from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
 from tokimori.api.acting import Acting
-from tokimori.api.app import create_app, operations
+from tokimori.api.app import operations
 from tokimori.api.docs import DOCS, OPENAPI, STYLE
 from tokimori.api.login import LOGIN, LOGOUT
 from tokimori.api.secret import OPEN_TO_ALL, cookie_value
@@ -31,12 +31,8 @@ def browser(world: World) -> Asker:
     """Somebody at a door with everything at it, who brings nothing by himself."""
     service = Acting(world.service).service
     page = Page(service, world.clock, PREFIX)
-    app = create_app(
-        world.service,
-        world.clock,
-        interface="127.0.0.1",
-        secret=SECRET,
-        health=lambda: HEALTHY,
+    app = an_app(
+        world,
         pages=[*page.routes(), *kala_routes(service)],
         lost=page.lost,
         closed=page.closed,
@@ -137,7 +133,7 @@ async def test_the_document_says_where_the_paths_begin(browser: Asker, door: Ask
 
 def test_without_a_prefix_there_is_no_layer(world: World) -> None:
     """Who has none pays nothing."""
-    app = create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY)
+    app = an_app(world)
     assert isinstance(app, Turns)
 
 

@@ -3,9 +3,8 @@
 import pytest
 
 from tests.unit.api.asgi import SECRET, Answer, Asker
-from tests.unit.api.conftest import HEALTHY
+from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
-from tokimori.api.app import create_app
 from tokimori.api.docs import OPENAPI
 from tokimori.api.guards import Lenient
 from tokimori.api.rates import Rates, client_of
@@ -23,12 +22,8 @@ class Door:
 
     def __init__(self, world: World, rate: str | None = "2/s") -> None:
         self.world = world
-        app = create_app(
-            world.service,
-            world.clock,
-            interface="127.0.0.1",
-            secret=SECRET,
-            health=lambda: HEALTHY,
+        app = an_app(
+            world,
             rate=None if rate is None else parse_rate(rate, field="rate"),
             lenient=Lenient(open=("/api/v1/",)),
         )

@@ -11,9 +11,8 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from tests.unit.api.asgi import BEARER, SECRET, Answer, Asker
-from tests.unit.api.conftest import HEALTHY
+from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
-from tokimori.api.app import create_app
 from tokimori.api.secret import COMPLAINT_EVERY, Secret, cookie_value, given_in
 from tokimori.clock import SECOND, Moment
 from tokimori.web.page import Page
@@ -27,12 +26,8 @@ BROWSER = ("accept", "text/html,application/xhtml+xml")
 def stranger(world: World) -> Asker:
     """Somebody at the door who brings nothing by himself."""
     page = Page(lambda _: world.service, world.clock)
-    app = create_app(
-        world.service,
-        world.clock,
-        interface="127.0.0.1",
-        secret=SECRET,
-        health=lambda: HEALTHY,
+    app = an_app(
+        world,
         pages=page.routes(),
         lost=page.lost,
         closed=page.closed,
@@ -232,7 +227,7 @@ async def test_who_brings_nothing_is_no_line_in_the_log(stranger: Asker, caplog:
 async def test_no_header_is_a_bug(text: str) -> None:
     """Whatever stands in a header or in the address, the answer is a refusal."""
     world = World()
-    app = create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: HEALTHY)
+    app = an_app(world)
     asker = Asker(app, bare=True)
     for header in (("authorization", text), ("authorization", f"Bearer {text}"), ("cookie", text)):
         assert (await ask(asker, "/api/v2/jobs", header)).status == 401

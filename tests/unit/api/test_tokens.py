@@ -7,10 +7,9 @@ import pytest
 from msgspec import json
 
 from tests.unit.api.asgi import JSON, SECRET, Answer, Asker
-from tests.unit.api.conftest import HEALTHY
+from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
 from tokimori.api.acting import Acting
-from tokimori.api.app import create_app
 from tokimori.api.guards import Lenient
 from tokimori.clock import format_moment
 from tokimori.foreign.kala.routes import kala_routes
@@ -25,12 +24,8 @@ class Door:
     def __init__(self, world: World, allowed: Allowed = NOTHING_SAID) -> None:
         self.world = world
         page = Page(Acting(world.service).service, world.clock)
-        app = create_app(
-            world.service,
-            world.clock,
-            interface="127.0.0.1",
-            secret=SECRET,
-            health=lambda: HEALTHY,
+        app = an_app(
+            world,
             pages=[*page.routes(), *kala_routes(Acting(world.service, lambda _: "kala", allowed=allowed).service)],
             allowed=allowed,
             lenient=Lenient(nameless=(PREFIX,)),

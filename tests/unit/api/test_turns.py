@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from tests.unit.api.asgi import SECRET, Asker
-from tests.unit.api.conftest import HEALTHY
+from tests.unit.api.conftest import HEALTHY, an_app
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
 from tokimori.api.turns import LONGEST_STEP, Turns
@@ -78,12 +78,8 @@ async def test_who_waits_for_its_turn_costs_nothing() -> None:
 async def test_few_lists_are_made_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     """However many ask: 200 that were made in one step of the loop held it for 4 s."""
     page = Page(lambda _: world.service, world.clock)
-    app = create_app(
-        world.service,
-        world.clock,
-        interface="127.0.0.1",
-        secret=SECRET,
-        health=lambda: HEALTHY,
+    app = an_app(
+        world,
         formats=formats(),
         pages=page.routes(),
     )
