@@ -46,6 +46,7 @@ LISTED = {
     RunState.CANCELLED: "history_{}_ends",
 }
 """The index by which the runs of a state are listed."""
+_WAIT = "UPDATE tokimori_runs SET state = 'waiting' WHERE id IN (SELECT id FROM of)"
 MOST_READ = 12
 """Rows and index entries read for each run, in all: a scan for each of them would be RUNS."""
 MOST_READ_OF_LINES = 60
@@ -310,6 +311,25 @@ async def test_a_list_walks_the_index_of_what_it_wants(store: Store, analysed: b
         (plan,) = db.plans.values()
         db.plans.clear()
         assert f"tokimori_{index}".format("state" if job_id is None else "job") in plan, plan
+    await db.close()
+
+
+async def test_a_list_of_ready_runs_takes_the_shorter_way(store: Store) -> None:
+    """A few of many runs are taken from the index of what is ready, and sorted; many are met by a walk of all."""
+    db = Explained(store._address, store._functions)  # type: ignore[attr-defined]
+    job = await add_job(store)
+    for _ in range(4):
+        await store.add_runs([a_request(job) for _ in range(500)], NOW)
+    ask = store.db.rows  # type: ignore[attr-defined]
+    for waiting, index in ((1990, "runs_ready"), (0, "runs_pkey")):
+        await ask("UPDATE tokimori_runs SET state = 'ready'")
+        await ask(f"WITH of AS (SELECT id FROM tokimori_runs LIMIT {waiting}) {_WAIT}")
+        await ask("ANALYZE")
+        found = await runs.list_runs(db, RunFilter(states=frozenset({RunState.READY}), limit=100))
+        assert len(found) == min(100, 2000 - waiting)
+        (plan,) = db.plans.values()
+        db.plans.clear()
+        assert f"tokimori_{index}" in plan, plan
     await db.close()
 
 

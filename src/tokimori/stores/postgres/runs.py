@@ -22,6 +22,9 @@ from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 from tokimori.stores.rules.lanes import CLAIMABLE
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
+# Of what is ready no index is in the order of ids: few are sorted, and of many a walk in that order soon finds enough.
+# A run without a lane is of a deleted job, and is cancelled soon.
+_READY = "lower(state) = 'ready'", "state = 'ready' AND lane IS NOT NULL"
 # Where their index is not in the order of ids, no walk in that order looks like the shorter way.
 _RUNNING = "(SELECT * FROM tokimori_runs WHERE state = 'running' OFFSET 0) running"
 
@@ -29,7 +32,7 @@ _RUNNING = "(SELECT * FROM tokimori_runs WHERE state = 'running' OFFSET 0) runni
 def _list(wanted: RunFilter, job: str, before: str, limit: str) -> str:
     """The statement of a list. The server finds the indexes by itself."""
     parts = (
-        f"(SELECT {RUN} FROM {_RUNNING if index == RUNNING else table} WHERE {condition} {limit})"
+        f"(SELECT {RUN} FROM {_RUNNING if index == RUNNING else table} WHERE {condition.replace(*_READY)} {limit})"
         for table, index, condition in listed(wanted, job, before)
     )
     return f"SELECT * FROM ({' UNION ALL '.join(parts)}) listed {limit}"

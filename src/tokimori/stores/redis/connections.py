@@ -39,13 +39,10 @@ def load_scripts() -> dict[str, Script]:
         for entry in files("tokimori.stores.redis.scripts").iterdir()
         if entry.name.endswith(".lua")
     }
-    shared = {text: _names_in(text) for text in map(texts.pop, ("prelude", "lines", "births", "moves"))}
+    defined = re.compile(r"^local (?:function )?(\w+)", re.M)
+    shared = {text: set(defined.findall(text)) for text in map(texts.pop, ("prelude", "lines", "births", "moves"))}
     whole = {name: _shared_by(body, shared) + _METHOD.format(body=body) for name, body in texts.items()}
     return {name: Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest()) for name, text in whole.items()}
-
-
-def _names_in(shared: str) -> set[str]:
-    return set(re.findall(r"^local (?:function )?(\w+)", shared, re.M))
 
 
 def _shared_by(body: str, shared: Mapping[str, set[str]]) -> str:

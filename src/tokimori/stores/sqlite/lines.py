@@ -227,13 +227,9 @@ def drop_permits(db: sqlite3.Connection, node: NodeId) -> None:
 
 def sweep(db: sqlite3.Connection) -> None:
     """Serve a few semaphores for which a run waits though it could have its units, and nothing of its lane is ready."""
-    stuck: list[list[str]] = []
+    ready, stuck = "SELECT 1 FROM tokimori_runs WHERE state = 'ready' AND lane = ?", list[list[str]]()
     for (name,) in db.execute(_NAMES, (MOST_LOOKED_AT,)):
-        lanes = [lane for lane in lanes_in_line(db, name) if not _has_ready(db, lane)]
+        lanes = [lane for lane in lanes_in_line(db, name) if not db.execute(ready, (lane,)).fetchone()]
         stuck += filter(None, [_next_runs(db, name, lanes)])
     served = (runs for runs in stuck if _wake(db, runs))
     deque(islice(served, MOST_SWEPT), maxlen=0)
-
-
-def _has_ready(db: sqlite3.Connection, lane: Lane) -> bool:
-    return db.execute("SELECT 1 FROM tokimori_runs WHERE state = 'ready' AND lane = ?", (lane,)).fetchone() is not None

@@ -91,8 +91,11 @@ WHERE concurrency_key IS NOT NULL;
 CREATE INDEX tokimori_runs_running ON tokimori_runs (incarnation) WHERE state = 'running' AND incarnation IS NOT NULL;
 CREATE INDEX tokimori_runs_owned ON tokimori_runs (node_id, claim_id) WHERE state = 'running';
 -- For lists, and no other statement: none but these looks at created. What runs is not here, so that claims write nothing.
-CREATE INDEX tokimori_runs_state_live ON tokimori_runs (lower(state), id) WHERE state <> 'running' AND created >= 0;
-CREATE INDEX tokimori_runs_job_live ON tokimori_runs (job_id, id) WHERE state <> 'running' AND created >= 0;
+-- Promotions write little: what is ready is not in the first. The second has the state, since an entry that stays the
+-- same makes the server look for old ones to delete.
+CREATE INDEX tokimori_runs_state_live ON tokimori_runs (lower(state), id)
+WHERE state <> 'running' AND lower(state) <> 'ready' AND created >= 0;
+CREATE INDEX tokimori_runs_job_live ON tokimori_runs (job_id, id, state) WHERE state <> 'running' AND created >= 0;
 
 CREATE INDEX tokimori_history_job ON tokimori_history (job_id, id);
 CREATE INDEX tokimori_history_state_ends ON tokimori_history (state, id) WHERE state <> 'succeeded';
