@@ -112,9 +112,9 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "a claim carries an id made before it was sent: asked again it answers the same runs",
         "test_lost_replies.py::test_claim",
         _memory("working.py", "    if not taken:\n", "    if True:\n"),
-        _sqlite("working.py", "return _taken(db, claim) or (", "return ("),
+        _sqlite("working.py", "has_rest = not _taken(db, claim) and _take(", "has_rest = _take("),
         _postgres("functions/*.sql", "_left := 0;", "NULL;"),
-        _mariadb("working.py", " or (known.rows and not catch.taken):", ":"),
+        _mariadb("working.py", "if not node.rows or known.rows:", "if not node.rows:"),
         _redis("claim.lua", "if owned[n + 1] == ask.id then", "if false then"),
     ),
     *_everywhere(
@@ -172,7 +172,9 @@ STORE_GUARDS: tuple[Guard, ...] = (
             "    if node is None or node.state is not NodeState.ALIVE:\n        return []\n",
             "    if node is None:\n        return []\n",
         ),
-        _sqlite("working.py", "    if state_of(db, claim.node) is not NodeState.ALIVE:\n        return []\n", ""),
+        _sqlite(
+            "working.py", "    if state_of(db, claim.node) is not NodeState.ALIVE:\n        return [], False\n", ""
+        ),
         _postgres(
             "functions/*.sql",
             "WHERE id = _node AND state = 'alive' FOR KEY SHARE SKIP LOCKED",
@@ -286,8 +288,8 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "a claim that has enough sends nobody to a line",
         "test_limits.py::test_what_comes_when_a_claim_has_enough_stays_ready",
         _memory("working.py", "        if len(taken) == claim.limit:\n            break\n", ""),
-        _sqlite("working.py", "if len(taken) == claim.limit or len(misplaced)", "if len(misplaced)"),
-        _postgres("functions/claim.sql", "AND NOT c.fits AND c.taken < _left", "AND NOT c.fits"),
+        _sqlite("working.py", "if is_cut or len(taken) == claim.limit:", "if is_cut:"),
+        _postgres("functions/claim.sql", "NOT fits AND taken < _left", "NOT fits"),
         _mariadb("working.py", "        if len(taken) == catch.wanted:\n            break\n", ""),
         _redis("claim.lua", "local run = #taken < ask.limit and next_run()", "local run = next_run()"),
     ),

@@ -115,9 +115,10 @@ class Notices:
         """Call `wake` for each change from now on."""
         self._watchers.append(wake)
         if self._listener is None and self._hear is not None:
-            self._listener = Listener(partial(self._hear, self._wake))
+            self._listener = Listener(partial(self._hear, self.wake))
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Tell this program's own."""
         for wake in self._watchers:
             wake()
 
@@ -128,7 +129,7 @@ class Notices:
 
     def tell(self) -> None:
         """Tell everybody: what people ask of jobs and runs is news here too."""
-        self._wake()
+        self.wake()
         self.tell_others()
 
     async def close(self) -> None:

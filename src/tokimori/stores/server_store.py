@@ -12,7 +12,7 @@ from tokimori.errors import StoreError
 from tokimori.model.decide import Plan
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.transitions import ENDS
-from tokimori.ports.working import Change, Verdict
+from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.migrations import no_script
 from tokimori.stores.notices import Notices
 
@@ -109,6 +109,16 @@ class ServerStore(Generic[DB]):
     def tell(self) -> None:
         """Tell everybody."""
         self._notices.tell()
+
+    async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
+        claimed, has_rest = await self._claim(claim, now)
+        if has_rest:
+            self._notices.wake()
+        return claimed
+
+    @abstractmethod
+    async def _claim(self, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
+        """See `Working.claim`; also whether it has left runs that it could have had."""
 
 
 def forwarded(

@@ -90,7 +90,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 
 async def claimed_in(db: Connections, node: NodeId, job: Job) -> list[Claimed]:
     """What a claim takes in a transaction that is held open."""
-    return await working.claim(db, a_claim(node, [lane_of(job.definition)], 10), NOW)
+    return (await working.claim(db, a_claim(node, [lane_of(job.definition)], 10), NOW))[0]
 
 
 async def waits(call: Awaitable[T]) -> "asyncio.Future[T]":
@@ -138,8 +138,22 @@ async def test_claims_from_many_lanes_share_them(scene: Scene) -> None:
         await scene.store.add_run(a_request(made[rank % (3 if rank < 6 else 40)], rank=rank), NOW)
     async with scene.held_open() as db:
         theirs = a_claim(scene.other.id, [lane_of(job.definition) for job in made], 3)
-        assert [each.run.rank for each in await working.claim(db, theirs, NOW)] == [0, 1, 2]
+        assert [each.run.rank for each in (await working.claim(db, theirs, NOW))[0]] == [0, 1, 2]
         assert [each.run.rank for each in await scene.worker.claim(3)] == [3, 4, 5]
+
+
+async def test_a_claim_passes_few_runs_of_a_job_that_others_hold(scene: Scene) -> None:
+    """Behind a thousand runs of a job whose gate somebody holds it looks for nothing: it looked at all that waited."""
+    held, free = await add_job(scene.store, "held"), await add_job(scene.store, "free")
+    await scene.store.add_runs([a_request(held, rank=n) for n in range(3000)], NOW)
+    await scene.store.add_run(a_request(free, rank=500), NOW)
+    read = "SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'tokimori_runs'"
+    async with scene.held_open() as db, scene.held_open() as claims:
+        await db.rows("SELECT FROM tokimori_jobs WHERE incarnation = $1 FOR UPDATE", held.incarnation)
+        before = await claims.value(read)
+        claim = a_claim(scene.worker.id, [lane_of(held.definition)], 4)
+        assert [each.run.job_id for each in (await working.claim(claims, claim, NOW))[0]] == ["free"]
+        assert await claims.value(read) - before < 3000
 
 
 async def test_a_pause_of_a_queue_waits_for_claims_under_way(scene: Scene) -> None:

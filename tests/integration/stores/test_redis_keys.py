@@ -5,10 +5,22 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, add_runs, fire, later
+from tests.contract.stores.actors import (
+    EVERY_SECOND,
+    NOW,
+    Worker,
+    a_claim,
+    a_job,
+    a_request,
+    add_job,
+    add_runs,
+    fire,
+    later,
+)
 from tests.servers.redis import Server
 from tokimori.clock import SystemClock
 from tokimori.model.job import JobState
+from tokimori.model.lanes import lane_of
 from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded
 from tokimori.model.retention import expiry_of_deleted
 from tokimori.model.transitions import RunState
@@ -113,14 +125,19 @@ async def test_a_batch_needs_few_commands_a_run(server: Server) -> None:
 
 async def test_a_claim_sends_few_runs_to_the_line(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """A claim among many runs of a full job gives up after so many, and the next one goes on."""
-    monkeypatch.setattr(working, "MOST_REFUSED", 5)
+    monkeypatch.setattr(working, "MOST_EXAMINED", 5)
     store = await opened(server)
     worker = await Worker.join(store)
-    runs = await add_runs(store, await add_job(store, max_running=1), 20)
-    assert [each.run.id for each in await worker.claim(2)] == [runs[0].id]
-    assert len(await store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED})))) == 2 + 5 - 1
-    assert await worker.claim(2) == []
-    assert len(await store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED})))) == 2 * (2 + 5) - 1
+    runs = await add_runs(store, job := await add_job(store, max_running=1), 20)
+    claimed, blocked = [], []
+    for _ in range(3):
+        claim = a_claim(worker.id, [lane_of(job.definition)], 2)
+        found, has_rest = await working.claim(store.db, claim, NOW)  # type: ignore[attr-defined]
+        claimed += [each.run.id for each in found]
+        waiting = await store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED})))
+        blocked.append((len(waiting), has_rest))
+    assert claimed == [runs[0].id]
+    assert blocked == [(2 + 5 - 1, True), (2 * (2 + 5) - 1, True), (19, False)]
     await store.close()
 
 

@@ -180,6 +180,24 @@ async def test_what_is_limited_runs_one_by_one(world: World) -> None:
     assert {run.state for run in await world.runs()} == {RunState.SUCCEEDED}
 
 
+async def test_a_claim_that_was_cut_short_is_asked_again_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim that only sends runs to a line wakes its node: what is behind them starts without waiting for a beat."""
+    member, job = await world.join(), await world.add(schedule=None)
+    claim, cut = world.store.claim, [True] * 9
+
+    async def cut_short(wanted: Claim, now: Moment) -> list[Claimed]:
+        if not cut:
+            return await claim(wanted, now)
+        cut.pop()
+        world.store.tell()
+        return []
+
+    monkeypatch.setattr(world.store, "claim", cut_short)
+    ids = await world.trigger(job)
+    await world.pass_time(0.001)
+    assert member.executor.running == ids
+
+
 async def test_a_node_leaves_alone_what_it_does_not_serve(world: World) -> None:
     """A job that asks for a label waits for a node that carries it."""
     job = await world.add(schedule=None, labels={"gpu": "yes"})

@@ -6,8 +6,11 @@ from functools import partial
 
 import pytest
 
+from tokimori.clock import Moment
 from tokimori.errors import StoreError, StoreUnavailable
+from tokimori.model.ids import ClaimId, NodeId
 from tokimori.ports.store import Store
+from tokimori.ports.working import Claim, Claimed
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.mysql.store import MysqlStore
 from tokimori.stores.notices import Notices, telling
@@ -63,6 +66,9 @@ class Shop(ServerStore[Counter]):
         if self._refuses:
             raise StoreUnavailable("not today")
         return [f"{db.most} at most"]
+
+    async def _claim(self, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
+        return [], claim.limit > 1
 
 
 async def work(db: Counter, text: str, *, fails: bool = False) -> str:
@@ -136,3 +142,19 @@ async def test_a_store_tells_of_what_was_done() -> None:
     with pytest.raises(ValueError, match="hello"):
         await method(shop, "hello", fails=True)
     assert told == [True]
+
+
+async def test_a_claim_that_has_left_something_wakes_who_watches_here() -> None:
+    """Its own watchers hear at once that there is more to be claimed, and other nodes do not."""
+    sent, woken = list[bool](), list[bool]()
+
+    async def send() -> None:
+        sent.append(True)
+
+    shop = Shop(notices=Notices(send))
+    shop.watch(lambda: woken.append(True))
+    for limit in (1, 2):
+        claim = Claim(id=ClaimId("c"), node=NodeId("n"), lanes=(), limit=limit)
+        assert await shop.claim(claim, Moment(0)) == []
+    await asyncio.sleep(0)
+    assert (woken, sent) == ([True], [])

@@ -55,13 +55,8 @@ async def add_jobs(transaction: Transaction, jobs: Sequence[Job], family: int | 
         (before,) = await transaction.ask(sql("SELECT id FROM tokimori_jobs WHERE id IN (%s)", sorted(edges)))
         known = {job_id for (job_id,) in before.rows}
         await change_edges(transaction, {}, {job: each for job, each in edges.items() if job not in known}, family)
-    added = insert(
-        "INSERT",
-        "tokimori_jobs",
-        _COLUMNS,
-        [job_row(job) for job in jobs],
-        "ON DUPLICATE KEY UPDATE tokimori_jobs.incarnation = tokimori_jobs.incarnation",
-    )
+    same = "ON DUPLICATE KEY UPDATE tokimori_jobs.incarnation = tokimori_jobs.incarnation"
+    added = insert("INSERT", "tokimori_jobs", _COLUMNS, [job_row(job) for job in jobs], same)
     ids = [job.id for job in jobs]
     *_, found = await transaction.ask(*added, sql("SELECT id, incarnation FROM tokimori_jobs WHERE id IN (%s)", ids))
     incarnations = dict(found.rows)

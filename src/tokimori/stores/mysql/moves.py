@@ -45,8 +45,9 @@ def begin_parking(job: Incarnation) -> str:
 
 def follow(strays: Mapping[RunId, Lane | None]) -> Iterator[str]:
     """Ready runs that a claim has found in another lane than their job's follow now."""
-    for run_id, lane in strays.items():
-        yield sql(f"UPDATE tokimori_runs {BY_KEY} SET lane = %s WHERE id = %s", lane, run_id)
+    for lane in set(strays.values()):
+        runs = [run_id for run_id, other in strays.items() if other == lane]
+        yield sql(f"UPDATE tokimori_runs {BY_KEY} SET lane = %s WHERE id IN (%s)", lane, runs)
 
 
 async def check_moved(transaction: Transaction, job: Incarnation) -> None:

@@ -58,9 +58,10 @@ async def outdated(db: Sessions, tzdata: str, limit: int) -> list[Job]:
 async def apply(transaction: Transaction, plans: Sequence[_Planned], now: Moment) -> list[bool]:
     if not plans:
         return []
-    (found,) = await transaction.ask(sql(_CURSORS, sorted({plan.incarnation for plan, _ in plans})))
+    bounded = limits.count_active(plan.incarnation for plan, _ in plans if plan.most_active is not None)
+    found, counted = await transaction.ask(sql(_CURSORS, sorted({plan.incarnation for plan, _ in plans})), bounded)
     cursors = {row[0]: Cursor(row[0], row[1], row[2], JobState(row[3])) for row in found.rows}
-    rooms = await _rooms(transaction, [plan for plan, _ in plans if plan.most_active is not None])
+    rooms = limits.rooms_of(counted)
     accepted: list[_Planned] = []
     refused: dict[int, Cursor | None] = {}
     for number, (plan, ids) in enumerate(plans):
@@ -85,14 +86,6 @@ async def apply(transaction: Transaction, plans: Sequence[_Planned], now: Moment
         number not in refused or was_applied(plan, refused[number], first_run_exists=bool(exist.intersection(ids[:1])))
         for number, (plan, ids) in enumerate(plans)
     ]
-
-
-async def _rooms(transaction: Transaction, plans: Sequence[Plan]) -> dict[Incarnation, int]:
-    """How many more active runs their jobs may have. The gates are locked."""
-    if not plans:
-        return {}
-    (counted,) = await transaction.ask(limits.count_active(plan.incarnation for plan in plans))
-    return limits.rooms_of(counted)
 
 
 def _known(ids: Sequence[RunId]) -> Iterator[str]:

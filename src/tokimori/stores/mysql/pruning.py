@@ -51,16 +51,9 @@ async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int
         if left and rest[0].deleted:
             await transaction.ask(FORGET.format(incarnation=rest[0].incarnation, job=sql("%s", rest[0].job_id)))
         del rest[: bool(left)]
-    rows = sorted((*key, count) for key, count in counted.items())
-    await transaction.commit(
-        *insert(
-            "INSERT",
-            "tokimori_counts",
-            "job_id, incarnation, day, outcome, count",
-            rows,
-            "ON DUPLICATE KEY UPDATE tokimori_counts.count = tokimori_counts.count + VALUES(count)",
-        )
-    )
+    rows, columns = sorted((*key, count) for key, count in counted.items()), "job_id, incarnation, day, outcome, count"
+    more = "ON DUPLICATE KEY UPDATE tokimori_counts.count = tokimori_counts.count + VALUES(count)"
+    await transaction.commit(*insert("INSERT", "tokimori_counts", columns, rows, more))
     return rest
 
 

@@ -77,12 +77,9 @@ async def _put_off(transaction: Transaction, newest: Run, asked: Run, lane: Lane
         return None
     after = put_off(runs[0], asked, lane)
     assignments = ", ".join(f'"{name}" = %s' for name in PUT_OFF)
+    values = (getattr(after, each) for each in PUT_OFF)
     writes = (
-        sql(
-            f"UPDATE tokimori_runs SET {assignments} WHERE id = %s",
-            *(getattr(after, each) for each in PUT_OFF),
-            after.id,
-        ),
+        sql(f"UPDATE tokimori_runs SET {assignments} WHERE id = %s", *values, after.id),
         sql("DELETE FROM tokimori_requests WHERE asked < %s", now - REMEMBERED),
         *insert("INSERT", "tokimori_requests", "id, run_id, asked", [(asked.id, after.id, now)]),
     )

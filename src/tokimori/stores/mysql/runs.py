@@ -9,6 +9,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.stores.listing import STATE_LIVE, listed
 from tokimori.stores.mysql import ending, family, limits, lines
@@ -86,6 +87,10 @@ _INDEX = {None: "PRIMARY", STATE_LIVE: "PRIMARY"}
 
 def _list(wanted: RunFilter) -> str:
     newest = f"ORDER BY id DESC LIMIT {wanted.limit:d}"
+    if wanted.job_id is None and wanted.states == {RunState.HELD}:  # few among what waits
+        before = "true" if wanted.before is None else sql("id < %s", wanted.before)
+        held = f"SELECT id FROM {_LIVE} FORCE INDEX (tokimori_runs_waiting) WHERE state = 'held' AND {before} {newest}"
+        return f"SELECT {RUN} FROM ({held}) held JOIN {_LIVE} USING (id) ORDER BY id DESC"
     parts = (
         f"(SELECT {RUN} FROM {table} FORCE INDEX ({_INDEX.get(index, index)}) WHERE {condition} {newest})"
         for table, index, condition in listed(wanted, sql("%s", wanted.job_id), sql("%s", wanted.before))

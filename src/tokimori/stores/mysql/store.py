@@ -119,7 +119,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     bury = transacted(nodes.bury)
     leave = transacted(nodes.leave)
     orphans = forwarded(nodes.orphans)
-    claim = forwarded(working.claim)
+    _claim = forwarded(working.claim)
     settle = transacted(working.settle)
     put_semaphore = telling(transacted(semaphores.put_semaphore))
     list_semaphores = forwarded(semaphores.list_semaphores)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Incarnation, NodeId, RunId
+from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
 from tokimori.model.run import Output, Run
 from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
@@ -37,7 +37,7 @@ from tokimori.stores.rows import (
     run_values,
 )
 from tokimori.stores.rules.admission import Admission
-from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run, first_runs
+from tokimori.stores.rules.claiming import claimed_run, first_runs
 from tokimori.stores.rules.lines import Place
 from tokimori.stores.rules.settling import Standing, judged, settled_run
 from tokimori.stores.rules.settling import ending as ending_of
@@ -47,10 +47,14 @@ _ALIVE = f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARE
 _IN_LINE = """
 FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready' AND lane = {} {} ORDER BY "rank", id LIMIT {}
 """
-_HEADS = f"""
-SELECT (SELECT CONCAT("rank", ' ', id) {_IN_LINE}) AS head, one.lane FROM (SELECT '' AS lane{{}}) one HAVING head <> ''
-"""
+# No index leads around the runs of a job that others hold: so many are passed by, and no more.
+_AROUND = f"""
+FROM (SELECT "rank", id, lane, incarnation {_IN_LINE.format("%s", "{}", 1000)}) ready WHERE incarnation NOT IN (%s)
+ORDER BY "rank", id LIMIT {{}}"""
 _LANE = "CONVERT(one.lane USING ascii) COLLATE ascii_bin"
+_HEADS = f"""
+SELECT (SELECT CONCAT("rank", ' ', id) {_IN_LINE.format(_LANE, "", 1)}) AS head, one.lane
+FROM (SELECT '' AS lane{{}}) one HAVING head <> ''"""
 # The limit is read without a lock: it only tells which lock to ask for.
 _LOCKED = f"""
 SELECT {RUN}, (SELECT max_running FROM tokimori_jobs WHERE incarnation = tokimori_runs.incarnation)
@@ -60,19 +64,15 @@ _TAKE = f"""
 UPDATE tokimori_runs {BY_KEY} SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = %s,
     claim_id = %s, pid = NULL, started = NULL, exit_code = NULL, "signal" = NULL, error = NULL
 WHERE id IN (%s)"""
-_MOST_AT_ONCE = 1000
+_MOST_AT_ONCE = 500
 
 
-async def claim(db: Sessions, claim: Claim, now: Moment) -> list[Claimed]:
-    """In as many transactions as runs are sent to the lines, none begun after 0.3 s: what one has written stays."""
-    catch, until = _Catch(claim, claim.limit, Freed()), monotonic() + 0.3
-    while not catch.over and monotonic() < until:
-        met = await db.transact(partial(_claim, catch=catch, now=now))
-        if isinstance(met, _Catch):
-            catch = met
-        else:  # by themselves: who makes one of them at the same time is waited for, which a claim never does
-            await db.ask(*lines.made(met))
-    return list(catch.taken)
+async def claim(db: Sessions, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
+    """See `ServerStore._claim`. It begins nothing after 0.05 s: a node claims again at once, and has beats to send."""
+    catch = _Catch(claim, claim.limit, max(2, claim.limit), Freed(), monotonic() + 0.05)
+    while isinstance(met := await db.transact(partial(_claim, catch=catch, now=now)), frozenset):
+        await db.ask(*lines.made(met))  # by themselves: who makes one at the same time is waited for, as no claim does
+    return list(met.taken), met.moved and not met.over
 
 
 async def save_outputs(db: Sessions, outputs: Sequence[Output]) -> None:
@@ -89,14 +89,21 @@ def _insert_outputs(verb: str, outputs: Sequence[Output], rest: str = "", *, set
 
 
 class _Catch(NamedTuple):
-    """A claim under way. `freed`: whose turns are passed on when a transaction ends; it examines none of those anew."""
+    """A claim under way. `freed`: whose turns are passed on at its end; it examines none of those anew.
+
+    Of many lanes it has asked for the `heads` once, and looks into so many, the first ones: `wide`. `busy`: jobs that
+    others hold, by lane. `moved`: it has sent runs to lines or other lanes. `over`: it has seen all that it could have.
+    """
 
     claim: Claim
     batch: int
+    wide: int
     freed: Freed
+    until: float
+    heads: Sequence[tuple[Place, Lane]] | None = None
     taken: Sequence[Claimed] = ()
-    busy: Set[Incarnation] = frozenset()
-    examined: int = 0
+    busy: Mapping[Lane, Set[Incarnation]] = MappingProxyType({})
+    moved: bool = False
     over: bool = False
     places: Mapping[Incarnation, limits.Places] = MappingProxyType({})
 
@@ -106,73 +113,75 @@ class _Catch(NamedTuple):
         return self.claim.limit - len(self.taken)
 
 
-class _Look(NamedTuple):
-    """The statement that locks the first ready runs, so many at most, and whether there are more in any case."""
+async def _look(transaction: Transaction, catch: _Catch) -> tuple[_Catch, str, bool]:
+    """The statement that locks the first ready runs, and whether there are more in any case.
 
-    statement: str
-    number: int
-    rest: bool
-
-
-async def _look(transaction: Transaction, catch: _Catch) -> _Look:
-    """Of many lanes as many as it may take runs are read, without a lock, up to the head of the next: all it judges."""
-    lanes, batch, most, behind = catch.claim.lanes, catch.batch, max(2, catch.claim.limit), list[Place]()
-    around = sql("AND incarnation NOT IN (%s)", sorted(catch.busy)) if catch.busy else ""
-    if len(lanes) > most:
-        ours = "".join(sql(" UNION ALL SELECT %s", lane) for lane in lanes)
-        (heads,) = await transaction.ask(_HEADS.format(_LANE, around, 1, ours))
-        places = sorted((place_of(head), lane) for head, lane in heads.rows)
-        lanes, behind = tuple(lane for _, lane in places[:most]), [place for place, _ in places[most : most + 1]]
-    if len(lanes) == 1:
-        some = f"{batch} OFFSET {catch.claim.skip}"
-        return _Look(_LOCKED % _IN_LINE.format(sql("%s", lanes[0]), around, some), batch, rest=False)
-    each = min(batch, 4 * batch // max(1, len(lanes)))
-    firsts = [f'(SELECT "rank", id, lane {_IN_LINE.format(sql("%s", lane), around, each)})' for lane in lanes]
+    Of many lanes the first ones are read, without a lock, up to the head of the next: all that the claim judges.
+    """
+    lanes, batch, wide, behind = catch.claim.lanes, catch.batch, catch.wide, list[Place]()
+    if len(lanes) > wide:
+        if catch.heads is None:
+            ours = "".join(sql(" UNION ALL SELECT %s", lane) for lane in lanes)
+            (found,) = await transaction.ask(_HEADS.format(ours))
+            catch = catch._replace(heads=sorted((place_of(head), lane) for head, lane in found.rows))
+        still = frozenset(lanes)
+        heads = [each for each in catch.heads or () if each[1] in still]
+        lanes, behind = tuple(lane for _, lane in heads[:wide]), [place for place, _ in heads[wide : wide + 1]]
+    upto, some = f'AND "rank" <= {behind[0].rank}' if behind else "", f"{batch} OFFSET {catch.claim.skip}"
+    if len(lanes) == 1 and not catch.busy:
+        return catch, _LOCKED % _IN_LINE.format(sql("%s", lanes[0]), upto, some), bool(behind)
+    firsts = []
+    for lane in lanes:
+        busy = catch.busy.get(lane)
+        around = sql(_AROUND.format(upto, some), lane, sorted(busy)) if busy else ""
+        firsts.append(f'(SELECT "rank", id, lane {around or sql(_IN_LINE.format("%s", upto, some), lane)})')
     answers = await transaction.ask(" UNION ALL ".join(firsts)) if firsts else ()
     rows = (row for answer in answers for row in answer.rows if not behind or row[:2] < behind[0])
-    chosen, rest = first_runs(rows, each, batch)
-    return _Look(_LOCKED % sql(_THESE, chosen), len(chosen), rest or bool(behind))
+    chosen, rest = first_runs(rows, batch, batch)
+    if behind and len(chosen) < batch:
+        catch = catch._replace(wide=4 * wide)
+    return catch, _LOCKED % sql(_THESE, chosen), rest or bool(behind)
 
 
 async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch | frozenset[str]:
     """Nothing is waited for: what is locked stays ready. Semaphores that are to be made first, where there are any."""
-    claim, most = catch.claim, catch.examined + _MOST_AT_ONCE
+    claim = catch.claim
     before = sql(f'{OWNED} AND r.node_id = %s AND r.claim_id = %s ORDER BY r."rank", r.id', claim.node, claim.id)
-    look = await _look(transaction, catch)
-    asked = (sql(_ALIVE, claim.node), before, SHARED_PAUSED, look.statement)
+    catch, look, rest = await _look(transaction, catch)
+    asked = (sql(_ALIVE, claim.node), before, SHARED_PAUSED, look)
     node, known, paused, ready = await transaction.ask(*asked)
-    if not node.rows or (known.rows and not catch.taken):
-        return catch._replace(taken=all_claimed(known.rows) if node.rows else catch.taken, over=True)
-    catch = catch._replace(claim=replace(claim, lanes=claimable(claim.lanes, paused)), freed=Freed(), places={})
+    if not node.rows or known.rows:
+        return catch._replace(taken=all_claimed(known.rows) if node.rows else (), over=True)
+    catch = catch._replace(claim=replace(claim, lanes=claimable(claim.lanes, paused)), freed=Freed())
+    is_first = True  # and of few runs: it does not stay the only one
     while True:
         found = [(run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS]) for row in sorted(ready.rows, key=_in_line)]
         found = [(run, limit) for run, limit in found if run.lane in catch.claim.lanes]
         locked = await lock_lines(transaction, found)
         if locked.unknown:
             return locked.unknown
-        catch, writes = _admit(catch, look, [run for run, _ in found], locked, now)
-        if catch.over or catch.examined >= most:
+        catch, writes = _admit(catch, rest, [run for run, _ in found], locked, now)
+        if catch.over or (not is_first and monotonic() >= catch.until):
             await transaction.commit(*await lines.serve(transaction, catch.freed, writes, catch.places))
             return catch
+        is_first = False
         await transaction.ask(*writes)
-        look = await _look(transaction, catch)
-        (ready,) = await transaction.ask(look.statement)
+        catch, look, rest = await _look(transaction, catch)
+        (ready,) = await transaction.ask(look)
 
 
-def _admit(
-    catch: _Catch, look: _Look, runs: Sequence[Run], locked: MysqlLines, now: Moment
-) -> tuple[_Catch, list[str]]:
+def _admit(catch: _Catch, rest: bool, runs: Sequence[Run], locked: MysqlLines, now: Moment) -> tuple[_Catch, list[str]]:
     """Take what fits, send what does not to its line; what is still to be written."""
-    admission, taken, busy = Admission(locked, freed=catch.freed), dict[RunId, Run](), set(catch.busy)
+    admission, taken, busy = Admission(locked, freed=catch.freed), dict[RunId, Run](), dict(catch.busy)
     for run in runs:
         if len(taken) == catch.wanted:
             break
         candidate = locked.candidate(run)
         if run.id in locked.strays:
             continue
-        if candidate is None:
-            busy.add(run.incarnation)
-        elif admission.takes(candidate):
+        if candidate is None and run.lane is not None:
+            busy[run.lane] = {run.incarnation, *busy.get(run.lane, ())}
+        elif candidate is not None and admission.takes(candidate):
             taken[run.id] = claimed_run(run, catch.claim.node)
     claimed = [Claimed(run=run, definition=locked.gates[run.incarnation].definition) for run in taken.values()]
     places = dict(catch.places)
@@ -180,16 +189,16 @@ def _admit(
         if gate.limit:
             places[job] = limits.Places(gate.limit, admission.running.get(job, gate.running), has_line=True)
     after = catch._replace(
-        batch=max(catch.wanted - len(taken), min(4 * catch.batch, _MOST_AT_ONCE)),
+        batch=max(catch.wanted - len(taken), min(16 * catch.batch, _MOST_AT_ONCE)),
         taken=[*catch.taken, *claimed],
         busy=busy,
-        examined=catch.examined + look.number,
+        moved=catch.moved or bool(admission.refused or locked.strays),
         places=places,
     )
-    is_last = after.examined >= catch.claim.limit + MOST_EXAMINED or not (look.rest or len(runs) == catch.batch)
     writes = [sql(_TAKE, catch.claim.node, catch.claim.id, [*taken])] if taken else []
     writes += moves.follow(locked.strays)
-    return after._replace(over=is_last or not after.wanted), [*writes, *writes_of(admission, taken, now)]
+    has_more = rest or len(runs) == catch.batch
+    return after._replace(over=not (has_more and after.wanted)), [*writes, *writes_of(admission, taken, now)]
 
 
 _RANK, _ID = (RUN.split(", ").index(column) for column in ('"rank"', "id"))

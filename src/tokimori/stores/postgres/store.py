@@ -116,7 +116,7 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
     bury = forwarded(nodes.bury)
     leave = forwarded(nodes.leave)
     orphans = forwarded(nodes.orphans)
-    claim = forwarded(working.claim)
+    _claim = forwarded(working.claim)
     _settle = forwarded(working.settle)
     save_outputs = forwarded(working.save_outputs)
     put_semaphore = telling(forwarded(semaphores.put_semaphore))

@@ -16,7 +16,6 @@ from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
 from tokimori.stores.postgres.columns import types_of
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, output_row, row_writer
-from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.settling import JOB_DELETED
 
 _AS_READ = [
@@ -35,7 +34,7 @@ FROM tokimori_settle({parameters(_SETTLE_TYPES)})"""
 """The applied ones are told only where they are not all."""
 _CLAIM = f"""
 SELECT {", ".join(_AS_READ)}, definition
-FROM tokimori_claim($1, $2, tokimori_open_lanes($3), $4, $5, $6, $7)"""
+FROM tokimori_claim($1, $2, tokimori_open_lanes($3), $4, $5, $6)"""
 _SAVE = f"""
 INSERT INTO tokimori_outputs ({OUTPUT}, settled)
 SELECT run_id, attempt, size, head, tail, false FROM unnest({parameters(_OUTPUT)}) AS o ({OUTPUT})
@@ -44,9 +43,10 @@ SET size = excluded.size, head = excluded.head, tail = excluded.tail
 WHERE NOT tokimori_outputs.settled AND excluded.size >= tokimori_outputs.size"""
 
 
-async def claim(db: Connections, claim: Claim, now: Moment) -> list[Claimed]:
-    how_many = (claim.limit, claim.skip, MOST_EXAMINED)
-    return all_claimed(await db.rows(_CLAIM, claim.id, claim.node, claim.lanes, *how_many, now))
+async def claim(db: Connections, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
+    rows = await db.rows(_CLAIM, claim.id, claim.node, claim.lanes, claim.limit, claim.skip, now)
+    taken = [row for row in rows if row[0] is not None]
+    return all_claimed(taken), len(taken) < len(rows)
 
 
 async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:

@@ -28,7 +28,7 @@ skips:<inc>             zset    rows of the ledger by their first moment: "first
 moves                   hash    incarnation of a changed or deleted job -> how far its runs have followed it,
                                 MessagePack; in: add_run, claim, jobs.py, move_runs, moves, replace_job, tick
 deleted                 zset    jobs that are gone, whose rows are still to be pruned: by name, "incarnation id", padded
-                                as in due; in: counts, delete_job, deleted_jobs, export_rows, import_rows, prune
+                                as in due; in: counts, delete_job, export_rows, import_rows, prune, pruning.py
 deleted:<inc>           hash    version, definition, created, deleted of a job of which something ran when it was
                                 deleted; in: delete_job, deleted_job, prune
 tombstones:<job id>     zset    incarnations of these, by when they were deleted; in: delete_job, deleted_job, prune
@@ -80,7 +80,8 @@ running:<inc>           set     running runs of a job; in: claim, delete_job, li
 running:<inc>:<key>     set     those of a key; in: claim, lines, settle
 owned:<node>            hash    running run -> the claim that took it
                                 in: bury, claim, leave, orphans, prune_nodes, settle, tick
-held:<inc>              set     held runs of a job; in: lines, prelude
+held                    zset    ids of held runs: by name; in: lines, list_runs
+held:<inc>              set     those of a job; in: lines, prelude
 line:<name>:<lane>      zset    runs that wait for a semaphore, by rank, then id; in: lines
 
 semaphores              zset    names: by name; in: delete_semaphore, export_rows, lines, list_semaphores

@@ -20,8 +20,9 @@ async def prune(db: Connections, expiries: Sequence[Expiry], limit: int) -> Sequ
 
 
 async def deleted_jobs(db: Connections, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
-    found = await db.run("deleted_jobs", after=None if after is None else str(after), limit=limit)
-    return [(Incarnation(int(incarnation)), JobId(job_id)) for incarnation, job_id in found]
+    first = "-" if after is None else f"({after:0>19} ~"
+    found = await db.do("ZRANGEBYLEX", f"{db.address.prefix}deleted", first, "+", "LIMIT", "0", str(limit))
+    return [(Incarnation(int(member[:19])), JobId(member[20:])) for member in found]
 
 
 async def prune_nodes(db: Connections, before: Moment, limit: int) -> int:

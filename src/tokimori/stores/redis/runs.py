@@ -20,7 +20,7 @@ from tokimori.stores.rules.holding import may_hold, may_resume
 
 PAGE = 1000
 """How many runs one script looks at: others wait meanwhile."""
-_AMONG = {"live": frozenset(RunState) - ENDS, "broken": ENDS - {RunState.SUCCEEDED}}
+_AMONG = {"held": frozenset({RunState.HELD}), "live": frozenset(RunState) - ENDS, "broken": ENDS - {RunState.SUCCEEDED}}
 """The indexes of runs of some states alone."""
 
 

@@ -77,7 +77,7 @@ class RedisStore(NotifyingStore[Connections]):
     leave = forwarded(nodes.leave)
     orphans = forwarded(nodes.orphans)
     list_nodes = forwarded(nodes.list_nodes)
-    claim = forwarded(working.claim)
+    _claim = forwarded(working.claim)
     _settle = forwarded(working.settle)
     put_semaphore = telling(forwarded(semaphores.put_semaphore))
     list_semaphores = forwarded(semaphores.list_semaphores)

@@ -12,15 +12,14 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import all_claimed, output_map
 from tokimori.stores.rows import names_of
+from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.settling import JOB_DELETED
 
-MOST_REFUSED = 1000
-"""How many ready runs one claim may send to lines: the server does nothing else meanwhile."""
 
-
-async def claim(db: Connections, claim: Claim, now: Moment) -> list[Claimed]:
+async def claim(db: Connections, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
     asked = {"id": claim.id, "node": claim.node, "lanes": claim.lanes, "limit": claim.limit, "skip": claim.skip}
-    return all_claimed(await db.run("claim", **asked, most=MOST_REFUSED, now=now))
+    has_rest, answer = await db.run("claim", **asked, most=MOST_EXAMINED, now=now)
+    return all_claimed(answer), has_rest is not None
 
 
 async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:

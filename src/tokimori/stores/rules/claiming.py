@@ -14,7 +14,7 @@ from tokimori.model.transitions import Event, move
 from tokimori.ports.semaphores import Answer, Grant, InLine, NodeGone, Permit, Wish, permit_of
 from tokimori.stores.rules.errors import check_same_limit, check_weight
 
-MOST_EXAMINED = 10_000
+MOST_EXAMINED = 1_000
 """How many ready runs one claim may send to the line of a full job before it gives up until it is asked again."""
 
 

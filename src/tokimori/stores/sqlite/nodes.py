@@ -55,25 +55,17 @@ def survey(db: sqlite3.Connection, now: Moment, *, past: Moment | None = None) -
 
 
 def bury(db: sqlite3.Connection, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
-    buried = db.execute(
-        """
-        UPDATE tokimori_nodes SET state = 'dead', "left" = ? WHERE id = ? AND beat = ? AND state = 'alive'
-            AND EXISTS (SELECT 1 FROM tokimori_nodes WHERE id = ? AND state = 'alive')""",
-        (now, dead, beat, by),
-    )
-    if buried.rowcount:
+    bury = """UPDATE tokimori_nodes SET state = 'dead', "left" = ? WHERE id = ? AND beat = ? AND state = 'alive'
+        AND EXISTS (SELECT 1 FROM tokimori_nodes WHERE id = ? AND state = 'alive')"""
+    if db.execute(bury, (now, dead, beat, by)).rowcount:
         lines.drop_permits(db, dead)
     return state_of(db, dead) is NodeState.DEAD
 
 
 def leave(db: sqlite3.Connection, node: NodeId, now: Moment) -> bool:
-    left = db.execute(
-        """
-        UPDATE tokimori_nodes SET state = 'left', "left" = ? WHERE id = ? AND state = 'alive'
-            AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = tokimori_nodes.id)""",
-        (now, node),
-    )
-    if left.rowcount:
+    leave = """UPDATE tokimori_nodes SET state = 'left', "left" = ? WHERE id = ? AND state = 'alive'
+        AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = tokimori_nodes.id)"""
+    if db.execute(leave, (now, node)).rowcount:
         lines.drop_permits(db, node)
         db.execute("DELETE FROM tokimori_nodes WHERE id = ? AND concurrency = 0", (node,))
     return state_of(db, node) is not NodeState.ALIVE

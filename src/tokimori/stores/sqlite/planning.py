@@ -50,13 +50,8 @@ def due(db: sqlite3.Connection, now: Moment, limit: int, share: Share = ALL) -> 
 def apply(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
     cursors = _cursors(db, [plan.incarnation for plan, _ in plans])
     answers, accepted = [], list[tuple[Plan, Sequence[RunId]]]()
-    active: Counter[Incarnation] = Counter(
-        {
-            plan.incarnation: lines.count_active(db, plan.incarnation)
-            for plan, _ in plans
-            if plan.most_active is not None
-        }
-    )
+    bounded = {plan.incarnation for plan, _ in plans if plan.most_active is not None}
+    active: Counter[Incarnation] = Counter({job: lines.count_active(db, job) for job in bounded})
     for plan, ids in plans:
         cursor = cursors.get(plan.incarnation)
         fits = has_room(active[plan.incarnation], len(plan.runs), plan.most_active)

@@ -79,12 +79,8 @@ def _prune_skips(db: sqlite3.Connection, expiry: Expiry, limit: int, counted: Co
 
 
 def prune_nodes(db: sqlite3.Connection, before: Moment, limit: int) -> int:
-    pruned = db.execute(
-        """
-        DELETE FROM tokimori_nodes WHERE id IN (
-            SELECT id FROM tokimori_nodes n WHERE state <> 'alive' AND "left" < ? AND NOT EXISTS (
-                SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = n.id)
-            ORDER BY "left" LIMIT ?)""",
-        (before, limit),
-    )
-    return pruned.rowcount
+    gone = """DELETE FROM tokimori_nodes WHERE id IN (
+        SELECT id FROM tokimori_nodes n WHERE state <> 'alive' AND "left" < ? AND NOT EXISTS (
+            SELECT 1 FROM tokimori_runs WHERE state = 'running' AND node_id = n.id)
+        ORDER BY "left" LIMIT ?)"""
+    return db.execute(gone, (before, limit)).rowcount

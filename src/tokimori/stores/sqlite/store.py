@@ -17,6 +17,7 @@ from tokimori.ownership import keep_private
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
+from tokimori.ports.working import Claim, Claimed
 from tokimori.stores.namespace import UNNAMED, Namespace
 from tokimori.stores.notices import telling
 from tokimori.stores.reading import TableReader
@@ -227,7 +228,13 @@ class SqliteStore(TableReader):
     bury = writing(nodes.bury)
     leave = writing(nodes.leave)
     orphans = reading(nodes.orphans)
-    claim = writing(working.claim)
+
+    async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
+        claimed, has_rest = await self._write(working.claim, claim, now)
+        if has_rest:
+            self.tell()
+        return claimed
+
     settle = writing(working.settle)
     save_outputs = writing(working.save_outputs)
     put_semaphore = telling(writing(semaphores.put_semaphore))

@@ -90,10 +90,11 @@ SELECT {", ".join(map(_new_value, _SETTLED))}, {", ".join(f"run.{column}" for co
 FROM {_CHANGES.format(join="CROSS JOIN tokimori_runs AS run ON")}"""
 
 
-def claim(db: sqlite3.Connection, claim: Claim, now: Moment) -> list[Claimed]:
+def claim(db: sqlite3.Connection, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
     if state_of(db, claim.node) is not NodeState.ALIVE:
-        return []
-    return _taken(db, claim) or (_taken(db, claim) if _take(db, claim, now) else [])
+        return [], False
+    has_rest = not _taken(db, claim) and _take(db, claim, now)
+    return _taken(db, claim), has_rest
 
 
 def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
@@ -103,12 +104,13 @@ def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
 
 
 def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
-    """Walk the ready runs in order: what fits is taken, what does not joins a line. Whether any was taken."""
-    known, taken, misplaced, large = SqliteLines(db), list[RunId](), list[RunId](), 0
-    admission = Admission(known)
-    with closing(_ready(db, claim.lanes, claim.skip, claim.limit + MOST_EXAMINED)) as ready:
-        for row in ready:
-            if len(taken) == claim.limit or len(misplaced) == MOST_MOVED or large >= LARGE:
+    """Walk the ready runs in order: what fits is taken, what does not joins a line. Whether it was cut short."""
+    known, taken, misplaced, large, is_cut = SqliteLines(db), list[RunId](), list[RunId](), 0, False
+    admission, most = Admission(known), claim.limit + MOST_EXAMINED
+    with closing(_ready(db, claim.lanes, claim.skip)) as ready:
+        for seen, row in enumerate(ready):
+            is_cut = seen == most or len(misplaced) == MOST_MOVED or large >= LARGE
+            if is_cut or len(taken) == claim.limit:
                 break
             run, large = known.candidate(row), large + row[-1]
             if row[-2]:
@@ -121,16 +123,16 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
     db.executemany("UPDATE tokimori_runs SET state = 'blocked', blocked_on = ? WHERE id = ?", refused)
     hold(db, admission.held, now)
     lines.serve(db, admission.freed)
-    return bool(taken)
+    return is_cut
 
 
-def _ready(db: sqlite3.Connection, lanes: Sequence[Lane], skip: int, limit: int) -> Generator[Ready, None, None]:
+def _ready(db: sqlite3.Connection, lanes: Sequence[Lane], skip: int) -> Generator[Ready, None, None]:
     """The ready runs of these lanes in one order, read as far as they are asked for."""
     heads = db.execute(_HEADS, (json.dumps(open_lanes(lanes, paused_queues(db))),)).fetchall()
     with ExitStack() as stack:
         walks = [stack.enter_context(closing(_of_lane(db, *head))) for head in heads]
         runs = (row for row in heapq.merge(*walks) if len(row) > 2)
-        yield from islice(runs, skip, skip + limit)
+        yield from islice(runs, skip, None)
 
 
 def _of_lane(db: sqlite3.Connection, rank: int, run_id: RunId, lane: Lane) -> Generator[Row, None, None]:

@@ -61,7 +61,7 @@ def work(db: sqlite3.Connection) -> None:
     planning.apply(db, [plan, plan], later(1))
     planning.outdated(db, "9999z", 10)
     planning.promote(db, later(1), 10)
-    (claimed,) = working.claim(db, a_claim(node.id, [Lane("default||"), Lane("other||")], 10), NOW)
+    ((claimed,), _) = working.claim(db, a_claim(node.id, [Lane("default||"), Lane("other||")], 10), NOW)
     nodes.tick(
         db,
         Beat(node=node.id, started=(StartedRun(run_id=claimed.run.id, token=claimed.run.token, pid=1, at=NOW),)),
@@ -114,7 +114,7 @@ def wait_in_lines(db: sqlite3.Connection) -> None:
         for n in range(3)
     ]
     semaphores.put_semaphore(db, "b", 2, NOW)
-    claimed = working.claim(db, a_claim(node.id, nodes.survey(db, NOW).lanes, 10), NOW)
+    claimed, _ = working.claim(db, a_claim(node.id, nodes.survey(db, NOW).lanes, 10), NOW)
     assert len(claimed) == 2
     wish = Wish(id=PermitId("p"), node=program.id, semaphore="b", rank=NOW)
     for _ in range(2):

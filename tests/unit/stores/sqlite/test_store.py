@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.stores.actors import add_job, add_runs
+from tests.contract.stores.actors import Worker, add_job, add_runs
 from tokimori.clock import Moment, SystemClock
 from tokimori.errors import SchemaMismatch
 from tokimori.model.pause import Pause
 from tokimori.ports.store import SchemaStatus
+from tokimori.stores.sqlite import working
 from tokimori.stores.sqlite.schema import known_migrations
 from tokimori.stores.sqlite.store import SqliteStore
 
@@ -128,3 +129,19 @@ async def test_a_mark_is_another_one_after_each_write(tmp_path: Path) -> None:
     assert len(set(marks)) == 5
     await other.close()
     await ours.close()
+
+
+async def test_a_claim_that_has_left_something_wakes_who_watches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that passed as many runs of a full job as it may tells its node that there is more."""
+    monkeypatch.setattr(working, "MOST_EXAMINED", 3)
+    store = await opened(tmp_path / "a.db")
+    await store.migrate()
+    worker = await Worker.join(store)
+    await add_runs(store, await add_job(store, max_running=1), 9)
+    told: list[bool] = []
+    monkeypatch.setattr(store, "tell", lambda: told.append(True))
+    seen = [(len(await worker.claim(2)), len(told)) for _ in range(2)]
+    assert seen == [(1, 1), (0, 1)]
+    await store.close()

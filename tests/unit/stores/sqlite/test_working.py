@@ -34,9 +34,24 @@ def test_a_claim_asked_again_gets_past_a_full_job(db: sqlite3.Connection, monkey
     while not got or "free" not in got[-1]:
         lanes = nodes.survey(db, NOW).lanes
         assert lanes, "the free run is still ready"
-        got.append([claimed.run.job_id for claimed in working.claim(db, a_claim(node.id, lanes, 2), NOW)])
+        taken, has_rest = working.claim(db, a_claim(node.id, lanes, 2), NOW)
+        got.append([claimed.run.job_id for claimed in taken])
+        assert has_rest is ("free" not in got[-1])
     assert got[0] == ["full"]
     assert 3 <= len(got) <= 5
+
+
+def test_a_claim_sends_few_runs_to_the_line(db: sqlite3.Connection) -> None:
+    """Whoever else writes waits while a claim passes runs of a full job: it passes a thousand, and no more."""
+    job, node = a_job(max_running=1), a_node()
+    jobs.add_jobs(db, [job])
+    runs.add_runs(db, [a_request(job) for _ in range(2_500)], NOW)
+    nodes.register(db, node)
+    blocked: list[int] = []
+    for _ in range(3):
+        assert working.claim(db, a_claim(node.id, nodes.survey(db, NOW).lanes, 2), NOW)[1] is (len(blocked) < 2)
+        blocked += db.execute("SELECT count(*) FROM tokimori_runs WHERE state = 'blocked'").fetchone()
+    assert blocked == [1001, 2003, 2499]
 
 
 def test_a_claim_looks_into_no_more_lanes_than_it_takes_from(db: sqlite3.Connection) -> None:
@@ -50,7 +65,7 @@ def test_a_claim_looks_into_no_more_lanes_than_it_takes_from(db: sqlite3.Connect
     lanes = nodes.survey(db, NOW).lanes
     asked: list[str] = []
     db.set_trace_callback(asked.append)
-    taken = working.claim(db, a_claim(node.id, lanes, 3), NOW)
+    taken, _ = working.claim(db, a_claim(node.id, lanes, 3), NOW)
     assert [claimed.run.rank for claimed in taken] == [0, 1, 2]
     assert sum(" r.lane = " in statement for statement in asked) <= len(taken) + 1
 
@@ -64,7 +79,7 @@ def test_a_claim_takes_no_more_once_payloads_are_large(db: sqlite3.Connection) -
     node = a_node()
     nodes.register(db, node)
     lanes = nodes.survey(db, NOW).lanes
-    got = [working.claim(db, a_claim(node.id, lanes, 32), NOW) for _ in range(3)]
+    got = [working.claim(db, a_claim(node.id, lanes, 32), NOW)[0] for _ in range(3)]
     assert [[claimed.run.rank for claimed in each] for each in got] == [[0, 1], [2, 3], [4]]
     assert [is_cut(each) for each in got] == [True, True, False]
 

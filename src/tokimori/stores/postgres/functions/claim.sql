@@ -1,9 +1,9 @@
 -- The node gets ready runs by (rank, id), each if nothing refuses it; what is refused joins a line. Nothing is waited
 -- for: what is locked stays ready. Asked again, the same runs. The runs' own lanes say whether they may be claimed: who
 -- pauses a job takes them, under its gate. Runs of many jobs, one of each and none of them running, as they come when
--- schedules meet at a moment, are taken without counting: all fit.
+-- schedules meet at a moment, are taken without counting: all fit. A last row of nothing says that it was cut short.
 CREATE OR REPLACE FUNCTION tokimori_claim(
-    _claim uuid, _node uuid, _lanes text[], _limit int, _skip int, _most int, _now bigint)
+    _claim uuid, _node uuid, _lanes text[], _limit int, _skip int, _now bigint)
 RETURNS TABLE ({RUN types}, definition text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -14,10 +14,12 @@ DECLARE
     _near text[];
     _rank bigint;  -- where the head of the last one is; NULL: these are all
     _last uuid;
-    _seen integer := 0;
+    _cut boolean := false;
+    _any boolean := false;  -- some gate was ours: its runs were taken, sent to a line, or moved
     _found integer;
     _took integer;
     _ids uuid[];
+    _refused uuid[];
     _jobs bigint[];
     _free bigint[];     -- gates of jobs without a limit, shared with other claims
     _limited bigint[];  -- gates of jobs with one, held alone: who counts must be the only one
@@ -39,14 +41,14 @@ BEGIN
     IF EXISTS (SELECT FROM tokimori_runs WHERE state = 'running' AND node_id = _node AND claim_id = _claim) THEN
         _left := 0;
     END IF;
-    WHILE _left > 0 AND _seen < _limit + _most LOOP
+    WHILE _left > 0 AND NOT _cut LOOP
         _near := _lanes;
         _rank := NULL;
         IF _wide < cardinality(_lanes) THEN
             SELECT array_agg(lane), (array_agg("rank"))[_wide], (array_agg(id))[_wide] INTO _near, _rank, _last FROM (
                 SELECT l.lane, r."rank", r.id FROM unnest(_lanes) AS l (lane) CROSS JOIN LATERAL (
                     SELECT "rank", id FROM tokimori_runs
-                    WHERE state = 'ready' AND lane = l.lane AND incarnation <> ALL (_busy)
+                    WHERE state = 'ready' AND lane = l.lane
                     ORDER BY "rank", id LIMIT 1) r
                 ORDER BY r."rank", r.id LIMIT _wide) h;
         END IF;
@@ -58,6 +60,10 @@ BEGIN
                 SELECT id, incarnation, "rank", concurrency_key FROM tokimori_runs
                 WHERE state = 'ready' AND lane = l.lane AND incarnation <> ALL (_busy)
                     AND ("rank", id) <= (coalesce(_rank, 9223372036854775807), _last)
+                    AND "rank" < coalesce((  -- no index leads around the runs of jobs that others hold
+                        SELECT "rank" FROM tokimori_runs
+                        WHERE cardinality(_busy) > 0 AND state = 'ready' AND lane = l.lane
+                        ORDER BY "rank", id LIMIT 1 OFFSET 1000), 9223372036854775807)
                 ORDER BY "rank", id LIMIT _batch OFFSET _skip FOR UPDATE SKIP LOCKED) r
             ORDER BY r."rank", r.id LIMIT _batch) c;
         EXIT WHEN _found = 0 AND _rank IS NULL;
@@ -75,6 +81,7 @@ BEGIN
                 WHERE j.max_running = 0 AND (_keyed IS NULL OR incarnation <> ALL (_keyed))
                 FOR KEY SHARE OF j SKIP LOCKED) f;
         END IF;
+        _any := _any OR cardinality(_free || _limited) > 0;
         IF EXISTS (SELECT FROM tokimori_moves) THEN
             _followed := tokimori_follow(_ids, _free || _limited);
             _ids := _followed.ids;
@@ -99,43 +106,37 @@ BEGIN
             _key_jobs := _key_jobs || _judged.key_jobs;
             _keys := _keys || _judged.keys;
             _names := _names || _judged.names;
-        ELSIF _all AND cardinality(_ids) <= _left THEN
+        ELSE
+            IF NOT _all OR cardinality(_ids) > _left THEN
+                WITH candidate AS (
+                    SELECT r.id, j.max_running, row_number() OVER (ORDER BY r."rank", r.id) AS place,
+                        row_number() OVER (PARTITION BY r.incarnation ORDER BY r."rank", r.id) + CASE
+                            WHEN j.max_running = 0 THEN 0 ELSE (
+                                SELECT count(*) FROM tokimori_runs
+                                WHERE incarnation = j.incarnation AND state = 'running') END AS nth
+                    FROM unnest(_ids) AS c (id) JOIN tokimori_runs r ON r.id = c.id
+                    JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+                    WHERE r.incarnation = ANY (_free || _limited)
+                ), judged AS (
+                    SELECT id, fits, count(*) FILTER (WHERE fits) OVER (ORDER BY place) AS taken
+                    FROM (SELECT id, place, max_running = 0 OR nth <= max_running AS fits FROM candidate) c
+                )
+                SELECT array_agg(id) FILTER (WHERE fits AND taken <= _left),
+                    array_agg(id) FILTER (WHERE NOT fits AND taken < _left) INTO _ids, _refused FROM judged;
+                UPDATE tokimori_runs SET state = 'blocked' WHERE id = ANY (_refused);
+            END IF;
             UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = _node,
                 claim_id = _claim, pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL
             WHERE id = ANY (_ids);
-            _took := cardinality(_ids);
-        ELSE
-            WITH candidate AS (
-                SELECT r.id, j.max_running, row_number() OVER (ORDER BY r."rank", r.id) AS place,
-                    row_number() OVER (PARTITION BY r.incarnation ORDER BY r."rank", r.id) + CASE
-                        WHEN j.max_running = 0 THEN 0 ELSE (
-                            SELECT count(*) FROM tokimori_runs
-                            WHERE incarnation = j.incarnation AND state = 'running') END AS nth
-                FROM unnest(_ids) AS c (id) JOIN tokimori_runs r ON r.id = c.id
-                JOIN tokimori_jobs j ON j.incarnation = r.incarnation
-                WHERE r.incarnation = ANY (_free || _limited)
-            ), judged AS (
-                SELECT id, fits, count(*) FILTER (WHERE fits) OVER (ORDER BY place) AS taken
-                FROM (SELECT id, place, max_running = 0 OR nth <= max_running AS fits FROM candidate) c
-            ), taken AS (
-                UPDATE tokimori_runs r SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = _node,
-                    claim_id = _claim, pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL
-                FROM judged c WHERE r.id = c.id AND c.fits AND c.taken <= _left
-                RETURNING 1
-            ), refused AS (
-                UPDATE tokimori_runs r SET state = 'blocked'
-                FROM judged c WHERE r.id = c.id AND NOT c.fits AND c.taken < _left
-            )
-            SELECT count(*) INTO _took FROM taken;
+            GET DIAGNOSTICS _took = ROW_COUNT;
         END IF;
         _left := _left - _took;
-        _seen := _seen + _found;
         IF _found < _batch THEN
             EXIT WHEN _rank IS NULL;
             _wide := 4 * _wide;
         END IF;
         _batch := greatest(_left, least(4 * _batch, 1000));
-        EXIT WHEN clock_timestamp() > now() + interval '0.3 s';
+        _cut := clock_timestamp() > now() + interval '0.05 s';
     END LOOP;
     IF cardinality(_gates) + cardinality(_keys) + cardinality(_names) > 0 THEN
         PERFORM tokimori_wake(_gates);
@@ -145,4 +146,7 @@ BEGIN
     RETURN QUERY
     SELECT {r.RUN}, j.definition FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
     WHERE r.state = 'running' AND r.node_id = _node AND r.claim_id = _claim ORDER BY r."rank", r.id;
+    IF _cut AND _any AND _left > 0 THEN
+        RETURN NEXT;
+    END IF;
 END $$;

@@ -1,7 +1,7 @@
 -- Give the node ready runs by (rank, id), each if its job has room; one that has none joins the line. Asked again, the
--- same runs.
+-- same runs. Before them stands whether it ended before it had looked at all that it could have had.
 if not is_alive(ask.node) then
-    return {{}, {}}
+    return {false, {{}, {}}}
 end
 
 local PAGE = 100
@@ -132,9 +132,11 @@ local function refuse(run, constraint)
 end
 
 local repeated = #taken > 0
+local cut = not repeated
 for _ = 1, repeated and 0 or ask.limit + ask.most do
     local run = #taken < ask.limit and next_run()
     if not run then
+        cut = false
         break
     end
     local key
@@ -214,4 +216,4 @@ if not repeated then
 end
 
 table.sort(taken, sooner)
-return claimed(taken)
+return {cut, claimed(taken)}

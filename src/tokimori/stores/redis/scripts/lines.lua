@@ -37,6 +37,7 @@ local function enter(id, inc, state, lane, due, rank)
         later('SADD', P .. 'lanes', lane)
     elseif state == 'held' then
         later('SADD', P .. 'held:' .. inc, id)
+        later('ZADD', P .. 'held', 0, id)
     end
 end
 
@@ -49,6 +50,7 @@ local function exit(id, inc, state, lane, constraint, key)
         leave_line(id, inc, lane, constraint, key)
     elseif state == 'held' then
         later('SREM', P .. 'held:' .. inc, id)
+        later('ZREM', P .. 'held', id)
     end
 end
 
