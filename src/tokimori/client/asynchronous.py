@@ -83,14 +83,17 @@ class AsyncClient(Service, Locking[Lock]):
     ) -> Run:
         """Ask for a run of a job, now or at a moment, as `RunService.trigger` does.
 
-        With a `connection` of sqlite3, psycopg, psycopg2, SQLAlchemy or Django the run is made in its transaction, and
-        exists exactly if that commits. It has to be one to the store's own database, in PostgreSQL or SQLite. Such a
-        request can't `force`, `debounce`, `throttle` or `replace`. Errors of the driver come as they are.
+        With a `connection` of sqlite3, psycopg, psycopg2, PyMySQL, mysqlclient, SQLAlchemy or Django the run is made in
+        its transaction, and exists exactly if that commits. It has to be one to the store's own database, in
+        PostgreSQL, MariaDB, MySQL or SQLite. Such a request can't `force`, `debounce`, `throttle` or `replace`. Errors
+        of the driver come as they are.
         """
         if connection is None:
             return await super().trigger(job_id, key, payload, **fields)
         check_connection(connection)
         run, outside = await self._wanted_within(job_id, key, payload, fields)
+        if outside is None:
+            return run
         if hasattr(connection, "run_sync"):  # an asynchronous connection or session of SQLAlchemy
             found = await connection.run_sync(lambda given: add_within(given, run, outside))
         else:
@@ -99,8 +102,12 @@ class AsyncClient(Service, Locking[Lock]):
 
     async def _wanted_within(
         self, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments
-    ) -> tuple[Run, Outside]:
-        """The run that is to be made in a transaction of the program, and the statements for that."""
+    ) -> tuple[Run, Outside | None]:
+        """The run that is to be made in a transaction of the program, and the statements for that.
+
+        None of them where the key has its run already: of a transaction that has begun before, the program may not see
+        it, and would keep it locked.
+        """
         outside = await outside_of(self._store)
         if outside.driver == "sqlite" and not self._has_warned:
             self._has_warned = True
@@ -111,6 +118,8 @@ class AsyncClient(Service, Locking[Lock]):
         if job.state is not JobState.ENABLED and job.state is not JobState.FINISHED:
             raise Refused(f"the job {job_id!r} is {job.state}", field="id", value=job_id, allowed="one that is not")
         check_job(job)
+        for known in [] if key is None else await self._store.runs_of(job.incarnation, [run.origin]):
+            return known, None
         return replace(run, state=RunState.WAITING, lane=None), outside
 
     async def _answering(self, run: Run, found: RunId) -> Run:

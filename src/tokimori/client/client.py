@@ -167,6 +167,8 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
             return self._run(lambda client: client.trigger(job_id, key, payload, **fields))
         check_connection(connection)
         run, outside = self._run(lambda client: client._wanted_within(job_id, key, payload, fields))
+        if outside is None:
+            return run
         found = add_within(connection, run, outside)  # in this thread: a connection is for the one that has opened it
         return self._run(lambda client: client._answering(run, found))
 

@@ -17,13 +17,17 @@ from tokimori.ports.store import Store
 from tokimori.stores.rows import BIRTH, names_of, run_values
 from tokimori.stores.sqlite.connection import file_at
 
-ALLOWED = "a connection of sqlite3, psycopg, psycopg2, SQLAlchemy or Django, in a transaction of its own"
+ALLOWED = "a connection of sqlite3, psycopg, psycopg2, PyMySQL, mysqlclient, SQLAlchemy or Django, in a transaction"
 ASKED = ("force", "debounce", "throttle", "replace")
 """What a request in a transaction can't say: for it the job, or other runs, would be locked until the commit."""
+MYSQL = "mysql"
+"""How the drivers and dialects of MariaDB and MySQL are called here."""
 _IDLE = 0
 """`transaction_status` of psycopg and psycopg2 where no transaction has begun."""
 
 _MARKS = {"qmark": "?"}
+_BEGUN = "SELECT /*M!100600 @@in_transaction OR */ NOT @@autocommit"
+"""Whether one has begun, or begins with the next statement. The comment is MariaDB's: MySQL does not tell the first."""
 
 _birth = run_values(names_of(BIRTH))
 
@@ -43,7 +47,7 @@ async def outside_of(store: Store) -> Outside:
     raise Refused(
         "connection: this store takes no part in transactions of other programs",
         field="connection",
-        allowed="a store in PostgreSQL or SQLite, or no connection",
+        allowed="a store in PostgreSQL, MariaDB, MySQL or SQLite, or no connection",
     )
 
 
@@ -88,7 +92,7 @@ def add_within(connection: object, run: Run, outside: Outside) -> RunId:
             field="connection",
             allowed="a connection on which a transaction has begun",
         )
-    where = (run.incarnation, run.job_id, run.incarnation, run.origin)
+    where = (run.incarnation, run.job_id, run.incarnation, run.origin) if outside.checks else ()
     added = carry(outside.add, (*_birth(run), *where))
     if not added:
         return _known(carry, run, outside)
@@ -133,6 +137,9 @@ def _package_of(connection: object) -> str:
         "django": ("vendor",),
         "psycopg": ("info",),
         "psycopg2": ("info",),
+        "pymysql": ("get_autocommit",),
+        "MySQLdb": ("get_autocommit",),  # mysqlclient
+        "mysql": ("in_transaction",),  # Connector/Python
     }
     if isinstance(connection, sqlite3.Connection):
         return "sqlite3"
@@ -148,6 +155,18 @@ def _carrier(connection: object, driver: str) -> tuple[Carries, Callable[[], boo
 
     Raises `InvalidInput` and `Refused`.
     """
+    carry, has_begun = _driven(connection, driver)
+    if driver != MYSQL:
+        return carry, has_begun
+
+    def in_literals(statement: str, values: Sequence[object], /) -> list[tuple[Any, ...]]:
+        return carry(_marked(statement, [_literal(value) for value in values]), ())
+
+    return in_literals, lambda: bool(in_literals(_BEGUN, ())[0][0])
+
+
+def _driven(connection: object, driver: str) -> tuple[Carries, Callable[[], bool]]:
+    """The same, by what the driver says of itself and how it marks values."""
     given: Any = connection
     match _package_of(connection):
         case "sqlalchemy":
@@ -160,6 +179,9 @@ def _carrier(connection: object, driver: str) -> tuple[Carries, Callable[[], boo
         case "sqlite3":
             _check_driver(driver, "sqlite")
             return _by_cursor(given, "?"), lambda: _has_begun(given)
+        case "pymysql" | "MySQLdb" | "mysql":
+            _check_driver(driver, MYSQL)
+            return _by_cursor(given, "%s"), lambda: _has_begun(given)
         case _:
             _check_driver(driver, "postgresql")
             return _by_cursor(given, "%s"), lambda: _has_begun(given)
@@ -175,7 +197,7 @@ def _has_begun(driven: Any) -> bool:
 
 
 def _check_driver(driver: str, found: str) -> None:
-    if driver != found:
+    if driver != found.replace("mariadb", MYSQL):  # SQLAlchemy has a word for each of the two servers
         raise Refused(
             f"connection: it is one to {found}, and the store is in another database",
             field="connection",
@@ -216,6 +238,17 @@ def _marked(statement: str, marks: Sequence[str]) -> str:
     if marks and marks[0] == "%s":
         parts = [part.replace("%", "%%") for part in parts]
     return "".join(part + mark for part, mark in zip(parts, [*marks, ""], strict=True))
+
+
+def _literal(value: object) -> str:
+    """The value in words that mean the same in every session with MariaDB or MySQL, whatever its character set."""
+    match value:
+        case None:
+            return "NULL"
+        case int():
+            return str(int(value))
+        case _:
+            return f"_utf8mb4 x'{str(value).encode().hex()}'"
 
 
 def _plain(row: Any) -> tuple[Any, ...]:

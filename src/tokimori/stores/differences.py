@@ -10,13 +10,7 @@ def differences(expected: Parts, found: Parts) -> list[str]:
     """What is missing or other than expected, a sentence for each. What others have added is theirs."""
     missing_tables = {name for kind, name in expected.keys() - found.keys() if kind == "table"}
     return [
-        _difference(kind, name, text, found.get((kind, name)))
+        f"the {kind} {name} is {f'{found[kind, name]}, not {text}' if (kind, name) in found else 'missing'}"
         for (kind, name), text in sorted(expected.items())
         if found.get((kind, name)) != text and (kind == "table" or name.partition(".")[0] not in missing_tables)
     ]
-
-
-def _difference(kind: str, name: str, expected: str, found: str | None) -> str:
-    if found is None:
-        return f"the {kind} {name} is missing"
-    return f"the {kind} {name} is {found}, not {expected}"

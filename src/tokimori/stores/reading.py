@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tokimori.clock import Moment
 from tokimori.model.decide import Due
-from tokimori.model.document import Document
+from tokimori.model.document import LONGEST_NAME, Document
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
@@ -14,7 +14,6 @@ from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.nodes import NodeRecord
 from tokimori.stores.copying import SOURCES, page, value_of
-from tokimori.stores.documents import span
 from tokimori.stores.job_rows import DELETED, JOB, due_of, job_of, tombstone_of
 from tokimori.stores.pruning import COUNTS
 from tokimori.stores.rows import (
@@ -151,7 +150,9 @@ class TableReader:
         return None if row is None else document_of(row)
 
     async def list_documents(self, kind: str, *, prefix: str = "", after: str = "", limit: int = 100) -> list[Document]:
-        comparison, first, last = span(prefix, after)
+        """See `Documents.list_documents`. One bound on each side, for an index; names are not as long as `last`."""
+        last = prefix + "\U0010ffff" * LONGEST_NAME
+        comparison, first = (">", after) if after >= prefix else (">=", prefix)
         statement = f"""SELECT {DOCUMENT} FROM tokimori_documents
             WHERE kind = %s AND name {comparison} %s AND name <= %s ORDER BY name LIMIT %s"""
         return [document_of(row) for row in await self._select(statement, kind, first, last, limit)]

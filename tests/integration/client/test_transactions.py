@@ -6,20 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import django
 import psycopg
-import psycopg2
+import pymysql
 import pytest
 import sqlalchemy
-from django.conf import settings
-from django.db.backends.postgresql.base import DatabaseWrapper as DjangoPostgres
-from django.db.backends.sqlite3.base import DatabaseWrapper as DjangoSqlite
-from psycopg.rows import dict_row
 from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.orm import Session
 
 from tests.integration.cli.conftest import Program, stop
-from tests.servers import postgres
+from tests.integration.client.shops import EACH, SHOPS, SOLD, Shop, for_sqlalchemy, path_of, place_of
+from tests.servers import mariadb, postgres
 from tokimori.apps.app import App
 from tokimori.client.asynchronous import open_async
 from tokimori.client.client import Client
@@ -28,116 +23,7 @@ from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 
-SOLD = "INSERT INTO orders VALUES (1)"
 PATIENCE = 30.0
-
-
-class Shop:
-    """A program with a table of its own beside the store's, and its connection."""
-
-    def __init__(self, url: str, connection: Any, execute: Callable[[str], Any], end: Any) -> None:
-        self.url = url
-        self.connection = connection
-        self.execute = execute
-        self._end = end
-
-    def commit(self) -> None:
-        """The transaction holds."""
-        self._end.commit()
-
-    def rollback(self) -> None:
-        """The transaction never was."""
-        self._end.rollback()
-
-    def close(self) -> None:
-        """Go."""
-        self._end.close()
-
-
-def by_sqlite3(url: str) -> Shop:
-    """The standard library, with rows of its own kind."""
-    connection = sqlite3.connect(_path(url))
-    connection.row_factory = sqlite3.Row
-    return Shop(url, connection, connection.execute, connection)
-
-
-def by_psycopg(url: str) -> Shop:
-    """psycopg, with rows that are dicts."""
-    connection = psycopg.connect(url, row_factory=dict_row)
-    return Shop(url, connection, connection.execute, connection)
-
-
-def by_psycopg2(url: str) -> Shop:
-    """psycopg2."""
-    connection = psycopg2.connect(url)
-    return Shop(url, connection, lambda text: connection.cursor().execute(text), connection)
-
-
-def by_sqlalchemy(url: str, driver: str = "") -> Shop:
-    """A connection of SQLAlchemy, whichever driver it has."""
-    made = sqlalchemy.create_engine(_for_sqlalchemy(url, driver), poolclass=sqlalchemy.NullPool)
-    connection = made.connect()
-    return Shop(url, connection, lambda text: connection.execute(sqlalchemy.text(text)), connection)
-
-
-def by_session(url: str) -> Shop:
-    """A session of SQLAlchemy's ORM."""
-    session = Session(sqlalchemy.create_engine(_for_sqlalchemy(url), poolclass=sqlalchemy.NullPool))
-    return Shop(url, session, lambda text: session.execute(sqlalchemy.text(text)), session)
-
-
-def by_django(url: str) -> Shop:
-    """Django's, in a transaction."""
-    named = {
-        "TIME_ZONE": None,
-        "CONN_MAX_AGE": 0,
-        "CONN_HEALTH_CHECKS": False,
-        "AUTOCOMMIT": True,
-        "ATOMIC_REQUESTS": False,
-    }
-    account = {"USER": "", "PASSWORD": "", "HOST": "", "PORT": "", "OPTIONS": {}}
-    connection: Any
-    if not settings.configured:
-        settings.configure(USE_TZ=True)
-        django.setup()
-    if url.startswith("sqlite"):
-        connection = DjangoSqlite({**named, **account, "NAME": _path(url)})
-    else:
-        parts = psycopg.conninfo.conninfo_to_dict(url)
-        given = {"NAME": parts["dbname"], "USER": parts["user"], "HOST": parts["host"], "PORT": parts["port"]}
-        connection = DjangoPostgres({**named, **account, **given})
-    connection.set_autocommit(False)
-
-    def execute(text: str) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(text)
-
-    return Shop(url, connection, execute, connection)
-
-
-def _path(url: str) -> str:
-    return url.removeprefix("sqlite://")
-
-
-def _for_sqlalchemy(url: str, driver: str = "") -> str:
-    if url.startswith("sqlite"):
-        return url.replace("sqlite:///", "sqlite:////") if not url.startswith("sqlite:////") else url
-    return url.replace("postgresql://", f"postgresql+{driver or 'psycopg'}://")
-
-
-SHOPS: dict[str, tuple[str, Callable[[str], Shop]]] = {
-    "sqlite3": ("sqlite", by_sqlite3),
-    "sqlalchemy-sqlite": ("sqlite", by_sqlalchemy),
-    "session-sqlite": ("sqlite", by_session),
-    "django-sqlite": ("sqlite", by_django),
-    "psycopg": ("postgresql", by_psycopg),
-    "psycopg2": ("postgresql", by_psycopg2),
-    "sqlalchemy-psycopg": ("postgresql", by_sqlalchemy),
-    "sqlalchemy-psycopg2": ("postgresql", lambda url: by_sqlalchemy(url, "psycopg2")),
-    "session-psycopg": ("postgresql", by_session),
-    "django-psycopg": ("postgresql", by_django),
-}
-EACH = tuple(SHOPS)
 
 
 @pytest.fixture
@@ -145,12 +31,21 @@ def place(tmp_path: Path) -> Iterator[Callable[[str], str]]:
     """Empty databases, by their kind: their URLs."""
 
     def url_of(kind: str) -> str:
-        return f"sqlite://{tmp_path}/t.db" if kind == "sqlite" else postgres.loans.url_of(tmp_path)
+        match kind:
+            case "sqlite":
+                return f"sqlite://{tmp_path}/t.db"
+            case "mariadb":
+                return mariadb.loans.url_of(tmp_path)
+            case _:
+                return postgres.loans.url_of(tmp_path)
 
     yield url_of
     if tmp_path in postgres.loans._lent:
         postgres.server().sql("DROP TABLE IF EXISTS orders", postgres.loans._lent[tmp_path])
         postgres.loans.give_back(tmp_path)
+    if tmp_path in mariadb.loans._lent:
+        mariadb.server().sql("DROP TABLE IF EXISTS orders", mariadb.loans._lent[tmp_path])
+        mariadb.loans.give_back(tmp_path)
 
 
 @pytest.fixture
@@ -170,8 +65,13 @@ def shop(request: pytest.FixtureRequest, place: Callable[[str], str]) -> Iterato
 def orders(shop: Shop) -> list[Any]:
     """What is in the table, as another program sees it."""
     if shop.url.startswith("sqlite"):
-        with sqlite3.connect(_path(shop.url)) as other:
+        with sqlite3.connect(path_of(shop.url)) as other:
             return other.execute("SELECT id FROM orders").fetchall()
+    if shop.url.startswith("mariadb"):
+        with pymysql.connect(**place_of(shop.url)) as same:
+            looks = same.cursor()
+            looks.execute("SELECT id FROM orders")
+            return list(looks.fetchall())
     with psycopg.connect(shop.url) as peer:
         return peer.execute("SELECT id FROM orders").fetchall()
 
@@ -194,13 +94,14 @@ def test_a_run_exists_exactly_if_the_transaction_commits(shop: Shop) -> None:
             client.get_run(undone.id)
 
         shop.execute(SOLD)
-        run = client.trigger("deliver", "order-1", {"order": 1}, priority=7, connection=shop.connection)
+        run = client.trigger("deliver", "order-1", {"order": "№ 1"}, priority=7, connection=shop.connection)
         assert runs(client) == []
         shop.commit()
         assert (runs(client), orders(shop)) == ([run.id], [(1,)])
         kept = client.get_run(run.id).run
         assert kept == run
-        assert (kept.payload, kept.priority, kept.job_id, kept.state) == ('{"order":1}', 7, "deliver", RunState.WAITING)
+        assert (kept.payload, kept.priority, kept.job_id) == ('{"order":"№ 1"}', 7, "deliver")
+        assert kept.state is RunState.WAITING
 
 
 @pytest.mark.parametrize("shop", EACH, indirect=True)
@@ -218,7 +119,7 @@ def test_a_key_gives_one_run_in_a_transaction_too(shop: Shop) -> None:
         assert runs(client) == [first.id]
 
 
-@pytest.mark.parametrize("shop", ["sqlite3", "psycopg"], indirect=True)
+@pytest.mark.parametrize("shop", ["sqlite3", "psycopg", "pymysql"], indirect=True)
 def test_what_was_stopped_meanwhile_does_not_start(shop: Shop) -> None:
     """A job that is paused is refused; one that is deleted before the commit leaves no run that waits for ever."""
     with open_client(shop.url) as client:
@@ -245,7 +146,7 @@ def test_what_was_stopped_meanwhile_does_not_start(shop: Shop) -> None:
         assert client.get_run(orphan.id).run.state is RunState.CANCELLED
 
 
-@pytest.mark.parametrize("shop", ["sqlite3", "psycopg"], indirect=True)
+@pytest.mark.parametrize("shop", ["sqlite3", "psycopg", "pymysql"], indirect=True)
 def test_a_function_is_asked_for_in_a_transaction(shop: Shop) -> None:
     """By the arguments of its own signature; it runs exactly if the transaction commits."""
     app = App("shop", url=shop.url)
@@ -264,6 +165,25 @@ def test_a_function_is_asked_for_in_a_transaction(shop: Shop) -> None:
         assert client.get_run(run.id).run.payload == '{"order":2}'
 
 
+@pytest.mark.parametrize("kind", ["pymysql", "psycopg"])
+def test_a_key_that_a_transaction_can_not_see_gives_its_run(place: Callable[[str], str], kind: str) -> None:
+    """It began before another program asked: it gets that run, live or ended, and keeps nobody from ending it."""
+    made, make = SHOPS[kind]
+    url = place(made)
+    with open_client(url) as client:
+        client.add("deliver", noop=True)
+        shop = make(url)
+        shop.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        shop.execute("SELECT id FROM tokimori_runs")
+        first = client.trigger("deliver", "k")
+        assert client.trigger("deliver", "k", connection=shop.connection).id == first.id
+        client.cancel(first.id)
+        assert client.trigger("deliver", "k", connection=shop.connection).id == first.id
+        shop.commit()
+        assert runs(client) == [first.id]
+        shop.close()
+
+
 def _promote(url: str) -> None:
     """What the ticks of nodes do."""
     with open_client(url) as client:
@@ -275,7 +195,7 @@ def _promote(url: str) -> None:
         client._run(promote)
 
 
-@pytest.mark.parametrize("shop", ["sqlite3", "psycopg"], indirect=True)
+@pytest.mark.parametrize("shop", ["sqlite3", "psycopg", "pymysql"], indirect=True)
 def test_what_needs_a_lock_is_refused(shop: Shop) -> None:
     """By the name of the field, and nothing is written."""
     with open_client(shop.url) as client:
@@ -301,8 +221,18 @@ def test_another_database_is_refused(place: Callable[[str], str], tmp_path: Path
             with pytest.raises(Refused, match="database"):
                 client.trigger("deliver", connection=connection)
             connection.execute("SELECT 1")
-    elsewhere = postgres.server().url("postgres")
-    with open_client(server) as client, psycopg.connect(elsewhere) as other_server, psycopg.connect(server) as hidden:
+    shared = place("mariadb")
+    with open_client(shared) as client, pymysql.connect(**{**place_of(shared), "database": "mysql"}) as near:
+        client.add("deliver", noop=True)
+        for elsewhere in (near, sqlite3.connect(":memory:")):
+            with pytest.raises(Refused, match="database"):
+                client.trigger("deliver", connection=elsewhere)
+        near.query("SELECT 1")
+    with (
+        open_client(server) as client,
+        psycopg.connect(postgres.server().url("postgres")) as other_server,
+        psycopg.connect(server) as hidden,
+    ):
         client.add("deliver", noop=True)
         hidden.execute("SET search_path = pg_catalog")
         for place_ in (other_server, hidden):
@@ -311,34 +241,41 @@ def test_another_database_is_refused(place: Callable[[str], str], tmp_path: Path
             place_.execute("SELECT 1")
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql", "mariadb"])
 def test_a_connection_without_a_transaction_is_refused(place: Callable[[str], str], kind: str) -> None:
     """Each statement would commit by itself; where one has begun by hand, it is taken."""
     url = place(kind)
-    bare: Any = (
-        sqlite3.connect(_path(url), isolation_level=None) if kind == "sqlite" else psycopg.connect(url, autocommit=True)
-    )
+    bare: Any
+    match kind:
+        case "sqlite":
+            bare = sqlite3.connect(path_of(url), isolation_level=None)
+        case "mariadb":
+            bare = pymysql.connect(**place_of(url), autocommit=True)
+        case _:
+            bare = psycopg.connect(url, autocommit=True)
+    execute = bare.query if kind == "mariadb" else bare.execute
     with open_client(url) as client:
         client.add("deliver", noop=True)
-        engine = sqlalchemy.create_engine(_for_sqlalchemy(url), isolation_level="AUTOCOMMIT")
+        engine = sqlalchemy.create_engine(for_sqlalchemy(url), isolation_level="AUTOCOMMIT")
         with engine.connect() as bare_too:
             for connection in (bare, bare_too):
                 with pytest.raises(Refused, match="no transaction"):
                     client.trigger("deliver", connection=connection)
-        bare.execute("BEGIN")
+        execute("BEGIN")
         run = client.trigger("deliver", connection=bare)
-        bare.execute("COMMIT")
+        execute("COMMIT")
         assert runs(client) == [run.id]
     bare.close()
     engine.dispose()
 
 
-async def test_asynchronous_programs_have_transactions_too(place: Callable[[str], str]) -> None:
-    """By connections that wait, and by asynchronous ones of SQLAlchemy; psycopg's own are refused by name."""
-    url = place("postgresql")
+@pytest.mark.parametrize("driver", ["psycopg", "mysql+aiomysql", "mysql+asyncmy"])
+async def test_asynchronous_programs_have_transactions_too(place: Callable[[str], str], driver: str) -> None:
+    """By asynchronous connections of SQLAlchemy."""
+    url = place("postgresql" if driver == "psycopg" else "mariadb")
     async with open_async(url) as client:
         await client.add("deliver", noop=True)
-        engine = create_async_engine(_for_sqlalchemy(url))
+        engine = create_async_engine(for_sqlalchemy(url, driver))
         async with engine.connect() as connection:
             undone = await client.trigger("deliver", connection=connection)
             await connection.rollback()
@@ -346,6 +283,13 @@ async def test_asynchronous_programs_have_transactions_too(place: Callable[[str]
             await connection.commit()
         await engine.dispose()
         assert [each.id for each in await client.list_runs(RunFilter())] == [run.id] != [undone.id]
+
+
+async def test_what_is_no_known_connection_is_refused(place: Callable[[str], str]) -> None:
+    """An asynchronous one of psycopg, by its name; and any by a store whose database has no transactions of others."""
+    url = place("postgresql")
+    async with open_async(url) as client:
+        await client.add("deliver", noop=True)
         async with await psycopg.AsyncConnection.connect(url) as waiting:
             with pytest.raises(InvalidInput, match="AsyncConnection"):
                 await client.trigger("deliver", connection=waiting)
@@ -355,16 +299,17 @@ async def test_asynchronous_programs_have_transactions_too(place: Callable[[str]
             await client.trigger("deliver", connection=memory)
 
 
-@pytest.mark.parametrize("shop", ["sqlite3", "psycopg"], indirect=True)
+@pytest.mark.parametrize("shop", ["sqlite3", "psycopg", "pymysql"], indirect=True)
 def test_a_node_starts_it_when_it_is_committed(shop: Shop, tmp_path: Path) -> None:
-    """Soon after the commit, and not before: the node is told, and does not wait for its next look."""
+    """Not before the commit; and soon after it where the server tells nodes, which MariaDB does not."""
     program = Program(tmp_path)
     program.environment["TOKIMORI_STORE"] = shop.url
     node = program.serve()
     try:
         with open_client(shop.url) as client:
             delays = []
-            for _ in range(5):
+            is_told = not shop.url.startswith("mariadb")
+            for _ in range(5 if is_told else 1):
                 shop.execute(SOLD)
                 run = client.trigger("deliver", connection=shop.connection)
                 time.sleep(0.3)
@@ -375,6 +320,6 @@ def test_a_node_starts_it_when_it_is_committed(shop: Shop, tmp_path: Path) -> No
                 assert ended.started >= committed
                 delays.append(ended.started - committed)
         print("from commit to start, in ms:", [delay // 1_000 for delay in delays])
-        assert min(delays) < 1_000_000, "a node that is not told looks every 2 s"
+        assert not is_told or min(delays) < 1_000_000, "a node that is not told looks every 2 s"
     finally:
         assert stop(node) == 0

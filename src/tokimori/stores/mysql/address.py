@@ -3,15 +3,18 @@
 import ssl
 from dataclasses import dataclass, field
 from enum import StrEnum
-from urllib.parse import parse_qsl, unquote, urlsplit
+from functools import partial
+from urllib.parse import unquote
 
-from tokimori.errors import InvalidInput, StoreError
+from tokimori.errors import StoreError
 from tokimori.stores.namespace import ALLOWED as NAMESPACE_ALLOWED
 from tokimori.stores.namespace import UNNAMED, Namespace, is_allowed
+from tokimori.stores.urls import invalid, read
 
 ALLOWED = "mariadb://user:password@host:port/database?ssl_mode=…&ssl_ca=…&namespace=…, or with unix_socket=/path"
 _SETTINGS = frozenset({"unix_socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key", "namespace"})
 _PORT = 3306
+_invalid = partial(invalid, "mariadb", ALLOWED)
 
 
 class SslMode(StrEnum):
@@ -64,14 +67,7 @@ class Address:
 
 def address_of(url: str) -> Address:
     """The address that a URL names. Raises `InvalidInput`."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or _PORT
-        settings = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
-    except ValueError:
-        raise _invalid("can't be read as the URL of a MariaDB or MySQL server") from None
-    for unknown in settings.keys() - _SETTINGS:
-        raise _invalid(f"there is no setting {unknown!r}; settings are {', '.join(sorted(_SETTINGS))}")
+    parts, port, settings = read(url, "MariaDB or MySQL", _SETTINGS, _invalid)
     database = unquote(parts.path.lstrip("/"))
     if not database:
         raise _invalid("it names no database")
@@ -83,9 +79,9 @@ def address_of(url: str) -> Address:
         raise _invalid("it names either a host or a unix_socket")
     user = unquote(parts.username or "")
     return Address(
-        name=f"{parts.scheme}://{f'{user}@' if user else ''}{socket or f'{host}:{port}'}/{database}",
+        name=f"{parts.scheme}://{f'{user}@' if user else ''}{socket or f'{host}:{port or _PORT}'}/{database}",
         host=host,
-        port=port,
+        port=port or _PORT,
         unix_socket=socket,
         user=user,
         password=unquote(parts.password or ""),
@@ -103,8 +99,3 @@ def _ssl_mode(settings: dict[str, str]) -> SslMode:
         return SslMode(settings.get("ssl_mode", usual).lower())
     except ValueError:
         raise _invalid(f"ssl_mode can be {', '.join(SslMode)}") from None
-
-
-def _invalid(fault: str) -> InvalidInput:
-    """The URL may hold a password: it is not repeated."""
-    return InvalidInput(f"store: mariadb: {fault}; allowed: {ALLOWED}", field="store", value="mariadb", allowed=ALLOWED)

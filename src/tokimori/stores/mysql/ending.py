@@ -25,7 +25,7 @@ LEFT JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation F
 
 def locked(which: str, *values: object) -> str:
     """Lock these live runs, and read all that is known of them."""
-    index = BY_KEY if which.startswith("id") else ""
+    index = BY_KEY if which.startswith("id") else "FORCE INDEX (tokimori_runs_line)"
     return sql(f"SELECT {KEPT} FROM tokimori_runs {index} WHERE {which} ORDER BY id FOR UPDATE", *values)
 
 

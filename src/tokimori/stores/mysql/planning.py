@@ -11,11 +11,12 @@ from tokimori.stores.job_rows import JOB, due_of, job_of
 from tokimori.stores.mysql import ending, family, limits, lines, moves
 from tokimori.stores.mysql.jobs import DUE, keep_skips
 from tokimori.stores.mysql.sessions import Sessions, Transaction
-from tokimori.stores.mysql.statements import BY_KEY, insert, sql
+from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
 from tokimori.stores.readable import readable
 from tokimori.stores.rows import RUN, run_row
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import REPLACED, Cursor, may_apply, was_applied
+from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.rules.turns import Freed
 
 _Planned = tuple[Plan, Sequence[RunId]]
@@ -97,12 +98,16 @@ async def _make_way(transaction: Transaction, jobs: Mapping[Incarnation, str | N
     """Cancel the scheduled runs that newcomers replace. The gates of the jobs, each with what it wants, are locked."""
     if not jobs:
         return
-    which = "incarnation IN (%s) AND LEFT(origin, 2) = 's:' AND state <> 'held'"
-    children = await family.lock_children_of(transaction, which, list(jobs))
-    (moved,) = await transaction.ask(sql(moves.NAMES, list(jobs)))
+    which, scheduled = "id IN (%s) AND state <> 'held'", "incarnation IN (%s) AND LEFT(origin, 2) = 's:'"
+    # Chosen without a lock, then locked: a program's own run, which is not committed, is not waited for.
+    moved, found = await transaction.ask(
+        sql(moves.NAMES, list(jobs)), sql(f"SELECT id FROM tokimori_runs WHERE {scheduled}", list(jobs))
+    )
+    ids = sorted(run_id for (run_id,) in found.rows)
+    children = await family.lock_children_of(transaction, which, ids)
     names = {name for wanted in (*jobs.values(), *(row[0] for row in moved.rows)) for name in lines.names_in(wanted)}
     *_, runs, counted = await transaction.ask(
-        *lines.locks(Freed(semaphores=names)), ending.locked(which, list(jobs)), limits.count_places(jobs)
+        *lines.locks(Freed(semaphores=names)), ending.locked(which, ids), limits.count_places(jobs)
     )
     left = ending.left_by(runs.rows, jobs)
     ended = ending.cancelled(runs.rows, REPLACED, now)
@@ -133,13 +138,25 @@ def _advance(plans: Sequence[_Planned], anchors: Mapping[Incarnation, Moment]) -
 
 
 _WAITING = """
-SELECT id FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)
+SELECT id, incarnation, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)
 WHERE state = 'waiting' AND due <= %s ORDER BY due LIMIT %s OFFSET %s FOR UPDATE SKIP LOCKED"""
+_JOBS = f"SELECT incarnation FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s) ORDER BY incarnation {SHARED}"
+_READY = f"""
+UPDATE tokimori_runs r {BY_KEY} SET state = 'ready', lane = COALESCE(lane, (
+    SELECT j.lane FROM tokimori_jobs j WHERE j.incarnation = r.incarnation))
+WHERE id IN (%s)"""
+_ORPHANS = """
+INSERT INTO tokimori_moves (incarnation, origin, woken, names, reason, since) VALUES (%s, '', 0, '[]', %s, %s)
+ON DUPLICATE KEY UPDATE origin = ''"""
 
 
 async def promote(transaction: Transaction, now: Moment, limit: int, skip: int = 0) -> int:
     (found,) = await transaction.ask(sql(_WAITING, now, limit, skip))
-    ids = [run_id for (run_id,) in found.rows]
-    if ids:
-        await transaction.commit(sql(f"UPDATE tokimori_runs {BY_KEY} SET state = 'ready' WHERE id IN (%s)", ids))
-    return len(ids)
+    nowhere = {job for _, job, lane in found.rows if lane is None}
+    if nowhere:  # perhaps from outside; a change of their jobs is waited for, or sees them
+        (jobs,) = await transaction.ask(sql(_JOBS, sorted(nowhere)))
+        nowhere -= {job for (job,) in jobs.rows}
+    if found.rows:
+        orphans = [sql(_ORPHANS, job, JOB_DELETED, now) for job in sorted(nowhere)]
+        await transaction.commit(sql(_READY, [run_id for run_id, *_ in found.rows]), *orphans)
+    return len(found.rows)

@@ -10,6 +10,7 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.nodes import Beat, Pulse
+from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.mysql import copying, jobs, moves, nodes, pauses, planning, pruning, runs, semaphores, working
 from tokimori.stores.mysql.address import Address
@@ -18,12 +19,21 @@ from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import sql
 from tokimori.stores.notices import Notices, telling
 from tokimori.stores.reading import TableReader
-from tokimori.stores.rows import Row
+from tokimori.stores.rows import BIRTH, Row, marks
 from tokimori.stores.rules.lanes import MOST_STEPS, StillMoving
 from tokimori.stores.server_store import ServerStore, forwarded
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# A table's age, but for the quarters of an hour by which time zones differ, tells a copy of the database apart.
+_WHERE = """SELECT CONCAT_WS(' ', @@hostname, @@port, @@socket, @@datadir, DATABASE(), (
+    SELECT MOD(UNIX_TIMESTAMP(create_time), 900) FROM information_schema.tables
+    WHERE table_schema = DATABASE() AND table_name = 'tokimori_jobs'))"""
+# Nothing is read where others write: that would lock it for as long as the program likes.
+_ADD = f"""INSERT IGNORE INTO tokimori_runs ({BIRTH}, attempt, failures, lost, token)
+VALUES ({marks(BIRTH)}, 0, 0, 0, 0)""".replace('"', "`")
+_KNOWN = """(SELECT id FROM tokimori_runs WHERE incarnation = ? AND origin = ? LOCK IN SHARE MODE)
+UNION ALL (SELECT id FROM tokimori_history WHERE incarnation = ? AND request = ?)"""
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "innodb_doublewrite": "ON"}
 
 
@@ -54,7 +64,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
 
     def __init__(self, address: Address, clock: Clock) -> None:
         super().__init__(address.name, partial(Sessions, address), Notices())
-        self._clock = clock
+        self._namespace, self._clock = address.namespace, clock
         self._known = known_migrations()
         self._ticks = nodes.Ticks()
 
@@ -66,6 +76,11 @@ class MysqlStore(ServerStore[Sessions], TableReader):
 
     async def _change(self, statement: str, *values: object) -> int:
         return (await self.db.ask(sql(statement, *values)))[0].changed
+
+    async def outside(self) -> Outside:
+        where, add, known = map(self._namespace.rendered, (_WHERE, _ADD, _KNOWN))
+        (here,) = await self.db.rows(where)
+        return Outside(driver="mysql", where=where, here=here, add=add, known=known, checks=False)
 
     async def schema(self) -> SchemaStatus:
         return await self.db.use(lambda session: status(session, self._known))

@@ -1,17 +1,19 @@
 """What the URL of a PostgreSQL store says: where the server is, and how to talk to it."""
 
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from functools import partial
+from urllib.parse import unquote, urlencode, urlunsplit
 
-from tokimori.errors import InvalidInput
 from tokimori.stores.namespace import ALLOWED as NAMESPACE_ALLOWED
 from tokimori.stores.namespace import UNNAMED, Namespace, is_allowed
+from tokimori.stores.urls import invalid, read
 
 _DRIVERS = frozenset(
     {"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "host", "port", "user", "password", "dbname", "passfile"}
 )
 _OURS = frozenset({"statement_cache_size", "namespace"})
 ALLOWED = "postgresql://user:password@host:port/database?sslmode=…&statement_cache_size=0&namespace=…"
+_invalid = partial(invalid, "postgresql", ALLOWED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +32,7 @@ class Address:
 
 def address_of(url: str) -> Address:
     """The address that a URL names. What it leaves out comes from PGHOST, PGUSER and so on. Raises `InvalidInput`."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-        settings = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
-    except ValueError:
-        raise _invalid("can't be read as the URL of a PostgreSQL server") from None
-    for unknown in settings.keys() - _DRIVERS - _OURS:
-        raise _invalid(f"there is no setting {unknown!r}; settings are {', '.join(sorted(_DRIVERS | _OURS))}")
+    parts, port, settings = read(url, "PostgreSQL", _DRIVERS | _OURS, _invalid)
     cache = settings.pop("statement_cache_size", "")
     if cache not in {"", "0"}:
         raise _invalid("statement_cache_size can only be 0, for a pooler such as PgBouncer")
@@ -52,11 +47,4 @@ def address_of(url: str) -> Address:
     dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(settings), ""))
     return Address(
         dsn=dsn, name=f"postgresql://{at}{place}/{database}", pooled=cache == "0", namespace=Namespace(namespace)
-    )
-
-
-def _invalid(fault: str) -> InvalidInput:
-    """The URL may hold a password: it is not repeated."""
-    return InvalidInput(
-        f"store: postgresql: {fault}; allowed: {ALLOWED}", field="store", value="postgresql", allowed=ALLOWED
     )

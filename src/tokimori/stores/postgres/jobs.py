@@ -1,6 +1,7 @@
 """Definitions: statements on the tables of jobs and skips."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain, count
 
 import msgspec
@@ -16,7 +17,7 @@ from tokimori.ports.store import Family
 from tokimori.stores.job_rows import JOB, JOB_STAMPS, job_of, job_row
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import SKIP, prefixed
-from tokimori.stores.rules.edits import edges_by_job, was_replaced
+from tokimori.stores.rules.edits import Edges, edges_by_job, replace
 from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job, taken
 from tokimori.stores.rules.lanes import MOST_STEPS, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
@@ -74,7 +75,7 @@ async def _add(db: Connections, jobs: Sequence[Job], family: int | None) -> None
         raise FamilyChanged(FAMILY_CHANGED, field="parents")
 
 
-def _declared(edges: Mapping[JobId, tuple[Edge, ...]], jobs: Sequence[JobId]) -> tuple[Sequence[JobId], str]:
+def _declared(edges: Edges, jobs: Sequence[JobId]) -> tuple[Sequence[JobId], str]:
     """The arguments of `tokimori_declare`."""
     return jobs, msgspec.json.encode([edge._asdict() for edge in chain(*edges.values())]).decode()
 
@@ -98,32 +99,15 @@ async def get_job(db: Connections, job_id: JobId) -> Job:
 async def replace_job(
     db: Connections, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
 ) -> None:
-    """See `Jobs.replace_job`. What was read is compared again under the gate's lock; a loser reads again."""
-    while True:
-        stored = await get_job(db, old.id)
-        if was_replaced(stored, old, new):
-            return await move_runs(db, old.incarnation, range(MOST_STEPS))
-        before, after = edges_by_job(stored), edges_by_job(new)
-        if before != after and after and family is None:
-            raise FamilyChanged(FAMILY_CHANGED, field="parents")
-        edges = (None, None) if before == after else (_declared(after, [new.id])[1], family if after else None)
-        answer = await _replaced(db, old, new, skips, edges)
-        if answer == "other family":
-            raise FamilyChanged(FAMILY_CHANGED, field="parents")
-        if answer == "moving":
-            await move_runs(db, old.incarnation, count())
-        if answer == "begun":
-            return await move_runs(db, old.incarnation, range(MOST_STEPS))
-        if answer == "replaced":
-            return None
-
-
-async def _replaced(
-    db: Connections, old: Job, new: Job, skips: Sequence[Skip], edges: tuple[str | None, int | None]
-) -> str:
     skips_of_job = skips_json([(new.incarnation, skip) for skip in skips])
     terms = old.version, old.state, old.fired_through, *job_row(new), skips_of_job, lane_of_forced(old, new)
-    return str(await db.value(_REPLACE, *terms, *edges))
+
+    async def write(edges: Edges | None) -> str:
+        declared = None if edges is None else _declared(edges, [new.id])[1]
+        return str(await db.value(_REPLACE, *terms, declared, family if edges else None))
+
+    move = partial(move_runs, db, old.incarnation)
+    await replace(old, new, family, read=partial(get_job, db), write=write, move=move)
 
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:

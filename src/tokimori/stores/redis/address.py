@@ -3,14 +3,16 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 
-from tokimori.errors import InvalidInput
+from tokimori.stores.urls import invalid, read
 
 SCHEMES = frozenset({"redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"})
 ALLOWED = "redis://user:password@host:port/number?namespace=…, rediss:// with TLS, or redis+unix:///path/of/socket?db=0"
 DEFAULT_PORT = 6379
+_invalid = partial(invalid, "redis", ALLOWED)
 _TLS = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
 _NAMESPACE = re.compile(r"[A-Za-z0-9._-]{1,64}\Z", re.ASCII)
 
@@ -36,16 +38,11 @@ class Address:
 
 def address_of(url: str) -> Address:
     """The address that a URL names. Raises `InvalidInput`."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or DEFAULT_PORT
-        settings = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
-    except ValueError:
-        raise _invalid("can't be read as the URL of a Redis server") from None
-    on_socket, with_tls = parts.scheme.endswith("+unix"), parts.scheme in {"rediss", "valkeys"}
+    scheme = url.partition(":")[0].lower()
+    on_socket, with_tls = scheme.endswith("+unix"), scheme in {"rediss", "valkeys"}
     known = {"namespace"} | (_TLS if with_tls else set()) | ({"db"} if on_socket else set())
-    for unknown in settings.keys() - known:
-        raise _invalid(f"there is no setting {unknown!r}; settings are {', '.join(sorted(known))}")
+    parts, port, settings = read(url, "Redis", known, _invalid)
+    port = port or DEFAULT_PORT
     path, host = unquote(parts.path), parts.hostname or "127.0.0.1"
     if on_socket and (not path.startswith("/") or parts.hostname):
         raise _invalid("a socket is named by its absolute path, after three slashes")
@@ -77,8 +74,3 @@ def _prefix(namespace: str) -> str:
     if _NAMESPACE.match(namespace) is None:
         raise _invalid("a namespace is 1 to 64 of A-Z a-z 0-9 . _ -")
     return f"{{tokimori.{namespace}}}:"
-
-
-def _invalid(fault: str) -> InvalidInput:
-    """The URL may hold a password: it is not repeated."""
-    return InvalidInput(f"store: redis: {fault}; allowed: {ALLOWED}", field="store", value="redis", allowed=ALLOWED)

@@ -1,6 +1,7 @@
 """Definitions: what is asked of the scripts on jobs and skips."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain, count
 
 from msgspec import structs
@@ -16,7 +17,7 @@ from tokimori.ports.store import Family
 from tokimori.stores.job_rows import tombstone_of
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
-from tokimori.stores.rules.edits import edges_by_job, was_replaced
+from tokimori.stores.rules.edits import Edges, edges_by_job, replace
 from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job, taken
 from tokimori.stores.rules.lanes import MOST_STEPS, lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
@@ -45,7 +46,7 @@ async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = No
         raise taken(value)
 
 
-def _edges(edges: Mapping[JobId, tuple[Edge, ...]]) -> list[tuple[str, ...]]:
+def _edges(edges: Edges) -> list[tuple[str, ...]]:
     """Edges as the scripts keep them."""
     return [tuple(map(str, edge)) for edge in chain(*edges.values())]
 
@@ -72,48 +73,28 @@ async def list_jobs(db: Connections, *, after: JobId | None = None, limit: int =
 async def replace_job(
     db: Connections, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
 ) -> None:
-    """See `Jobs.replace_job`. What was read is compared again where it is written; a loser reads again."""
-    while True:
-        stored = await get_job(db, old.id)
-        if was_replaced(stored, old, new):
-            return await move_runs(db, old.incarnation, range(MOST_STEPS))
-        before, after = edges_by_job(stored), edges_by_job(new)
-        if before != after and after and family is None:
-            raise FamilyChanged(FAMILY_CHANGED, field="parents")
-        edges = (None, None) if before == after else (_edges(after), family if after else None)
-        answer = await _replaced(db, old, new, skips, edges)
-        if answer == "other family":
-            raise FamilyChanged(FAMILY_CHANGED, field="parents")
-        if answer == "moving":
-            await move_runs(db, old.incarnation, count())
-        if answer == "begun":
-            return await move_runs(db, old.incarnation, range(MOST_STEPS))
-        if answer == "replaced":
-            return None
+    async def write(edges: Edges | None) -> str:
+        answer = await db.run(
+            "replace_job",
+            id=old.id,
+            inc=str(old.incarnation),
+            old_version=old.version,
+            old_state=old.state,
+            old_fired_through=old.fired_through,
+            state=new.state,
+            next_due=new.next_due,
+            tzdata=new.tzdata,
+            lane=lane_for(new),
+            forced_lane=lane_of_forced(old, new),
+            row=job_hash(structs.replace(new, fired_through=max(old.fired_through, new.fired_through))),
+            skips=skip_pairs(skips),
+            edges=None if edges is None else _edges(edges),
+            family=family if edges else None,
+        )
+        return str(answer)
 
-
-async def _replaced(
-    db: Connections, old: Job, new: Job, skips: Sequence[Skip], edges: tuple[list[tuple[str, ...]] | None, int | None]
-) -> str:
-    new = structs.replace(new, fired_through=Moment(max(old.fired_through, new.fired_through)))
-    answer = await db.run(
-        "replace_job",
-        id=old.id,
-        inc=str(old.incarnation),
-        old_version=old.version,
-        old_state=old.state,
-        old_fired_through=old.fired_through,
-        state=new.state,
-        next_due=new.next_due,
-        tzdata=new.tzdata,
-        lane=lane_for(new),
-        forced_lane=lane_of_forced(old, new),
-        row=job_hash(new),
-        skips=skip_pairs(skips),
-        edges=edges[0],
-        family=edges[1],
-    )
-    return str(answer)
+    move = partial(move_runs, db, old.incarnation)
+    await replace(old, new, family, read=partial(get_job, db), write=write, move=move)
 
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:

@@ -1,11 +1,14 @@
 """Edits of jobs: whether one still holds, and what it declares."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import count
 
-from tokimori.errors import Conflict
+from tokimori.errors import Conflict, FamilyChanged
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState, edges_of
+from tokimori.stores.rules.errors import FAMILY_CHANGED
+from tokimori.stores.rules.lanes import MOST_STEPS
 
 Edges = Mapping[JobId, tuple[Edge, ...]]
 """By the job that declares them."""
@@ -25,6 +28,36 @@ def was_replaced(stored: Job, old: Job, new: Job) -> bool:
     if not again and (stored.incarnation, stored.version, stored.state, stored.fired_through) != read:
         raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
     return again
+
+
+async def replace(
+    old: Job,
+    new: Job,
+    family: int | None,
+    *,
+    read: Callable[[JobId], Awaitable[Job]],
+    write: Callable[[Edges | None], Awaitable[str]],
+    move: Callable[[Iterable[int]], Awaitable[None]],
+) -> None:
+    """See `Jobs.replace_job`. What was read is compared again where it is written; a loser reads again.
+
+    `write` gets the edges, or None where they stay; `move` lets the runs of the job follow, in so many steps.
+    """
+    while True:
+        stored = await read(old.id)
+        if was_replaced(stored, old, new):
+            return await move(range(MOST_STEPS))
+        before, after = edges_by_job(stored), edges_by_job(new)
+        is_blind = before != after and after and family is None
+        match "other family" if is_blind else await write(None if before == after else after):
+            case "other family":
+                raise FamilyChanged(FAMILY_CHANGED, field="parents")
+            case "moving":
+                await move(count())
+            case "begun":
+                return await move(range(MOST_STEPS))
+            case _:
+                return None
 
 
 def edges_by_job(*jobs: Job) -> dict[JobId, tuple[Edge, ...]]:
