@@ -117,6 +117,14 @@ DOOR_GUARDS = (
     ),
     Guard(
         NOBODY_IN,
+        "nobody deletes all jobs by leaving out an id",
+        "service/deleting.py",
+        "if not dry and confirm != CONFIRMED:",
+        "if confirm is self:",
+        "tests/unit/service/test_deleting.py::test_nobody_deletes_all_by_mistake",
+    ),
+    Guard(
+        NOBODY_IN,
         "what a page of another site or port asks for is refused, reads too",
         "api/guards.py",
         "if site not in _OWN_SITES",
@@ -210,6 +218,14 @@ DOOR_GUARDS = (
         "if text in DOTS:",
         "if not text:",
         "tests/unit/service/test_dots.py::test_nothing_is_called_so",
+    ),
+    Guard(
+        DOOR,
+        "JSON that is nested too deeply is refused before anybody works with it",
+        "api/guards.py",
+        "elif needs_json and is_too_deep(body):",
+        "elif is_too_deep is None:",
+        "tests/unit/api/test_jobs.py::test_no_depth_is_a_bug",
     ),
     Guard(
         DOOR,

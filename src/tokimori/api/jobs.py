@@ -18,11 +18,13 @@ from tokimori.api.answers import answer, page_of, written
 from tokimori.api.members import members_of
 from tokimori.api.operation import Fields, Handler, Operation
 from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask, idempotency_key
+from tokimori.clock import format_moment
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import Job, JobState
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked
 from tokimori.service.definitions import JobFields, is_said
+from tokimori.service.deleting import MOST_DELETED
 from tokimori.service.edits import check_tag, tag_of
 from tokimori.service.finding import JobSearch
 from tokimori.service.shown import MOST_KEPT, Shown
@@ -74,6 +76,21 @@ class DeleteQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     now: bool = False
 
 
+class DeleteAllQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of the jobs that were added up to `until` (now by default) the first `limit` by id, from the one behind `after`.
+
+    `confirm` has to be `all`, unless it is a `dry_run`, which only names them. `now`: whether running runs are
+    cancelled.
+    """
+
+    confirm: str | None = None
+    until: str | None = None
+    after: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_DELETED)] = MOST_DELETED
+    now: bool = False
+    dry_run: bool = False
+
+
 class NewJob(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job: its `id` (else it gets a UUID), what it does, when, and its policies. Of `command`, `function`, `url` and
     `noop` it has one.
@@ -97,6 +114,18 @@ class JobDeleted(Struct, frozen=True, kw_only=True):
     deleted: bool
 
 
+class AllDeleted(Struct, frozen=True, kw_only=True):
+    """The jobs that were deleted (on a `dry_run`: that would be), and by id why others were not.
+
+    With `next` as `after`, and the same `until`, the next request goes on; null: that was all.
+    """
+
+    deleted: tuple[str, ...]
+    kept: dict[str, str]
+    until: str
+    next: str | None
+
+
 class Jobs:
     """The part of the API for jobs."""
 
@@ -112,6 +141,7 @@ class Jobs:
         return [
             Operation("job_list", "GET", every, self.list, list[JobView], asked={"limit": 20}),
             Operation("job_add", "POST", every, self.add, JobView, sent=NewJob, status=201, example=EXAMPLE),
+            Operation("job_delete_all", "DELETE", every, self.delete_all, AllDeleted, asked={"dry_run": True}),
             Operation("job_show", "GET", job, self.show, JobView, answered=_TAG),
             Operation(
                 "job_put",
@@ -231,6 +261,12 @@ class Jobs:
             check_tag(await service.get(job_id), tags)
         await service.delete(job_id, **asdict(query))
         return answer(JobDeleted(id=job_id, deleted=True))
+
+    async def delete_all(self, request: Request, query: DeleteAllQuery) -> Response:
+        """Delete all jobs, some at a time, each after those that run after it. Only admins may."""
+        done = await self._service(request).delete_some(**asdict(query))
+        deleted = tuple(job.id for job in done.jobs)
+        return answer(AllDeleted(deleted=deleted, kept=done.kept, until=format_moment(done.until), next=done.next))
 
     async def pause(self, request: Request, body: PauseRequest) -> Response:
         """Pause a job: none of its runs starts until it is resumed."""

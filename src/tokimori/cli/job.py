@@ -31,6 +31,7 @@ job = Group(
         "next": ("tokimori.cli.job_next:next_moments", "Print the next moments of jobs, or of a schedule."),
         "backfill": ("tokimori.cli.job_backfill:backfill", "Make runs for past occurrences that have none."),
         "graph": ("tokimori.cli.job_graph:graph", "Print which jobs run after which."),
+        "delete": ("tokimori.cli.job_delete:delete", "Delete a job, or all of them."),
         "import": ("tokimori.cli.job_import:import_jobs", "Read jobs from foreign files: crontab, Kubernetes."),
     },
 )
@@ -217,19 +218,6 @@ def counts(job_id: str) -> None:
     )
     if any(each.more for each in views):
         print_notice(f"+: there may be more, as only the newest {MOST_COUNTED} rows are counted")
-
-
-@job.command()
-@click.argument("job_id", metavar="ID")
-@click.option("--cascade", is_flag=True, help="Also delete the jobs that run only after it.")
-@click.option("--now", is_flag=True, help="Also cancel its running runs, instead of letting them finish.")
-def delete(job_id: str, cascade: bool, now: bool) -> None:
-    """Delete a job. Its runs that have not started are cancelled."""
-    in_service(lambda service: service.delete(job_id, cascade=cascade, now=now))
-    if options().as_json:
-        print_json({"id": job_id, "deleted": True})
-    else:
-        print_lines(f"deleted {job_id}")
 
 
 @job.command()

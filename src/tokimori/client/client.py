@@ -116,6 +116,8 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     edit = synchronous(AsyncClient.edit)
     refresh = synchronous(AsyncClient.refresh)
     delete = synchronous(AsyncClient.delete)
+    delete_all = synchronous(AsyncClient.delete_all)
+    delete_some = synchronous(AsyncClient.delete_some)
     pause = synchronous(AsyncClient.pause)
     resume = synchronous(AsyncClient.resume)
     disable, enable = pause, resume

@@ -199,6 +199,8 @@ class HttpClient(AsyncClient):
     edit = asked(AsyncClient.edit)
     refresh = asked(AsyncClient.refresh)
     delete = asked(AsyncClient.delete)
+    delete_all = AsyncClient.delete_all
+    delete_some = asked(AsyncClient.delete_some)
     pause = disable = asked(AsyncClient.pause)
     resume = enable = asked(AsyncClient.resume)
     resolve = asked(AsyncClient.resolve)

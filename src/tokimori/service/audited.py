@@ -11,6 +11,7 @@ from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.service.audit import record
+from tokimori.service.deleting import DeletedJobs
 from tokimori.service.jobs import Imported
 from tokimori.service.requests import Asked
 from tokimori.service.service import Service
@@ -21,7 +22,10 @@ Look = Callable[[Service, Any], Awaitable[object]]
 
 
 async def _job(service: Service, job_id: str) -> object:
-    job = await service.get(job_id)
+    return _told(await service.get(job_id))
+
+
+def _told(job: Job) -> object:
     return {"state": job.state, "reason": job.reason, "definition": job.definition}
 
 
@@ -65,6 +69,7 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
         ),
         **dict.fromkeys(("trigger", "trigger_many", "ask", "backfill", "cancel_backfill"), ("job", _nothing)),
         "import_all": ("jobs", _nothing),
+        **dict.fromkeys(("delete_all", "delete_some"), ("job", _nothing)),
         "apply": ("set", _nothing),
         **dict.fromkeys(("cancel", "hold", "resume_run"), ("run", _run)),
         **dict.fromkeys(("queues.pause", "queues.resume"), ("queue", _queue)),
@@ -107,6 +112,9 @@ class _Audited:
             subject = args[0] if args else next((kwargs[name] for name in _SUBJECTS if name in kwargs), None)
             before = None if full in _NEW else await _seen(look, service, subject)
             result = await method(*args, **kwargs)
+            if isinstance(result, DeletedJobs):
+                await _record_deleted(service, full, result, kwargs)
+                return result
             subject = result.id if full in _NEW and isinstance(result, Job) else subject
             after = await _seen(look, service, subject) if look is not _nothing else _outcome(result, kwargs)
             if before != after:
@@ -134,6 +142,12 @@ async def _seen(look: Look, service: Service, subject: object) -> object:
     with suppress(NotFound, InvalidInput):
         return await look(service, subject)
     return None
+
+
+async def _record_deleted(service: Service, what: str, done: DeletedJobs, kwargs: Mapping[str, object]) -> None:
+    """Each job has an entry of its own, as if it had been deleted alone."""
+    for job in () if kwargs.get("dry_run") else done.jobs:
+        await record(service.audit, what, f"job {job.id}", _told(job), None)
 
 
 def _named(kind: str, subject: object) -> str:

@@ -313,6 +313,10 @@ class JobService(RunService):
         if flag_of("cascade", cascade):
             await self._cut_off(checked_id, now=now)
         await check_childless(self._store, checked_id)
+        await self._delete_alone(checked_id, now=now)
+
+    async def _delete_alone(self, checked_id: JobId, *, now: bool) -> None:
+        """Delete this job and no other. Raises `Refused`."""
         if now:  # paused first: nothing starts behind what is cancelled, and who dies on the way can be asked again
             job = await self.pause(checked_id, "to be deleted")
             await self._cancel_running(job, "its job was deleted")

@@ -287,6 +287,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         **dict.fromkeys(("ask", "trigger", "trigger_many"), (Role.OPERATE, _requested)),
         "delete": (Role.OPERATE, _deleted),
         "apply": (Role.OPERATE, _whole),
+        **dict.fromkeys(("delete_all", "delete_some"), (Role.ADMIN, _whole)),
         **dict.fromkeys(("cancel", "hold", "resume_run"), (Role.OPERATE, _to_run)),
         **dict.fromkeys(("queues.pause", "queues.resume"), (Role.OPERATE, _to_queue)),
         **dict.fromkeys(

@@ -26,19 +26,19 @@ from tokimori.schedules.zones import check_zone
 from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.days_off import read_days_off
+from tokimori.service.deleting import DeletingService
 from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch, find_jobs, find_runs
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
 from tokimori.service.graph import around, direct, how
 from tokimori.service.jobs import schedule_for
 from tokimori.service.lines import stopped, what_is_lost
 from tokimori.service.queues import binding, sentence
-from tokimori.service.sets import SetService
 from tokimori.service.shown import Facts, Shown
 
 _EVER = parse_moment("9999-12-31T23:59:59Z")
 
 
-class Service(SetService):
+class Service(DeletingService):
     """One store as people and programs use it.
 
     Every method may raise `StoreError`; those that name a job or a run raise `NotFound` where there is none.

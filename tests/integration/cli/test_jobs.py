@@ -1,9 +1,13 @@
 """`tokimori job …`, whole."""
 
+import json
+import os
+import pty
 import subprocess
 import sys
 
 from tests.integration.cli.conftest import Program
+from tests.programs.forked import PROGRAM
 
 
 def test_a_job_from_add_to_delete(program: Program) -> None:
@@ -163,3 +167,40 @@ def test_a_timeout_without_waiting_is_refused(program: Program) -> None:
     fault = program.error("job", "trigger", "report", "--timeout", "5")
     assert (fault["field"], fault["allowed"]) == ("timeout", "--wait beside it")
     assert program.json("run", "list") == []
+
+
+def test_all_jobs_are_deleted_when_somebody_says_so(program: Program) -> None:
+    """Where nobody can be asked only with --yes; a preview shows which; at a terminal the answer counts."""
+    program("job", "add", "a", "--noop")
+    program("job", "add", "b", "--noop", "--after", "a")
+    assert program("job", "delete", "--all", "--dry-run") == "a\nb\nwould delete 2 jobs\n"
+    assert program.error("job", "delete", "--all")["field"] == "all"
+    assert program.error("job", "delete", "--all", "a")["field"] == "all"
+    assert program.error("job", "delete", "a", "--yes")["field"] == "all"
+    assert program.error("job", "delete")["field"] == "id"
+    assert answered(program, "n") == (130, "2 jobs: a, b")
+    assert len(program.json("job", "list")) == 2
+    assert answered(program, "y") == (0, "2 jobs: a, b")
+    assert program.json("job", "list") == []
+    program("job", "add", "c", "--noop")
+    assert json.loads(program.run("--json", "job", "delete", "--all", "--yes").stdout) == {"deleted": ["c"], "kept": {}}
+    assert program("job", "delete", "--all", "--yes") == "deleted 0 jobs\n"
+
+
+def answered(program: Program, answer: str) -> tuple[int, str]:
+    """How `job delete --all` ends at a terminal at which somebody answers so, and its first line."""
+    ours, theirs = pty.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    ended = subprocess.run(
+        [PROGRAM, "job", "delete", "--all"],
+        stdin=theirs,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=program.home,
+        env=program.environment,
+        timeout=60,
+    )
+    os.close(ours)
+    os.close(theirs)
+    return ended.returncode, ended.stderr.splitlines()[0]

@@ -1,8 +1,5 @@
 """Every operation is asked what its document allows, and what it does not; schemathesis makes both, and judges."""
 
-import asyncio
-import os
-import threading
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, TypeAlias
@@ -18,17 +15,12 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
-from tests.unit.api.asgi import SECRET
-from tests.unit.service.world import World
-from tokimori.api.app import Health, create_app
+from tests.integration.http.served import BEARER, Served
 from tokimori.api.docs import OPENAPI
-from tokimori.api.server import HttpDoor
-from tokimori.locks.program import Program
+from tokimori.clock import SystemClock
 from tokimori.node.formats import formats
-from tokimori.service.claim_place import Place
-from tokimori.service.claims import Claims
+from tokimori.stores.memory.store import MemoryStore
 
-BEARER = {"Authorization": f"Bearer {SECRET}"}
 Operation: TypeAlias = APIOperation[Any, Any, Any, Any]
 Asked: TypeAlias = Case[Any]
 EXAMPLES = 200
@@ -39,7 +31,6 @@ that a text of allowed length becomes too many bytes where each character is esc
 """
 WRONG = ["400", "401", "404", "405", "406", "409", "412", "413", "415", "422", "431"]
 """The answers to what they do not allow; some of it makes an address or a body too long."""
-HEALTH = Health(status="ok", node_id="n", store_reachable=True, version="1")
 CONFIG: dict[str, Any] = {
     "checks": {
         "positive_data_acceptance": {"expected-statuses": REFUSED},
@@ -49,56 +40,9 @@ CONFIG: dict[str, Any] = {
 }
 
 
-class Served:
-    """A door over a store in memory, in a thread: its address, and things that are there."""
-
-    def __init__(self) -> None:
-        self._ready, self._end = threading.Event(), asyncio.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
-
-    def __enter__(self) -> "Served":
-        self._thread.start()
-        assert self._ready.wait(60)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(60)
-
-    async def _serve(self) -> None:
-        self._loop, world = asyncio.get_running_loop(), World()
-        place = Place(world.store, world.clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
-        self.known = await _furnish(world)
-        app = create_app(
-            world.service,
-            world.clock,
-            interface="127.0.0.1",
-            secret=SECRET,
-            health=lambda: HEALTH,
-            claims=Claims(place, os.urandom),
-            formats=formats(),
-        )
-        door = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)
-        await door.start()
-        self.url = door.url.rstrip("/")
-        self._ready.set()
-        await self._end.wait()
-        await door.stop()
-
-
-async def _furnish(world: World) -> dict[str, object]:
-    """What paths name: a job with runs, a queue, a calendar and a semaphore of one name."""
-    service = world.service
-    await service.add("nightly", noop=True, schedule="@daily", queue="mail", owner="ada", labels={"a": "b"})
-    await service.calendars.add("mail", dates=["12-25"])
-    await service.semaphores.set("mail", 3)
-    runs = [await service.trigger("nightly") for _ in range(3)]
-    return {"job_id": "nightly", "queue": "mail", "name": "mail", "run_id": runs[0].id, "attempt": 1}
-
-
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with Served() as found:
+    with Served(lambda: MemoryStore(SystemClock())) as found:
         yield found
 
 

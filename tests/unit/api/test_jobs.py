@@ -56,6 +56,16 @@ async def test_bad_json(door: Asker, text: str) -> None:
     assert answer.error["message"]
 
 
+@pytest.mark.parametrize("depth", [101, 500, 930])
+async def test_no_depth_is_a_bug(door: Asker, depth: int) -> None:
+    """JSON that can be read, and uses up the stack of whoever looks at it later, is refused where it comes in."""
+    headers = [("host", "localhost"), ("content-type", "application/json")]
+    body = f'{{"labels": {"[" * (depth - 1)}{"]" * (depth - 1)}}}'.encode()
+    answer = await door.ask("POST", JOBS, headers=headers, chunks=[body])
+    assert (answer.status, answer.error["message"]) == (422, "the JSON is nested too deeply")
+    assert "100" in answer.error["allowed"]
+
+
 async def test_a_body_that_is_not_utf_8_is_refused(door: Asker) -> None:
     """It is the client's fault, and said so."""
     headers = [("host", "localhost"), ("content-type", "application/json")]
@@ -369,3 +379,18 @@ async def test_a_backfill_by_this_door_has_a_bound(door: Asker) -> None:
             "to",
             "a range of at most 10000; ask for the next ones then",
         )
+
+
+async def test_all_jobs_are_deleted_in_pieces(world: World, door: Asker) -> None:
+    """Not without a word of confirmation; a preview says which, and each answer where to go on."""
+    for job_id in "abc":
+        await world.service.add(job_id, noop=True)
+    refused = await door.ask("DELETE", JOBS, headers=[("host", "localhost")])
+    assert (refused.status, refused.error["field"], refused.error["allowed"]) == (422, "confirm", "the text all")
+    preview = (await door.ask("DELETE", f"{JOBS}?dry_run=true", headers=[("host", "localhost")])).json
+    assert (preview["deleted"], preview["next"], len(await world.service.list())) == (["a", "b", "c"], None, 3)
+    piece = f"{JOBS}?confirm=all&limit=2&until={preview['until']}"
+    first = (await door.ask("DELETE", piece, headers=[("host", "localhost")])).json
+    assert first == {"deleted": ["a", "b"], "kept": {}, "until": preview["until"], "next": "b"}
+    last = await door.ask("DELETE", f"{piece}&after=b", headers=[("host", "localhost")])
+    assert (last.json["deleted"], last.json["next"], await world.service.list()) == (["c"], None, [])

@@ -50,6 +50,7 @@ RIGHT: dict[str, object] = {
     "url": "memory:",
     "limit": 1,
     "author": None,
+    "confirm": "not all",
 }
 FIELDS = {"job_id": "id", "run_id": "run", "queue": "queue"}
 """What the field of an error is called where it is not the argument's name."""

@@ -31,10 +31,10 @@ def test_every_method_is_offered_or_named() -> None:
     """Each method of the client is one that a door offers, or one that says that it needs the store."""
     methods = {name for name, _ in inspect.getmembers(AsyncClient, inspect.iscoroutinefunction) if name[0] != "_"}
     aliases = {"disable", "enable"}
-    own = {"close", "wait", *aliases}
+    own = {"close", "delete_all", "wait", *aliases}
     refused = {"copy_to", "migrate", "schema_script", "check_schema"}
     assert methods - own - refused == {name for name in offered() if "." not in name}
-    assert refused - {"copy_to"} == NOT_OFFERED - {"wait"}
+    assert refused - {"copy_to"} == NOT_OFFERED - {"delete_all", "wait"}
     for name in methods:
         assert name in vars(HttpClient), f"{name} would use a store that is not there"
 

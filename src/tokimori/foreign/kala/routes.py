@@ -22,6 +22,7 @@ from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_LISTED
+from tokimori.service.deleting import CONFIRMED
 from tokimori.service.service import Service
 
 log = logging.getLogger(__name__)
@@ -113,11 +114,10 @@ class Kala:
         return Response(status_code=204)
 
     async def _delete_all(self) -> Response:
-        """Delete the jobs that were added here. Those after which others run go with these, or later."""
-        for job in await self._listed():
-            if job.definition.foreign is not None:
-                with suppress(NotFound):
-                    await self._service.delete(job.id, cascade=True)
+        """Delete the jobs that were added here, and those that run after them; asked again it goes on."""
+        done = await self._service.delete_some(CONFIRMED, foreign=True)
+        while done.next is not None:
+            done = await self._service.delete_some(CONFIRMED, foreign=True, after=done.next, until=done.until)
         return Response(status_code=204)
 
     # What is known of jobs
