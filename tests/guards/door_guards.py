@@ -222,9 +222,9 @@ DOOR_GUARDS = (
     Guard(
         DOOR,
         "JSON that is nested too deeply is refused before anybody works with it",
-        "api/guards.py",
-        "elif needs_json and is_too_deep(body):",
-        "elif is_too_deep is None:",
+        "model/nesting.py",
+        "depth > MOST_DEPTH for",
+        "depth is None for",
         "tests/unit/api/test_jobs.py::test_no_depth_is_a_bug",
     ),
     Guard(

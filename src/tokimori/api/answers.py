@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.model.encoding import invalid_json
+from tokimori.model.nesting import check_depth
 from tokimori.service.views.errors import Fault, error_view, problem_of
 
 JSON, PROBLEM = "application/json", "application/problem+json"
@@ -80,11 +81,10 @@ def said(scope: Scope, header: bytes) -> list[str]:
 async def read_body(request: Request, kind: type[_T]) -> _T:
     """The JSON body as a value; an empty body counts as an empty object. Raises `InvalidInput` naming the field."""
     body = await request.body() or b"{}"
+    check_depth(body)
     try:
         return json.decode(body, type=kind)
     except DecodeError as fault:
         raise invalid_json(fault) from None
     except UnicodeDecodeError:
         raise InvalidInput("the body is not UTF-8", allowed="JSON in UTF-8") from None
-    except RecursionError:
-        raise InvalidInput("the JSON is nested too deeply", allowed="less depth") from None

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tokimori.api.answers import RefusalPage, refusal, refused, said
-from tokimori.api.bodies import MOST_BODY, MOST_DEPTH, is_too_deep, read_whole
+from tokimori.api.bodies import MOST_BODY, read_whole
 from tokimori.api.finishing import Finished
 from tokimori.api.rates import Rates
 from tokimori.api.secret import Secret
@@ -158,8 +158,6 @@ class HostAndOrigin:
 class JsonBody:
     """Reads the body of a write. Answers 413 if it is too large, and 415 if its path exists and it is not JSON.
 
-    It answers 422 if it is nested too deeply.
-
     Below the paths of `nameless` programs do not say that it is. No page can send JSON so: a form writes `%7B`
     for a brace, and all else brings its `Origin`.
     """
@@ -194,9 +192,6 @@ class JsonBody:
                 value=content_type,
                 allowed="application/json",
             )
-        elif needs_json and is_too_deep(body):
-            allowed = f"at most {MOST_DEPTH} lists and objects within each other"
-            response = refusal(422, "invalid_input", "the JSON is nested too deeply", allowed=allowed)
         else:
             await self._app(scope, _replayed(body, receive), send)
             return

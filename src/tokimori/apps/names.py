@@ -50,6 +50,7 @@ from tokimori.schedules.explain import Explanation
 from tokimori.service.arguments import CalendarArguments, JobArguments, PlainRequest, RequestArguments
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.copying import KindCopied
+from tokimori.service.deleting import DeletedJobs
 from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch
 from tokimori.service.jobs import Imported
 from tokimori.service.queues import Queue
@@ -81,6 +82,7 @@ __all__ = [
     "DailyCount",
     "DeclaredArguments",
     "Definition",
+    "DeletedJobs",
     "Edge",
     "Explanation",
     "FamilyChanged",

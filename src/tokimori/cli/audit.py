@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tokimori.service.audit import Recorded
     from tokimori.service.service import Service
 
-audit = Group("audit", help="The audit log: who has changed what, over HTTP and on the command line.")
+audit = Group("audit", help="The audit log: who has changed what, over HTTP, on the command line and in programs.")
 
 
 @audit.command("list", cls=Command)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tokimori.client.door import is_address
 from tokimori.client.locks import Locking
 from tokimori.client.opening import Stores, load_store, missing_file, session_on, this_program
+from tokimori.client.recording import RecordedPart, Recorder, recorded, who
 from tokimori.client.transactions import add_within, check_asked, check_connection, check_job, outside_of
 from tokimori.clock import Clock, SystemClock
 from tokimori.config.secrets import keyring_of
@@ -26,6 +27,7 @@ from tokimori.model.words import check_text
 from tokimori.ports.outside import Outside
 from tokimori.ports.secrets import Cipher
 from tokimori.service.arguments import Payload, RequestArguments
+from tokimori.service.audit import Audit
 from tokimori.service.claim_place import Place
 from tokimori.service.claims import Claims
 from tokimori.service.copying import KindCopied, copy_store
@@ -43,7 +45,26 @@ class AsyncClient(Service, Locking[Lock]):
 
     Entering opens the store, leaving closes it. With its first lock this program becomes a member of the cluster, until
     the client is closed. In a program that was started by a run, that run is the parent of runs for which it asks.
+    What it changes is in the audit log, under the name of the OS user (`client/recording.py`).
     """
+
+    add = recorded(Service.add)
+    add_since = recorded(Service.add_since)
+    import_all = recorded(Service.import_all)
+    apply = recorded(Service.apply)
+    update = recorded(Service.update)
+    edit = recorded(Service.edit)
+    refresh = recorded(Service.refresh)
+    delete = recorded(Service.delete)
+    delete_some = recorded(Service.delete_some)
+    pause = disable = recorded(Service.pause)
+    resume = enable = recorded(Service.resume)
+    resolve = recorded(Service.resolve)
+    backfill = recorded(Service.backfill)
+    cancel_backfill = recorded(Service.cancel_backfill)
+    cancel = recorded(Service.cancel)
+    hold = recorded(Service.hold)
+    resume_run = recorded(Service.resume_run)
 
     def __init__(
         self,
@@ -56,6 +77,7 @@ class AsyncClient(Service, Locking[Lock]):
         author: str | None = None,
         cipher: Cipher | None = None,
     ) -> None:
+        self._recorder = Recorder(clock)
         super().__init__(
             stores.job,
             clock,
@@ -131,7 +153,11 @@ class AsyncClient(Service, Locking[Lock]):
         except NotFound:
             return replace(run, id=found)
 
-    disable, enable = Service.pause, Service.resume
+    def _act_as(self, author: str | None) -> None:
+        super()._act_as(author)
+        self._records = Audit(self._store, self._now, self._random, who(author))
+        for part in ("calendars", "queues", "secrets", "semaphores", "tokens"):
+            setattr(self, part, RecordedPart(getattr(self, part), part, self))
 
     async def copy_to(self, url: str) -> Sequence[KindCopied]:
         """Copy everything to the store at `url`, which must be empty or hold a part of this copy. See `copy_store`."""
@@ -159,6 +185,7 @@ class AsyncClient(Service, Locking[Lock]):
     async def close(self) -> None:
         """Release what is held, and close the store."""
         try:
+            await self._recorder.tell_left_out(self._records)
             await self._place.close("the program of its worker stops")
             await self._session.close()
             if self._semaphore_store is not None:

@@ -73,7 +73,7 @@ class Semaphores(Facade[AsyncSemaphores]):
 
 
 class Audit(Facade[AsyncAudit]):
-    """The audit log: who has changed what, over HTTP and on the command line."""
+    """The audit log: who has changed what, over HTTP, on the command line and in programs."""
 
     list = synchronous(AsyncAudit.list)
 

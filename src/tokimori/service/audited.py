@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
-from tokimori.errors import InvalidInput, NotFound
+from tokimori.errors import InvalidInput, NotFound, StoreError
 from tokimori.model.job import Job
 from tokimori.model.run import Run
-from tokimori.service.audit import record
+from tokimori.service.audit import Audit, record
 from tokimori.service.deleting import DeletedJobs
 from tokimori.service.jobs import Imported
 from tokimori.service.requests import Asked
@@ -85,6 +85,21 @@ _SUBJECTS: Final = ("job_id", "run_id", "queue", "name", "jobs")
 _NEW: Final = frozenset({"add", "add_since"})
 
 
+class Change(NamedTuple):
+    """A call of a method that may change something. `what` it is called in `CHANGES`."""
+
+    what: str
+    method: Callable[..., Awaitable[Any]]
+    args: Sequence[object]
+    kwargs: Mapping[str, object]
+
+    @property
+    def subject(self) -> object:
+        """What it is about, as it was given."""
+        named = next((self.kwargs[name] for name in _SUBJECTS if name in self.kwargs), None)
+        return self.args[0] if self.args else named
+
+
 def audited(service: Service) -> Service:
     """The same service; what is changed through it is in the audit log."""
     return cast(Service, _AuditedService(service))
@@ -105,21 +120,10 @@ class _Audited:
         if full not in CHANGES or not inspect.iscoroutinefunction(method):
             return method
         service = self._service
-        kind, look = CHANGES[full]
 
         @wraps(method)
         async def changed(*args: object, **kwargs: object) -> object:
-            subject = args[0] if args else next((kwargs[name] for name in _SUBJECTS if name in kwargs), None)
-            before = None if full in _NEW else await _seen(look, service, subject)
-            result = await method(*args, **kwargs)
-            if isinstance(result, DeletedJobs):
-                await _record_deleted(service, full, result, kwargs)
-                return result
-            subject = result.id if full in _NEW and isinstance(result, Job) else subject
-            after = await _seen(look, service, subject) if look is not _nothing else _outcome(result, kwargs)
-            if before != after:
-                await record(service.audit, full, _named(kind, subject), before, after)
-            return result
+            return await carried_out(service, service.audit, Change(full, method, args, kwargs))
 
         return changed
 
@@ -137,17 +141,39 @@ class _AuditedService(_Audited):
         return audited(self._service.acting_as(author))
 
 
+async def carried_out(service: Service, audit: Audit, change: Change) -> object:
+    """What the method returns; if it has changed something, that is recorded."""
+    kind, look = CHANGES[change.what]
+    is_new, subject = change.what in _NEW, change.subject
+    before = None if is_new else await _seen(look, service, subject)
+    result = await change.method(*change.args, **change.kwargs)
+    if isinstance(result, DeletedJobs):
+        await _record_deleted(audit, change, result)
+        return result
+    subject = result.id if is_new and isinstance(result, Job) else subject
+    if look is _nothing:
+        after = _outcome(result, change.kwargs)
+    else:  # a job that was returned need not be asked for
+        after = _told(result) if isinstance(result, Job) else await _seen(look, service, subject)
+    if before != after:
+        await record(audit, change.what, _named(kind, subject), before, after)
+    return result
+
+
 async def _seen(look: Look, service: Service, subject: object) -> object:
-    """What it is; None where there is no such thing, or it can't be one."""
+    """What it is; None where there is no such thing, or it can't be one. A store that is away fails no change."""
     with suppress(NotFound, InvalidInput):
-        return await look(service, subject)
+        try:
+            return await look(service, subject)
+        except StoreError as fault:
+            return {"left_out": str(fault)}
     return None
 
 
-async def _record_deleted(service: Service, what: str, done: DeletedJobs, kwargs: Mapping[str, object]) -> None:
+async def _record_deleted(audit: Audit, change: Change, done: DeletedJobs) -> None:
     """Each job has an entry of its own, as if it had been deleted alone."""
-    for job in () if kwargs.get("dry_run") else done.jobs:
-        await record(service.audit, what, f"job {job.id}", _told(job), None)
+    for job in () if change.kwargs.get("dry_run") else done.jobs:
+        await record(audit, change.what, f"job {job.id}", _told(job), None)
 
 
 def _named(kind: str, subject: object) -> str:

@@ -208,7 +208,7 @@ def test_bad_jobs(kala: Server, said: object, cause: str) -> None:
     assert kala.client.get_all_jobs() == {}
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"asd", b'{"name": "\xff"}', b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"", b"{", b"asd", b'{"name": "\xff"}', b"[" * 100_000, b'{"name": ' + b"[" * 960])
 @pytest.mark.parametrize("kala", ["memory"], indirect=True)
 def test_bad_json(kala: Server, body: bytes) -> None:
     """What is no JSON is 400."""

@@ -21,10 +21,10 @@ from tests.contract.stores.conftest import forget
 from tests.integration.http.served import BEARER, Served
 from tests.servers import mariadb, postgres, redis
 from tokimori.api.app import operations
-from tokimori.api.bodies import MOST_DEPTH
 from tokimori.api.calls import PATH as CALLS
 from tokimori.api.claims import ClaimPaths
 from tokimori.clock import SystemClock
+from tokimori.model.nesting import MOST_DEPTH
 from tokimori.node.formats import formats
 from tokimori.service.calls import offered
 from tokimori.stores.open import open_store

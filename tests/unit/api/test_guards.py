@@ -7,7 +7,7 @@ from starlette.types import Receive, Scope, Send
 
 from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.service.world import SetClock
-from tokimori.api.bodies import MOST_BODY, MOST_DEPTH, is_too_deep
+from tokimori.api.bodies import MOST_BODY
 from tokimori.api.guards import guarded, host_of, host_rule
 
 JSON = "application/json"
@@ -209,20 +209,3 @@ def test_headers_of_every_response(asker: Asker, host: str) -> None:
     assert headers["date"] == "Tue, 01 Jan 2030 00:00:00 GMT"
     assert headers["cache-control"] == "no-store"
     assert not any(name.startswith("access-control") for name in headers)
-
-
-@pytest.mark.parametrize(
-    ("body", "is_deep"),
-    [
-        (b"[" * MOST_DEPTH + b"]" * MOST_DEPTH, False),
-        (b"[" * (MOST_DEPTH + 1) + b"]" * (MOST_DEPTH + 1), True),
-        (b'{"a":' * (MOST_DEPTH + 1) + b"1" + b"}" * (MOST_DEPTH + 1), True),
-        (b"[" + b"[]," * 1_000 + b"[]]", False),
-        (b'{"a": "' + b"[" * 1_000 + b'"}', False),
-        (rb'{"a": "\"' + b"[" * 1_000 + b'"}', False),
-        (rb'{"a": "\\", "b": ' + b"[" * 1_000, True),
-    ],
-)
-def test_depth_is_that_of_lists_and_objects(body: bytes, is_deep: bool) -> None:
-    """What is within each other counts; neither what stands side by side, nor brackets in texts."""
-    assert is_too_deep(body) is is_deep

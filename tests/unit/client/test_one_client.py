@@ -44,8 +44,8 @@ def unlike(name: str, one: Callable[..., object], other: Callable[..., object]) 
         yield f"{inspect.signature(one)} and {inspect.signature(other)}"
     if inspect.iscoroutinefunction(other):
         yield "the synchronous one does not wait"
-    made = inspect.unwrap(other)
-    if inspect.iscoroutinefunction(one) and name not in BY_HAND and made is not getattr(one, "__func__", None):
+    made, behind = inspect.unwrap(other), inspect.unwrap(one)
+    if inspect.iscoroutinefunction(one) and name not in BY_HAND and made is not getattr(behind, "__func__", behind):
         yield "the synchronous one is not made from the asynchronous one"
 
 

@@ -16,6 +16,7 @@ from tokimori.foreign.kala.templates import filled
 from tokimori.foreign.kala.words import arguments_of
 from tokimori.model.encoding import invalid_json
 from tokimori.model.job import Definition
+from tokimori.model.nesting import check_depth
 from tokimori.service.definitions import definition_from
 
 TIMEOUT = 30
@@ -43,12 +44,11 @@ def read_told(body: bytes) -> Told:
 
     Raises `InvalidInput`.
     """
+    check_depth(body)
     try:
         said = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
         raise InvalidInput(f"the body is not JSON: {fault}", allowed="a JSON object") from None
-    except RecursionError:
-        raise InvalidInput("the JSON is nested too deeply", allowed="less depth") from None
     return _read(said, Told)
 
 

@@ -1,0 +1,122 @@
+"""What programs change that open the store themselves is in the audit log, as what comes through doors is.
+
+Programs may change a lot: so many changes are recorded as a person can look at, and of all others their number. Runs
+that are asked for are not recorded: each is a row that says itself who has asked, and when.
+"""
+
+import inspect
+import os
+import pwd
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from contextvars import ContextVar
+from functools import partial, wraps
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
+
+from tokimori.clock import Clock
+from tokimori.model.rate import Bucket, Rate
+from tokimori.service.audit import Audit, record
+from tokimori.service.audited import CHANGES, Change, carried_out
+from tokimori.service.service import Service
+
+MOST: Final = Rate(limit=100, period=100 * 10**9)
+"""So many changes of one client are recorded: a hundred after a rest, and then one in a second."""
+LEFT_OUT: Final = "left_out"
+"""In place of a method: changes that were too many to be recorded one by one."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Behind = TypeVar("_Behind")
+_is_within: ContextVar[bool] = ContextVar("tokimori_is_within", default=False)
+"""Whether a change is being carried out, of which what is called now is a part."""
+
+
+class Recorder:
+    """Records what one client changes; its copies for other authors share it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._bucket = Bucket()
+        self._left_out: Counter[str] = Counter()
+
+    async def carry_out(self, client: "_Client", change: Change) -> Any:
+        """What the method returns; a change is recorded with who, before and after, or else counted."""
+        if _is_within.get():
+            return await change.method(*change.args, **change.kwargs)
+        outside = _is_within.set(True)
+        try:
+            if not self._has_room():
+                result = await change.method(*change.args, **change.kwargs)
+                self._left_out[change.what] += 1
+                return result
+            await self.tell_left_out(client._records)
+            return await carried_out(cast(Service, client), client._records, change)
+        finally:
+            _is_within.reset(outside)
+
+    async def tell_left_out(self, audit: Audit) -> None:
+        """Record how many changes were not recorded, by method, if there were any."""
+        told, self._left_out = self._left_out, Counter()
+        if told:
+            await record(audit, LEFT_OUT, f"{told.total()} changes", None, dict(told))
+
+    def _has_room(self) -> bool:
+        self._bucket, wait = self._bucket.take(MOST, round(self._clock.monotonic() * 10**9))
+        return wait == 0
+
+
+class _Client(Protocol):
+    """A client that records: as whom, and with which recorder."""
+
+    _records: Audit
+    _recorder: Recorder
+
+
+def recorded(
+    method: Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]]:
+    """The same method of a client, whose changes are recorded."""
+
+    @wraps(method)
+    async def changed(behind: _Behind, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        client = cast(_Client, behind)
+        change = Change(method.__name__, partial(method, behind), args, kwargs)
+        result: _T = await client._recorder.carry_out(client, change)
+        return result
+
+    return changed
+
+
+class RecordedPart:
+    """A part of a client, such as its calendars; what is changed by it is recorded."""
+
+    def __init__(self, inner: object, part: str, client: _Client) -> None:
+        self._inner = inner
+        self._part = part
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        """The method, whose changes are recorded; whatever else it is as it is."""
+        method: Any = getattr(self._inner, name)
+        what = f"{self._part}.{name}"
+        if what not in CHANGES or not inspect.iscoroutinefunction(method):
+            return method
+
+        @wraps(method)
+        async def changed(*args: object, **kwargs: object) -> Any:
+            return await self._client._recorder.carry_out(self._client, Change(what, method, args, kwargs))
+
+        return changed
+
+    def __dir__(self) -> Iterable[str]:
+        """What the part has."""
+        return dir(self._inner)
+
+
+def who(author: str | None) -> str:
+    """Who changes something: the OS user as whom the program runs, and in whose name it says that it acts."""
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # as in some containers
+        user = str(os.geteuid())
+    return user if author in (None, user) else f"{author} ({user})"
