@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from msgspec import json
@@ -10,6 +11,7 @@ from tests.unit.api.asgi import JSON, SECRET, Answer, Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
 from tokimori.api.acting import Acting
+from tokimori.api.bodies import MOST_BODY
 from tokimori.api.guards import Lenient
 from tokimori.clock import format_moment
 from tokimori.foreign.kala.routes import kala_routes
@@ -191,3 +193,67 @@ async def test_a_job_as_root(world: World) -> None:
     assert await world.service.list() == []
     assert (await gate.ask(operates, "POST", "/api/v2/jobs", {**plain, "user": "bob"})).status == 201
     assert (await gate.ask(admin, "POST", "/api/v2/jobs", plain)).status == 201
+
+
+@pytest.mark.parametrize("run", ["..%2F..%2Fsecret", "..", "%2Fetc%2Fpasswd", "a%00b", "x" * 300])
+async def test_path_tricks_in_log_names(gate: Door, run: str) -> None:
+    """The log of a run is found by the run's id, and an attempt is a number: neither leads to a file."""
+    token = await gate.token("operate")
+    answer = await gate.ask(token, "GET", f"/api/v2/runs/{unquote(run)}/logs")
+    assert answer.status in (404, 422) and b"root:" not in answer.body
+    job = await gate.world.service.add("a", noop=True)
+    known = await gate.world.service.trigger(job.id)
+    answer = await gate.ask(token, "GET", f"/api/v2/runs/{known.id}/logs?attempt={run}")
+    assert (answer.status, answer.error["field"]) == (422, "attempt")
+    answer = await gate.ask(token, "GET", "/api/v2/runs/secret/logs")
+    assert (answer.status, answer.error["code"]) == (422, "invalid_input")
+
+
+async def test_oversized_and_endless_bodies(gate: Door) -> None:
+    """A right token lets in no more than a mebibyte, said before or not; what goes on without end is not read on."""
+    token = await gate.token("operate")
+    big = b"x" * (MOST_BODY + 1)
+    known = [("host", "localhost"), *JSON.items(), ("authorization", f"Bearer {token}")]
+    for headers in (known, [*known, ("content-length", str(len(big)))]):
+        answer = await gate._asker.ask("POST", "/api/v2/jobs", headers=headers, chunks=[big])
+        assert (answer.status, answer.error["code"], answer.headers["connection"]) == (413, "too_large", "close")
+    endless = [*[b"x" * 2**16] * 17, None]  # who read on would find that the client is gone, and answer nothing
+    assert (await gate._asker.ask("POST", "/api/v2/jobs", headers=known, chunks=endless)).status == 413
+    assert await gate.world.service.list() == []
+
+
+@pytest.mark.parametrize("text", ["a\r\nSet-Cookie: x=1", "a\nX: y", "a\rb", "a\0b"])
+async def test_header_injection(gate: Door, text: str) -> None:
+    """No field of a job becomes a header: neither of an answer of this door, nor of what the job sends."""
+    token = await gate.token("operate")
+    request = {"url": "http://service.example/"}
+    for job in (
+        {"id": text, "noop": True},
+        {"noop": True, "queue": text},
+        {"noop": True, "labels": {"a": text}},
+        {**request, "headers": {"X": text}},
+        {**request, "headers": {text: "x"}},
+        {"url": f"http://service.example/{text}"},
+        {**request, "method": text},
+    ):
+        answer = await gate.ask(token, "POST", "/api/v2/jobs", job)
+        assert (answer.status, "set-cookie" in answer.headers) == (422, False), job
+    assert await gate.world.service.list() == []
+
+
+async def test_template_injection(gate: Door) -> None:
+    """Only facts of the run and secrets by name are put in, nowhere in a host; a page shows what was typed."""
+    token = await gate.token("operate")
+    asks = {"url": "http://service.example/"}
+    for wrong in ("{{ config }}", "{{ 7*7 }}", "{{ payload.__class__ }}"):
+        for fields, field in (({**asks, "body": wrong}, "body"), ({**asks, "headers": {"X": wrong}}, "headers.X")):
+            answer = await gate.ask(token, "POST", "/api/v2/jobs", fields)
+            assert (answer.status, answer.error["field"]) == (422, field), wrong
+    for url in ("http://{{ payload }}/", "http://h/{{ config }}"):
+        answer = await gate.ask(token, "POST", "/api/v2/jobs", {"url": url})
+        assert (answer.status, answer.error["field"]) == (422, "url"), url
+    typed = "{{ 7*7 }}{% for a in b %}${7*7}<%= 7*7 %><b>"
+    assert (await gate.ask(token, "POST", "/api/v2/jobs", {"id": "a", "noop": True, "name": typed})).status == 201
+    assert (await gate.ask(token, "GET", "/api/v2/jobs/a")).json["name"] == typed
+    page = (await gate.ask(token, "GET", "/")).body.decode()
+    assert "{{ 7*7 }}{% for a in b %}${7*7}&lt;%= 7*7 %&gt;&lt;b&gt;" in page
