@@ -177,13 +177,13 @@ class JsonBody:
         except ClientDisconnect:
             return
         content_type = Headers(scope=scope).get("content-type", "")
-        needs_json = (body or scope["method"] not in _WITHOUT_BODY) and self._is_answered(scope)
+        has_body = bool(body) or scope["method"] not in _WITHOUT_BODY
         if body is None:
             response = refusal(
                 413, "too_large", f"the body is larger than {MOST_BODY} bytes", allowed=f"at most {MOST_BODY} bytes"
             )
             response.headers["connection"] = "close"
-        elif needs_json and not self._may_be_json(scope["path"], content_type):
+        elif has_body and not self._may_be_json(scope["path"], content_type) and self._is_answered(scope):
             response = refusal(
                 415,
                 "unsupported_media_type",

@@ -19,6 +19,7 @@ from tokimori.api.members import members_of
 from tokimori.api.operation import Fields, Handler, Operation
 from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask, idempotency_key
 from tokimori.clock import format_moment
+from tokimori.api.turns import in_steps
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import Job, JobState
@@ -205,7 +206,7 @@ class Jobs:
         found = await service.find_jobs(query.search())
         jobs = found.jobs
         last = await service.last_runs([job.id for job in jobs], query.last_runs) if query.last_runs else {}
-        views = [job_view(job, last_runs=last.get(job.id)) for job in jobs]
+        views = await in_steps(lambda job: job_view(job, last_runs=last.get(job.id)), jobs)
         return page_of(request, members_of(views, JobView, query.fields), more=found.next is not None, after=found.next)
 
     async def add(self, request: Request, body: Fields) -> Response:

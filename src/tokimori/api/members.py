@@ -15,12 +15,12 @@ def members_of(views: Sequence[Struct], kind: type[Struct], names: Sequence[str]
 
     A member that a view does not have is left out.
     """
+    if not names:
+        return views
     known = [field.encode_name for field in fields(kind)]
     for name in names:
         if name not in known:
             raise _unknown(name, known)
-    if not names:
-        return views
     plain = (to_builtins(view) for view in views)
     return [{name: view[name] for name in names if name in view} for view in plain]
 

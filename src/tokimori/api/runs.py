@@ -12,6 +12,7 @@ from tokimori.api.answers import answer, page_of
 from tokimori.api.members import members_of
 from tokimori.api.operation import Operation
 from tokimori.api.requests import NoRequest, RunRequest, ask
+from tokimori.api.turns import in_steps
 from tokimori.errors import NotFound
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.transitions import RunState
@@ -122,7 +123,7 @@ class Runs:
         """Runs, newest first, a page at a time. A page looks at 20,000 runs at most: it may be short, and go on."""
         service = self._service(request)
         found = await service.find_runs(query.search(service.time_zone))
-        views = [run_view(run) for run in found.runs]
+        views = await in_steps(run_view, found.runs)
         return page_of(
             request, members_of(views, RunView, query.fields), more=found.next is not None, before=found.next
         )

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,6 +19,23 @@ MOST_LARGE = 2
 
 Not one: a list for which the store needs seconds would hold up all others.
 """
+
+
+VIEWS_AT_ONCE = 100
+"""So many rows of a list are made into an answer in one step of the loop: a millisecond. 1,000 of them took ten."""
+
+_Value = TypeVar("_Value")
+_View = TypeVar("_View")
+
+
+async def in_steps(view: Callable[[_Value], _View], values: Sequence[_Value]) -> Sequence[_View]:
+    """The views of these values. Others have their turn meanwhile."""
+    made: list[_View] = []
+    for first in range(0, len(values), VIEWS_AT_ONCE):
+        if first:
+            await asyncio.sleep(0)
+        made += map(view, values[first : first + VIEWS_AT_ONCE])
+    return made
 
 
 def line_of(request: Request) -> asyncio.Semaphore:

@@ -58,7 +58,7 @@ def _labels_of(lane: Lane) -> list[tuple[str, str]]:
 
 def units_apart(lane: Lane) -> tuple[tuple[str, int], ...]:
     """The units that runs of the lane hold in another store while they run: (name, weight), by name."""
-    units = dict(_labels_of(lane)).get(APART_LABEL)
+    units = dict(_labels_of(lane)).get(APART_LABEL) if APART_LABEL in lane else None
     return () if units is None else wanted(units.split("+"))
 
 

@@ -22,16 +22,11 @@ Look = Callable[[Service, Any], Awaitable[object]]
 
 
 async def _job(service: Service, job_id: str) -> object:
-    return _told(await service.get(job_id))
-
-
-def _told(job: Job) -> object:
-    return {"state": job.state, "reason": job.reason, "definition": job.definition}
+    return _shown(await service.get(job_id))
 
 
 async def _run(service: Service, run_id: str) -> object:
-    run = (await service.get_run(run_id)).run
-    return {"job_id": run.job_id, "state": run.state, "cancel": run.cancel}
+    return _shown((await service.get_run(run_id)).run)
 
 
 async def _queue(service: Service, queue: str | None) -> object:
@@ -153,8 +148,8 @@ async def carried_out(service: Service, audit: Audit, change: Change) -> object:
     subject = result.id if is_new and isinstance(result, Job) else subject
     if look is _nothing:
         after = _outcome(result, change.kwargs)
-    else:  # a job that was returned need not be asked for
-        after = _told(result) if isinstance(result, Job) else await _seen(look, service, subject)
+    else:  # a job or a run that was answered need not be asked for
+        after = _shown(result) if isinstance(result, Job | Run) else await _seen(look, service, subject)
     if before != after:
         await record(audit, change.what, _named(kind, subject), before, after)
     return result
@@ -173,7 +168,15 @@ async def _seen(look: Look, service: Service, subject: object) -> object:
 async def _record_deleted(audit: Audit, change: Change, done: DeletedJobs) -> None:
     """Each job has an entry of its own, as if it had been deleted alone."""
     for job in () if change.kwargs.get("dry_run") else done.jobs:
-        await record(audit, change.what, f"job {job.id}", _told(job), None)
+        await record(audit, change.what, f"job {job.id}", _shown(job), None)
+
+
+def _shown(found: Job | Run) -> object:
+    match found:
+        case Job():
+            return {"state": found.state, "reason": found.reason, "definition": found.definition}
+        case Run():
+            return {"job_id": found.job_id, "state": found.state, "cancel": found.cancel}
 
 
 def _named(kind: str, subject: object) -> str:

@@ -21,7 +21,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.given import many, moment_of
 
-PAGE = 500
+PAGE = 200
 """So many rows are read at once: others have their turn between two pages."""
 MOST_LOOKED_AT = 20_000
 """So many jobs or runs are looked at for one answer."""
@@ -117,7 +117,7 @@ async def find_jobs(
     found = [job for job in await _named(job_of, wanted) if _is_wanted(job, wanted, sees)]
     prefix = wanted.prefix or ""
     after = JobId(max(wanted.after or "", prefix, span[0])) or None
-    size = wanted.limit if sees is None and wanted == JobSearch(after=wanted.after, limit=wanted.limit) else PAGE
+    size = min(PAGE, wanted.limit)  # mostly all of them are wanted
     for _ in range(MOST_LOOKED_AT // PAGE):
         if len(found) == wanted.limit:
             return FoundJobs(jobs=found, next=after)
@@ -131,6 +131,7 @@ async def find_jobs(
                 return FoundJobs(jobs=found, next=after)
         if len(page) < size:
             return FoundJobs(jobs=found)
+        size = PAGE
     return FoundJobs(jobs=found, next=after)
 
 
@@ -149,7 +150,7 @@ async def find_runs(list_runs: ListRuns, job_of: JobOf, given: object, sees: See
     wanted = _checked_runs(given)
     jobs = _Jobs(job_of, wanted, sees)
     oldest, before = None if wanted.since is None else first_id_at(wanted.since), _newest(wanted)
-    size = PAGE if wanted.job_prefix is not None or jobs.matter else wanted.limit
+    size = min(PAGE, wanted.limit)
     found: list[Run] = []
     for _ in range(MOST_LOOKED_AT // PAGE):
         page = await list_runs(RunFilter(job_id=wanted.job_id, states=wanted.state, before=before, limit=size))
@@ -162,6 +163,7 @@ async def find_runs(list_runs: ListRuns, job_of: JobOf, given: object, sees: See
                 return FoundRuns(runs=found, next=before)
         if len(page) < size:
             return FoundRuns(runs=found)
+        size = PAGE
     return FoundRuns(runs=found, next=before)
 
 

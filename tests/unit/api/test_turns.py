@@ -11,7 +11,7 @@ from tests.unit.api.asgi import SECRET, Asker
 from tests.unit.api.conftest import HEALTHY, an_app
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
-from tokimori.api.turns import LONGEST_STEP, Turns
+from tokimori.api.turns import LONGEST_STEP, VIEWS_AT_ONCE, Turns, in_steps
 from tokimori.clock import MILLISECOND, Moment, SystemClock
 from tokimori.node.formats import formats
 from tokimori.web.page import Page
@@ -36,6 +36,25 @@ async def test_requests_that_come_at_once_hold_up_nobody_together(world: World) 
     longest = max(after - before for before, after in pairwise(steps))
     assert steps[-1] == pytest.approx(100 * 0.005), "all were answered"
     assert longest < LONGEST_STEP + 0.005
+
+
+async def test_a_long_list_is_made_in_steps() -> None:
+    """Whoever asks meanwhile waits for a hundred of its rows, and not for all of them."""
+    made: list[int] = []
+    done: list[int] = []
+
+    def view(value: int) -> int:
+        made.append(value)
+        return -value
+
+    async def other() -> None:
+        while len(made) < 250:
+            done.append(len(made))
+            await asyncio.sleep(0)
+
+    views, _ = await asyncio.gather(in_steps(view, range(250)), other())
+    assert views == [-value for value in range(250)]
+    assert done == [VIEWS_AT_ONCE, 2 * VIEWS_AT_ONCE]
 
 
 class CountedClock(SystemClock):

@@ -9,6 +9,9 @@ from tests.unit.service.world import World
 from tokimori.errors import Forbidden, StoreUnavailable
 from tokimori.model.access_token import Role
 from tokimori.model.audit import MOST_SHOWN
+from tokimori.model.ids import JobId, RunId
+from tokimori.model.job import Job
+from tokimori.model.run import Run
 from tokimori.service.access import Access
 from tokimori.service.audited import CHANGES, audited
 from tokimori.service.permitted import RULES, permitted
@@ -128,3 +131,31 @@ async def test_a_change_stands_though_the_log_can_not_be_written(
         assert (await audited(world.service).add("a", noop=True)).id == "a"
     assert "'ada' did add to job a" in caplog.text
     assert inspect.iscoroutinefunction(audited(world.service).add)
+
+
+async def test_what_a_method_answers_is_not_read_once_more(world: World) -> None:
+    """The log has it as it was answered: the store is asked for no job that was just written, and for no run."""
+    asked: list[object] = []
+    job_of, run_of = world.store.get_job, world.store.get_run
+
+    async def noted_job(job_id: JobId) -> Job:
+        asked.append(job_id)
+        return await job_of(job_id)
+
+    async def noted_run(run_id: RunId) -> Run:
+        asked.append(run_id)
+        return await run_of(run_id)
+
+    world.store.get_job, world.store.get_run = noted_job, noted_run  # type: ignore[method-assign]
+    service = audited(world.service)
+    await service.add("a", noop=True, name="new")
+    assert asked == []
+    world.pass_seconds(1)
+    run = await service.trigger("a")
+    asked.clear()
+    world.pass_seconds(1)
+    await service.cancel(run.id)
+    assert asked.count(run.id) == 1, "what it was before"
+    cancelled, _, added = [each.entry for each in await service.audit.list()]
+    assert (added.after["state"], added.after["definition"]["name"]) == ("enabled", "new")
+    assert (cancelled.before["state"], cancelled.after["state"]) == ("ready", "cancelled")

@@ -11,14 +11,14 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.ids import JobId, RunId
-from tokimori.model.job import JobState
+from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Succeeded
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.service import finding
 from tokimori.service.access import Access
-from tokimori.service.finding import JobSearch, RunSearch
+from tokimori.service.finding import JobSearch, RunSearch, find_jobs, find_runs
 from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
 
@@ -116,6 +116,24 @@ async def test_by_time(jobs: World) -> None:
         (newest, None, ["other", "mailing"]),
     ):
         assert await runs_in_pages(jobs.service, RunSearch(since=since, until=until, limit=1)) == ids
+
+
+async def test_a_page_of_a_search_reads_no_more_than_it_shows(jobs: World) -> None:
+    """Mostly all that is read is wanted, of one prefix or state too; where it is not, more is read at once."""
+    read: list[int] = []
+
+    async def noted_jobs(after: str | None, limit: int) -> Sequence[Job]:
+        read.append(limit)
+        return await jobs.service.list(after, limit)
+
+    async def noted_runs(wanted: RunFilter) -> Sequence[Run]:
+        read.append(wanted.limit)
+        return await jobs.service.list_runs(wanted)
+
+    await find_jobs(noted_jobs, jobs.service.get, JobSearch(prefix="mail-", limit=2))
+    await find_runs(noted_runs, jobs.service.get, RunSearch(job_prefix="other", limit=1))
+    await find_runs(noted_runs, jobs.service.get, RunSearch(owner="bob", limit=2))
+    assert read == [2, 1, 2, finding.PAGE]
 
 
 async def test_a_search_looks_at_a_bounded_number(jobs: World, monkeypatch: pytest.MonkeyPatch) -> None:

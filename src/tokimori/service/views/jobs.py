@@ -1,13 +1,16 @@
 """Jobs as JSON: their fields, edges, skips and counts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
 
 from tokimori.clock import Moment, format_moment, to_datetime
 from tokimori.model.dependents import Edge
-from tokimori.model.job import Job, Terms
+from tokimori.model.job import Definition, Job, Terms
 from tokimori.model.pause import Pause
 from tokimori.model.policies import Retry
 from tokimori.model.retention import DailyCount
@@ -17,6 +20,9 @@ from tokimori.service.definitions import JobFields, target_fields
 from tokimori.service.views.queues import PauseView, pause_view
 from tokimori.service.views.runs import RunView, run_view
 from tokimori.service.views.stamps import stamp
+
+_TERMS = Terms.__struct_fields__
+_terms_of: Callable[[Definition], tuple[Any, ...]] = attrgetter(*_TERMS)
 
 
 class RetryView(Retry, frozen=True, kw_only=True, omit_defaults=False):
@@ -93,8 +99,7 @@ def job_view(
 ) -> JobView:
     """The job as JSON shows it."""
     definition = job.definition
-    fields = {name: getattr(definition, name) for name in Terms.__struct_fields__}
-    fields["retry"] = RetryView(**asdict(definition.retry))
+    fields = dict(zip(_TERMS, _terms_of(definition), strict=True)) | {"retry": _retry_view(definition.retry)}
     return JobView(
         id=job.id,
         version=job.version,
@@ -116,6 +121,12 @@ def job_view(
         last_runs=UNSET if last_runs is None else tuple(map(run_view, last_runs)),
         **(fields | target_fields(definition.target)),
     )
+
+
+@lru_cache(maxsize=256)
+def _retry_view(retry: Retry) -> RetryView:
+    """Most jobs have one of few policies."""
+    return RetryView(**asdict(retry))
 
 
 def edge_view(edge: Edge) -> EdgeView:
