@@ -10,6 +10,8 @@ from benchmarks.workloads import (
     blocked,
     commands,
     door,
+    door_beside_slow,
+    door_creates,
     drain,
     functions,
     idle,
@@ -39,6 +41,8 @@ WORKLOADS: Sequence[Workload] = (
     on_postgres.WORKLOAD,
     door.WORKLOAD,
     functions.WORKLOAD,
+    door_creates.WORKLOAD,
+    door_beside_slow.WORKLOAD,
 )
 
 

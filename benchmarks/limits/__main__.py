@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
@@ -16,6 +16,7 @@ import msgspec
 from benchmarks.in_process_node import opened_store
 from benchmarks.limits.beats import beating, joined
 from benchmarks.limits.filling import Size, fill
+from benchmarks.limits.pages import lists_over_http
 from benchmarks.limits.sample import check_sample
 from benchmarks.limits.spent import processor_seconds
 from benchmarks.limits.verbs import Bench, Measured, all_verbs
@@ -31,6 +32,9 @@ STORES: Mapping[str, Callable[[], AbstractContextManager[Place]]] = {
     "Redis": redis_server,
 }
 """With the memory that whoever keeps millions of rows gives to a server."""
+Parts = Sequence[Callable[[Bench], Awaitable[None]]]
+HTTP_ONLY: Parts = (lists_over_http,)
+EVERYTHING: Parts = (check_sample, lists_over_http, all_verbs)
 Found = dict[str, dict[str, str]]
 """The cell of each verb, of each store."""
 
@@ -42,7 +46,8 @@ def main(arguments: Sequence[str]) -> int:
     found: Found = msgspec.json.decode(options.found.read_bytes(), type=Found) if options.found.exists() else {}
     for name in options.store:
         with STORES[name]() as place:
-            asyncio.run(_measure(name, place, size, partial(_tell, found, options.found, name)))
+            tell = partial(_tell, found, options.found, name)
+            asyncio.run(_measure(name, place, size, tell, HTTP_ONLY if options.http else EVERYTHING))
     print(table(found), flush=True)
     return 0
 
@@ -54,7 +59,7 @@ def _tell(found: Found, kept: Path, store: str, measured: Measured) -> None:
     print(f"{store}: {measured.verb}: {measured.times} times: {cell}", file=sys.stderr, flush=True)
 
 
-async def _measure(name: str, place: Place, size: Size, tell: Callable[[Measured], None]) -> None:
+async def _measure(name: str, place: Place, size: Size, tell: Callable[[Measured], None], parts: Parts) -> None:
     async with opened_store(place.url) as store:
         begun = monotonic()
         filled = await fill(store, place.url, size)
@@ -64,8 +69,8 @@ async def _measure(name: str, place: Place, size: Size, tell: Callable[[Measured
             service = Service(store, SystemClock(), os.urandom)
             spent = partial(processor_seconds, place.pid)
             bench = Bench(store, service, node, beats, filled, size, tell, spent)
-            await check_sample(bench)
-            await all_verbs(bench)
+            for part in parts:
+                await part(bench)
     print(f"{name}: measured in {monotonic() - begun:.0f} s, filling included", file=sys.stderr, flush=True)
 
 
@@ -87,6 +92,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--store", action="append", choices=STORES, help="one of the stores; all by default")
     words = "where what is measured is kept, and read before: stores may be measured one by one; %(default)s by default"
     parser.add_argument("--found", type=Path, default=Path(".tokimori/limits.json"), help=words)
+    parser.add_argument("--http", action="store_true", help="only the lists over HTTP, which change nothing")
     default = Size()
     for name, value in default._asdict().items():
         parser.add_argument(f"--{name}", type=int, default=value, help=f"how many; {value:,} by default")

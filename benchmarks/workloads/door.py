@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import quantiles
-from time import perf_counter
 
 from benchmarks.comparison import TOKIMORI, AtLeast, AtMost, Figures, Quantity, Trial, Workload
+from benchmarks.http_clients import Client, Request, answers_a_second, latencies, request
 from benchmarks.in_process_node import add_jobs, opened_store, store_url
 from benchmarks.rounds import in_turn
 from benchmarks.serving import Process, running
@@ -28,75 +28,19 @@ WARM_UP = 0.5
 """Seconds."""
 
 
-class Client:
-    """One that reads the job again and again, on one connection (`keep`) or on a new one each time."""
-
-    def __init__(self, port: int, secret: str | None, *, keep: bool) -> None:
-        self._port = port
-        self._keep = keep
-        lines = ["GET /api/v2/jobs/j HTTP/1.1", "Host: localhost"]
-        lines += [f"Authorization: Bearer {secret}"] if secret else []
-        lines += [] if keep else ["Connection: close"]
-        self._request = ("\r\n".join(lines) + "\r\n\r\n").encode()
-        self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-
-    async def ask(self) -> bytes:
-        """The answer's body."""
-        reader, writer = self._open or await asyncio.open_connection("127.0.0.1", self._port)
-        writer.write(self._request)
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        assert head.startswith(b"http/1.1 200"), head
-        body = await reader.readexactly(int(head.partition(b"content-length: ")[2].split(b"\r\n")[0]))
-        if self._keep:
-            self._open = reader, writer
-        else:
-            writer.close()
-        return body
-
-    def close(self) -> None:
-        """Leave."""
-        if self._open is not None:
-            self._open[1].close()
-
-
-async def answers_a_second(clients: Sequence[Client], seconds: float) -> float:
-    """How many answers they get when each asks anew as soon as it has its answer."""
-    end = perf_counter() + seconds
-
-    async def ask_on(client: Client) -> int:
-        number = 0
-        while perf_counter() < end:
-            await client.ask()
-            number += 1
-        return number
-
-    return sum(await asyncio.gather(*map(ask_on, clients))) / seconds
-
-
-async def latencies(clients: Sequence[Client], rate: float, seconds: float) -> list[float]:
-    """From when each request is due to its answer, when they are due at this rate whatever the door does."""
-    start, number = perf_counter() + 0.1, int(rate * seconds)
-    found: list[float] = []
-
-    async def ask_in_time(client: Client, place: int) -> None:
-        for each in range(place, number, len(clients)):
-            due = start + each / rate
-            await asyncio.sleep(due - perf_counter())
-            await client.ask()
-            found.append(perf_counter() - due)
-
-    await asyncio.gather(*(ask_in_time(client, place) for place, client in enumerate(clients)))
-    return found
-
-
 def measured(process: Process, seconds: float, *, keep: bool) -> Figures:
     """What this door does."""
     port, secret = address_of(process)
-    return asyncio.run(_measured(port, secret, seconds, keep=keep))
+    return asyncio.run(rate_and_lateness(port, lambda: _read(secret, keep=keep), seconds, keep=keep))
 
 
-async def _measured(port: int, secret: str | None, seconds: float, *, keep: bool) -> Figures:
-    clients = [Client(port, secret, keep=keep) for _ in range(CLIENTS)]
+def _read(secret: str | None, *, keep: bool) -> bytes:
+    return request("GET", "/api/v2/jobs/j", secret, keep=keep)
+
+
+async def rate_and_lateness(port: int, asks: Request, seconds: float, *, keep: bool = True) -> Figures:
+    """What a door does for so many clients."""
+    clients = [Client(port, asks, keep=keep) for _ in range(CLIENTS)]
     await answers_a_second(clients, WARM_UP)
     rate = await answers_a_second(clients, seconds)
     late = await latencies(clients, rate / 2, seconds)
@@ -114,30 +58,31 @@ def address_of(process: Process) -> tuple[int, str | None]:
 
 
 @contextmanager
-def a_node(folder: Path) -> Iterator[Process]:
-    """`tokimori serve` with one job, which is not due."""
-    asyncio.run(_fill(folder))
+def a_node(folder: Path, store: str, jobs: Sequence[tuple[str, Definition]] = (("j", JOB),)) -> Iterator[Process]:
+    """`tokimori serve` on this store, with jobs that are not due."""
+    asyncio.run(fill(store, jobs))
     os.environ["TOKIMORI_STATE_DIR"] = str(folder)
-    with running([sys.executable, "-m", "tokimori", "serve", "--store", store_url(folder)], folder) as process:
+    with running([sys.executable, "-m", "tokimori", "serve", "--store", store], folder) as process:
         yield process
 
 
-async def _fill(folder: Path) -> None:
-    async with opened_store(store_url(folder)) as store:
-        await add_jobs(store, [("j", JOB)])
+async def fill(url: str, jobs: Sequence[tuple[str, Definition]] = (("j", JOB),)) -> None:
+    """A store with these jobs."""
+    async with opened_store(url) as store:
+        await add_jobs(store, jobs)
 
 
 def tokimori(seconds: float, keep: bool, folder: Path) -> Figures:
     """The door of a node."""
-    with a_node(folder) as process:
+    with a_node(folder, store_url(folder)) as process:
         return measured(process, seconds, keep=keep)
 
 
 def bare(seconds: float, keep: bool, folder: Path) -> Figures:
     """The same bytes from an application that does nothing else."""
-    with a_node(folder) as process:
+    with a_node(folder, store_url(folder)) as process:
         port, secret = address_of(process)
-        body = asyncio.run(Client(port, secret, keep=False).ask())
+        body = asyncio.run(Client(port, lambda: _read(secret, keep=False), keep=False).ask())
     file = folder / "answer.json"
     file.write_bytes(body)
     with running([sys.executable, "-m", "benchmarks.bare_starlette", str(file)], Path.cwd()) as process:
@@ -160,4 +105,4 @@ def _trial(seconds: float, *, keep: bool) -> Trial:
     )
 
 
-WORKLOAD = Workload("W13", "the HTTP door", trials)
+WORKLOAD = Workload("W13", "the HTTP door: reads", trials)
