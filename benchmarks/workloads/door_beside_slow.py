@@ -21,7 +21,7 @@ AT_MOST = 1.5
 RATE = 2_000
 """Requests a second of all the others together."""
 JOBS = [("j", JOB), *((f"job-{number:04}", JOB) for number in range(1_000))]
-TURNS = 3
+TURNS = 2
 SLOW = (("readers", 1), ("readers", 50), ("senders", 50))
 
 
