@@ -69,6 +69,14 @@ DOOR_GUARDS = (
     ),
     Guard(
         NOBODY_IN,
+        "who holds what a run waits for is told within the scope of a token",
+        "service/access.py",
+        "return holder.job_id is not None and await self.sees_id(holder.job_id)",
+        "return True",
+        "tests/unit/service/test_permitted.py::test_who_holds_units_is_told_within_the_scope",
+    ),
+    Guard(
+        NOBODY_IN,
         "a job is judged as it would be after the change",
         "service/jobs.py",
         "if self._judge is not None:",

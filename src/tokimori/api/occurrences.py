@@ -18,6 +18,7 @@ from tokimori.service.asking import MOST_LISTED
 from tokimori.service.views.jobs import CountView, EdgeView, SkipView, count_view, edge_view, skip_view
 from tokimori.service.views.runs import RunView, run_view
 from tokimori.service.views.schedules import ExplanationView, explanation_view
+from tokimori.service.why.reasons import Why
 
 
 class NextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,6 +58,7 @@ class Occurrences:
         kinds = (
             ("job_next", f"{job}/next", self.next_times, list[NextView]),
             ("job_explain", f"{job}/explain", self.explain, ExplanationView),
+            ("job_why", f"{job}/why", self.why, Why),
             ("job_skips", f"{job}/skips", self.skips, list[SkipView]),
             ("job_counts", f"{job}/counts", self.counts, list[CountView]),
             ("job_stats", f"{job}/stats", self.stats, JobStats),
@@ -76,6 +78,10 @@ class Occurrences:
         """What the schedule of the job means."""
         after = None if query.after is None else parse_moment(query.after, field="after")
         return answer(explanation_view(await self._service(request).explain_job(job_id_of(request), query.n, after)))
+
+    async def why(self, request: Request) -> Response:
+        """What keeps the runs of a job from starting, when it runs by itself, and what mends it."""
+        return answer(await self._service(request).why_job(job_id_of(request)))
 
     async def skips(self, request: Request, query: SkipQuery) -> Response:
         """The skips of the job, newest first."""

@@ -15,12 +15,13 @@ from tokimori.api.requests import NoRequest, RunRequest, ask
 from tokimori.api.turns import in_steps
 from tokimori.errors import NotFound
 from tokimori.model.ids import RunId, check_job_id, check_uuid
-from tokimori.model.transitions import RunState
+from tokimori.model.transitions import STANDING_STILL, RunState
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.finding import RunSearch
 from tokimori.service.given import moment_of
 from tokimori.service.runs import MOST_ATTEMPTS
 from tokimori.service.views.runs import AttemptView, OutputView, RunView, output_view, run_details_view, run_view
+from tokimori.service.why.reasons import Why
 
 AttemptNumber = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
 
@@ -109,6 +110,7 @@ class Runs:
                 example={"job_id": "nightly-report", "key": "order-17"},
             ),
             Operation("run_show", "GET", run, self.show, RunView),
+            Operation("run_why", "GET", f"{run}/why", self.why, Why),
             Operation("run_attempts", "GET", f"{run}/attempts", self.attempts, list[AttemptView]),
             Operation("run_attempt", "GET", f"{run}/attempts/{{attempt:int}}", self.attempt, AttemptView),
             Operation("run_output", "GET", f"{run}/output", self.output, OutputView | None),
@@ -133,8 +135,15 @@ class Runs:
         return await ask(request, self._service(request), body.job_id, body)
 
     async def show(self, request: Request, query: AttemptsQuery) -> Response:
-        """A run and its newest attempts."""
-        return answer(run_details_view(await self._service(request).get_run(_run_id(request), query.before)))
+        """A run and its newest attempts, and what keeps it from starting."""
+        service, run_id = self._service(request), _run_id(request)
+        details = await service.get_run(run_id, query.before)
+        why = await service.why_run(run_id) if details.run.state in STANDING_STILL else None
+        return answer(run_details_view(details, why))
+
+    async def why(self, request: Request) -> Response:
+        """What keeps a run from starting, or from being tried again, and what mends it; no reasons if nothing does."""
+        return answer(await self._service(request).why_run(_run_id(request)))
 
     async def attempts(self, request: Request, query: AttemptsQuery) -> Response:
         """The attempts of a run by number, at most the newest hundred; a `Link` names the page of earlier ones."""

@@ -19,10 +19,11 @@ from tokimori.errors import InvalidInput
 if TYPE_CHECKING:
     from tokimori.model.dependents import Edge
     from tokimori.model.job import Job
-    from tokimori.model.pause import Pause
     from tokimori.model.run import Run, Skip
+    from tokimori.schedules.explain import Explanation
     from tokimori.service.finding import JobSearch
     from tokimori.service.service import Service
+    from tokimori.service.why.reasons import Why
 
 job = Group(
     "job",
@@ -30,6 +31,10 @@ job = Group(
     nouns={
         "next": ("tokimori.cli.job_next:next_moments", "Print the next moments of jobs, or of a schedule."),
         "backfill": ("tokimori.cli.job_backfill:backfill", "Make runs for past occurrences that have none."),
+        "why": (
+            "tokimori.cli.why:why_job",
+            "Say what keeps a job's runs from starting, and the command that mends it.",
+        ),
         "graph": ("tokimori.cli.job_graph:graph", "Print which jobs run after which."),
         "delete": ("tokimori.cli.job_delete:delete", "Delete a job, or all of them."),
         "import": ("tokimori.cli.job_import:import_jobs", "Read jobs from foreign files: crontab, Kubernetes."),
@@ -114,22 +119,19 @@ def show(job_id: str) -> None:
 
     from tokimori.service.definitions import job_fields_of
     from tokimori.service.graph import direct, how
-    from tokimori.service.lines import stopped
-    from tokimori.service.queues import sentence
     from tokimori.service.views.jobs import job_view
+    from tokimori.service.why.reasons import AT_REST, told
+    from tokimori.service.why.stops import stopped
 
-    async def act(
-        service: "Service",
-    ) -> "tuple[Job, Sequence[Moment], Sequence[Skip], Sequence[Edge], Sequence[Pause], Sequence[str]]":
+    async def act(service: "Service") -> "tuple[Job, Sequence[Moment], Sequence[Skip], Sequence[Edge], Why]":
         found = await service.get(job_id)
-        edges, pauses = direct(await service.graph(job_id), found.id), await service.pauses_of(job_id)
-        skips = await service.skips(job_id, 10)
+        edges, skips = direct(await service.graph(job_id), found.id), await service.skips(job_id, 10)
         moments = () if stopped(found) else await service.next_times(job_id, _SHOWN)
-        return found, moments, skips, edges, pauses, await service.too_heavy(job_id)
+        return found, moments, skips, edges, await service.why_job(job_id)
 
-    found, moments, skips, edges, pauses, heavy = in_service(act)
+    found, moments, skips, edges, why = in_service(act)
     if options().as_json:
-        print_json(job_view(found, moments, edges, pauses, heavy))
+        print_json(job_view(found, moments, edges, why=why))
         return
     zone = found.definition.time_zone
     fields = {name: value for name, value in job_fields_of(found).items() if name != "parents"}
@@ -145,7 +147,7 @@ def show(job_id: str) -> None:
             *([("unreadable", job_view(found).unreadable)] if job_view(found).unreadable else []),
             *((name, value) for name, value in (("reason", found.reason), ("by", found.by)) if value),
             *([("set", declared.set)] if (declared := found.definition.declared) else []),
-            *(("waits", why) for why in (*map(sentence, pauses), *heavy)),
+            *(("why", told(reason)) for reason in why.reasons if reason.cause not in AT_REST),
             *((name, value) for name, value in defined if value not in ("", None)),
             *(("parent", f"{edge.parent} {how(edge)}") for edge in edges if edge.child == found.id),
             *(("child", f"{edge.child} {how(edge)}") for edge in edges if edge.parent == found.id),
@@ -153,7 +155,6 @@ def show(job_id: str) -> None:
             ("created", local(found.created, zone)),
             ("updated", local(found.updated, zone)),
             ("tzdata", found.tzdata or "unknown"),
-            *([("next", f"none: {why}")] if (why := stopped(found)) else []),
             *(("next", local(moment, zone)) for moment in moments),
             *(
                 ("skipped", f"{each.count} from {local(each.first, zone)} to {local(each.last, zone)}: {each.reason}")
@@ -171,12 +172,17 @@ def explain(job_id: str, count: int) -> None:
 
     from tokimori.cli.schedule import print_explanation
     from tokimori.service.views.schedules import explanation_view
+    from tokimori.service.why.reasons import AT_REST, told
 
-    explanation = in_service(lambda service: service.explain_job(job_id, count))
+    async def act(service: "Service") -> "tuple[Explanation, Why]":
+        return await service.explain_job(job_id, count), await service.why_job(job_id)
+
+    explanation, why = in_service(act)
     if options().as_json:
         print_json(explanation_view(explanation))
     else:
         print_explanation(explanation)
+        print_lines(*(f"why: {told(reason)}" for reason in why.reasons if reason.cause not in AT_REST))
 
 
 @job.command()
@@ -303,8 +309,8 @@ def trigger(job_id: str, wait: bool, timeout: float | None, no_parent: bool, **a
 
 
 def _print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None) -> None:
-    from tokimori.service.lines import what_is_lost
     from tokimori.service.views.jobs import job_view
+    from tokimori.service.why.job import what_is_lost
 
     if moments is not None and (lost := what_is_lost(changed.definition)) is not None:
         print_notice(lost)

@@ -57,7 +57,8 @@ async def _of_job_or_text(
 
     Raises `NotFound` for a text that could be an id, otherwise `InvalidInput`.
     """
-    from tokimori.service.lines import stopped
+    from tokimori.service.why.reasons import told
+    from tokimori.service.why.stops import stopped
 
     try:
         found = await service.get(subject)
@@ -69,7 +70,7 @@ async def _of_job_or_text(
                 raise
             raise fault from None
     if (why := stopped(found)) is not None:
-        print_notice(f"none of these starts while {why}")
+        print_notice(f"none of these starts while {told(why)}")
     moments = await service.next_times(subject, count, after)
     return [(found.id, time_zone or found.definition.time_zone, moment) for moment in moments]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tokimori.clock import Moment
 from tokimori.logs.controls import visible, visible_json
-from tokimori.schedules.zones import on_clocks
+from tokimori.schedules.zones import clock_text
 
 if TYPE_CHECKING:
     from tokimori.service.copying import Step, Tell
@@ -104,11 +104,7 @@ def copying_bar() -> "Iterator[Tell]":
 
 def local(moment: Moment | None, zone: str) -> str:
     """The moment on the clocks of a zone, with its offset."""
-    if moment is None:
-        return NOTHING
-
-    precision = "milliseconds" if moment % 1_000_000 else "seconds"
-    return on_clocks(zone, moment).isoformat(" ", precision)
+    return NOTHING if moment is None else clock_text(moment, zone)
 
 
 def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -78,7 +78,8 @@ def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> 
 def resume(name: str | None, everything: bool) -> None:
     """Resume a queue, or --all: its runs start again. --all does not resume queues that are paused by name."""
     from tokimori.model.pause import EVERYTHING
-    from tokimori.service.queues import sentence
+    from tokimori.service.why.reasons import told
+    from tokimori.service.why.stops import queue_paused
 
     chosen = _chosen(name, everything=everything)
 
@@ -94,8 +95,7 @@ def resume(name: str | None, everything: bool) -> None:
         return
     print_lines(f"resumed {what}" if was is not None else f"{what} was not paused")
     for pause in still:
-        mend = "--all" if pause.queue == EVERYTHING else pause.queue
-        print_notice(f"{sentence(pause)}; `tokimori queue resume {mend}` ends that")
+        print_notice(told(queue_paused(pause)))
 
 
 def _chosen(name: str | None, *, everything: bool) -> str | None:

@@ -21,13 +21,17 @@ if TYPE_CHECKING:
     from tokimori.service.finding import RunSearch
     from tokimori.service.runs import RunDetails, RunSummary
     from tokimori.service.service import Service
+    from tokimori.service.why.reasons import Reason, Why
 
 Write = Callable[[bytes], None]
 
 run = Group(
     "run",
     help="Runs: what became of occurrences and requests.",
-    nouns={"report": ("tokimori.cli.run_report:report", "Report, from within a run, how it ended.")},
+    nouns={
+        "report": ("tokimori.cli.run_report:report", "Report, from within a run, how it ended."),
+        "why": ("tokimori.cli.why:why_run", "Say what keeps a run from starting, and the command that mends it."),
+    },
 )
 
 
@@ -125,13 +129,18 @@ def _job(run: "Run", *, deleted: bool) -> str:
 def show(run_id: str, before: int | None) -> None:
     """Show a run and its newest attempts, at most 100: host, pid, node, start and end."""
 
+    from tokimori.model.transitions import STANDING_STILL
     from tokimori.service.views.runs import run_details_view
 
-    details = in_service(lambda service: service.get_run(run_id, before))
+    async def act(service: "Service") -> "tuple[RunDetails, Why | None]":
+        found = await service.get_run(run_id, before)
+        return found, await service.why_run(run_id) if found.run.state in STANDING_STILL else None
+
+    details, why = in_service(act)
     if options().as_json:
-        print_json(run_details_view(details))
+        print_json(run_details_view(details, why))
     else:
-        _print_details(details)
+        _print_details(details, () if why is None else why.reasons)
 
 
 @run.command()
@@ -275,8 +284,8 @@ def _progress(found: "Run") -> str:
     return "" if fraction is None else f"{fraction:.0%} {found.details.progress_text or ''}".rstrip()
 
 
-def _print_details(details: "RunDetails") -> None:
-    from tokimori.service.queues import sentence
+def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
+    from tokimori.service.why.reasons import told
 
     found, zone = details.run, details.time_zone
     print_fields(
@@ -290,9 +299,8 @@ def _print_details(details: "RunDetails") -> None:
             ("created", local(found.created, zone)),
             *([("parent run", found.parent_id)] if found.parent_id else []),
             *([("concurrency key", found.concurrency_key)] if found.concurrency_key is not None else []),
-            *([("waits for", details.waits_for)] if details.waits_for else []),
+            *(("why", told(reason)) for reason in reasons),
             *([("cancel asked for", found.cancel)] if found.cancel else []),
-            *(("waits", sentence(pause)) for pause in details.pauses),
             *([("error", found.error)] if found.error and not details.attempts else []),
             *([("progress", progress)] if (progress := _progress(found)) else []),
             *([("checkpoint", found.details.checkpoint)] if found.details.checkpoint is not None else []),

@@ -1,7 +1,6 @@
 """Waiting for the end of a run, and saying meanwhile what keeps it from starting."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from tokimori.cli.output import print_notice
@@ -9,36 +8,42 @@ from tokimori.cli.output import print_notice
 if TYPE_CHECKING:
     from tokimori.model.run import Run
     from tokimori.service.service import Service
+    from tokimori.service.why.reasons import Reason
 
 LOOK = 2.0
 """Seconds between two looks at what keeps the run from starting."""
+LONGEST_LOOK = 30.0
+"""Each look is so much later than the one before, up to this: what holds a run for long is looked at seldom."""
+_LATER = 1.2
 
 
 async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run":
     """The run when it has ended; each thing that keeps it from starting is said once. Raises `Refused`."""
-    ending = asyncio.ensure_future(service.wait(run_id, timeout))
-    told: set[str] = set()
+    from tokimori.service.why.reasons import told
+    from tokimori.service.why.run import SOON
+
+    loop = asyncio.get_running_loop()
+    ending, began, pause = asyncio.ensure_future(service.wait(run_id, timeout)), loop.time(), LOOK
+    said: set[str] = set()
     try:
         while not ending.done():
-            async for why in _hindrances(service, run_id):
-                if why not in told:
-                    told.add(why)
-                    print_notice(f"run {run_id} {why}")
-            await asyncio.wait({ending}, timeout=LOOK)
+            for reason in await _hindrances(service, run_id, soon=loop.time() < began + SOON):
+                if reason.text not in said:
+                    said.add(reason.text)
+                    print_notice(f"run {run_id}: {told(reason)}")
+            await asyncio.wait({ending}, timeout=pause)
+            pause = min(pause * _LATER, LONGEST_LOOK)
     finally:
         ending.cancel()
     return await ending
 
 
-async def _hindrances(service: "Service", run_id: str) -> AsyncIterator[str]:
-    from tokimori.model.transitions import BEFORE_START
-    from tokimori.service.queues import sentence
+async def _hindrances(service: "Service", run_id: str, *, soon: bool) -> "list[Reason]":
+    """What holds it. That it is about to start is told only where that takes long."""
+    from tokimori.model.transitions import STANDING_STILL
+    from tokimori.service.why.reasons import Cause
 
-    details = await service.get_run(run_id)
-    if details.run.state in BEFORE_START:
-        if not any(node.runs_jobs for node in await service.nodes()):
-            yield "waits for a node: start one with `tokimori serve`"
-        for pause in details.pauses:
-            yield f"waits: {sentence(pause)}"
-        if details.waits_for is not None:
-            yield f"waits for {details.waits_for}"
+    why = await service.why_run(run_id)
+    if why.state not in STANDING_STILL:
+        return []
+    return [reason for reason in why.reasons if not (soon and reason.cause is Cause.NEXT)]

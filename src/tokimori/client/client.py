@@ -137,6 +137,8 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     graph = synchronous(AsyncClient.graph)
     counts = synchronous(AsyncClient.counts)
     get_run = synchronous(AsyncClient.get_run)
+    why_run = synchronous(AsyncClient.why_run)
+    why_job = synchronous(AsyncClient.why_job)
     find_jobs = synchronous(AsyncClient.find_jobs)
     find_runs = synchronous(AsyncClient.find_runs)
     list_runs = synchronous(AsyncClient.list_runs)

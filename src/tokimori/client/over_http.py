@@ -220,6 +220,8 @@ class HttpClient(AsyncClient):
     graph = asked(AsyncClient.graph)
     counts = asked(AsyncClient.counts)
     get_run = asked(AsyncClient.get_run)
+    why_run = asked(AsyncClient.why_run)
+    why_job = asked(AsyncClient.why_job)
     find_jobs = asked(AsyncClient.find_jobs)
     find_runs = asked(AsyncClient.find_runs)
     list_runs = asked(AsyncClient.list_runs)

@@ -88,6 +88,8 @@ ENDS = frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.SKIPPED})
 
 BEFORE_START = frozenset({_S.WAITING, _S.READY, _S.BLOCKED})
 """Nobody keeps it from starting but the clock and its constraints."""
+STANDING_STILL = BEFORE_START | {_S.HELD}
+"""States of a run that may ask why it does not start."""
 ACTIVE = BEFORE_START | {_S.RUNNING}
 """States that count against `max_running` when an occurrence is decided. A held run counts for nothing."""
 

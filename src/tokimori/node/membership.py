@@ -16,6 +16,8 @@ from tokimori.ports.work_source import WorkSource
 
 log = logging.getLogger(__name__)
 
+_DOUBTS = "disagree by over 5 s: nothing is decided until they agree three times in a row"
+
 
 class Heard(NamedTuple):
     """The answer to a beat, when that was sent (monotonic seconds), and whom to declare dead, at which counter."""
@@ -79,7 +81,10 @@ class Membership:
         self.tick_at = sent + (TICK_BUSY if busy else TICK_IDLE)
         self._unbroken = at - sent <= LATE_TICK
         self._lease = Lease(sent)
+        trusted = self._timeline.trusted
         self._timeline = follow(self._timeline, pulse.now, sent, at)
+        if trusted != self._timeline.trusted:
+            log.warning("the clock of the store and that of this node %s", _DOUBTS if trusted else "agree again")
         self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken and self._unbroken)
         return Heard(pulse, sent, overdue(self._watch, at))
 

@@ -136,6 +136,11 @@ class Node:
         return self._membership.now
 
     @property
+    def trusts_its_time(self) -> bool:
+        """Whether it decides occurrences by its clock: not while that and the store's disagree."""
+        return self._membership.trusts_its_time
+
+    @property
     def healthy(self) -> bool:
         """Whether the store has answered a beat lately."""
         return self._membership.has_lease

@@ -104,7 +104,7 @@ async def serve(
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
-        service = _service_of(store, semaphore_store, settings, clock)
+        service = _service_of(store, semaphore_store, settings, clock, lambda: True)
         executor: Executor = _executors(settings, clock, functions, callbacks, vault=Vault(service.secrets), hide=hide)
         source: WorkSource = store
         app = await functions.load()
@@ -273,14 +273,12 @@ async def _join(node: Node, store: Store, service: Service) -> None:
     await trigger_reboot(store, service, node.identity.host, node.identity.boot_id, node.identity.serves)
 
 
-def _service_of(store: Store, semaphores: StoreOnDemand | None, settings: Settings, clock: Clock) -> Service:
+def _service_of(
+    store: Store, semaphores: StoreOnDemand | None, settings: Settings, clock: Clock, trusts: Callable[[], bool]
+) -> Service:
+    zone, cipher = settings.time_zone, keyring_of(settings.secrets, os.environ)
     return Service(
-        store,
-        clock,
-        os.urandom,
-        time_zone=settings.time_zone,
-        semaphore_store=semaphores,
-        cipher=keyring_of(settings.secrets, os.environ),
+        store, clock, os.urandom, time_zone=zone, semaphore_store=semaphores, cipher=cipher, trusts_time=trusts
     )
 
 
@@ -303,7 +301,7 @@ async def _http_door(
         yield None
         return
     semaphores = None if semaphores is None else DoorOnDemand(semaphores)
-    service = _service_of(await store.for_doors(), semaphores, settings, clock)
+    service = _service_of(await store.for_doors(), semaphores, settings, clock, lambda: node.trusts_its_time)
     http, secret, allowed = settings.http, make_secret(settings.state_dir), allowed_by(settings.http)
     page, kala = (
         Page(Acting(service).service, clock, http.path_prefix or ""),

@@ -117,6 +117,12 @@ def on_clocks(zone: str, moment: Moment) -> datetime:
         return to_datetime(moment)
 
 
+def clock_text(moment: Moment, zone: str) -> str:
+    """The moment on the clocks of a zone, with its offset."""
+    precision = "milliseconds" if moment % 1_000_000 else "seconds"
+    return on_clocks(zone, moment).isoformat(" ", precision)
+
+
 def _file_of(name: str) -> IO[bytes]:
     return files("tzdata").joinpath("zoneinfo", *check_zone(name).split("/")).open("rb")
 

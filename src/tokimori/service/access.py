@@ -1,12 +1,14 @@
 """Who asks, and of which jobs, runs and queues he may know."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.errors import Forbidden, NotFound
 from tokimori.model.access_token import EVERYTHING, AccessToken, Role, Scope
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import Job
 from tokimori.service.service import Service
+from tokimori.service.why.reasons import HeldBy, Reason, Why
 
 
 class Access(Struct, frozen=True, kw_only=True):
@@ -51,6 +53,11 @@ def out_of_scope(what: str, value: object = None) -> Forbidden:
     )
 
 
+def no_job(job_id: object) -> NotFound:
+    """The answer to who asks for a job that is not there, or not within his scope."""
+    return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+
+
 class Sight:
     """What of a service is within a scope."""
 
@@ -77,3 +84,14 @@ class Sight:
     async def sees_run(self, run_id: str) -> bool:
         """Whether the run is of a job within it. Raises `NotFound`."""
         return self.scope.is_everything or await self.sees_id((await self._service.get_run(run_id)).run.job_id)
+
+    async def of_why(self, why: Why) -> Why:
+        """The answer without the holders that are not within it: these are only counted."""
+        return replace(why, reasons=tuple([await self._of_reason(reason) for reason in why.reasons]))
+
+    async def _of_reason(self, reason: Reason) -> Reason:
+        seen = tuple([holder for holder in reason.holders if await self._sees_holder(holder)])
+        return replace(reason, holders=seen, others=reason.others + len(reason.holders) - len(seen))
+
+    async def _sees_holder(self, holder: HeldBy) -> bool:
+        return holder.job_id is not None and await self.sees_id(holder.job_id)

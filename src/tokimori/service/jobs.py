@@ -59,7 +59,7 @@ class JobService(RunService):
 
     Semaphores may be in a store of their own (`semaphore_store`), which is opened when it is first needed. `now` tells
     the time by which jobs fire: the store's, unless it is given; `clock` only measures how long something takes.
-    `cipher` encrypts secrets.
+    `cipher` encrypts secrets. `trusts_time` tells whether the node to which it belongs decides by its clock now.
     """
 
     def __init__(
@@ -74,11 +74,13 @@ class JobService(RunService):
         semaphore_store: StoreOnDemand | None = None,
         now: Now | None = None,
         cipher: Cipher | None = None,
+        trusts_time: Callable[[], bool] = lambda: True,
     ) -> None:
         weights = Weights(self._store_of_semaphores)
         super().__init__(store, clock, random, time_zone=time_zone, parent=parent, weights=weights, now=now)
         self._semaphore_store = semaphore_store
         self._cipher = cipher
+        self._trusts_time = trusts_time
         self._calendars = Documents(store, CALENDARS, random)
         self.semaphores = Semaphores(self._store_of_semaphores)
         self._foreseen = Foreseen()

@@ -20,7 +20,7 @@ from tokimori.model.job import Definition, Job, edges_of
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
-from tokimori.service.access import Access, Sight, needs_role, out_of_scope
+from tokimori.service.access import Access, Sight, needs_role, no_job, out_of_scope
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.audited import audited
@@ -83,8 +83,13 @@ async def _shared(asked: Asked) -> Any:
 
 async def _of_job(asked: Asked) -> Any:
     if not await asked.sight.sees_id(asked.first):
-        raise _no_job(asked.first)
+        raise no_job(asked.first)
     return await asked.go()
+
+
+async def _why(asked: Asked) -> Any:
+    """Who holds what is asked for is told as far as it is within the scope; others are counted."""
+    return await asked.sight.of_why(await (_of_run if asked.name == "why_run" else _of_job)(asked))
 
 
 async def _of_run(asked: Asked) -> Any:
@@ -114,7 +119,7 @@ async def _runs(asked: Asked) -> list[Run]:
     wanted: RunFilter = asked.first
     if wanted.job_id is not None:
         if not await asked.sight.sees_id(wanted.job_id):
-            raise _no_job(wanted.job_id)
+            raise no_job(wanted.job_id)
         return list(await asked.go())
     limit, known = checked("limit", wanted.limit, MOST_LISTED), dict[str, bool]()
     found: list[Run] = []
@@ -143,21 +148,21 @@ async def _find_jobs(asked: Asked) -> Any:
 async def _find_runs(asked: Asked) -> Any:
     job_id = getattr(asked.first, "job_id", None)
     if job_id is not None and not await asked.sight.sees_id(job_id):
-        raise _no_job(job_id)
+        raise no_job(job_id)
     return await find_runs(asked.service.list_runs, asked.service.get, asked.first, asked.sight.sees_id)
 
 
 async def _last_runs(asked: Asked) -> Any:
     for job_id in asked.first:
         if not await asked.sight.sees_id(job_id):
-            raise _no_job(job_id)
+            raise no_job(job_id)
     return await asked.go()
 
 
 async def _summaries(asked: Asked) -> Any:
     for job_id in {run.job_id for run in asked.first}:
         if not await asked.sight.sees_id(job_id):
-            raise _no_job(job_id)
+            raise no_job(job_id)
     return await asked.go()
 
 
@@ -169,7 +174,7 @@ async def _upcoming(asked: Asked) -> Any:
 async def _graph(asked: Asked) -> Any:
     """The edges between jobs that are both within the scope."""
     if asked.first is not None and not await asked.sight.sees_id(asked.first):
-        raise _no_job(asked.first)
+        raise no_job(asked.first)
     edges = await asked.go()
     known = {job: await asked.sight.sees_id(job) for edge in edges for job in (edge.parent, edge.child)}
     return [edge for edge in edges if known[edge.parent] and known[edge.child]]
@@ -267,6 +272,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
             (Role.READ, _of_job),
         ),
         **dict.fromkeys(("get_run", "output", "wait"), (Role.READ, _of_run)),
+        **dict.fromkeys(("why_run", "why_job"), (Role.READ, _why)),
         "list": (Role.READ, _jobs),
         "list_runs": (Role.READ, _runs),
         "find_jobs": (Role.READ, _find_jobs),
@@ -389,7 +395,3 @@ class _PermittedService(_Permitted):
 
     def _in_zone(self, time_zone: str) -> Service:
         return cast(Service, _PermittedService(in_zone(self._service, time_zone), self._access))
-
-
-def _no_job(job_id: object) -> NotFound:
-    return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)

@@ -12,13 +12,12 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable, TokimoriError
 from tokimori.model.backfill import Backfill
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
-from tokimori.model.job import Job, JobState
+from tokimori.model.job import Job
 from tokimori.model.notes import NUMBER, notes_in, shown_of
-from tokimori.model.pause import Pause, queue_of
 from tokimori.model.payload import payload_for
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.sizes import check_reason
-from tokimori.model.transitions import BEFORE_START, ENDS, RunState
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.aside import Aside
@@ -28,12 +27,11 @@ from tokimori.service.bounds import OF_A_PROGRAM
 from tokimori.service.definitions import check_readable
 from tokimori.service.finding import newest_runs
 from tokimori.service.given import Span, When, flag_of, many, moment_of, seconds_of
-from tokimori.service.lines import nobody_takes, stopped, waits_for
 from tokimori.service.many import after, batches, read_many, requested_runs
-from tokimori.service.queues import binding
 from tokimori.service.requests import Asked, Request, became, manner_of, read_request, requested_run
 from tokimori.service.store_time import Now, StoreTime
 from tokimori.service.weights import Weights
+from tokimori.service.why.run import is_gone
 
 POLL = 0.1
 """Seconds between two looks at a run for which somebody waits."""
@@ -67,17 +65,14 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetails(RunSummary):
-    """A run with its newest attempts by number, and why it waits.
+    """A run with its newest attempts by number. Why it does not start is what `why_run` says.
 
-    `attempts_left_out`: how many earlier ones there are. `pauses` are the pauses that keep it from starting.
-    `waits_for` is any other reason in words, and if so why it would wait for ever. `run.details` has what the attempt
-    that runs has told of itself, and `run.payload` what it got, or what the next one will get.
+    `attempts_left_out`: how many earlier ones there are. `run.details` has what the attempt that runs has told of
+    itself, and `run.payload` what it got, or what the next one will get.
     """
 
     attempts: tuple[AttemptDetails, ...]
     attempts_left_out: int = 0
-    pauses: tuple[Pause, ...] = ()
-    waits_for: str | None = None
 
 
 class RunService:
@@ -211,9 +206,7 @@ class RunService:
             attempts=tuple(details),
             attempts_left_out=left_out,
             time_zone=self._zone_of(job),
-            is_job_deleted=_is_deleted(job, run),
-            pauses=await self._pauses_of(run),
-            waits_for=await self._waits_for(run, job),
+            is_job_deleted=is_gone(job, run),
         )
 
     async def _as_now(self, run: Run) -> Run:
@@ -221,22 +214,6 @@ class RunService:
         running = run.state is RunState.RUNNING
         notes = notes_in(await self._store.output(run.id, NUMBER), run) if running else None
         return structs.replace(run, details=shown_of(run, notes))
-
-    async def _waits_for(self, run: Run, job: Job | None) -> str | None:
-        words = waits_for(run)
-        if words is None and run.state is RunState.READY and run.lane is not None:
-            return nobody_takes(run.lane, await self._store.list_nodes())
-        if job is not None and run.lane is None and run.state in BEFORE_START and (why := stopped(job)):
-            return f"its job: {why}"
-        if words is None or job is None:
-            return words
-        return "; ".join([words, *await self._weights.too_heavy(job.definition)])
-
-    async def _pauses_of(self, run: Run) -> tuple[Pause, ...]:
-        """The pauses that keep a run which has not started from starting."""
-        if run.state in {RunState.RUNNING, *ENDS}:
-            return ()
-        return binding("" if run.lane is None else queue_of(run.lane), await self._store.list_pauses())
 
     async def last_runs(self, job_ids: Sequence[str], limit: int = 1) -> Mapping[JobId, Sequence[Run]]:
         """The newest runs of each of these jobs (at most 1,000), at most `limit` of each, newest first.
@@ -257,7 +234,7 @@ class RunService:
         given = [_checked_run(run) for run in many("runs", runs, "runs")]
         jobs = await self._jobs_of(given)
         return [
-            RunSummary(run=run, time_zone=self._zone_of(job), is_job_deleted=_is_deleted(job, run))
+            RunSummary(run=run, time_zone=self._zone_of(job), is_job_deleted=is_gone(job, run))
             for run, job in ((run, jobs.get(run.job_id)) for run in given)
         ]
 
@@ -344,11 +321,6 @@ def _payload_of(run: Run, job: Job | None) -> str | None:
     """What its attempts got; of a run that has not ended, what the next one will get as its job is now."""
     is_to_come = job is not None and job.incarnation == run.incarnation and run.state not in ENDS
     return payload_for(run, job.definition if job is not None and is_to_come else None)
-
-
-def _is_deleted(job: Job | None, run: Run) -> bool:
-    """Whether the job of the run is gone; `job` is the one that has its id now."""
-    return job is None or job.state is JobState.DELETED or job.incarnation != run.incarnation
 
 
 def _newest_attempt(run: Run) -> Attempt | None:

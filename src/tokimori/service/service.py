@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from tokimori.clock import Moment, parse_moment
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.dependents import Edge
-from tokimori.model.ids import check_job_id
+from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.job import Job, JobState, edges_of
 from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
@@ -31,9 +31,14 @@ from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch,
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
 from tokimori.service.graph import around, direct, how
 from tokimori.service.jobs import schedule_for
-from tokimori.service.lines import stopped, what_is_lost
-from tokimori.service.queues import binding, sentence
+from tokimori.service.queues import binding
 from tokimori.service.shown import Facts, Shown
+from tokimori.service.why.job import what_is_lost, why_job
+from tokimori.service.why.reader import Reader
+from tokimori.service.why.reading import Reading
+from tokimori.service.why.reasons import Why
+from tokimori.service.why.run import why_run
+from tokimori.service.why.stops import stopped
 
 _EVER = parse_moment("9999-12-31T23:59:59Z")
 
@@ -85,7 +90,7 @@ class Service(DeletingService):
             job=job,
             edges=direct(family.edges, job.id),
             pauses=binding(job.definition.queue, pauses),
-            too_heavy=await self._weights.too_heavy(job.definition),
+            too_heavy=tuple([each.text for each in await self._weights.too_heavy(job.definition)]),
         )
         shown = self._foreseen.find(facts, now, wanted)
         if shown is None:
@@ -138,7 +143,10 @@ class Service(DeletingService):
         return await self._aside.compute(explains)
 
     async def explain_job(self, job_id: str, n: int = 5, after: When | None = None) -> Explanation:
-        """What the schedule of a job means, with the next moments as `next_times` gives them."""
+        """What the schedule of a job means, with the next moments as `next_times` gives them.
+
+        Whether anything of it starts is what `why_job` says.
+        """
         job = await self.get(job_id)
         explains = partial(
             explained,
@@ -149,15 +157,8 @@ class Service(DeletingService):
             n=checked("n", n, self._bounds.moments),
         )
         explanation = await self._aside.compute(explains)
-        pauses = await self.pauses_of(job_id)
-        why = stopped(job)
-        hindrances = [*([why] if why else []), *map(sentence, pauses), *await self.too_heavy(job_id)]
         lost = what_is_lost(job.definition)
-        told = (
-            *([f"Occurrences may be lost: {lost}."] if lost else []),
-            *(f"Nothing of it starts: {each}." for each in hindrances),
-        )
-        warnings = (*explanation.warnings, *told)
+        warnings = (*explanation.warnings, *([f"Occurrences may be lost: {lost}."] if lost else []))
         if job.state is JobState.DELETED:
             warnings = ("It was deleted, and is known until the last of its runs has ended.",)
         if job.definition.parents:
@@ -171,7 +172,27 @@ class Service(DeletingService):
 
     async def too_heavy(self, job_id: str) -> Sequence[str]:
         """A sentence for each weight of the job above its semaphore's limit: until that is raised no run starts."""
-        return await self._weights.too_heavy((await self.get(job_id)).definition)
+        return tuple([each.text for each in await self._weights.too_heavy((await self.get(job_id)).definition)])
+
+    async def why_run(self, run_id: str) -> Why:
+        """What keeps a run from starting, or from being tried again, and what mends it; no reasons if nothing does."""
+        run = await self._store.get_run(RunId(check_uuid(run_id, field="run")))
+        job = (await self._jobs_of([run])).get(run.job_id)
+        return why_run(await self._reader.of_run(run, job), run)
+
+    async def why_job(self, job_id: str) -> Why:
+        """What keeps the runs of a job from starting, when it runs by itself, and what mends it."""
+        job = await self.get(job_id)
+        if job.state is JobState.DELETED:
+            reading = Reading(now=await self._now(), job=job)
+        else:
+            reading = await self._reader.of_job(job)
+        return await self._aside.compute(partial(why_job, reading, job))
+
+    @property
+    def _reader(self) -> Reader:
+        apart, doubted = self._semaphore_store is not None, not self._trusts_time()
+        return Reader(self._store, self._store_of_semaphores, now=self._now, apart=apart, doubted=doubted)
 
     async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:
         """The skips of a job (occurrences that became no run), newest first; a deleted job has none."""

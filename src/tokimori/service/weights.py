@@ -6,6 +6,8 @@ from tokimori.errors import InvalidInput, NotFound, StoreError
 from tokimori.model.job import Definition
 from tokimori.model.semaphores import DEFAULT_LIMIT, wanted
 from tokimori.ports.semaphores import Semaphores
+from tokimori.service.why import stops
+from tokimori.service.why.reasons import Reason
 
 
 class Weights:
@@ -30,8 +32,8 @@ class Weights:
                 allowed=f"{name}:1{f' to {name}:{limit}' if limit > 1 else ''}, or a larger limit first",
             )
 
-    async def too_heavy(self, definition: Definition) -> tuple[str, ...]:
-        """A sentence for each weight above the limit of its semaphore, which was lowered since: no run starts.
+    async def too_heavy(self, definition: Definition) -> tuple[Reason, ...]:
+        """Each weight above the limit of its semaphore, which was lowered since: no run starts.
 
         There are none while the store of the semaphores does not answer.
         """
@@ -39,9 +41,7 @@ class Weights:
             heavy = [found async for found in self._above_their_limits(definition)]
         except StoreError:
             return ()
-        return tuple(
-            f"{want} units of the semaphore {name} never fit its limit of {most}" for name, want, most in heavy
-        )
+        return tuple(stops.too_heavy(*each) for each in heavy)
 
     async def _above_their_limits(self, definition: Definition) -> AsyncIterator[tuple[str, int, int]]:
         """(name, weight, limit) of each weight that does not fit. One unit always fits."""

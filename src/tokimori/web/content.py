@@ -8,9 +8,11 @@ from tokimori.errors import InvalidInput, NotFound, StoreUnavailable
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.job import Job, JobState
 from tokimori.model.pause import Pause
+from tokimori.model.transitions import STANDING_STILL
 from tokimori.ports.store import RunFilter
 from tokimori.service.graph import tree
 from tokimori.service.service import Service
+from tokimori.service.why.reasons import Reason
 from tokimori.web.job_rows import JobRow, Preview, job_row, preview
 from tokimori.web.node_rows import NodeRow, PauseRow, SemaphoreRow, node_row, pause_row, semaphore_row
 from tokimori.web.run_rows import RunPanel, RunRow, panel_of, run_row
@@ -37,6 +39,8 @@ class Content(NamedTuple):
     semaphores: Sequence[SemaphoreRow]
     of_job: Preview | None
     """The schedule of the job whose runs are listed."""
+    why: Sequence[Reason]
+    """What holds that job."""
     graph: Sequence[str]
     """The jobs above and below that job, as a tree; empty if there are none."""
     of_text: Preview | None
@@ -64,6 +68,7 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
         nodes=[node_row(node, service.time_zone, now) for node in nodes],
         semaphores=await _semaphores(service),
         of_job=await _of_job(service, view.job, now),
+        why=await _why(service, view.job),
         graph=await _graph(service, view.job),
         of_text=None if view.schedule is None else await _of_text(service, view.schedule, view.zone, now),
         zone=service.time_zone,
@@ -102,6 +107,13 @@ async def _of_job(service: Service, job_id: str | None, now: Moment) -> Preview 
         return None
 
 
+async def _why(service: Service, job_id: str | None) -> Sequence[Reason]:
+    try:
+        return () if job_id is None else (await service.why_job(job_id)).reasons
+    except NotFound:
+        return ()
+
+
 async def _graph(service: Service, job_id: str | None) -> Sequence[str]:
     try:
         return () if job_id is None else tree(await service.graph(job_id))
@@ -126,5 +138,6 @@ def _filter(view: View) -> RunFilter:
 
 async def _panel(service: Service, run_id: str, attempt: str | None, now: Moment) -> RunPanel:
     details = await service.get_run(run_id)
+    why = (await service.why_run(run_id)).reasons if details.run.state in STANDING_STILL else ()
     number = int(attempt) if attempt and attempt.isdecimal() and len(attempt) < 10 else details.run.attempt
-    return panel_of(details, number, await service.output(run_id, number), now)
+    return panel_of(details, why, number, await service.output(run_id, number), now)

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from tokimori.clock import Moment, format_moment
 from tokimori.model.job import Definition, Job, JobState, edges_of, schedule_of
-from tokimori.model.pause import EVERYTHING, Pause
+from tokimori.model.pause import Pause
 from tokimori.model.run import Run
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.schedule import next_moments
 from tokimori.service.definitions import target_fields
 from tokimori.service.graph import how
-from tokimori.service.queues import binding
+from tokimori.service.why.stops import standing
 from tokimori.web.run_rows import RunRow, run_row
 from tokimori.web.times import Time, time_of
 from tokimori.web.view import api_path
@@ -30,7 +30,7 @@ class JobRow(NamedTuple):
     owner: str | None
     command: str
     state: str
-    why: str
+    why: Sequence[str]
     is_stopped: bool
     way_back: str
     """The action that a stopped job needs: `resume`, or `resolve` if a failure has parked it."""
@@ -69,7 +69,7 @@ def job_row(job: Job, runs: Sequence[Run], pauses: Sequence[Pause], now: Moment)
         owner=definition.owner,
         command=_command(definition),
         state=job.state.value,
-        why=_why(job, binding(definition.queue, pauses)),
+        why=[reason.text for reason in standing(job, pauses)],
         is_stopped=job.state in (JobState.PAUSED, JobState.PARKED),
         way_back="resolve" if job.state is JobState.PARKED else "resume",
         path=api_path("jobs", job.id),
@@ -90,14 +90,6 @@ def preview(explanation: Explanation, now: Moment) -> Preview:
         for moment in explanation.moments
     ]
     return Preview(zone, explanation.sentence, moments, explanation.warnings)
-
-
-def _why(job: Job, pauses: Sequence[Pause]) -> str:
-    """By whom and why the job is stopped, by itself or with its queue."""
-    if job.state in (JobState.PAUSED, JobState.PARKED):
-        return " ".join(text for text in (job.by and f"by {job.by}", job.reason and f"“{job.reason}”") if text)
-    names = ("everything" if pause.queue == EVERYTHING else f"queue {pause.queue}" for pause in pauses)
-    return ", ".join(f"{name} is paused" for name in names)
 
 
 def _calendars(definition: Definition) -> str:

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from tokimori.clock import Clock
 from tokimori.errors import Bug, NotFound, TokimoriError
 from tokimori.service.service import Service
+from tokimori.service.why.reasons import name_of
 from tokimori.web.content import content
 from tokimori.web.view import View
 
@@ -34,7 +35,7 @@ class Page:
             loader=PackageLoader("tokimori.web"), autoescape=True, undefined=StrictUndefined, auto_reload=False
         )
         self._templates.trim_blocks = self._templates.lstrip_blocks = True
-        self._templates.globals |= {"static": self._address, "root": path_prefix}
+        self._templates.globals |= {"static": self._address, "root": path_prefix, "name_of": name_of}
         self._root = path_prefix
 
     def compile(self) -> None:

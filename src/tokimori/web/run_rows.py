@@ -7,8 +7,8 @@ from tokimori.clock import Moment
 from tokimori.model.run import Output, Run, asked_by
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.service.outputs import whole
-from tokimori.service.queues import sentence
 from tokimori.service.runs import RunDetails
+from tokimori.service.why.reasons import Reason
 from tokimori.web.times import Time, lasted, time_of
 from tokimori.web.words import clock_time
 
@@ -51,7 +51,7 @@ class RunPanel(NamedTuple):
     due: Time
     error: str | None
     cancel: str | None
-    waits: Sequence[str]
+    why: Sequence[Reason]
     is_over: bool
     attempts: Sequence[AttemptRow]
     attempts_left_out: int
@@ -76,8 +76,8 @@ def run_row(run: Run, zone: str, now: Moment, *, is_job_deleted: bool = False) -
     )
 
 
-def panel_of(details: RunDetails, number: int, output: Output | None, now: Moment) -> RunPanel:
-    """The panel of a run with its attempts and the output of the attempt `number`."""
+def panel_of(details: RunDetails, why: Sequence[Reason], number: int, output: Output | None, now: Moment) -> RunPanel:
+    """The panel of a run with what holds it, its attempts, and the output of the attempt `number`."""
     run, zone = details.run, details.time_zone
     return RunPanel(
         row=run_row(run, zone, now, is_job_deleted=details.is_job_deleted),
@@ -86,7 +86,7 @@ def panel_of(details: RunDetails, number: int, output: Output | None, now: Momen
         due=time_of(run.due, zone, now),
         error=run.error,
         cancel=run.cancel,
-        waits=[*([f"waits for {details.waits_for}"] if details.waits_for else []), *map(sentence, details.pauses)],
+        why=why,
         is_over=run.state in ENDS,
         attempts=_attempt_rows(details, now),
         attempts_left_out=details.attempts_left_out,

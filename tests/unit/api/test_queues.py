@@ -13,11 +13,16 @@ async def test_a_queue_is_paused_and_resumed(door: Asker) -> None:
     assert (await door.get("/api/v2/queues")).json == [{"name": "mail", "jobs": 1, "pauses": [pause]}]
     assert (await door.get("/api/v2/jobs/job")).json["pauses"] == [pause]
     run = (await door.post("/api/v2/jobs/job/trigger", {})).json
-    assert (await door.get(f"/api/v2/runs/{run['id']}")).json["pauses"] == [pause]
+    (paused_queue, *_) = (await door.get(f"/api/v2/runs/{run['id']}")).json["why"]
+    assert (paused_queue["cause"], paused_queue["mend"]) == (
+        "queue paused",
+        "`tokimori queue resume mail` ends that",
+    )
     for resumed in (True, False):
         answer = await door.post("/api/v2/queues/mail/resume", {})
         assert answer.json == {"queue": "mail", "resumed": resumed}
-    assert (await door.get(f"/api/v2/runs/{run['id']}")).json["pauses"] == []
+    why = (await door.get(f"/api/v2/runs/{run['id']}")).json["why"]
+    assert [reason["cause"] for reason in why] == ["no node"]
 
 
 async def test_everything_is_paused_and_resumed(door: Asker) -> None:

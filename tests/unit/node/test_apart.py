@@ -34,9 +34,9 @@ from tokimori.ports.executor import Ended, Executor, Report, Started, StopReason
 from tokimori.ports.semaphores import Wish
 from tokimori.ports.store import RunFilter
 from tokimori.ports.working import Claim
-from tokimori.service.lines import waits_for
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.service import Service
+from tokimori.service.why.run import waits_for
 from tokimori.stores.memory.store import MemoryStore
 
 TAKE_OVER = 12.0

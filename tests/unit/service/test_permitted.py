@@ -5,16 +5,19 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.unit.service.world import World
+from tests.unit.examples import NEW_YEAR
+from tests.unit.service.world import NODE, World
 from tokimori.errors import Forbidden, NotFound, Refused
 from tokimori.model.access_token import EVERYTHING, Role, Scope
 from tokimori.model.calendar import Calendar
-from tokimori.model.ids import JobId
+from tokimori.model.ids import JobId, NodeId, PermitId
+from tokimori.ports.semaphores import Wish
 from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access
 from tokimori.service.calls import KINDS
 from tokimori.service.permitted import MOST_PAGES, RULES, permitted
 from tokimori.service.service import Service
+from tokimori.service.why.reasons import Cause, told
 
 MAIL, WEB = Scope(jobs=("mail-",)), Scope(queues=("web",))
 SCOPES = pytest.mark.parametrize("scope", [MAIL, WEB], ids=["jobs", "queues"])
@@ -96,6 +99,7 @@ async def test_what_is_not_within_the_scope_is_not_there(two: World, scope: Scop
         service.get,
         service.counts,
         service.explain_job,
+        service.why_job,
         service.next_times,
         service.pauses_of,
         service.shown,
@@ -109,7 +113,7 @@ async def test_what_is_not_within_the_scope_is_not_there(two: World, scope: Scop
         await read("mail-in")
         with pytest.raises(NotFound, match="there is no job 'other'"):
             await read("other")
-    for of_run in (service.get_run, service.output, service.wait):
+    for of_run in (service.get_run, service.why_run, service.output, service.wait):
         with pytest.raises(NotFound, match=f"there is no run '{run.id}'"):
             await of_run(run.id)
     with pytest.raises(NotFound):
@@ -183,6 +187,27 @@ async def test_holders_of_semaphores_are_not_told(two: World) -> None:
     (found,) = await acting(two, Role.READ, WEB).semaphores.list()
     assert (found.name, found.holders) == ("s", ())
     assert await acting(two, Role.READ, WEB).semaphores.get("s") == found
+
+
+async def test_who_holds_units_is_told_within_the_scope(two: World) -> None:
+    """Runs and programs that are not within it are only counted, whatever the answer is for."""
+    await two.register()
+    await two.service.semaphores.set("s", 3)
+    for job_id in ("mail-in", "other"):
+        await two.update(job_id, {"semaphores": ["s"], "max_running": 0})
+    await two.add({"noop": True, "queue": "web", "semaphores": ["s"]}, "mail-out")
+    await two.store.acquire(Wish(id=PermitId("p"), node=NodeId(NODE), semaphore="s", rank=NEW_YEAR), NEW_YEAR)
+    waiting = await two.trigger("mail-out")
+    assert len(await two.begin(3)) == 2
+    for scope in (MAIL, WEB):
+        service = acting(two, Role.READ, scope)
+        for why in (await service.why_run(waiting.id), await service.why_job("mail-out")):
+            (reason,) = [each for each in why.reasons if each.cause is Cause.SEMAPHORE]
+            assert [holder.job_id for holder in reason.holders] == ["mail-in"]
+            assert reason.others == 2
+            assert "other" not in told(reason).replace("2 others", "")
+    (whole,) = [each for each in (await two.service.why_run(waiting.id)).reasons if each.cause is Cause.SEMAPHORE]
+    assert [holder.job_id for holder in whole.holders] == [None, "mail-in", "other"]
 
 
 async def test_a_list_of_runs_does_not_walk_without_end(two: World, monkeypatch: pytest.MonkeyPatch) -> None:

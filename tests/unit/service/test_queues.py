@@ -9,6 +9,7 @@ from tokimori.model.outcome import Succeeded
 from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.transitions import RunState
 from tokimori.service.queues import Queue, sentence
+from tokimori.service.why.stops import queue_paused
 
 MAIL = Pause(queue="mail", since=NEW_YEAR, reason="repairs", by="ada")
 
@@ -59,17 +60,17 @@ async def test_a_resume_tells_what_it_ended(world: World) -> None:
 
 
 async def test_jobs_and_runs_tell_of_the_pause(world: World) -> None:
-    """What waits says for what, and a job's explanation warns; a run that has started does not wait."""
+    """What waits says for what, and so does its job; a run that has started does not wait."""
     await add(world, "job", "mail")
     first = await world.service.trigger("job")
     await world.begin(1)
     pause = await world.service.queues.pause("mail", "repairs")
     await world.service.queues.pause("other")
     second = await world.service.trigger("job")
-    assert (await world.service.get_run(second.id)).pauses == (pause,)
-    assert (await world.service.get_run(first.id)).pauses == ()
+    assert queue_paused(pause) in (await world.service.why_run(second.id)).reasons
+    assert (await world.service.why_run(first.id)).reasons == ()
     assert await world.service.pauses_of("job") == (pause,)
-    assert (await world.service.explain_job("job")).warnings == (f"Nothing of it starts: {sentence(pause)}.",)
+    assert (await world.service.why_job("job")).reasons[0] == queue_paused(pause)
 
 
 async def test_a_run_without_lane_waits_for_everything(world: World) -> None:
@@ -78,7 +79,7 @@ async def test_a_run_without_lane_waits_for_everything(world: World) -> None:
     run = await world.service.trigger("job")
     await world.service.pause("job")
     everything = await world.service.queues.pause()
-    assert (await world.service.get_run(run.id)).pauses == (everything,)
+    assert queue_paused(everything) in (await world.service.why_run(run.id)).reasons
 
 
 async def test_what_waits_runs_after_the_resume(world: World) -> None:

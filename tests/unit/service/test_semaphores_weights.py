@@ -6,6 +6,7 @@ from tests.unit.service.world import World
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition
 from tokimori.model.target import Noop
+from tokimori.service.why.reasons import Cause, told
 
 
 async def test_a_weight_above_the_limit_is_refused(world: World) -> None:
@@ -36,7 +37,7 @@ async def test_a_larger_limit_lets_it_in(world: World) -> None:
 
 
 async def test_what_a_lowered_limit_keeps_out_says_so(world: World) -> None:
-    """A weight that only a job states keeps no limit up: job, explanation and run say why nothing starts."""
+    """A weight that only a job states keeps no limit up: job and run say why nothing starts."""
     await world.store.put_semaphore("db", 3, world.clock.now())
     await world.add({"noop": True, "semaphores": ["db:3", "other"]}, "j")
     run = await world.service.trigger("j")
@@ -45,8 +46,10 @@ async def test_what_a_lowered_limit_keeps_out_says_so(world: World) -> None:
     assert await world.begin(1) == []
     why = "3 units of the semaphore db never fit its limit of 2"
     assert await world.service.too_heavy("j") == (why,)
-    assert (await world.service.explain_job("j")).warnings == (f"Nothing of it starts: {why}.",)
-    assert (await world.service.get_run(run.id)).waits_for == f"units of the semaphore db; {why}"
+    for found in (await world.service.why_job("j"), await world.service.why_run(run.id)):
+        assert [told(each) for each in found.reasons if each.cause is Cause.TOO_HEAVY] == [
+            f"{why}: `tokimori lock set db --limit 3` raises it"
+        ]
     await world.service.semaphores.set("db", 3)
     assert len(await world.begin(1)) == 1
-    assert (await world.service.get_run(run.id)).waits_for is None
+    assert (await world.service.why_run(run.id)).reasons == ()

@@ -4,13 +4,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
 from tokimori.errors import InvalidInput, NotFound, Refused
-from tokimori.model.job import Definition, JobState
-from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, serves
+from tokimori.model.job import Definition
+from tokimori.model.lanes import serves
 from tokimori.model.outcome import Failed, Released, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.target import Noop
@@ -227,20 +226,6 @@ async def test_a_run_has_the_key_that_it_was_asked_for_with(world: World) -> Non
         assert refused.value.field == "concurrency_key"
 
 
-@pytest.mark.parametrize(("state", "verb"), [(JobState.PARKED, "resolve"), (JobState.PAUSED, "resume")])
-async def test_a_run_of_a_stopped_job_says_what_it_waits_for(world: World, state: JobState, verb: str) -> None:
-    """Its job, why that is stopped, and the command that mends it; a forced run, which may start, says nothing."""
-    await world.service.add("a", noop=True)
-    waiting = await world.service.trigger("a")
-    job = await world.service.get("a")
-    await world.store.replace_job(job, replace(job, state=state, reason="it broke"))
-    forced = await world.service.trigger("a", "key", force=True)
-    words = f"its job: job a is {state} (it broke): `tokimori job {verb} a` enables it"
-    assert (await world.service.get_run(waiting.id)).waits_for == words
-    assert (await world.service.get_run(forced.id)).waits_for is None
-    assert words.removeprefix("its job: ") in " ".join((await world.service.explain_job("a")).warnings)
-
-
 @pytest.mark.parametrize(
     ("terms", "told"),
     [
@@ -255,37 +240,3 @@ async def test_a_job_that_loses_what_it_asks_for_says_so(world: World, terms: di
     await world.service.add("a", noop=True, schedule="* * * * *", **terms)
     warnings = " ".join((await world.service.explain_job("a")).warnings)
     assert ("on_overlap queue keeps it" in warnings) is told
-
-
-async def test_a_function_that_no_node_has_waits_and_says_so(world: World) -> None:
-    """Until a node that runs now has a handler of it; the run is not lost."""
-    await world.add({"function": "reports.nightly"}, "f")
-    run = await world.service.trigger("f")
-    waits = "a node with a handler of the function 'reports.nightly': none that runs now has one"
-    assert (await world.service.get_run(run.id)).waits_for == waits
-    for node, handlers in (("one", "reports.nightl"), ("two", r"mails /reports\..*/")):
-        assert (await world.service.get_run(run.id)).waits_for == waits
-        await world.register(node, {HANDLERS_LABEL: handlers})
-    details = await world.service.get_run(run.id)
-    assert (details.run.state, details.waits_for) == (RunState.READY, None)
-
-
-async def test_a_run_waits_for_a_node_that_takes_it(world: World) -> None:
-    """What the nodes of now lack is said: the labels of the one that lacks least, or that all have functions alone."""
-    await world.add({"noop": True}, "free")
-    await world.add({"noop": True, "labels": {"gpu": "yes", "zone": "a"}}, "bound")
-    free, bound = [(await world.trigger(name)).id for name in ("free", "bound")]
-
-    async def waits_for(run_id: str) -> str | None:
-        return (await world.service.get_run(run_id)).waits_for
-
-    assert [await waits_for(each) for each in (free, bound)] == [None, None]
-    await world.register("functions", {HANDLERS_LABEL: "f", ONLY_LABEL: "yes"})
-    assert "a node that runs more than" in str(await waits_for(free))
-    await world.register("bare")
-    assert await waits_for(free) is None
-    assert "a node with the labels gpu=yes, zone=a: none" in str(await waits_for(bound))
-    await world.register("zoned", {"zone": "a"})
-    assert "a node with the label gpu=yes: none" in str(await waits_for(bound))
-    await world.register("right", {"zone": "a", "gpu": "yes"})
-    assert await waits_for(bound) is None

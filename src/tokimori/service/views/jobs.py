@@ -20,6 +20,7 @@ from tokimori.service.definitions import JobFields, target_fields
 from tokimori.service.views.queues import PauseView, pause_view
 from tokimori.service.views.runs import RunView, run_view
 from tokimori.service.views.stamps import stamp
+from tokimori.service.why.reasons import Reason, Why
 
 _TERMS = Terms.__struct_fields__
 _terms_of: Callable[[Definition], tuple[Any, ...]] = attrgetter(*_TERMS)
@@ -44,7 +45,7 @@ class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
 
     `set` is there only if one declares the job. `next_times`, `edges` (from and to it), `pauses` (of its queue and of
     everything) and `too_heavy` (which weights no limit lets in) are there only if somebody asked for them, as are
-    `last_runs`; `unreadable` says why the fields are not known.
+    `last_runs` and `why`; `unreadable` says why the fields are not known.
     """
 
     id: str
@@ -64,6 +65,7 @@ class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
     pauses: tuple[PauseView, ...] | UnsetType = UNSET
     too_heavy: tuple[str, ...] | UnsetType = UNSET
     last_runs: tuple[RunView, ...] | UnsetType = UNSET
+    why: tuple[Reason, ...] | UnsetType = UNSET
 
 
 class SkipView(Struct, frozen=True, kw_only=True):
@@ -96,6 +98,7 @@ def job_view(
     too_heavy: Sequence[str] | None = None,
     *,
     last_runs: Sequence[Run] | None = None,
+    why: Why | None = None,
 ) -> JobView:
     """The job as JSON shows it."""
     definition = job.definition
@@ -119,6 +122,7 @@ def job_view(
         pauses=UNSET if pauses is None else tuple(map(pause_view, pauses)),
         too_heavy=UNSET if too_heavy is None else tuple(too_heavy),
         last_runs=UNSET if last_runs is None else tuple(map(run_view, last_runs)),
+        why=UNSET if why is None else why.reasons,
         **(fields | target_fields(definition.target)),
     )
 

@@ -7,14 +7,13 @@ from msgspec.structs import replace
 
 from tokimori.clock import format_moment
 from tokimori.model.backfill import Backfill
-from tokimori.model.pause import Pause
 from tokimori.model.payload import given_to
 from tokimori.model.run import Output, Run
-from tokimori.service.lines import waits_for
 from tokimori.service.requests import Became
 from tokimori.service.runs import AttemptDetails, RunDetails
-from tokimori.service.views.queues import PauseView, pause_view
 from tokimori.service.views.stamps import stamp
+from tokimori.service.why.reasons import Reason, Why
+from tokimori.service.why.run import waits_for
 
 
 class AttemptView(Struct, frozen=True, kw_only=True):
@@ -40,7 +39,7 @@ class ProgressView(Struct, frozen=True, kw_only=True):
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """A run. `attempts`, `pauses` (which keep it from starting) and `job_deleted` are there if a single run is shown.
+    """A run. `attempts`, `job_deleted` and `why` (what keeps it from starting) are there if a single run is shown.
 
     `attempts` are the newest; `attempts_left_out` says how many earlier ones there are (`?before=` the first shown).
 
@@ -80,7 +79,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     checkpoint: str | None
     attempts: tuple[AttemptView, ...] | UnsetType = UNSET
     attempts_left_out: int | UnsetType = UNSET
-    pauses: tuple[PauseView, ...] | UnsetType = UNSET
+    why: tuple[Reason, ...] | UnsetType = UNSET
     job_deleted: bool | UnsetType = UNSET
     became: str | UnsetType = UNSET
 
@@ -119,7 +118,6 @@ class OutputView(Struct, frozen=True, kw_only=True):
 def run_view(
     run: Run,
     attempts: Sequence[AttemptDetails] | None = None,
-    pauses: Sequence[Pause] | None = None,
     *,
     became: Became | None = None,
 ) -> RunView:
@@ -154,7 +152,6 @@ def run_view(
         progress=_progress_view(run),
         checkpoint=run.details.checkpoint,
         attempts=UNSET if attempts is None else tuple(map(attempt_view, attempts)),
-        pauses=UNSET if pauses is None else tuple(map(pause_view, pauses)),
         became=UNSET if became is None else became.value,
     )
 
@@ -164,11 +161,11 @@ def _progress_view(run: Run) -> ProgressView | None:
     return None if fraction is None else ProgressView(fraction=fraction, text=run.details.progress_text)
 
 
-def run_details_view(details: RunDetails) -> RunView:
-    """The run with its attempts as JSON shows them."""
-    view = run_view(details.run, details.attempts, details.pauses)
+def run_details_view(details: RunDetails, why: Why | None = None) -> RunView:
+    """The run with its attempts as JSON shows them, and what keeps it from starting."""
+    view, reasons = run_view(details.run, details.attempts), () if why is None else why.reasons
     left_out = details.attempts_left_out or UNSET
-    return replace(view, job_deleted=details.is_job_deleted, waits_for=details.waits_for, attempts_left_out=left_out)
+    return replace(view, job_deleted=details.is_job_deleted, why=reasons, attempts_left_out=left_out)
 
 
 def attempt_view(details: AttemptDetails) -> AttemptView:

@@ -1,0 +1,37 @@
+"""`tokimori job why` and `tokimori run why`: what holds it, and the command that mends it."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import options
+from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.session import in_service
+
+if TYPE_CHECKING:
+    from tokimori.service.why.reasons import Why
+
+
+@click.command("why")
+@click.argument("run_id", metavar="ID")
+def why_run(run_id: str) -> None:
+    """Say what keeps a run from starting, or from being tried again, and the command that mends it."""
+    _print(in_service(lambda service: service.why_run(run_id)))
+
+
+@click.command("why")
+@click.argument("job_id", metavar="ID")
+def why_job(job_id: str) -> None:
+    """Say what keeps the runs of a job from starting, and the command that mends it."""
+    _print(in_service(lambda service: service.why_job(job_id)))
+
+
+def _print(why: "Why") -> None:
+    from tokimori.service.why.reasons import told
+
+    if options().as_json:
+        print_json(why)
+        return
+    what = f"job {why.job_id}" if why.run_id is None else f"run {why.run_id} of job {why.job_id}"
+    print_lines(f"{what} is {why.state}")
+    print_lines(*([f"- {told(reason)}" for reason in why.reasons] or ["- nothing holds it"]))

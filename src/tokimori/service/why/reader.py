@@ -1,0 +1,158 @@
+"""Reads of the store what may hold a run or a job: a few short lists, whatever there is."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from tokimori.clock import Moment
+from tokimori.errors import NotFound, StoreError
+from tokimori.model.ids import JobId, RunId
+from tokimori.model.job import Job
+from tokimori.model.lanes import units_apart
+from tokimori.model.run import Run, Skip
+from tokimori.model.semaphores import KEY_LINE, semaphore_of, wanted
+from tokimori.model.transitions import BEFORE_START, RunState
+from tokimori.ports.nodes import NodeRecord, Nodes
+from tokimori.ports.pausing import Pausing
+from tokimori.ports.semaphores import Permit, Semaphore, Semaphores
+from tokimori.ports.store import Jobs, RunFilter, Runs
+from tokimori.service.why.reading import Reading, Units
+from tokimori.service.why.reasons import HeldBy
+from tokimori.service.why.run import NAMED
+
+MOST_READ = 1_000
+"""So many running runs are looked at."""
+_FEW = 100
+"""So many of one job."""
+_MOST_SEMAPHORES = 10
+"""So many semaphores of a job are looked at."""
+
+
+class ReadStore(Jobs, Runs, Nodes, Pausing, Protocol):
+    """The part of the store that is asked."""
+
+
+class SemaphoreStore(Semaphores, Nodes, Protocol):
+    """The part of the store of the semaphores that is asked."""
+
+
+class Reader:
+    """Reads a store. `opened` gives that of the semaphores; `apart`: it is another one.
+
+    `now` tells the time, `doubted` whether the node that is asked does not trust its own.
+    """
+
+    def __init__(
+        self,
+        store: ReadStore,
+        opened: Callable[[], Awaitable[SemaphoreStore]],
+        *,
+        now: Callable[[], Awaitable[Moment]],
+        apart: bool,
+        doubted: bool,
+    ) -> None:
+        self._store = store
+        self._opened = opened
+        self._now = now
+        self._apart = apart
+        self._doubted = doubted
+
+    async def of_run(self, run: Run, job: Job | None) -> Reading:
+        """What may hold the run. Only one that has not started is looked at closely."""
+        now = await self._now()
+        if run.state not in BEFORE_START or job is None:
+            return Reading(now=now, job=job, run=run)
+        return await self._read(job, run, now, None)
+
+    async def of_job(self, job: Job) -> Reading:
+        """What may hold the job, and the first of its newest runs that have not started."""
+        due, now = await self._store.get_due(job.id), await self._now()
+        waiting = await self._store.list_runs(RunFilter(job_id=job.id, states=BEFORE_START, limit=_FEW))
+        first = min((run for run in waiting if run.incarnation == job.incarnation), key=_place, default=None)
+        return await self._read(job, first, now, due.tail)
+
+    async def _read(self, job: Job, run: Run | None, now: Moment, tail: Skip | None) -> Reading:
+        pauses, nodes, siblings, running, units = await asyncio.gather(
+            self._store.list_pauses(),
+            self._store.list_nodes(),
+            self._siblings(job.id, run),
+            self._running(run),
+            self._units(job, run),
+        )
+        return Reading(
+            now=now,
+            job=job,
+            run=run,
+            pauses=pauses,
+            nodes=nodes,
+            siblings=siblings,
+            running=running,
+            many=len(running) == MOST_READ,
+            units=units,
+            tail=tail,
+            doubted=self._doubted,
+            apart=self._apart,
+        )
+
+    async def _siblings(self, job_id: JobId, run: Run | None) -> Sequence[Run]:
+        """The runs of the job that run; where none does, those that are ready: one of them is the next."""
+        most = MOST_READ if run is not None and run.blocked_on == KEY_LINE else _FEW
+        running = RunFilter(job_id=job_id, states=frozenset({RunState.RUNNING}), limit=most)
+        ready = RunFilter(job_id=job_id, states=frozenset({RunState.READY}), limit=most)
+        found = await self._store.list_runs(running)
+        if run is not None and run.blocked_on == KEY_LINE:
+            found = [each for each in found if each.concurrency_key == run.concurrency_key]
+        is_blocked = run is not None and run.state is RunState.BLOCKED
+        return found or (await self._store.list_runs(ready) if is_blocked else [])
+
+    async def _running(self, run: Run | None) -> Sequence[Run]:
+        """What nodes run, where the run could be waiting for one of them to have room."""
+        if run is None or run.state is not RunState.READY:
+            return ()
+        return await self._store.list_runs(RunFilter(states=frozenset({RunState.RUNNING}), limit=MOST_READ))
+
+    async def _units(self, job: Job, run: Run | None) -> dict[str, Units]:
+        names = [name for name, _ in wanted(job.definition.semaphores)]
+        if run is not None:
+            line = semaphore_of(run.blocked_on)
+            lane = [] if run.lane is None else [name for name, _ in units_apart(run.lane)]
+            names = ([] if line is None else [line]) + lane + names
+        return {name: await self._units_of(name) for name in list(dict.fromkeys(names))[:_MOST_SEMAPHORES]}
+
+    async def _units_of(self, name: str) -> Units:
+        try:
+            store = await self._opened()
+            found = await store.get_semaphore(name)
+            return await self._units_in(store, found)
+        except NotFound:
+            return Units()
+        except StoreError as fault:
+            return Units(fault=str(fault))
+
+    async def _units_in(self, store: SemaphoreStore, found: Semaphore) -> Units:
+        named, nodes = found.holders[:NAMED], await store.list_nodes() if found.holders else []
+        return Units(
+            limit=found.limit,
+            used=found.used,
+            holders=tuple([await self._holder(permit, nodes) for permit in named]),
+            others=len(found.holders) - len(named),
+        )
+
+    async def _holder(self, permit: Permit, nodes: Sequence[NodeRecord]) -> HeldBy:
+        """A run by its job, which another store may not know; a program by its process."""
+        node = next((each for each in nodes if each.id == permit.node), None)
+        host, pid = (None, None) if node is None else (node.host, node.pid)
+        if permit.run_id is None:
+            return HeldBy(host=host, pid=pid)
+        return HeldBy(run_id=permit.run_id, job_id=await self._job_of(permit.run_id), state="running", host=host)
+
+    async def _job_of(self, run_id: RunId) -> JobId | None:
+        with suppress(NotFound):
+            return (await self._store.get_run(run_id)).job_id
+        return None
+
+
+def _place(run: Run) -> tuple[bool, int, str]:
+    """Which comes first: what is due before what waits for its moment."""
+    return run.state is RunState.WAITING, run.rank, run.id

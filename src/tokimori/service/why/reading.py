@@ -1,0 +1,46 @@
+"""What is read of the store to say why something does not start."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from tokimori.clock import Moment
+from tokimori.model.job import Job
+from tokimori.model.pause import Pause
+from tokimori.model.run import Run, Skip
+from tokimori.ports.nodes import NodeRecord
+from tokimori.service.why.reasons import HeldBy
+
+
+class Units(Struct, frozen=True, kw_only=True):
+    """A semaphore as it was read: `fault` says why it could not be; all else is empty then."""
+
+    limit: int = 1
+    used: int = 0
+    holders: tuple[HeldBy, ...] = ()
+    others: int = 0
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What the store said at `now` of a run, its job, and all that may hold it.
+
+    `siblings` are runs of the job that run or are ready, `running` those of all jobs that run (`many`: there are more).
+    `units` are semaphores by name. `tail` is the newest row of the job's ledger, where that is a skip. `doubted`: the
+    node that was asked does not trust its clock. `apart`: the store of the semaphores is known.
+    """
+
+    now: Moment
+    job: Job | None
+    run: Run | None = None
+    pauses: Sequence[Pause] = ()
+    nodes: Sequence[NodeRecord] = ()
+    siblings: Sequence[Run] = ()
+    running: Sequence[Run] = ()
+    many: bool = False
+    units: Mapping[str, Units] = field(default_factory=dict)
+    tail: Skip | None = None
+    doubted: bool = False
+    apart: bool = False

@@ -1,0 +1,102 @@
+"""Reasons why something does not start, as values and as sentences. Pure."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from tokimori.model.ids import JobId, RunId
+from tokimori.model.transitions import RunState
+
+
+class Cause(StrEnum):
+    """What may hold a run or a job."""
+
+    PAUSED = "paused"
+    PARKED = "parked"
+    DELETED = "deleted"
+    UNREADABLE = "unreadable"
+    QUEUE_PAUSED = "queue paused"
+    HELD = "held"
+    NO_NODE = "no node"
+    NO_SUCH_NODE = "no such node"
+    """Nodes run, and none of them may run this: a label or a handler is missing."""
+    NODES_FULL = "nodes full"
+    PLACE = "place"
+    KEY = "key"
+    SEMAPHORE = "semaphore"
+    TOO_HEAVY = "too heavy"
+    SEMAPHORES_AWAY = "semaphores away"
+    CLOCK = "clock"
+    NOT_DUE = "not due"
+    WINDOW = "window"
+    """It is before `starts_at`, or after `ends_at`."""
+    DAY_OFF = "day off"
+    SKIPPED = "skipped"
+    """The newest occurrence became no run."""
+    FINISHED = "finished"
+    ON_DEMAND = "on demand"
+    PARENTS = "parents"
+    EPSILON = "epsilon"
+    ENDED = "ended"
+    NEXT = "next"
+    """Nothing holds it: it is about to start."""
+
+
+AT_REST = frozenset({Cause.NOT_DUE, Cause.ON_DEMAND, Cause.PARENTS, Cause.NEXT, Cause.ENDED})
+"""Causes of which nobody needs to be told who does not ask: all is as it was wanted."""
+
+
+class HeldBy(Struct, frozen=True, kw_only=True):
+    """A run, or (without `run_id`) a program, that has what another run waits for.
+
+    A run whose `state` is `ready` does not run yet: it is the next in line.
+    """
+
+    run_id: RunId | None = None
+    job_id: JobId | None = None
+    state: str | None = None
+    host: str | None = None
+    pid: int | None = None
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """One thing that holds a run or a job: in words, and (`mend`) which command mends it.
+
+    At most a few `holders` are named, and `others` are counted.
+    """
+
+    cause: Cause
+    text: str
+    mend: str | None = None
+    holders: tuple[HeldBy, ...] = ()
+    others: int = 0
+
+
+class Why(Struct, frozen=True, kw_only=True):
+    """What holds a run, or (without `run_id`) a job: nothing does where there are no reasons. `state` is its state."""
+
+    job_id: JobId
+    run_id: RunId | None = None
+    state: str
+    reasons: tuple[Reason, ...]
+
+
+def told(reason: Reason) -> str:
+    """The reason as one sentence, without a full stop."""
+    held = _listed(reason)
+    return f"{reason.text}{f', held by {held}' if held else ''}{f': {reason.mend}' if reason.mend else ''}"
+
+
+def _listed(reason: Reason) -> str:
+    names = [name_of(holder, with_job=reason.cause is Cause.SEMAPHORE) for holder in reason.holders]
+    if reason.others:
+        names.append(f"{reason.others} {'other' if reason.others == 1 else 'others'}")
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def name_of(holder: HeldBy, *, with_job: bool = False) -> str:
+    """Who it is, in words."""
+    if holder.run_id is None:
+        return f"pid {holder.pid} on {holder.host}"
+    of_job = f" of job {holder.job_id}" if with_job and holder.job_id is not None else ""
+    return f"run {holder.run_id}{of_job}{', which is next in line' if holder.state == RunState.READY else ''}"

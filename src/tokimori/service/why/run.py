@@ -1,0 +1,214 @@
+"""Why a run does not start, or is not tried again. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from tokimori.clock import Moment
+from tokimori.model.ids import Lane
+from tokimori.model.job import Job, JobState, limit_of
+from tokimori.model.lanes import lane_of, units_apart
+from tokimori.model.retry import next_try
+from tokimori.model.run import Run
+from tokimori.model.semaphores import KEY_LINE, semaphore_of, wanted
+from tokimori.model.transitions import BEFORE_START, ENDS, RunState
+from tokimori.ports.nodes import NodeRecord
+from tokimori.schedules.zones import clock_text
+from tokimori.service.why.reading import Reading, Units
+from tokimori.service.why.reasons import Cause, HeldBy, Reason, Why
+from tokimori.service.why.stops import nobody_takes, standing, stopped, takers, too_heavy, unreadable
+
+SOON = 10.0
+"""Seconds within which what is due starts, where nothing holds it."""
+NAMED = 3
+"""So many holders are named; the others are counted."""
+_ALWAYS = 1 - 2**-53
+"""The largest chance: a retry with its whole jitter."""
+
+
+def waits_for(run: Run) -> str | None:
+    """What a blocked run waits for, or what a ready run needs from another store, as its own row says; else None."""
+    if run.state is RunState.READY and run.lane is not None and (apart := units_apart(run.lane)):
+        return f"units of the semaphores in another store: {', '.join(name for name, _ in apart)}"
+    if run.state is not RunState.BLOCKED:
+        return None
+    semaphore = semaphore_of(run.blocked_on)
+    if semaphore is not None:
+        return f"units of the semaphore {semaphore}"
+    if run.blocked_on == KEY_LINE:
+        return f"a run of the key {run.concurrency_key!r} to end: as many run as max_running_per_key allows"
+    return "a run of its job to end: as many run as max_running allows"
+
+
+def why_run(reading: Reading, run: Run) -> Why:
+    """What holds the run."""
+    if run.state in BEFORE_START:
+        reasons = list(dict.fromkeys(_before_start(reading, run)))
+    elif run.state is RunState.HELD:
+        said = f": {run.error}" if run.error else ""
+        mend = f"`tokimori run resume {run.id}` lets it go on"
+        reasons = [Reason(cause=Cause.HELD, text=f"a person has to say how it goes on{said}", mend=mend)]
+    else:
+        reasons = _ended(reading, run)
+    return Why(job_id=run.job_id, run_id=run.id, state=run.state.value, reasons=tuple(reasons))
+
+
+def is_gone(job: Job | None, run: Run) -> bool:
+    """Whether the job of the run is gone; `job` is the one that has its id now."""
+    return job is None or job.state is JobState.DELETED or job.incarnation != run.incarnation
+
+
+def _before_start(reading: Reading, run: Run) -> Iterator[Reason]:
+    job, now = reading.job, reading.now
+    if job is None or is_gone(job, run):
+        text = f"job {run.job_id} was deleted: a node cancels what is left of it"
+        yield Reason(cause=Cause.DELETED, text=text, mend=f"`tokimori run cancel {run.id}` does it now")
+        return
+    is_due = run.state is not RunState.WAITING or run.due <= now
+    if not is_due:
+        yield _not_due(run, job)
+    found = list(_hindrances(reading, run, job, is_due=is_due))
+    yield from found or ([_about_to_start(reading, run, job)] if is_due else [])
+
+
+def _not_due(run: Run, job: Job) -> Reason:
+    again = f", when its attempt {run.attempt + 1} begins" if run.attempt else ""
+    text = f"it is not due until {clock_text(run.due, job.definition.time_zone)}{again}"
+    return Reason(cause=Cause.NOT_DUE, text=text, mend=f"`tokimori job trigger {job.id}` runs the job now")
+
+
+def _hindrances(reading: Reading, run: Run, job: Job, *, is_due: bool) -> Iterator[Reason]:
+    lane = run.lane or lane_of(job.definition)
+    for reason in standing(job, reading.pauses):
+        if run.lane is None or reason.cause is Cause.QUEUE_PAUSED:  # a forced run of a stopped job has a lane
+            yield reason
+    yield from unreadable(job)
+    if run.state is RunState.BLOCKED:
+        yield from _in_line(reading, run, job)
+    if run.state is RunState.READY and run.lane is not None:
+        yield from _apart(reading, run.lane)
+    if is_due and (nobody := nobody_takes(lane, reading.nodes)) is not None:
+        yield nobody
+
+
+def _in_line(reading: Reading, run: Run, job: Job) -> Iterator[Reason]:
+    text, definition = f"it waits for {waits_for(run)}", job.definition
+    name = semaphore_of(run.blocked_on)
+    if name is not None:
+        weight = dict(wanted(definition.semaphores)).get(name, 1)
+        yield _of_semaphore(name, weight, reading.units.get(name, Units()), text)
+        return
+    siblings = [each for each in reading.siblings if each.incarnation == run.incarnation and each.id != run.id]
+    if run.blocked_on == KEY_LINE:
+        most, option, cause = definition.max_running_per_key, "--max-running-per-key", Cause.KEY
+        siblings = [each for each in siblings if each.concurrency_key == run.concurrency_key]
+    else:
+        most, option, cause = limit_of(definition), "--max-running", Cause.PLACE
+    run_now = [each for each in siblings if each.state is RunState.RUNNING]
+    before = sorted((each for each in siblings if each.rank <= run.rank), key=lambda each: (each.rank, each.id))
+    holders = run_now or before
+    named, others = tuple(holder_of(each, reading.nodes) for each in holders[:NAMED]), max(0, len(holders) - NAMED)
+    mend = f"`tokimori job update {job.id} {option} {most + 1}` lets one more run" if run_now else None
+    yield Reason(cause=cause, text=f"{text} ({most})", mend=mend, holders=named, others=others)
+
+
+def holder_of(run: Run, nodes: Iterable[NodeRecord]) -> HeldBy:
+    """The run as who has what another one waits for."""
+    host = next((node.host for node in nodes if node.id == run.node_id), None)
+    return HeldBy(run_id=run.id, job_id=run.job_id, state=run.state.value, host=host, pid=run.pid)
+
+
+def _of_semaphore(name: str, weight: int, units: Units, text: str) -> Reason:
+    """Why units are not to be had. Where there are enough, others are before it in line."""
+    if units.fault is not None:
+        away = f"the store of the semaphore {name} does not answer: {units.fault}"
+        mend = "`tokimori lock list` says so until it does; `datasource.semaphore.url` names it"
+        return Reason(cause=Cause.SEMAPHORES_AWAY, text=away, mend=mend)
+    if weight > units.limit:
+        return too_heavy(name, weight, units.limit)
+    held = f"{text} ({units.used} of {units.limit} are held{f', and it wants {weight}' if weight > 1 else ''})"
+    fits = units.used + weight <= units.limit
+    mend = f"`tokimori lock set {name} --limit {units.used + weight}` lets it in"
+    behind = f"{text}, and others stand before it in its line"
+    return Reason(
+        cause=Cause.SEMAPHORE,
+        text=behind if fits else held,
+        mend=None if fits else mend,
+        holders=units.holders,
+        others=units.others,
+    )
+
+
+def _apart(reading: Reading, lane: Lane) -> Iterator[Reason]:
+    """A ready run whose semaphores are in another store: nodes stand in line there, and not the run."""
+    for name, weight in units_apart(lane):
+        if not reading.apart:
+            text = f"it waits for the semaphore {name} in another store, which this program does not know"
+            mend = "`datasource.semaphore.url`, or --semaphore-store, names it"
+            yield Reason(cause=Cause.SEMAPHORES_AWAY, text=text, mend=mend)
+        units = reading.units.get(name, Units())
+        if units.fault is not None or units.used + weight > units.limit:
+            yield _of_semaphore(name, weight, units, f"it waits for units of the semaphore {name} in another store")
+
+
+def _about_to_start(reading: Reading, run: Run, job: Job) -> Reason:
+    """Nothing that the store knows of holds it but, perhaps, that all nodes have enough to do."""
+    if run.state is RunState.WAITING:
+        return doubted(reading) or unfired(reading, run.due, job)
+    lane = run.lane or lane_of(job.definition)
+    able = takers(lane, reading.nodes)
+    used, places = Counter(each.node_id for each in reading.running), sum(node.concurrency for node in able)
+    if reading.many or all(used[node.id] >= node.concurrency for node in able):
+        several = f"{len(able)} nodes that could run it are" if len(able) > 1 else "the node that could run it is"
+        text = f"it is ready, and {several} full: {places} of {places} places are taken"
+        mend = "a larger `node.concurrency`, or `tokimori serve` on one more machine, makes more places"
+        return Reason(cause=Cause.NODES_FULL, text=text, mend=mend)
+    text = f"it is ready, and {_hosts(able)} could run it, which takes a moment"
+    return Reason(cause=Cause.NEXT, text=text, mend=_SILENT)
+
+
+_SILENT = (
+    f"if it takes over {SOON:g} s the log of the node says why (a load above `node.max_load`, a store that refuses "
+    "it), or the node is frozen or dead; `tokimori node list` shows the nodes"
+)
+
+
+def _hosts(nodes: Sequence[NodeRecord]) -> str:
+    first = f"the node {nodes[0].id} on {nodes[0].host}"
+    return first if len(nodes) == 1 else f"{first} and {len(nodes) - 1} more"
+
+
+def doubted(reading: Reading) -> Reason | None:
+    """That the node which was asked does not trust its clock."""
+    if not reading.doubted:
+        return None
+    text = "this node's clock and the store's disagree by over 5 s, and nothing is decided until they agree"
+    return Reason(cause=Cause.CLOCK, text=text, mend="set the clock of the database's server right")
+
+
+def unfired(reading: Reading, due: Moment, job: Job) -> Reason:
+    """What was due is still to be decided."""
+    there = [node for node in reading.nodes if node.runs_jobs]
+    since = clock_text(due, job.definition.time_zone)
+    text = f"it has been due since {since}" + (f", and {_hosts(there)} has still to decide it" if there else "")
+    return Reason(cause=Cause.NEXT, text=text, mend=_SILENT)
+
+
+def _ended(reading: Reading, run: Run) -> list[Reason]:
+    """Why a run that failed is not tried again, or how one ended that never will."""
+    job, again = reading.job, f"`tokimori job trigger {run.job_id}` asks for another run"
+    said = f": {run.error}" if run.error else ""
+    if run.state is not RunState.FAILED or run.ended is None:
+        ended = run.state in ENDS and run.state is not RunState.SUCCEEDED
+        return [Reason(cause=Cause.ENDED, text=f"it was {run.state}{said}", mend=again)] if ended else []
+    if job is None or is_gone(job, run):
+        return [Reason(cause=Cause.ENDED, text=f"it failed{said}, and its job was deleted")]
+    retry = job.definition.retry
+    nominal, failures, ended_at = run.nominal, run.failures, run.ended
+    late = next_try(retry, nominal=nominal, failures=failures, now=ended_at, chance=_ALWAYS) is None
+    if 0 < failures < retry.attempts and late:
+        text = f"it failed{said}; its next try would begin over {retry.epsilon:g} s after its nominal time (epsilon)"
+        mend = f"`tokimori job update {job.id} --retry-epsilon SECONDS` allows later ones, and {again}"
+        reasons = [Reason(cause=Cause.EPSILON, text=text, mend=mend)]
+    else:
+        reasons = [Reason(cause=Cause.ENDED, text=f"it failed{said}, and is not tried again", mend=again)]
+    return [*reasons, *([stop] if (stop := stopped(job)) else [])]

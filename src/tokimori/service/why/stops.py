@@ -1,0 +1,99 @@
+"""What keeps all runs of a job from starting: what somebody has said, and nodes that are missing. Pure."""
+
+from collections.abc import Iterable
+
+from tokimori.model.handlers import how_to_allow, is_told
+from tokimori.model.ids import Lane
+from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import APART_LABEL, HANDLERS_LABEL, ONLY_LABEL, handler_of, lacking
+from tokimori.model.pause import EVERYTHING, Pause
+from tokimori.model.target import Unreadable
+from tokimori.ports.nodes import NodeRecord
+from tokimori.service.queues import binding, sentence
+from tokimori.service.why.reasons import Cause, Reason
+
+
+def stopped(job: Job) -> Reason | None:
+    """Why nothing of a paused or parked job starts; None for others."""
+    said = f" ({job.reason})" if job.reason else ""
+    match job.state:
+        case JobState.PARKED:
+            mend = f"`tokimori job resolve {job.id}` enables it"
+            return Reason(cause=Cause.PARKED, text=f"job {job.id} is parked{said}", mend=mend)
+        case JobState.PAUSED:
+            by, mend = f" by {job.by}" if job.by else "", f"`tokimori job resume {job.id}` enables it"
+            return Reason(cause=Cause.PAUSED, text=f"job {job.id} is paused{by}{said}", mend=mend)
+        case _:
+            return None
+
+
+def queue_paused(pause: Pause) -> Reason:
+    """A pause of the queue, or of everything."""
+    name = "--all" if pause.queue == EVERYTHING else pause.queue
+    return Reason(cause=Cause.QUEUE_PAUSED, text=sentence(pause), mend=f"`tokimori queue resume {name}` ends that")
+
+
+def too_heavy(name: str, weight: int, limit: int) -> Reason:
+    """More units of a semaphore are wanted than there are."""
+    text = f"{weight} units of the semaphore {name} never fit its limit of {limit}"
+    return Reason(cause=Cause.TOO_HEAVY, text=text, mend=f"`tokimori lock set {name} --limit {weight}` raises it")
+
+
+def standing(job: Job, pauses: Iterable[Pause]) -> list[Reason]:
+    """What keeps all runs of the job from starting, as somebody has said it."""
+    stop = stopped(job)
+    return [*([stop] if stop else []), *map(queue_paused, binding(job.definition.queue, tuple(pauses)))]
+
+
+def unreadable(job: Job) -> list[Reason]:
+    """That this version can't read what the job does."""
+    if isinstance(job.definition.target, Unreadable):
+        text = f"the definition of job {job.id} can't be read by this version of Tokimori: {job.definition.target.why}"
+        return [Reason(cause=Cause.UNREADABLE, text=text, mend="install the version that wrote it, on all nodes")]
+    return []
+
+
+def nobody_takes(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
+    """What is missing to run what waits in the lane: any node, or one that has what the lane asks for."""
+    there, function = [node for node in nodes if node.runs_jobs], handler_of(lane)
+    if not there:
+        text, mend = "it waits for a node, and none runs", "`tokimori serve` starts one"
+        return Reason(cause=Cause.NO_NODE, text=text, mend=mend)
+    able = [node for node in there if _can_run(function, node)]
+    if not able:
+        return (
+            _no_such_function(function)
+            if function
+            else _no_such_node(
+                "it waits for a node that runs more than the functions of its app, and none runs",
+                "`tokimori serve` starts one",
+            )
+        )
+    lacks = min((lacking(node.labels, lane) for node in able), key=len)
+    if not lacks:
+        return None
+    if any(label.startswith(f"{APART_LABEL}=") for label in lacks):
+        text = "it waits for a node that knows the store of its semaphores, and none that runs now does"
+        return _no_such_node(text, "`datasource.semaphore.url` in the settings of a node names that")
+    labels = f"the label{'s' if len(lacks) > 1 else ''} {', '.join(lacks)}"
+    text = f"it waits for a node with {labels}, and none that runs now has what it asks"
+    return _no_such_node(text, "`node.labels` in the settings of a node gives it some")
+
+
+def _no_such_function(function: str) -> Reason:
+    text = f"it waits for a node with a handler of the function {function!r}, and none that runs now has one"
+    return _no_such_node(text, how_to_allow(function) or "`tokimori serve --app MODULE:NAME` runs the app that has it")
+
+
+def _no_such_node(text: str, mend: str) -> Reason:
+    return Reason(cause=Cause.NO_SUCH_NODE, text=text, mend=mend)
+
+
+def takers(lane: Lane, nodes: Iterable[NodeRecord]) -> list[NodeRecord]:
+    """Those of these nodes that may run what waits in the lane."""
+    function = handler_of(lane)
+    return [node for node in nodes if node.runs_jobs and _can_run(function, node) and not lacking(node.labels, lane)]
+
+
+def _can_run(function: str, node: NodeRecord) -> bool:
+    return is_told(function, node.labels.get(HANDLERS_LABEL, "")) if function else ONLY_LABEL not in node.labels
