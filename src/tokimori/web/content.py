@@ -12,7 +12,7 @@ from tokimori.model.transitions import STANDING_STILL
 from tokimori.ports.store import RunFilter
 from tokimori.service.graph import tree
 from tokimori.service.service import Service
-from tokimori.service.why.reasons import Reason
+from tokimori.service.why.reasons import AT_REST, Reason
 from tokimori.web.job_rows import JobRow, Preview, job_row, preview
 from tokimori.web.node_rows import NodeRow, PauseRow, SemaphoreRow, node_row, pause_row, semaphore_row
 from tokimori.web.run_rows import RunPanel, RunRow, panel_of, run_row
@@ -40,7 +40,7 @@ class Content(NamedTuple):
     of_job: Preview | None
     """The schedule of the job whose runs are listed."""
     why: Sequence[Reason]
-    """What holds that job."""
+    """What keeps that job from starting."""
     graph: Sequence[str]
     """The jobs above and below that job, as a tree; empty if there are none."""
     of_text: Preview | None
@@ -109,9 +109,10 @@ async def _of_job(service: Service, job_id: str | None, now: Moment) -> Preview 
 
 async def _why(service: Service, job_id: str | None) -> Sequence[Reason]:
     try:
-        return () if job_id is None else (await service.why_job(job_id)).reasons
+        reasons = () if job_id is None else (await service.why_job(job_id)).reasons
     except NotFound:
         return ()
+    return [reason for reason in reasons if reason.cause not in AT_REST]
 
 
 async def _graph(service: Service, job_id: str | None) -> Sequence[str]:

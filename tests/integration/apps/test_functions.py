@@ -154,9 +154,10 @@ def test_a_worker_runs_no_commands(working: AppProgram) -> None:
     time.sleep(1)
     command, elsewhere = [working.json("run", "show", run) for run in runs]
     assert (command["state"], elsewhere["state"]) == ("ready", "ready")
-    assert elsewhere["waits_for"] == (
-        "a node with a handler of the function 'other.function': none that runs now has one"
-    )
+    why = [reason["text"] for reason in elsewhere["why"]]
+    assert why == [
+        "it waits for a node with a handler of the function 'other.function', and none that runs now has one"
+    ]
 
 
 def test_what_a_dead_node_leaves_ends(program: AppProgram) -> None:

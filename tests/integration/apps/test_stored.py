@@ -86,7 +86,7 @@ def test_nothing_else_is_imported(program: Program) -> None:
     assert not (program.home / "stolen").exists()
     shown = program.json("run", "show", run)
     assert shown["state"] == "ready"
-    assert 'app.stored = ["others:*"] in tokimori.toml, or TOKIMORI_APP_STORED=others:*' in shown["waits_for"]
+    assert 'app.stored = ["others:*"] in tokimori.toml, or TOKIMORI_APP_STORED=others:*' in shown["why"][0]["mend"]
 
 
 def test_from_python_toml_and_the_command_line_it_is_one_field(program: Program) -> None:

@@ -14,7 +14,8 @@ def test_a_queue_from_the_command_line(program: Program) -> None:
     assert line.split()[:2] == ["mail", "1"]
     assert line.endswith("repairs")
     assert ": repairs" in program("job", "show", "report")
-    assert "Nothing of it starts: queue mail is paused" in program("job", "explain", "report")
+    for command in ("explain", "why"):
+        assert "`tokimori queue resume mail` ends that" in program("job", command, "report")
     run = program.json("job", "trigger", "report")
     assert "queue mail is paused" in program("run", "show", run["id"])
     with open_client(f"sqlite://{program.database}") as client:

@@ -16,6 +16,7 @@ READS = """
 job list
 job show a
 job explain a
+job why a
 job skips a
 job counts a
 job next a
@@ -29,6 +30,7 @@ run list --job-prefix a --since 2020-01-01T00:00:00Z --until 2100-01-01 --state 
 job list --prefix a --state enabled --queue default
 run list --label =x
 run show RUN
+run why RUN
 run logs RUN
 run logs -f RUN
 lock list

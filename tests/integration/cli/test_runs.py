@@ -217,7 +217,10 @@ def test_a_run_that_waits_for_a_parked_job_says_so(served: Program) -> None:
     asked = served.run("job", "next", "breaks")
     assert asked.returncode == 0 and "none of these starts while job breaks is parked" in asked.stderr
     (run,) = [run for run in served.json("run", "list", "--job", "breaks") if run["state"] == "ready"]
-    assert "its job: job breaks is parked" in served("run", "show", run["id"])
+    words = "job breaks is parked (exit code 1): `tokimori job resolve breaks` enables it"
+    for command in (("run", "show", run["id"]), ("run", "why", run["id"]), ("job", "show", "breaks")):
+        assert words in served(*command)
+    assert served.json("job", "why", "breaks")["reasons"][0]["cause"] == "parked"
     served("job", "delete", "breaks")
 
 
@@ -225,7 +228,10 @@ def test_who_waits_for_a_run_that_nobody_takes_is_told(served: Program, program:
     """What it waits for is said once, at once, and the wait goes on: for any node, or for one with its labels."""
     program("job", "add", "j", "--noop")
     served("job", "add", "bound", "--noop", "--label", "gpu=yes")
-    for asks, job, told in ((program, "j", "waits for a node: start one"), (served, "bound", "the label gpu=yes")):
+    for asks, job, told in (
+        (program, "j", "none runs: `tokimori serve` starts one"),
+        (served, "bound", "the label gpu=yes"),
+    ):
         waited = asks.run("job", "trigger", job, "--wait", "--timeout", "2.5")
         assert (waited.returncode, waited.stderr.count(told)) == (2, 1), waited.stderr
         assert "is still ready after 2.5" in waited.stderr

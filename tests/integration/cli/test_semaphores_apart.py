@@ -56,6 +56,8 @@ def test_a_run_waits_for_a_program(apart: Program) -> None:
     until(lambda: apart.json("run", "show", run)["waits_for"] is not None)
     shown = apart.json("run", "show", run)
     assert (shown["state"], shown["waits_for"]) == ("ready", "units of the semaphores in another store: table")
+    (reason,) = apart.json("run", "why", run)["reasons"]
+    assert (reason["cause"], [each["pid"] for each in reason["holders"]]) == ("semaphore", [holder.pid])
     gate.touch()
     assert holder.wait(PATIENCE) == 0
     until(lambda: state(apart, run) == "succeeded")

@@ -129,7 +129,19 @@ def test_texts_of_others_do_nothing(page: Page, client: Client, site: Site) -> N
     client.wait(run.id, 20)
     client.queues.pause("evil", evil)
     client.cancel(client.trigger("evil", at="2999-01-01T00:00:00Z").id, reason=evil)
-    for address in ("?job=evil", f"?run={run.id}", f"?schedule={quote(evil)}", "?queue=evil", "api/docs"):
+    client.add("paused", noop=True)
+    held = client.trigger("paused")
+    client.hold(held.id, evil)
+    client.pause("paused", evil)
+    for address in (
+        "?job=evil",
+        "?job=paused",
+        f"?run={held.id}",
+        f"?run={run.id}",
+        f"?schedule={quote(evil)}",
+        "?queue=evil",
+        "api/docs",
+    ):
         page.goto(site.url + address)
         assert page.evaluate("[window.hurt, document.querySelectorAll('[onerror], script:not([src])').length]") == [
             None,
@@ -151,6 +163,22 @@ def test_a_refusal_is_shown(page: Page, client: Client, faults: list[str]) -> No
     expect(page.locator("#notice")).to_contain_text("no")
     assert all("404" in fault for fault in faults)
     faults.clear()
+
+
+def test_what_a_run_waits_for_is_seen(page: Page, client: Client) -> None:
+    """Beside the run and its job: who has its place, with a way to that run, and the command that mends it."""
+    client.add("lasts", command="sleep 60", max_running=1)
+    first, second = client.trigger("lasts"), client.trigger("lasts")
+    page.goto(f"{page.url}?run={second.id}&job=lasts")
+    held = page.locator("aside .why")
+    expect(held).to_contain_text(f"held by run {first.id}")
+    expect(held.locator("code")).to_have_text("tokimori job update lasts --max-running 2")
+    expect(page.locator("[data-key='schedule'] .why")).to_contain_text(f"held by run {first.id}")
+    held.get_by_role("link").click()
+    expect(page.locator("aside dl code").first).to_have_text(first.id)
+    expect(page.locator("aside .why")).to_have_count(0)
+    client.cancel(first.id)
+    client.cancel(second.id)
 
 
 def test_somebody_logs_in_with_a_token_and_out(browser: Browser, site: Site, client: Client) -> None:

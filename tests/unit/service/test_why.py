@@ -203,7 +203,7 @@ async def test_a_place_that_is_kept_for_another(world: World) -> None:
     assert await world.begin(1) == []
     await end(world, claimed)
     reason = (await of_run(world, third))[Cause.PLACE]
-    assert told(reason).endswith(f"allows (1), held by run {second}, which is next in line")
+    assert told(reason).endswith(f"(max_running 1), held by run {second}, which is next in line")
     assert reason.mend is None
     assert Cause.NEXT in await of_run(world, second)
 

@@ -25,8 +25,11 @@ _ALWAYS = 1 - 2**-53
 """The largest chance: a retry with its whole jitter."""
 
 
-def waits_for(run: Run) -> str | None:
-    """What a blocked run waits for, or what a ready run needs from another store, as its own row says; else None."""
+def waits_for(run: Run, most: int | None = None) -> str | None:
+    """What a blocked run waits for, or what a ready run needs from another store, as its own row says; else None.
+
+    `most` is the limit of a place, where that is known.
+    """
     if run.state is RunState.READY and run.lane is not None and (apart := units_apart(run.lane)):
         return f"units of the semaphores in another store: {', '.join(name for name, _ in apart)}"
     if run.state is not RunState.BLOCKED:
@@ -34,9 +37,10 @@ def waits_for(run: Run) -> str | None:
     semaphore = semaphore_of(run.blocked_on)
     if semaphore is not None:
         return f"units of the semaphore {semaphore}"
+    limit = "" if most is None else f" {most}"
     if run.blocked_on == KEY_LINE:
-        return f"a run of the key {run.concurrency_key!r} to end: as many run as max_running_per_key allows"
-    return "a run of its job to end: as many run as max_running allows"
+        return f"a place of the key {run.concurrency_key!r} (max_running_per_key{limit})"
+    return f"a place of its job (max_running{limit})"
 
 
 def why_run(reading: Reading, run: Run) -> Why:
@@ -91,11 +95,10 @@ def _hindrances(reading: Reading, run: Run, job: Job, *, is_due: bool) -> Iterat
 
 
 def _in_line(reading: Reading, run: Run, job: Job) -> Iterator[Reason]:
-    text, definition = f"it waits for {waits_for(run)}", job.definition
-    name = semaphore_of(run.blocked_on)
+    definition, name = job.definition, semaphore_of(run.blocked_on)
     if name is not None:
         weight = dict(wanted(definition.semaphores)).get(name, 1)
-        yield _of_semaphore(name, weight, reading.units.get(name, Units()), text)
+        yield _of_semaphore(name, weight, reading.units.get(name, Units()), f"it waits for {waits_for(run)}")
         return
     siblings = [each for each in reading.siblings if each.incarnation == run.incarnation and each.id != run.id]
     if run.blocked_on == KEY_LINE:
@@ -108,7 +111,7 @@ def _in_line(reading: Reading, run: Run, job: Job) -> Iterator[Reason]:
     holders = run_now or before
     named, others = tuple(holder_of(each, reading.nodes) for each in holders[:NAMED]), max(0, len(holders) - NAMED)
     mend = f"`tokimori job update {job.id} {option} {most + 1}` lets one more run" if run_now else None
-    yield Reason(cause=cause, text=f"{text} ({most})", mend=mend, holders=named, others=others)
+    yield Reason(cause=cause, text=f"it waits for {waits_for(run, most)}", mend=mend, holders=named, others=others)
 
 
 def holder_of(run: Run, nodes: Iterable[NodeRecord]) -> HeldBy:
