@@ -68,9 +68,14 @@ class Reader:
     async def of_job(self, job: Job) -> Reading:
         """What may hold the job, and the first of its newest runs that have not started."""
         due, now = await self._store.get_due(job.id), await self._now()
-        waiting = await self._store.list_runs(RunFilter(job_id=job.id, states=BEFORE_START, limit=_FEW))
-        first = min((run for run in waiting if run.incarnation == job.incarnation), key=_place, default=None)
-        return await self._read(job, first, now, due.tail)
+        return await self._read(job, await self._first_of(job), now, due.tail)
+
+    async def _first_of(self, job: Job) -> Run | None:
+        """Among the newest runs of any state, which cost little; else among all that have not started."""
+        found = [run for run in await self._store.last_runs([job.id], _FEW) if run.state in BEFORE_START]
+        if not found:
+            found = await self._store.list_runs(RunFilter(job_id=job.id, states=BEFORE_START, limit=_FEW))
+        return min((run for run in found if run.incarnation == job.incarnation), key=_place, default=None)
 
     async def _read(self, job: Job, run: Run | None, now: Moment, tail: Skip | None) -> Reading:
         pauses, nodes, siblings, running, units = await asyncio.gather(
