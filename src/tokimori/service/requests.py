@@ -45,6 +45,9 @@ class Request:
     concurrency_key: str | None = None
 
 
+_FIELDS = tuple(field.name for field in dataclass_fields(Request))
+
+
 class Became(StrEnum):
     """What happened to a request."""
 
@@ -70,10 +73,9 @@ class Asked:
 
 def read_request(key: str | None, payload: Payload | None, fields: RequestArguments) -> Request:
     """The request that these arguments say. Raises `InvalidInput`."""
-    known = [field.name for field in dataclass_fields(Request)]
     for name, value in fields.items():
-        if name not in known:
-            allowed = f"one of {', '.join(known)}"
+        if name not in _FIELDS:
+            allowed = f"one of {', '.join(_FIELDS)}"
             raise InvalidInput(f"{name}: a request has no such field", field=name, value=value, allowed=allowed)
     said = Request(key=key, payload=payload_of(payload), **{name: _read(name, value) for name, value in fields.items()})
     _check(said)
@@ -140,8 +142,9 @@ def became(request: Request, run_id: RunId, run: Run) -> Became:
 
 def _sharing(request: Request) -> list[str]:
     """The fields of the request by which runs share a key."""
-    used = {"debounce": request.debounce is not None, "throttle": request.throttle is not None}
-    return [name for name, is_used in (*used.items(), ("replace", request.replace)) if is_used]
+    throttles, debounces = request.throttle is not None, request.debounce is not None
+    used = (("debounce", debounces), ("throttle", throttles), ("replace", request.replace))
+    return [name for name, is_used in used if is_used]
 
 
 def _check(request: Request) -> None:
