@@ -52,6 +52,8 @@ class Arguments:
 
     def decode(self, payload: str | None) -> dict[str, Any]:
         """The arguments that a payload says, by name. Raises `InvalidInput`."""
+        if payload is None and not self._names:
+            return {}
         given = self._given(payload)
         try:
             values = msgspec.convert(given, self._form, dec_hook=_from_json)

@@ -12,8 +12,8 @@ from typing import assert_never
 from tokimori.apps.endings import End, Finished
 from tokimori.apps.json_text import clean, kept, text_of
 from tokimori.apps.routes import Act
-from tokimori.apps.task import Facts, Task, Told, take_in_hand, utc
-from tokimori.clock import SECOND
+from tokimori.apps.task import Facts, Task, Told, take_in_hand
+from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
 from tokimori.executors.keeper.kernel import boottime
@@ -223,9 +223,9 @@ def _facts(begin: wire.Begin, now: int) -> Facts:
         token=begin.token,
         payload=begin.payload,
         checkpoint=begin.checkpoint,
-        scheduled_at=utc(begin.nominal),
-        due_at=utc(begin.due),
-        deadline=None if deadline is None else utc(now + int((deadline - boottime()) * SECOND)),
+        scheduled_at=Moment(begin.nominal),
+        due_at=Moment(begin.due),
+        deadline=None if deadline is None else Moment(now + int((deadline - boottime()) * SECOND)),
         parent_run_id=begin.parent_id,
     )
 

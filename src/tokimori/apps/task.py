@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any
 
+from msgspec import Struct
+
 from tokimori.apps.endings import End, Finished
 from tokimori.apps.json_text import clean, kept, text_of, value_of
-from tokimori.clock import from_datetime
+from tokimori.clock import Moment, from_datetime, to_datetime
 from tokimori.errors import ClaimLost, InvalidInput, Refused
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
 from tokimori.model.policies import LONGEST
@@ -31,19 +33,21 @@ class Told:
     checkpoint: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What is known of an attempt when it begins."""
+_NOTHING = Told()
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What is known of an attempt when it begins. Its moments become datetimes when the function asks for them."""
 
     job_id: str
     run_id: str
     attempt: int
     token: int
     payload: str | None
-    scheduled_at: datetime
-    due_at: datetime
+    scheduled_at: Moment
+    due_at: Moment
     checkpoint: str | None = None
-    deadline: datetime | None = None
+    deadline: Moment | None = None
     parent_run_id: str | None = None
 
 
@@ -59,7 +63,7 @@ class Task:
         self._facts = facts
         self._write = write
         self._tell = tell
-        self._told = Told()
+        self._told = _NOTHING
         self._lock = Lock()
         self._end: End | None = None
         self._ends_because: str | None = None
@@ -89,12 +93,12 @@ class Task:
     @property
     def scheduled_at(self) -> datetime:
         """The moment that the schedule named, or for which the run was asked (UTC)."""
-        return self._facts.scheduled_at
+        return to_datetime(self._facts.scheduled_at)
 
     @property
     def due_at(self) -> datetime:
         """When it was due: the job's delay and jitter later (UTC)."""
-        return self._facts.due_at
+        return to_datetime(self._facts.due_at)
 
     @property
     def attempt(self) -> int:
@@ -109,7 +113,8 @@ class Task:
     @property
     def deadline(self) -> datetime | None:
         """When its time is over (UTC)."""
-        return self._facts.deadline
+        deadline = self._facts.deadline
+        return None if deadline is None else to_datetime(deadline)
 
     @property
     def parent_run_id(self) -> str | None:
@@ -243,8 +248,3 @@ def task_in_hand() -> Task | None:
 def take_in_hand(task: Task) -> None:
     """From now on this is the task in hand of the calling context."""
     _current.set(task)
-
-
-def utc(moment: int) -> datetime:
-    """A moment as a datetime in UTC."""
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from contextvars import copy_context
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.unit.apps.tasks import a_facts, a_task
+from tests.unit.apps.tasks import NOMINAL, a_facts, a_task
 from tokimori.apps.endings import Finished
 from tokimori.apps.task import MOST_PROGRESS, Task, Told, current_task, take_in_hand
 from tokimori.clock import parse_moment
@@ -80,6 +80,13 @@ def test_what_is_no_retry_is_refused() -> None:
 def test_data_is_the_payload_as_json() -> None:
     """JSON is read; what is none is the text itself."""
     assert [a_task(text).data for text in (None, '{"a":[1]}', "plain")] == [None, {"a": [1]}, "plain"]
+
+
+def test_its_moments_are_datetimes_in_utc() -> None:
+    """A function gets datetimes, whatever they are kept as; without a time-out there is no deadline."""
+    task = Task(replace(a_facts(), deadline=parse_moment("2030-01-01T00:01:00Z")), lambda _: None)
+    assert (task.scheduled_at, task.due_at, a_task().deadline) == (NOMINAL, NOMINAL, None)
+    assert task.deadline == NOMINAL + timedelta(minutes=1)
 
 
 def test_progress_and_lines_go_to_the_output() -> None:

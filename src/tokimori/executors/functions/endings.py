@@ -9,6 +9,9 @@ from tokimori.model.policies import LONGEST
 from tokimori.model.words import check_text
 from tokimori.ports.executor import StopReason
 
+_TIMES = {wire.RETRY_IN: (0, LONGEST), wire.RETRY_AT: (FIRST, LAST)}
+"""The first and the last that an end may name."""
+
 
 def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | None) -> Outcome:
     """What became of an attempt that a worker process reports. `timeout`: its time was over.
@@ -46,7 +49,7 @@ def _nonsense(ended: wire.Ended) -> str | None:
         check_text("text", ended.text or "")
     except InvalidInput:
         return "a text with characters that no store keeps"
-    most = {wire.RETRY_IN: (0, LONGEST), wire.RETRY_AT: (FIRST, LAST)}.get(ended.end)
+    most = _TIMES.get(ended.end)
     if most is not None and not most[0] <= ended.when <= most[1]:
         return f"{ended.end} {ended.when:g}"
     return None

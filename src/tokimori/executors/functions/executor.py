@@ -77,21 +77,22 @@ class FunctionExecutor:
 
     def _fill(self) -> None:
         """Give to processes what waits. What waits for a process of its own holds up nobody else."""
-        processes = self._pool
+        processes, now = self._pool, boottime()
+        at = _moment(now, self._boot())
         waiting, self._waiting = self._waiting, deque()
         while waiting:
             attempt = waiting.popleft()
             cell = self._suspicion.cell_of(attempt.task.job_id)
             process = processes.place(cell)
             if process is not None:
-                self._give(process, attempt)
+                self._give(process, attempt, now, at)
                 continue
             self._waiting.append(attempt)
             processes.need(cell, self._suspicion.pause_of(attempt.task.job_id))
         processes.flush()
 
-    def _give(self, process: WorkerProcess, attempt: Attempt) -> None:
-        task, now = attempt.task, boottime()
+    def _give(self, process: WorkerProcess, attempt: Attempt, now: float, at: Moment) -> None:
+        task = attempt.task
         was_bound = process.lease_bound
         process.give(attempt, begin_of(attempt.task, attempt.number, now), now)
         if process.lease_bound is not was_bound:
@@ -99,7 +100,7 @@ class FunctionExecutor:
         if task.timeout is not None:
             self._in(attempt, task.timeout, self._time_over)
         if process.pid is not None:
-            self._tell(Started(run_id=task.run_id, token=task.token, pid=process.pid, at=self._moment(now)))
+            self._tell(Started(run_id=task.run_id, token=task.token, pid=process.pid, at=at))
 
     def _in(self, attempt: Attempt, seconds: float, act: Callable[[Attempt], None]) -> None:
         attempt.alarms.append(asyncio.get_running_loop().call_later(seconds, act, attempt))
@@ -217,21 +218,22 @@ class FunctionExecutor:
         task = attempt.task
         attempt.silence()
         self._attempts.pop((task.run_id, task.token), None)
-        began = None if attempt.began is None else self._moment(attempt.began)
+        boot = self._boot()
         self._tell(
             Ended(
                 run_id=task.run_id,
                 token=task.token,
                 outcome=outcome,
-                at=self._moment(at),
-                started=began,
+                at=_moment(at, boot),
+                started=None if attempt.began is None else _moment(attempt.began, boot),
                 pid=None if attempt.process is None else attempt.process.pid,
                 output=output,
             )
         )
 
-    def _moment(self, at: float) -> Moment:
-        return Moment(self._clock.now() - int((boottime() - at) * SECOND))
+    def _boot(self) -> Moment:
+        """The moment of the boot, by the clock as it is now."""
+        return Moment(self._clock.now() - int(boottime() * SECOND))
 
     @property
     def _pool(self) -> Processes | Attached:
@@ -242,6 +244,11 @@ class FunctionExecutor:
     def _tell(self, report: Report) -> None:
         if self._report is not None:
             self._report(report)
+
+
+def _moment(at: float, boot: Moment) -> Moment:
+    """The moment so many seconds after the boot."""
+    return Moment(boot + int(at * SECOND))
 
 
 def _cut_off(attempt: Attempt) -> Outcome | None:

@@ -98,8 +98,15 @@ class WorkerProcess:
     @property
     def has_room(self) -> bool:
         """Whether it may be given one more."""
-        can_be_told = self._transport is not None and not self._transport.is_closing()
-        return self.phase is Phase.READY and can_be_told and self.load < self._concurrency and self.blamed is None
+        if self.phase is not Phase.READY or len(self.attempts) >= self._concurrency or self.blamed is not None:
+            return False
+        return self._transport is not None and not self._transport.is_closing()
+
+    def goes_before(self, other: "WorkerProcess") -> bool:
+        """Whether a run had better be given to this one of the two."""
+        if self.generation != other.generation:
+            return self.generation > other.generation
+        return len(self.attempts) < len(other.attempts)
 
     @property
     def lease_bound(self) -> bool:

@@ -105,8 +105,11 @@ class Processes:
 
     def place(self, cell: int) -> WorkerProcess | None:
         """The process of the cell that has room and the least to do; one with newer code first."""
-        found = [each for each in self._processes.values() if each.cell == cell and each.has_room]
-        return min(found, key=lambda each: (-each.generation, each.load), default=None)
+        best = None
+        for each in self._processes.values():
+            if each.cell == cell and each.has_room and (best is None or each.goes_before(best)):
+                best = each
+        return best
 
     def need(self, cell: int, pause: float) -> None:
         """A process of this cell is missing; those of suspects are started when they are needed."""

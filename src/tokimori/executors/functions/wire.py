@@ -38,7 +38,7 @@ def by_descriptor(socket: Path) -> Iterator[str]:
         os.close(folder)
 
 
-class Begin(Struct, frozen=True, kw_only=True, tag="begin"):
+class Begin(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="begin"):
     """Run a function: a new attempt, `number` in every later message. `nominal` and `due` are moments.
 
     `deadline` is when its time is over, `checkpoint` what an earlier attempt has kept. `log` is the file of its output,
